@@ -1,0 +1,103 @@
+# Everything a person does here, by name. `make help` lists it.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# The first of these that exists makes .venv; any Python from 3.11 on will do.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+# Written last by an installation that came to its end, and remembers what it installed.
+STAMP := .venv/installed.stamp
+
+DEMO_FLAGS ?=
+PYTEST_FLAGS ?=
+SEED ?= 0
+SEEDS ?= 200
+ROUNDS ?= 20
+BENCH_FLAGS ?=
+# Short enough for every run of the tests; `make sim` and `make long` go far beyond.
+SEEDS_SHORT := 20
+SEEDS_LONG ?= 5000
+
+.PHONY: help
+help: ## This list.
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+
+.PHONY: demo
+demo: $(STAMP) ## Three nodes on this machine, and a tour of what they do (DEMO_FLAGS=).
+	$(BIN)/docstore demo $(DEMO_FLAGS)
+
+.PHONY: test
+test: $(STAMP) ## All tests but the slow ones, and a short simulation (PYTEST_FLAGS=).
+	$(BIN)/python -m pytest -m "not slow" $(PYTEST_FLAGS) tests
+	$(BIN)/python -m tests.sim --seed 0 --seeds $(SEEDS_SHORT)
+
+.PHONY: check
+check: $(STAMP) ## Lint, format, types and the house rules, in under a minute.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict gossip docstore
+	$(BIN)/python -m pytest -q tests/test_tidy.py
+
+.PHONY: fix
+fix: $(STAMP) ## Format, and repair what the linter can repair safely.
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+.PHONY: sim
+sim: $(STAMP) ## Whole clusters in virtual time, from a seed (SEED=0 SEEDS=200).
+	$(BIN)/python -m tests.sim --seed $(SEED) --seeds $(SEEDS)
+
+.PHONY: chaos
+chaos: $(STAMP) ## Real processes, killed, paused and cut off (ROUNDS=20).
+	$(BIN)/python -m tests.chaos --rounds $(ROUNDS)
+
+.PHONY: long
+long: $(STAMP) ## The slow tests and a large simulation (SEEDS_LONG=5000).
+	$(BIN)/python -m pytest -m slow $(PYTEST_FLAGS) tests
+	$(BIN)/python -m tests.sim --seed $(SEED) --seeds $(SEEDS_LONG)
+
+.PHONY: bench
+bench: $(STAMP) ## Side by side with etcd; needs etcd and wrk (BENCH_FLAGS=--short).
+	$(BIN)/python -m bench $(BENCH_FLAGS)
+
+.PHONY: lock
+lock: $(STAMP) ## Renew requirements.lock from the ranges in pyproject.toml.
+	$(BIN)/pip install --quiet pip-tools
+	{ sed '/^#/!q' requirements.lock | grep '^#'; \
+	  $(BIN)/pip-compile --quiet --upgrade --extra test --extra demo --strip-extras --no-header \
+	    --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+	    --annotation-style=line --output-file=- pyproject.toml; } > requirements.lock.new
+	mv requirements.lock.new requirements.lock
+
+.PHONY: clean
+clean: ## Remove .venv, caches and build leftovers; data of nodes is yours and stays.
+	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# From a bare Debian or Ubuntu with Python to an installed project. The lock says exactly what
+# goes in, hence --no-deps for ourselves: pip need not think about it again. Without a change of
+# the lock or of pyproject.toml nothing here runs, so a second `make` starts at once.
+$(STAMP): requirements.lock pyproject.toml $(BIN)/python
+	@echo "installing what requirements.lock names into .venv"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+# Debian and Ubuntu ship Python without ensurepip; the package pythonX.Y-venv brings it.
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed: apt-get install python3 python3-venv" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Python 3.11 or newer is needed; $(PYTHON) is $$("$(PYTHON)" -V). Set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@if ! "$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null; then \
+	  package="$$("$(PYTHON)" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')"; \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "installing $$package"; \
+	    apt-get update -qq; \
+	    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$$package" >/dev/null; \
+	  else \
+	    echo "$(PYTHON) cannot make virtual environments. As root: apt-get install $$package" >&2; exit 1; \
+	  fi; \
+	fi
+	@"$(PYTHON)" -m venv .venv

@@ -1,0 +1,398 @@
+"""The house rules, as tests: who may import what, how long things get, what they are called.
+
+Everything is read with `ast`; nothing of the project is imported. Each rule is a function from
+one file to complaints, so that the end of this file can show each of them a bad example: a rule
+that cannot fail is not a rule. Lengths are a ratchet: EXCUSED names what is longer and why, up
+to a ceiling, and an excuse that is no longer needed is itself a failure.
+"""
+
+import ast
+import fnmatch
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("gossip", "docstore", "tests", "examples", "bench")
+
+FILE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 50
+EXAMPLE_LINES_MAX = 80
+
+# "path" or "path::Class.function" -> (ceiling in lines, why it is better whole).
+EXCUSED: dict[str, tuple[int, str]] = {}
+
+# The modules that may await, read a clock or touch the world. Adding to it is a reviewed act.
+SHELLS = (
+    "gossip/transport.py",
+    "gossip/agent.py",
+    "gossip/__main__.py",
+    "docstore/__main__.py",
+    "docstore/driver.py",
+    "docstore/node.py",
+    "docstore/http/*",
+    "docstore/storage/sqlite.py",
+    "docstore/storage/memory.py",
+    "docstore/cli/*",
+    "docstore/client/*",
+    "docstore/pipeline/*",
+)
+
+# What only a shell may import, beside `random` and `uuid`, whose types are harmless.
+WORLDLY = frozenset(
+    "aiohttp aiosqlite asyncio concurrent logging multiprocessing os secrets select signal socket"
+    " sqlalchemy sqlite3 ssl structlog subprocess tempfile threading time uvloop".split()
+)
+WORLDLY_BUT = {"docstore/storage/tables.py": {"sqlalchemy"}}  # SQL text, never a connection.
+HARMLESS = {"random": {"Random"}, "uuid": {"UUID"}}
+# Calls that read the clock or the operating system's randomness without any import above.
+IMPURE_CALLS = frozenset({"datetime.now", "datetime.utcnow", "date.today", "Random()"})
+
+# The steps of the road share events, effects and documents; replica.py alone knows the steps.
+STEPS = frozenset("route owner forward handle propose learn decide respond".split())
+# What the HTTP face may know of the protocol: its alphabets, not its rules.
+PROTOCOL_SEEN_BY_HTTP = frozenset({"events", "effects"})
+
+# A name that says nothing invites everything.
+BANNED_NAMES = frozenset("utils util helpers helper common base manager data info misc".split())
+
+# Real processes need real time; everything else runs on a clock of its own or polls.
+SLEEPERS = ("tests/chaos/*", "tests/gossip/test_agent.py", "tests/docstore/test_node.py")
+POLL_S_MAX = 0.1
+
+
+@dataclass(frozen=True)
+class Source:
+    """One Python file: where it is, relative to the root, and what it says."""
+
+    path: str
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, self.path)
+
+    @cached_property
+    def imports(self) -> list[tuple[int, str]]:
+        """Every import, those in functions included, as (line, dotted name of what is imported)."""
+        return [found for node in ast.walk(self.tree) for found in self._named_by(node)]
+
+    def _named_by(self, node: ast.AST) -> Iterator[tuple[int, str]]:
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            package = self.path.split("/")[: -node.level] if node.level else []
+            module = ".".join([*package, *([node.module] if node.module else [])])
+            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+
+    def is_one_of(self, patterns: tuple[str, ...]) -> bool:
+        return any(fnmatch.fnmatch(self.path, pattern) for pattern in patterns)
+
+    def is_under(self, *folders: str) -> bool:
+        return any(self.path.startswith(folder + "/") for folder in folders)
+
+
+def names(dotted: str, *modules: str) -> bool:
+    """True when `dotted` is one of `modules` or something inside it."""
+    return any(dotted == module or dotted.startswith(module + ".") for module in modules)
+
+
+def sources() -> list[Source]:
+    files = [file for folder in FOLDERS for file in sorted((ROOT / folder).rglob("*.py"))]
+    return [Source(file.relative_to(ROOT).as_posix(), file.read_text("utf-8")) for file in files]
+
+
+# --- who may import what -------------------------------------------------------------------
+
+
+def gossip_stands_alone(source: Source) -> Iterator[str]:
+    """Membership must be usable, and testable, without a store."""
+    if source.is_under("gossip"):
+        for line, name in source.imports:
+            if names(name, "docstore"):
+                yield f"{source.path}:{line} imports {name}"
+
+
+def only_node_meets_gossip(source: Source) -> Iterator[str]:
+    """The view reaches the core as a plain event, so the simulator can forge it."""
+    if not source.is_under("docstore") or source.path == "docstore/node.py":
+        return
+    for line, name in source.imports:
+        nested = source.path == "docstore/config.py" and names(name, "gossip.config")
+        if names(name, "gossip") and not nested:
+            yield f"{source.path}:{line} imports {name}"
+
+
+def pure_modules_stay_pure(source: Source) -> Iterator[str]:
+    """Time, chance and I/O are handed in, so that a seed decides everything."""
+    if not source.is_under("gossip", "docstore") or source.is_one_of(SHELLS):
+        return
+    allowed = WORLDLY_BUT.get(source.path, set())
+    for line, name in source.imports:
+        top, *rest = name.split(".")
+        if top in WORLDLY - allowed or (top in HARMLESS and rest and rest[0] not in HARMLESS[top]):
+            yield f"{source.path}:{line} imports {name}"
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Attribute):
+            whole = ast.unparse(node)
+            top, *rest = whole.split(".")
+            if top in HARMLESS and rest[0] not in HARMLESS[top]:
+                yield f"{source.path}:{node.lineno} uses {whole}"
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func) + ("()" if not node.args + node.keywords else "")
+            if any(re.search(rf"\b{re.escape(call)}", called) for call in IMPURE_CALLS):
+                yield f"{source.path}:{node.lineno} calls {called}"
+
+
+def steps_do_not_know_each_other(source: Source) -> Iterator[str]:
+    """The road reads as a list of files only while no step reaches into another."""
+    step = Path(source.path).stem
+    if not source.is_under("docstore/protocol") or step not in STEPS:
+        return
+    others = [f"docstore.protocol.{other}" for other in (STEPS | {"replica"}) - {step}]
+    for line, name in source.imports:
+        if names(name, *others):
+            yield f"{source.path}:{line} imports {name}"
+
+
+def http_translates(source: Source) -> Iterator[str]:
+    """The face sees events and effects, not rules and not rows on disk."""
+    if not source.is_under("docstore/http"):
+        return
+    seen = [f"docstore.protocol.{module}" for module in PROTOCOL_SEEN_BY_HTTP]
+    for line, name in source.imports:
+        rule = names(name, "docstore.protocol") and not names(name, *seen)
+        if names(name, "docstore.storage") or rule:
+            yield f"{source.path}:{line} imports {name}"
+
+
+def storage_keeps_bytes(source: Source) -> Iterator[str]:
+    """A store that knows the protocol would start to help it."""
+    if source.is_under("docstore/storage"):
+        for line, name in source.imports:
+            if names(name, "docstore.http", "docstore.protocol"):
+                yield f"{source.path}:{line} imports {name}"
+
+
+def pipeline_is_imported_by_nobody(source: Source) -> Iterator[str]:
+    """A node must start without a JVM."""
+    if source.is_under(
+        "docstore/pipeline", "tests/pipeline", "tests/docstore/pipeline", "examples"
+    ):
+        return
+    for line, name in source.imports:
+        if names(name, "docstore.pipeline", "pyspark"):
+            yield f"{source.path}:{line} imports {name}"
+
+
+def simulator_is_its_own_shell(source: Source) -> Iterator[str]:
+    """With a real shell inside the simulator, its seed would no longer decide."""
+    if not source.is_under("tests/sim"):
+        return
+    shells = [shell.removesuffix(".py").removesuffix("/*").replace("/", ".") for shell in SHELLS]
+    for line, name in source.imports:
+        if names(name, *shells):
+            yield f"{source.path}:{line} imports {name}"
+
+
+# --- length, names, words -------------------------------------------------------------------
+
+
+def functions(source: Source) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Every function of `source` with its qualified name."""
+    todo: list[tuple[str, ast.AST]] = [("", source.tree)]
+    while todo:
+        prefix, parent = todo.pop()
+        for child in ast.iter_child_nodes(parent):
+            named = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            name = f"{prefix}{child.name}" if named else prefix
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield name, child
+            todo.append((f"{name}." if named else prefix, child))
+
+
+def too_long(source: Source) -> dict[str, int]:
+    """What of `source` is over its limit, by the name that EXCUSED would use, with its lines."""
+    lines_max = EXAMPLE_LINES_MAX if source.is_under("examples") else FILE_LINES_MAX
+    lengths = {source.path: source.text.count("\n")}
+    found = {path: lines for path, lines in lengths.items() if lines > lines_max}
+    for name, function in functions(source):
+        lines = (function.end_lineno or function.lineno) - function.lineno + 1
+        if lines > FUNCTION_LINES_MAX:
+            found[f"{source.path}::{name}"] = lines
+    return found
+
+
+def things_are_short(source: Source) -> Iterator[str]:
+    """One idea, one file; one thought, one function."""
+    for name, lines in too_long(source).items():
+        ceiling, _why = EXCUSED.get(name, (0, ""))
+        if lines > ceiling:
+            yield f"{name} has {lines} lines" + (f", excused up to {ceiling}" if ceiling else "")
+
+
+def names_say_something(source: Source) -> Iterator[str]:
+    """`utils` is where ideas go to be forgotten."""
+    for part in Path(source.path).with_suffix("").parts:
+        if part.strip("_") in BANNED_NAMES:
+            yield f"{source.path} is called {part}"
+
+
+def modules_introduce_themselves(source: Source) -> Iterator[str]:
+    """The head of a file says what it is and why."""
+    private = Path(source.path).stem.startswith("_") and Path(source.path).stem[:2] != "__"
+    test = source.is_under("tests")
+    if not private and not test and not ast.get_docstring(source.tree):
+        yield f"{source.path} has no docstring"
+
+
+def errors_are_not_swallowed(source: Source) -> Iterator[str]:
+    """An error that nobody sees is a lie about what may be concluded."""
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.ExceptHandler):
+            continue
+        broad = node.type is not None and re.search(
+            r"\b(Exception|BaseException)\b", ast.unparse(node.type)
+        )
+        silent = all(
+            isinstance(line, ast.Pass | ast.Continue) or is_constant(line) for line in node.body
+        )
+        if node.type is None or (broad and silent):
+            yield f"{source.path}:{node.lineno} swallows whatever comes"
+
+
+def is_constant(line: ast.stmt) -> bool:
+    return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)
+
+
+def no_test_sleeps(source: Source) -> Iterator[str]:
+    """A sleep is a guess about somebody else's speed; poll with a deadline instead."""
+    if not source.is_under("tests") or source.is_one_of(SLEEPERS):
+        return
+    for line, name in source.imports:
+        if names(name, "time.sleep"):
+            yield f"{source.path}:{line} imports {name}"
+    for node in ast.walk(source.tree):
+        called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+        if called == "time.sleep":
+            yield f"{source.path}:{node.lineno} calls time.sleep"
+        if called in {"asyncio.sleep", "sleep"} and node.args:
+            delay = node.args[0]
+            if not (isinstance(delay, ast.Constant) and delay.value <= POLL_S_MAX):
+                yield f"{source.path}:{node.lineno} sleeps {ast.unparse(delay)} s"
+
+
+Rule = Callable[[Source], Iterator[str]]
+RULES: list[Rule] = [
+    gossip_stands_alone,
+    only_node_meets_gossip,
+    pure_modules_stay_pure,
+    steps_do_not_know_each_other,
+    http_translates,
+    storage_keeps_bytes,
+    pipeline_is_imported_by_nobody,
+    simulator_is_its_own_shell,
+    things_are_short,
+    names_say_something,
+    modules_introduce_themselves,
+    errors_are_not_swallowed,
+    no_test_sleeps,
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_house_obeys(rule: Rule) -> None:
+    complaints = [complaint for source in sources() for complaint in rule(source)]
+    assert not complaints, f"{rule.__doc__}\n" + "\n".join(complaints)
+
+
+def test_there_is_a_house() -> None:
+    folders = {source.path.split("/")[0] for source in sources()}
+    assert {"gossip", "docstore", "tests"} <= folders
+
+
+def test_excuses_are_still_needed_and_say_why() -> None:
+    long = {name: lines for source in sources() for name, lines in too_long(source).items()}
+    idle = [name for name in EXCUSED if name not in long]
+    assert not idle, f"no longer too long, or gone: take them off EXCUSED: {idle}"
+    assert all(len(why) >= 20 for _ceiling, why in EXCUSED.values())
+
+
+def test_shells_exist_or_are_folders() -> None:
+    missing = [shell for shell in SHELLS if not list(ROOT.glob(shell))]
+    assert not missing, f"on the shell list, but not in the tree: {missing}"
+
+
+LONG_FUNCTION = "def f():\n" + "    x = 1\n" * FUNCTION_LINES_MAX
+BAD: list[tuple[Rule, str, str]] = [
+    (gossip_stands_alone, "gossip/swim.py", "from docstore.wire import Row"),
+    (gossip_stands_alone, "gossip/swim.py", "def f():\n    import docstore"),
+    (only_node_meets_gossip, "docstore/driver.py", "import gossip.agent"),
+    (only_node_meets_gossip, "docstore/config.py", "from gossip.member import Member"),
+    (pure_modules_stay_pure, "docstore/wire.py", "import asyncio"),
+    (pure_modules_stay_pure, "gossip/member.py", "from os.path import join"),
+    (pure_modules_stay_pure, "docstore/storage/store.py", "import sqlalchemy as sa"),
+    (pure_modules_stay_pure, "gossip/member.py", "from random import shuffle"),
+    (pure_modules_stay_pure, "gossip/member.py", "import random\nrandom.shuffle([])"),
+    (pure_modules_stay_pure, "gossip/member.py", "from random import Random\nr = Random()"),
+    (pure_modules_stay_pure, "docstore/document.py", "import uuid\nuuid.uuid4()"),
+    (pure_modules_stay_pure, "docstore/document.py", "import datetime\ndatetime.datetime.now(tz)"),
+    (steps_do_not_know_each_other, "docstore/protocol/learn.py", "from .replica import Replica"),
+    (
+        steps_do_not_know_each_other,
+        "docstore/protocol/learn.py",
+        "from docstore.protocol import propose",
+    ),
+    (http_translates, "docstore/http/server.py", "from docstore.storage.store import Row"),
+    (http_translates, "docstore/http/server.py", "from docstore.protocol.replica import Replica"),
+    (http_translates, "docstore/http/server.py", "from ..protocol import replica"),
+    (storage_keeps_bytes, "docstore/storage/sqlite.py", "import docstore.protocol.events"),
+    (storage_keeps_bytes, "docstore/storage/sqlite.py", "from ..http import server"),
+    (pipeline_is_imported_by_nobody, "docstore/node.py", "from docstore import pipeline"),
+    (pipeline_is_imported_by_nobody, "docstore/cli/app.py", "import pyspark.sql"),
+    (simulator_is_its_own_shell, "tests/sim/cluster.py", "from docstore.http.peers import Peers"),
+    (simulator_is_its_own_shell, "tests/sim/cluster.py", "from gossip import agent"),
+    (things_are_short, "docstore/wire.py", "x = 1\n" * (FILE_LINES_MAX + 1)),
+    (things_are_short, "examples/one.py", "x = 1\n" * (EXAMPLE_LINES_MAX + 1)),
+    (things_are_short, "docstore/wire.py", LONG_FUNCTION),
+    (things_are_short, "docstore/wire.py", LONG_FUNCTION.replace("def", "async def")),
+    (names_say_something, "docstore/utils.py", ""),
+    (names_say_something, "docstore/common/x.py", ""),
+    (modules_introduce_themselves, "docstore/wire.py", "# not a docstring\nx = 1"),
+    (modules_introduce_themselves, "docstore/protocol/__init__.py", ""),
+    (errors_are_not_swallowed, "tests/x.py", "try:\n    f()\nexcept:\n    log()"),
+    (errors_are_not_swallowed, "gossip/x.py", "try:\n    f()\nexcept Exception:\n    pass"),
+    (errors_are_not_swallowed, "gossip/x.py", "try:\n    f()\nexcept (A, Exception):\n    ..."),
+    (no_test_sleeps, "tests/x.py", "import time\ntime.sleep(0)"),
+    (no_test_sleeps, "tests/x.py", "from time import sleep"),
+    (no_test_sleeps, "tests/x.py", "async def f():\n    await asyncio.sleep(0.5)"),
+    (no_test_sleeps, "tests/x.py", "async def f():\n    await asyncio.sleep(delay_s)"),
+]
+GOOD: list[tuple[Rule, str, str]] = [
+    (only_node_meets_gossip, "docstore/node.py", "from gossip import Agent"),
+    (only_node_meets_gossip, "docstore/config.py", "from gossip.config import Config"),
+    (pure_modules_stay_pure, "docstore/storage/tables.py", "import sqlalchemy as sa"),
+    (pure_modules_stay_pure, "gossip/swim.py", "import random\ndef f(rng: random.Random): ..."),
+    (pure_modules_stay_pure, "gossip/agent.py", "import asyncio, time"),
+    (http_translates, "docstore/http/server.py", "from docstore.protocol.events import Event"),
+    (errors_are_not_swallowed, "gossip/x.py", "try:\n    f()\nexcept KeyError:\n    pass"),
+    (no_test_sleeps, "tests/x.py", "async def f():\n    await asyncio.sleep(0)"),
+]
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), BAD)
+def test_each_rule_can_fail(rule: Rule, path: str, text: str) -> None:
+    assert list(rule(Source(path, text)))
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), GOOD)
+def test_each_rule_lets_the_good_pass(rule: Rule, path: str, text: str) -> None:
+    assert not list(rule(Source(path, text)))
+
+
+def test_each_rule_has_a_bad_example() -> None:
+    assert {rule for rule, _path, _text in BAD} == set(RULES)
