@@ -1,0 +1,263 @@
+"""Rows in memory: the whole contract of storage without a disk, and therefore without a wait.
+
+`MemoryStore` puts the contract around one ledger; a simulation keeps one ledger for what a
+virtual disk was asked to write and one for what is durable, so `copy` must cost next to
+nothing: copies share the logs of their slots until one of them writes to a slot.
+
+Pure: no clock, no I/O. A write against the rules (a hole, a version that goes back) is our own
+bug and fails an assertion; the ledger is not to be used after that.
+"""
+
+import hashlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+from typing import assert_never
+
+from docstore.document import Row
+from docstore.storage.store import (
+    Append,
+    AsOf,
+    Cut,
+    Erase,
+    History,
+    Newest,
+    Query,
+    Recovered,
+    Rows,
+    SaveConfiguration,
+    SaveSlot,
+    SlotRecord,
+    SlotRecovered,
+    Version,
+    Write,
+)
+
+_n = attrgetter("n")
+_version = attrgetter("version")
+_updated_us = attrgetter("updated_us")
+
+ROW_BYTES = 128
+"""What a row weighs in an answer beside its state and its link: about its other fields."""
+
+
+class _Log:
+    """The rows start + 1, start + 2, ... of one slot, and each link's own rows in order."""
+
+    __slots__ = ("links", "rows", "start")
+
+    def __init__(self) -> None:
+        self.start = 0
+        self.rows: list[Row] = []
+        self.links: dict[str, list[Row]] = {}
+
+    def copy(self) -> "_Log":
+        log = _Log()
+        log.start = self.start
+        log.rows = self.rows.copy()
+        log.links = {link: rows.copy() for link, rows in self.links.items()}
+        return log
+
+
+_EMPTY = _Log()
+
+
+class Ledger:
+    """What one disk holds: records, rows, the configuration."""
+
+    __slots__ = ("_logs", "_own", "_records", "configuration")
+
+    def __init__(self) -> None:
+        self.configuration: bytes | None = None
+        self._records: dict[int, SlotRecord] = {}
+        self._logs: dict[int, _Log] = {}
+        self._own: set[int] = set()  # Slots whose log no copy of this ledger shares.
+
+    def copy(self) -> "Ledger":
+        """Return a ledger that is equal now and goes its own way from here on."""
+        ledger = Ledger()
+        ledger.configuration = self.configuration
+        ledger._records = self._records.copy()
+        ledger._logs = self._logs.copy()
+        self._own.clear()
+        return ledger
+
+    # Writing
+
+    def apply(self, writes: Sequence[Write]) -> None:
+        """Do all of `writes`, in their order."""
+        for write in writes:
+            match write:
+                case Append(rows):
+                    self._append(rows)
+                case SaveSlot(record):
+                    self._records[record.slot] = record
+                case Cut(slot, end):
+                    self._cut(slot, end)
+                case Erase(slot):
+                    self._logs.pop(slot, None)
+                    self._own.discard(slot)
+                case SaveConfiguration(configuration):
+                    self.configuration = configuration
+                case _:
+                    assert_never(write)
+
+    def _append(self, rows: Sequence[Row]) -> None:
+        slot, log, end = -1, _EMPTY, 0
+        for row in rows:
+            if row.slot != slot:
+                slot = row.slot
+                log = self._log_to_write(slot)
+                if not log.rows:
+                    # The record that says what is kept may stand later in the same batch.
+                    log.start = row.n - 1
+                end = log.start + len(log.rows)
+            end += 1
+            assert row.n == end, f"slot {slot}: row {row.n} where {end} is next"
+            log.rows.append(row)
+            known = log.links.get(row.link)
+            if known is None:
+                log.links[row.link] = [row]
+            else:
+                assert row.version > known[-1].version, f"{row.link}: version goes back"
+                known.append(row)
+
+    def _cut(self, slot: int, end: int) -> None:
+        if self.end(slot) <= end:
+            return
+        log = self._log_to_write(slot)
+        while log.rows and log.rows[-1].n > end:
+            link = log.rows.pop().link
+            known = log.links[link]
+            known.pop()
+            if not known:
+                del log.links[link]
+
+    def _log_to_write(self, slot: int) -> _Log:
+        """Return the log of `slot`, no longer shared with any copy."""
+        if slot not in self._own:
+            shared = self._logs.get(slot)
+            self._logs[slot] = _Log() if shared is None else shared.copy()
+            self._own.add(slot)
+        return self._logs[slot]
+
+    # Reading
+
+    def answer(self, query: Query) -> list[Row]:
+        """Return the rows that `query` asks for."""
+        log = self._logs.get(query.slot, _EMPTY)
+        match query:
+            case Newest(_, link, until):
+                rows = log.links.get(link, ())
+                if rows and rows[-1].n <= until:
+                    return [rows[-1]]
+                index = bisect_right(rows, until, key=_n)
+                return [rows[index - 1]] if index else []
+            case Version(_, link, version, until):
+                rows = log.links.get(link, ())
+                index = bisect_left(rows, version, key=_version)
+                found = rows[index : index + 1]
+                return [row for row in found if row.version == version and row.n <= until]
+            case AsOf(_, link, at_us, until):
+                rows = log.links.get(link, ())
+                index = bisect_right(rows, at_us, key=_updated_us)
+                index = min(index, bisect_right(rows, until, key=_n))
+                return [rows[index - 1]] if index else []
+            case History(_, link, before, limit, until):
+                rows = log.links.get(link, ())
+                index = bisect_right(rows, until, key=_n)
+                if before is not None:
+                    index = min(index, bisect_left(rows, before, key=_version))
+                return list(reversed(rows[max(0, index - limit) : index]))
+            case Rows(_, first, last, bytes_max):
+                start = max(0, first - log.start - 1)
+                stop = max(start, last - log.start)
+                return within_bytes(log.rows[start:stop], bytes_max)
+            case _:
+                assert_never(query)
+
+    def end(self, slot: int) -> int:
+        """Return the n of the last row of `slot`, or what it kept when there is none."""
+        log = self._logs.get(slot, _EMPTY)
+        if log.rows:
+            return log.start + len(log.rows)
+        record = self._records.get(slot)
+        return record.kept if record else 0
+
+    def recovered(self, store_id: str, boot: int) -> Recovered:
+        """Return what a node would find that starts on this disk as `boot`."""
+        slots = {}
+        for slot in sorted(self._records.keys() | self._logs.keys()):
+            rows = self._logs.get(slot, _EMPTY).rows
+            record = self._records.get(slot)
+            if record is None and not rows:
+                continue
+            updated_us = rows[-1].updated_us if rows else 0
+            slots[slot] = SlotRecovered(record or SlotRecord(slot), self.end(slot), updated_us)
+        return Recovered(store_id, boot, self.configuration, slots)
+
+    def links(
+        self, prefix: str, after: str, limit: int, slots: frozenset[int]
+    ) -> list[tuple[int, str, int]]:
+        """Return up to `limit` (slot, link, version) of live children of `prefix`, by link."""
+        found = [row for row in self._children(prefix, slots) if row.link > after]
+        found.sort(key=lambda row: (row.link, row.slot))
+        return [(row.slot, row.link, row.version) for row in found[:limit]]
+
+    def count(self, prefix: str, slots: frozenset[int]) -> int:
+        """Return how many live direct children `prefix` has in the given slots."""
+        return sum(1 for _ in self._children(prefix, slots))
+
+    def _children(self, prefix: str, slots: frozenset[int]) -> Iterator[Row]:
+        for slot in slots:
+            for link, rows in self._logs.get(slot, _EMPTY).links.items():
+                if not rows[-1].deleted and is_child(link, prefix):
+                    yield rows[-1]
+
+    def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
+        """Return slot -> (end, number of links, digest in hex)."""
+        return {slot: (self.end(slot), *self._digest(slot)) for slot in slots}
+
+    def _digest(self, slot: int) -> tuple[int, str]:
+        links = self._logs.get(slot, _EMPTY).links
+        total = sum(
+            link_digest(link, rows[-1].version, rows[-1].digest) for link, rows in links.items()
+        )
+        return len(links), digest_hex(total)
+
+
+def is_child(link: str, prefix: str) -> bool:
+    """Return whether `link` stands directly below `prefix`, which ends in "/"."""
+    return len(link) > len(prefix) and link.startswith(prefix) and "/" not in link[len(prefix) :]
+
+
+def within_bytes(rows: Sequence[Row], bytes_max: int) -> list[Row]:
+    """Return the first rows that weigh `bytes_max` together; at least one if there is one."""
+    weight = 0
+    for index, row in enumerate(rows):
+        weight += row_bytes(row)
+        if weight > bytes_max and index:
+            return list(rows[:index])
+    return list(rows)
+
+
+def row_bytes(row: Row) -> int:
+    """Return about how many bytes a row takes on the wire."""
+    return ROW_BYTES + len(row.link) + len(row.state)
+
+
+def link_digest(link: str, version: int, digest: bytes) -> int:
+    """Return what the newest row of a link adds to the digest of its slot.
+
+    A sum of keyed hashes is a set hash that can be updated row by row: take away what the link
+    added before, add what it adds now. Bellare and Micciancio (1997), AdHASH; 128 bits guard
+    against accidents, not against a peer that searches for collisions.
+    """
+    body = b"%s\x00%d\x00%s" % (link.encode(), version, digest)
+    hashed = hashlib.blake2b(body, digest_size=16, key=b"docstore slot digest").digest()
+    return int.from_bytes(hashed, "big")
+
+
+def digest_hex(total: int) -> str:
+    """Return a sum of `link_digest` as 32 hexadecimal digits."""
+    return f"{total % (1 << 128):032x}"

@@ -1,0 +1,58 @@
+"""Storage that forgets when its object does: the contract around one ledger.
+
+For simulations and for trying things out. It survives `close` and `open` of the same object,
+as a disk survives its process, and counts the boots.
+"""
+
+import uuid
+from collections.abc import Sequence
+
+from docstore.storage.ledger import Ledger
+from docstore.storage.store import Query, Recovered, Result, Write
+
+
+class MemoryStore:
+    """A `Store` without a disk: commits are as durable as the object."""
+
+    def __init__(self) -> None:
+        self._ledger = Ledger()
+        self._store_id = uuid.uuid4().hex
+        self._boot = 0
+
+    async def open(self) -> Recovered:
+        """Count the boot and return what is there."""
+        self._boot += 1
+        return await self.recover()
+
+    async def commit(self, writes: Sequence[Write]) -> None:
+        """Do all of `writes`."""
+        self._ledger.apply(writes)
+
+    async def read(self, queries: Sequence[Query]) -> list[Result]:
+        """Answer queries in their order."""
+        return [self._ledger.answer(query) for query in queries]
+
+    async def recover(self) -> Recovered:
+        """Return what a restart would find, without counting a boot."""
+        return self._ledger.recovered(self._store_id, self._boot)
+
+    async def links(
+        self, prefix: str, after: str, limit: int, slots: frozenset[int]
+    ) -> list[tuple[int, str, int]]:
+        """Return live direct children of `prefix` after `after`, by link."""
+        return self._ledger.links(prefix, after, limit, slots)
+
+    async def count(self, prefix: str, slots: frozenset[int]) -> int:
+        """Return how many live direct children `prefix` has."""
+        return self._ledger.count(prefix, slots)
+
+    async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
+        """Return slot -> (end, number of links, digest)."""
+        return self._ledger.digests(slots)
+
+    async def size_bytes(self) -> int:
+        """Return 0: nothing is on disk."""
+        return 0
+
+    async def close(self) -> None:
+        """Keep everything for the next `open`."""
