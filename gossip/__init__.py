@@ -1,0 +1,36 @@
+"""Who is here: group membership by gossip, after SWIM and Lifeguard.
+
+    agent = Agent("n1", ("127.0.0.1", 7001), config=Config.lan(), seeds=[("127.0.0.1", 7000)])
+    agent.subscribe(lambda change: print(change.previous, "->", change.member.state))
+    await agent.start()
+
+A guided tour, in the order in which the files explain each other:
+
+| file                        | what it tells                                             |
+|-----------------------------|-----------------------------------------------------------|
+| `member.py`                 | what we believe about a member; which belief wins         |
+| `wire.py`                   | every message, its limits and its bytes                   |
+| `protocol/events.py`        | all that can happen to us                                 |
+| `protocol/effects.py`       | all that we can ask of the world                          |
+| `protocol/swim.py`          | `Swim.step(event, now) -> list[Effect]`: the protocol     |
+| `protocol/membership.py`    | what follows when a belief changes                        |
+| `protocol/hearsay.py`       | who may say what; when we refute                          |
+| `protocol/probe.py`         | how a failure is noticed                                  |
+| `protocol/suspicion.py`     | how long the accused may defend itself                    |
+| `protocol/awareness.py`     | how we notice that it is we who are ill                   |
+| `protocol/broadcast.py`     | how news spreads                                          |
+| `protocol/join.py`          | how we find the others                                    |
+| `protocol/anti_entropy.py`  | how the group heals                                       |
+| `agent.py`, `transport.py`  | the shells: clock, timers and sockets around one `Swim`   |
+| `config.py`, `errors.py`    | every number with its reason; every refusal               |
+
+The answers are hints. A member held dead may live, a member held alive may have died just now;
+whoever needs certainty needs a quorum, not a detector.
+"""
+
+from gossip.agent import Agent
+from gossip.config import Config
+from gossip.errors import GossipError
+from gossip.member import Address, Change, Member, State
+
+__all__ = ["Address", "Agent", "Change", "Config", "GossipError", "Member", "State"]

@@ -1,0 +1,314 @@
+"""One living member: a clock, timers, sockets and randomness around one `Swim`. A shell.
+
+It feeds events and performs the effects in their order; no rule of the protocol is here. What
+it adds is honesty about time: before a timer fires, the datagrams that have arrived are
+delivered, and when timers come late because the process did not run, the machine is told so
+(`Stalled`), lest it take its own sleep for the silence of others.
+
+Everything runs in the event loop that called `start`; there are no threads. All tasks belong
+to the agent and are gone after `stop`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import random
+import secrets
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import assert_never
+
+from gossip import wire
+from gossip.config import Config
+from gossip.errors import AlreadyStarted, MetaTooLarge, NameTooLong, NotRunning
+from gossip.member import Address, Change, Member
+from gossip.protocol.effects import (
+    Ask,
+    Departed,
+    Effect,
+    Notify,
+    Reply,
+    ReportConflict,
+    Send,
+    SetTimer,
+)
+from gossip.protocol.events import (
+    Answered,
+    Asked,
+    Event,
+    LeaveRequested,
+    MetaChanged,
+    Received,
+    SeedAdded,
+    Stalled,
+    Started,
+    Timer,
+    TimerFired,
+    Unanswered,
+)
+from gossip.protocol.swim import Swim
+from gossip.transport import Transport, advertised_host
+
+_log = logging.getLogger("gossip")
+
+_LEAVE_SLACK_S = 1.0
+"""Waited beyond `leave_timeout_s` before we give up on our own timer."""
+
+
+class Agent:
+    """Makes this process a member, and tells who the others are."""
+
+    def __init__(
+        self,
+        name: str,
+        bind: Address,
+        *,
+        config: Config,
+        seeds: Sequence[Address] = (),
+        meta: bytes = b"",
+        rng: random.Random | None = None,
+        advertise: Address | None = None,
+    ) -> None:
+        """Prepare a member; nothing is opened before `start`.
+
+        name: stable identity, 1 to 128 bytes; must not be used by another living process.
+        bind: host and port for UDP and TCP; port 0 lets the kernel choose one.
+        seeds: where other members may be found; host names are allowed here.
+        meta: at most 512 bytes that all peers will see in `Member.meta`.
+        advertise: address at which peers reach us, an IP literal, if it is not `bind`.
+        Raises NameTooLong, MetaTooLarge.
+        """
+        if not wire.is_name(name):
+            raise NameTooLong(f"a name has 1 to {wire.NAME_BYTES_MAX} printable bytes: {name!r}")
+        _check_meta(meta)
+        self._name = name
+        self._bind = bind
+        self._config = config
+        self._seeds = list(seeds)
+        self._meta = meta
+        self._rng = rng or random.Random()
+        self._advertise = advertise
+        self._transport = Transport(
+            config, on_datagram=self._on_datagram, on_request=self._on_request
+        )
+        self._swim: Swim | None = None
+        self._callbacks: list[Callable[[Change], None]] = []
+        self._counters: Counter[str] = Counter()
+        self._inbox: deque[Event] = deque()
+        self._is_stepping = False
+        self._timers: dict[Timer, asyncio.TimerHandle] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._streams = itertools.count(1)
+        self._replies: dict[int, bytes] = {}
+        self._departed = asyncio.Event()
+        self._listened_at_s = 0.0
+        self._is_stopped = False
+
+    async def start(self) -> None:
+        """Bind UDP and TCP and begin to join in the background; never waits for a seed.
+
+        Raises BindFailed with nothing left open, AlreadyStarted if this was called before.
+        """
+        if self._swim is not None or self._is_stopped:
+            raise AlreadyStarted(self._name)
+        bound = await self._transport.start(self._bind)
+        towards = self._seeds[0] if self._seeds else None
+        me = Member(
+            name=self._name,
+            uid=secrets.token_bytes(wire.UID_BYTES),
+            address=self._advertise or (advertised_host(bound[0], towards), bound[1]),
+            incarnation=time.time_ns() // 1_000_000,
+            meta=self._meta,
+            changed_at_s=time.monotonic(),
+        )
+        self._swim = Swim(me, self._config, rng=self._rng, seeds=tuple(self._seeds))
+        self._listened_at_s = time.monotonic()
+        self._feed(Started())
+
+    async def leave(self) -> None:
+        """Return once the others have been told that we go, or after `leave_timeout_s`.
+
+        Afterwards this member is silent for good; `stop` is still to be called.
+        Raises NotRunning.
+        """
+        self._running()
+        self._feed(LeaveRequested())
+        try:
+            async with asyncio.timeout(self._config.leave_timeout_s + _LEAVE_SLACK_S):
+                await self._departed.wait()
+        except TimeoutError:
+            _log.warning("%s left without having told everybody", self._name)
+
+    async def stop(self) -> None:
+        """Close all sockets and end all tasks and timers. Says goodbye to nobody: see `leave`.
+
+        May be called twice, and before `start`.
+        """
+        self._is_stopped = True
+        for handle in self._timers.values():
+            handle.cancel()
+        self._timers.clear()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._transport.stop()
+
+    @property
+    def address(self) -> Address:
+        """Where peers reach us. Raises NotRunning before `start`."""
+        return self._running().membership.me.address
+
+    @property
+    def health(self) -> int:
+        """Our own ill health, 0 for well (Lifeguard's score). Raises NotRunning before `start`."""
+        return self._running().membership.awareness.score
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """Return how often things happened since the start, by name, as they are now."""
+        core = self._swim.membership.counters if self._swim is not None else Counter[str]()
+        return {**self._counters, **self._transport.counters, **core}
+
+    def members(self) -> list[Member]:
+        """Return all we know of, ourselves, the dead and the left included, by name.
+
+        Raises NotRunning before `start`.
+        """
+        return sorted(self._running().membership.table, key=lambda member: member.name)
+
+    def subscribe(self, callback: Callable[[Change], None]) -> None:
+        """Have `callback` called in the loop for each change of another member from now on.
+
+        It must be quick. What it raises is logged and goes no further.
+        """
+        self._callbacks.append(callback)
+
+    def add_seed(self, seed: Address) -> None:
+        """Look for members at one more address, from now on."""
+        self._seeds.append(seed)
+        if self._swim is not None:
+            self._feed(SeedAdded(seed))
+
+    def update_meta(self, meta: bytes) -> None:
+        """Announce other metadata. Raises MetaTooLarge (the old one stays), NotRunning."""
+        _check_meta(meta)
+        self._running()
+        self._feed(MetaChanged(meta))
+
+    def _running(self) -> Swim:
+        if self._swim is None:
+            raise NotRunning(self._name)
+        return self._swim
+
+    def _feed(self, event: Event, now: float | None = None) -> None:
+        """Step once and perform what it asks; what happens meanwhile waits for its turn."""
+        self._inbox.append(event)
+        if self._is_stepping or self._is_stopped:
+            return
+        swim = self._running()
+        self._is_stepping = True
+        try:
+            while self._inbox:
+                event = self._inbox.popleft()
+                effects = swim.step(event, time.monotonic() if now is None else now)
+                _log.debug("%s %s -> %s", self._name, event, effects)
+                for effect in effects:
+                    self._perform(effect)
+        finally:
+            self._is_stepping = False
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Send(to, messages):
+                self._transport.send(to, wire.encode_datagram(messages))
+            case Ask():
+                self._own(self._exchange(effect))
+            case Reply(stream, message):
+                self._replies[stream] = wire.encode_frame(message)
+            case SetTimer(timer, at_s):
+                self._set_timer(timer, at_s)
+            case Notify(change):
+                self._notify(change)
+            case ReportConflict(name, held, claimed):
+                _log.warning("two live processes claim the name %s: %s, %s", name, held, claimed)
+            case Departed():
+                self._departed.set()
+            case _:
+                assert_never(effect)
+
+    def _own(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _exchange(self, ask: Ask) -> None:
+        """Carry one request to a peer and its answer, or the lack of one, back."""
+        try:
+            frame = wire.encode_frame(ask.message)
+            body = await self._transport.ask(ask.to, frame, timeout_s=ask.timeout_s)
+        except ConnectionRefusedError:
+            self._feed(Unanswered(ask.exchange, is_refused=True))
+        except (OSError, EOFError, UnicodeError, OverflowError):  # The last two: a bad seed.
+            self._feed(Unanswered(ask.exchange, is_refused=False))
+        else:
+            message = wire.decode_frame(body)
+            if message is None:
+                self._counters["frames_malformed"] += 1
+                self._feed(Unanswered(ask.exchange, is_refused=False))
+            else:
+                self._feed(Answered(ask.exchange, message))
+
+    def _on_datagram(self, data: bytes, sender: Address) -> None:
+        decoded = wire.decode_datagram(data)
+        self._counters["messages_malformed"] += decoded.dropped_count
+        if decoded.messages:
+            self._feed(Received(sender, decoded.messages))
+
+    def _on_request(self, body: bytes) -> bytes | None:
+        """Return the frame that answers the request in `body`, or None."""
+        message = wire.decode_frame(body)
+        if message is None:
+            self._counters["frames_malformed"] += 1
+            return None
+        stream = next(self._streams)
+        self._feed(Asked(stream, message))
+        return self._replies.pop(stream, None)
+
+    def _set_timer(self, timer: Timer, at_s: float) -> None:
+        earlier = self._timers.pop(timer, None)
+        if earlier is not None:
+            earlier.cancel()
+        wait_s = max(0.0, at_s - time.monotonic())
+        self._timers[timer] = asyncio.get_running_loop().call_later(wait_s, self._fire, timer, at_s)
+
+    def _fire(self, timer: Timer, at_s: float) -> None:
+        """Let a timer fire, after the datagrams that came before it, and after a stall's news."""
+        del self._timers[timer]
+        self._transport.drain()
+        # Loops round their clocks, so a timer may come a little early: it is never told so.
+        now = max(time.monotonic(), at_s)
+        lag_s = now - at_s
+        tolerated_s = max(self._config.stall_min_s, self._config.probe_timeout_s / 2)
+        if lag_s > tolerated_s and at_s > self._listened_at_s:
+            # Timers of the same gap are late for the same reason: one stall, told once.
+            self._listened_at_s = now
+            _log.warning("%s was stalled for %.3f s", self._name, lag_s)
+            self._feed(Stalled(lag_s), now)
+        if not self._is_stopped:
+            self._feed(TimerFired(timer), now)
+
+    def _notify(self, change: Change) -> None:
+        for callback in list(self._callbacks):
+            try:
+                callback(change)
+            except Exception:  # noqa: BLE001 - the door to code that is not ours.
+                _log.exception("a subscriber failed on %s", change)
+
+
+def _check_meta(meta: bytes) -> None:
+    if len(meta) > wire.META_BYTES_MAX:
+        raise MetaTooLarge(f"{len(meta)} bytes of metadata, at most {wire.META_BYTES_MAX} fit")

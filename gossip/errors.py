@@ -1,0 +1,40 @@
+"""What can go wrong here, and what the caller may conclude from it.
+
+All of these are refusals: nothing was sent and nothing was changed. There is no "undecided"
+in membership, because nobody waits for an answer from it; and nothing is "broken", because
+it keeps no promise on disk. What peers do wrong never becomes an exception at all: it is
+dropped and counted where it arrives (`wire.py`, `transport.py`).
+"""
+
+from __future__ import annotations
+
+
+class GossipError(Exception):
+    """Any refusal of this package. Nothing was changed."""
+
+
+class ConfigError(GossipError):
+    """A setting is unknown, out of bounds, or at odds with another. The message names it."""
+
+
+class NameTooLong(GossipError):
+    """The member name is empty or exceeds 128 bytes of UTF-8. Choose another; nothing started."""
+
+
+class MetaTooLarge(GossipError):
+    """The metadata exceeds 512 bytes, so its announcement might not fit one datagram.
+
+    The metadata announced before, if any, stays in force.
+    """
+
+
+class BindFailed(GossipError):
+    """UDP and TCP could not both be had on the wanted address. No socket is left open."""
+
+
+class NotRunning(GossipError):
+    """The agent has not been started, or was stopped. Nothing was done."""
+
+
+class AlreadyStarted(GossipError):
+    """An agent lives once: its uid stands for one life. Build a new one to start again."""

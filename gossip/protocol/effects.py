@@ -1,0 +1,74 @@
+"""All that the state machine can ask of the world.
+
+The list that `Swim.step` returns is performed from top to bottom. No effect waits for another:
+a datagram that cannot be sent at once is lost, which the protocol expects of networks anyway.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gossip.member import Address, Change
+from gossip.protocol.events import Exchange, Timer
+from gossip.wire import DatagramMessage, StreamMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send one datagram with these messages in this order. Failure is silence."""
+
+    to: Address
+    messages: tuple[DatagramMessage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Connect over TCP, send `message`, take one answer.
+
+    Comes back as Answered, or as Unanswered after `timeout_s` seconds at the latest.
+    """
+
+    exchange: Exchange
+    to: Address
+    message: StreamMessage
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Answer the request that came on this stream, then close it."""
+
+    stream: int
+    message: StreamMessage
+
+
+@dataclass(frozen=True, slots=True)
+class SetTimer:
+    """Give `timer` back at `at_s` on the monotonic clock. Replaces an equal timer's time."""
+
+    timer: Timer
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """Tell the application that a member appeared or changed."""
+
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class ReportConflict:
+    """Tell the operator that two live processes claim one name. The one we hold stays."""
+
+    name: str
+    held: Address
+    claimed: Address
+
+
+@dataclass(frozen=True, slots=True)
+class Departed:
+    """The others have been told that we leave, as far as possible. Nothing follows."""
+
+
+Effect = Send | Ask | Reply | SetTimer | Notify | ReportConflict | Departed

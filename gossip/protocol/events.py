@@ -1,0 +1,190 @@
+"""All that can reach the state machine, and the tickets that come back to it.
+
+A timer and an exchange carry what they were set for. Nothing is ever cancelled: a ticket that
+speaks of the past no longer matches what is held now, and is met with silence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gossip.member import Address
+from gossip.wire import DatagramMessage, StreamMessage
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeDue:
+    """The probe interval is over: judge the last probe, begin the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class AckDue:
+    """The direct ping of this number should have been answered by now."""
+
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class NackDue:
+    """The ping sent for somebody else should have been answered by now."""
+
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class SuspicionDue:
+    """The time that this member had for refuting may be up."""
+
+    name: str
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class GossipDue:
+    """Rumours wait, and the gossip interval is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncDue:
+    """Time to compare tables with a random live peer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReconnectDue:
+    """Time to look whether somebody dead is back."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeedDue:
+    """Time to make sure that this seed and we know each other."""
+
+    address: Address
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveDue:
+    """The time that we had for saying goodbye is up."""
+
+
+Timer = (
+    ProbeDue
+    | AckDue
+    | NackDue
+    | SuspicionDue
+    | GossipDue
+    | SyncDue
+    | ReconnectDue
+    | SeedDue
+    | LeaveDue
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PingExchange:
+    """A ping over TCP, sent because the datagram of this number was not answered."""
+
+    sequence: int
+    name: str
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class SyncExchange:
+    """Tables compared with a member that we knew by name at this incarnation."""
+
+    name: str
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeedExchange:
+    """Tables compared with whoever answers at a seed's address."""
+
+    address: Address
+
+
+Exchange = PingExchange | SyncExchange | SeedExchange
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The sockets are bound: begin. Comes first, and once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A datagram arrived; its sound messages in their order."""
+
+    sender: Address
+    messages: tuple[DatagramMessage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request arrived on a stream. The effects hold one Reply, or none if it deserves none."""
+
+    stream: int
+    message: StreamMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An exchange that we asked for brought this answer."""
+
+    exchange: Exchange
+    message: StreamMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """An exchange that we asked for failed: refused by the other host, or out of time."""
+
+    exchange: Exchange
+    is_refused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired:
+    """A timer's time has come. Datagrams that had arrived by then were delivered before."""
+
+    timer: Timer
+
+
+@dataclass(frozen=True, slots=True)
+class Stalled:
+    """This process did not run for `lag_s` seconds, so its silence is not the others' fault."""
+
+    lag_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SeedAdded:
+    """The application knows one more address where a member may be found."""
+
+    address: Address
+
+
+@dataclass(frozen=True, slots=True)
+class MetaChanged:
+    """The application has something new to tell about itself; at most 512 bytes."""
+
+    meta: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveRequested:
+    """The application wants to go, and others to know. Ends in the effect Departed."""
+
+
+Event = (
+    Started
+    | Received
+    | Asked
+    | Answered
+    | Unanswered
+    | TimerFired
+    | Stalled
+    | SeedAdded
+    | MetaChanged
+    | LeaveRequested
+)

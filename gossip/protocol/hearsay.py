@@ -1,0 +1,218 @@
+"""What to make of statements: who may say what, and when we must answer.
+
+| statement                                 | our answer                                       |
+|-------------------------------------------|--------------------------------------------------|
+| about another, says more than we hold     | accept, pass on (`membership.py`)                |
+| suspect again, by another accuser         | confirm, pass on                                 |
+| alive, while we hold it dead or left      | tell the sender, so that the subject can refute  |
+| suspect, dead, left about us, i >= ours   | refute with a greater incarnation                |
+| the same, i below ours                    | repeat what we are: that rumour is still around  |
+| alive about us from an earlier life       | refute if it would win                           |
+| alive about us, from elsewhere, other uid | two processes share our name: report, stay quiet |
+| accusation of somebody unknown            | ignore                                           |
+
+A table read from a stream is weaker than a rumour: the peer did not accuse, it only repeats.
+So its dead become our suspects, who may still refute, and its suspects confirm nothing.
+
+Source: SWIM (2002), section 4.2; the guard of incarnations and the weak reading of tables are
+our own answers to faults seen in practice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+from gossip.member import Address, Member, State, supersedes
+from gossip.protocol.effects import Effect, ReportConflict, Send
+from gossip.protocol.membership import Membership, rumour_about
+from gossip.wire import Alive, Dead, Left, Rumour, Suspect
+
+ACCUSATION_LEAD_MAX = 2**20
+"""An accusation this far above the greatest incarnation known of its subject is a forgery:
+only the subject raises it, by one at a time, and we would have heard of a new life."""
+
+SELF_ACCUSATION_MAX = 2**61
+"""Above this we do not refute, or a forger could drive us to the end of the numbers. A mere
+lead is no sign of forgery here: our clock may have been set back since our last life."""
+
+_ANSWER_INTERVAL_S = 1.0
+"""Shortest time between two unasked answers about one subject, or two would never end."""
+
+
+class Hearsay:
+    """Judges statements from peers and applies the credible ones to the membership."""
+
+    def __init__(self, membership: Membership) -> None:
+        self._membership = membership
+        self._answered_at_s: dict[tuple[str, str], float] = {}
+        self._newcomers = 0
+
+    def begin_datagram(self) -> None:
+        """A new datagram begins, with its own allowance of unknown names."""
+        self._newcomers = 0
+
+    def hear(self, rumour: Rumour, sender: Address, now: float) -> list[Effect]:
+        """Return what follows from one rumour that `sender` passed on."""
+        match rumour:
+            case Alive():
+                return self._hear_alive(rumour, sender, now)
+            case Suspect(name, incarnation, reporter):
+                return self._hear_accusation(State.SUSPECT, name, incarnation, reporter, now)
+            case Dead(name, incarnation, reporter):
+                return self._hear_accusation(State.DEAD, name, incarnation, reporter, now)
+            case Left(name, incarnation):
+                return self._hear_accusation(State.LEFT, name, incarnation, name, now)
+
+    def hear_table(self, members: Iterable[Member], source: str, now: float) -> list[Effect]:
+        """Return what follows from the table of `source`.
+
+        A newcomer does not pass on what it learns here: everybody else knows it already.
+        """
+        is_spread = not self._membership.is_alone
+        effects: list[Effect] = []
+        for member in members:
+            if member.name == self._membership.name:
+                effects += self._hear_record_of_me(member, now)
+            else:
+                effects += self._hear_record(member, source, now, is_spread=is_spread)
+        return effects
+
+    def accusation_of(self, name: str, now: float) -> tuple[Rumour, ...]:
+        """Return what we hold against `name`, to be told to its face; at most once a second.
+
+        Lifeguard's buddy rule: the accused should be the first to hear, section IV-C.
+        """
+        held = self._membership.table.get(name)
+        if (
+            held is None
+            or held.state is State.ALIVE
+            or not self._may_answer("accusation", name, now)
+        ):
+            return ()
+        return (rumour_about(held, self._membership.name),)
+
+    def _hear_alive(self, alive: Alive, sender: Address, now: float) -> list[Effect]:
+        claim = Member(
+            name=alive.name,
+            uid=alive.uid,
+            address=alive.address,
+            incarnation=alive.incarnation,
+            meta=alive.meta,
+        )
+        if alive.name == self._membership.name:
+            return self._hear_alive_me(claim, now)
+        held = self._membership.table.get(alive.name)
+        if held is None:
+            self._newcomers += 1
+            if self._newcomers > self._membership.config.newcomers_max:
+                self._membership.counters["newcomers_refused"] += 1
+                return []
+        elif _is_conflict(held, claim):
+            return self._report_conflict(held, claim, now)
+        elif not held.is_live and claim.incarnation <= held.incarnation:
+            accusation = self.accusation_of(held.name, now)
+            return [Send(sender, accusation)] if accusation else []
+        return self._membership.accept(claim, alive.name, now)
+
+    def _hear_alive_me(self, claim: Member, now: float) -> list[Effect]:
+        me = self._membership.me
+        if self._membership.is_leaving or claim.incarnation < me.incarnation:
+            return []  # An echo, or a life that we have outlived.
+        if claim.uid == me.uid:
+            if claim.incarnation > me.incarnation:
+                self._refute(claim.incarnation)
+            return []
+        if claim.address != me.address:
+            return self._report_conflict(me, claim, now)
+        self._refute(claim.incarnation)
+        return []
+
+    def _hear_accusation(
+        self, state: State, name: str, incarnation: int, reporter: str, now: float
+    ) -> list[Effect]:
+        if name == self._membership.name:
+            self._hear_accusation_of_me(state, incarnation)
+            return []
+        held = self._membership.table.get(name)
+        if held is None:
+            return []
+        if incarnation > held.incarnation + ACCUSATION_LEAD_MAX:
+            self._membership.counters["accusations_refused"] += 1
+            return []
+        accused = dataclasses.replace(held, incarnation=incarnation, state=state)
+        if state is State.SUSPECT:
+            return self._membership.suspect(accused, reporter, now)
+        return self._membership.accept(accused, reporter, now)
+
+    def _hear_accusation_of_me(self, state: State, incarnation: int) -> None:
+        membership = self._membership
+        if membership.is_leaving:
+            if state is not State.LEFT:
+                membership.repeat()
+            return
+        if incarnation < membership.me.incarnation:
+            membership.repeat()
+        elif self._refute(incarnation) and state is not State.LEFT:
+            membership.awareness.worsen()
+
+    def _refute(self, incarnation: int) -> bool:
+        if self._membership.is_leaving or incarnation > SELF_ACCUSATION_MAX:
+            self._membership.counters["accusations_refused"] += 1
+            return False
+        self._membership.refute(incarnation)
+        return True
+
+    def _hear_record(
+        self, record: Member, source: str, now: float, *, is_spread: bool
+    ) -> list[Effect]:
+        membership = self._membership
+        held = membership.table.get(record.name)
+        if held is None:
+            return membership.accept(record, source, now, is_spread=is_spread and record.is_live)
+        if _is_conflict(held, record):
+            return self._report_conflict(held, record, now)
+        lead = record.incarnation - held.incarnation
+        is_accusation = record.state is not State.ALIVE and record.uid == held.uid
+        if is_accusation and lead > ACCUSATION_LEAD_MAX:
+            membership.counters["accusations_refused"] += 1
+            return []
+        if record.state is State.DEAD and held.is_live:
+            record = dataclasses.replace(record, state=State.SUSPECT)
+        return membership.accept(record, source, now, is_spread=is_spread)
+
+    def _hear_record_of_me(self, record: Member, now: float) -> list[Effect]:
+        me = self._membership.me
+        if record.state is not State.ALIVE:
+            if record.incarnation >= me.incarnation:
+                self._hear_accusation_of_me(record.state, record.incarnation)
+            return []
+        if record.uid != me.uid and record.address != me.address:
+            return self._report_conflict(me, record, now)
+        return self._hear_alive_me(record, now)
+
+    def _report_conflict(self, held: Member, claim: Member, now: float) -> list[Effect]:
+        """Keep the holder of the name, and have it probed at once: it may just be gone."""
+        self._membership.counters["name_conflicts"] += 1
+        self._membership.doubted.append(held.name)
+        if not self._may_answer("conflict", held.name, now):
+            return []
+        return [ReportConflict(held.name, held.address, claim.address)]
+
+    def _may_answer(self, topic: str, name: str, now: float) -> bool:
+        answered_at_s = self._answered_at_s.get((topic, name))
+        if answered_at_s is not None and now - answered_at_s < _ANSWER_INTERVAL_S:
+            return False
+        if len(self._answered_at_s) >= self._membership.config.members_max:
+            self._answered_at_s.clear()
+        self._answered_at_s[topic, name] = now
+        return True
+
+
+def _is_conflict(held: Member, claim: Member) -> bool:
+    """Tell whether `claim` would take the name of a live process away at another address.
+
+    Another uid at the same address is a restart: two processes cannot hold one port.
+    """
+    is_other = claim.uid != held.uid and claim.address != held.address
+    return is_other and held.state is State.ALIVE and claim.is_live and supersedes(claim, held)

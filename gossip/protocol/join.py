@@ -1,0 +1,89 @@
+"""How we find the others at the start, and again after all have forgotten each other.
+
+A seed is an address where a member may be found, nothing more. Each seed has its own clock.
+When it rings and we know no live member there, we send our table and take theirs. An attempt
+in vain is repeated with doubling, jittered waits; an answer sets the clock to the slow pace.
+So joining never blocks anything, and it never quite ends: a seed whose member is held dead, or
+was forgotten in a long partition, is looked at again.
+
+Source: our own; the push and pull of whole tables at a join is common practice around SWIM.
+Left out: seeds by names that resolve to many addresses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gossip.member import Address
+from gossip.protocol.effects import Ask, Effect, SetTimer
+from gossip.protocol.events import SeedDue, SeedExchange
+from gossip.protocol.membership import Membership
+from gossip.wire import Sync
+
+
+@dataclass(slots=True)
+class _Seed:
+    """What we know of one seed: who answered there last, and how often nobody did since."""
+
+    name: str | None = None
+    failures: int = 0
+
+
+class Joiner:
+    """Keeps us and the seeds acquainted."""
+
+    def __init__(self, membership: Membership, seeds: tuple[Address, ...]) -> None:
+        self._membership = membership
+        self._seeds = {address: _Seed() for address in seeds}
+
+    def begin(self, now: float) -> list[Effect]:
+        """Try all seeds side by side."""
+        return [effect for address in self._seeds for effect in self.seed_due(address, now)]
+
+    def add(self, address: Address, now: float) -> list[Effect]:
+        """Try one more seed at once; nothing if it is known already."""
+        if address in self._seeds:
+            return []
+        self._seeds[address] = _Seed()
+        return self.seed_due(address, now)
+
+    def seed_due(self, address: Address, now: float) -> list[Effect]:
+        """Exchange tables with the seed unless we know who lives there."""
+        seed = self._seeds[address]
+        if self._is_known(address, seed):
+            return [self._later(address, now)]
+        table = Sync(self._membership.name, tuple(self._membership.table))
+        timeout_s = self._membership.config.stream_timeout_s
+        return [Ask(SeedExchange(address), address, table, timeout_s)]
+
+    def answered(self, address: Address, source: str, now: float) -> list[Effect]:
+        """Remember who lives there."""
+        self._membership.counters["seeds_answered"] += 1
+        self._seeds[address] = _Seed(name=source)
+        return [self._later(address, now)]
+
+    def unanswered(self, address: Address, now: float) -> list[Effect]:
+        """Try again later, and later still: after min(longest, shortest * 2^failures).
+
+        Up to half of the wait is taken off at random, so that members do not knock in step.
+        """
+        seed = self._seeds[address]
+        config = self._membership.config
+        doubled_s = config.join_retry_min_s * 2.0 ** min(seed.failures, 32)
+        wait_s = min(config.join_retry_max_s, doubled_s)
+        wait_s *= 1.0 - 0.5 * self._membership.rng.random()
+        seed.failures += 1
+        return [SetTimer(SeedDue(address), now + wait_s)]
+
+    def _is_known(self, address: Address, seed: _Seed) -> bool:
+        table = self._membership.table
+        if seed.name is not None:
+            member = table.get(seed.name)
+            if member is not None and member.is_live:
+                return True
+        return any(member.is_live and member.address == address for member in table)
+
+    def _later(self, address: Address, now: float) -> SetTimer:
+        wait_s = self._membership.config.seed_interval_s
+        wait_s *= 0.8 + 0.4 * self._membership.rng.random()
+        return SetTimer(SeedDue(address), now + wait_s)

@@ -1,0 +1,210 @@
+"""What this member holds to be true, and what follows when that changes.
+
+Every change goes through `accept`: the greater of the held and the new belief is kept
+(`member.merge`), and from the pair of old and new everything else follows: a suspicion begins
+or ends, the application is told, the rumour is passed on. The rules about who may say what
+are in `hearsay.py`; this file only knows consequences.
+
+Source: SWIM (Das, Gupta and Motivala, 2002), section 4.2; Lifeguard (2017), section IV-B.
+Left out: stability filters over the view; damping of members that flap.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections import Counter
+
+from gossip.config import Config
+from gossip.member import Change, Member, State, merge
+from gossip.protocol.awareness import Awareness
+from gossip.protocol.broadcast import Broadcasts
+from gossip.protocol.effects import Effect, Notify, Send, SetTimer
+from gossip.protocol.events import SuspicionDue
+from gossip.protocol.suspicion import Suspicion, begin_suspicion
+from gossip.protocol.table import Table
+from gossip.wire import INCARNATION_MAX, Alive, DatagramMessage, Dead, Left, Rumour, Suspect
+
+
+def rumour_about(member: Member, reporter: str) -> Rumour:
+    """Return the statement that brings others to hold what `member` says."""
+    name, incarnation = member.name, member.incarnation
+    match member.state:
+        case State.ALIVE:
+            return Alive(name, member.uid, incarnation, member.address, member.meta)
+        case State.SUSPECT:
+            return Suspect(name, incarnation, reporter)
+        case State.DEAD:
+            return Dead(name, incarnation, reporter)
+        case State.LEFT:
+            return Left(name, incarnation)
+
+
+class Membership:
+    """The beliefs of one member, and the state shared by all parts of the machine."""
+
+    def __init__(self, me: Member, config: Config, rng: random.Random) -> None:
+        assert me.state is State.ALIVE
+        self.config = config
+        self.rng = rng
+        self.name = me.name
+        self.table = Table(config.members_max)
+        self.table.put(me)
+        self.queue = Broadcasts(config)
+        self.awareness = Awareness(config.health_max)
+        self.suspicions: dict[str, Suspicion] = {}
+        self.counters: Counter[str] = Counter()
+        self.arrived: list[str] = []
+        """Names that became live since the prober last looked."""
+        self.doubted: list[str] = []
+        """Names whose holder should be probed before anybody else."""
+
+    @property
+    def me(self) -> Member:
+        """Ourselves, as we want to be held by others."""
+        me = self.table.get(self.name)
+        assert me is not None
+        return me
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether we have begun to say goodbye, and refute nothing any more."""
+        return self.me.state is State.LEFT
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nobody but us is live, as for a member that has not joined yet."""
+        return self.table.live_count == (0 if self.is_leaving else 1)
+
+    def begin(self) -> None:
+        """Make our own existence the first rumour."""
+        self.queue.put(rumour_about(self.me, self.name))
+
+    def packet(self, member: Member, *head: DatagramMessage) -> Send:
+        """Return a datagram to `member`: `head` first, then what gossip fits behind it."""
+        return Send(member.address, self.queue.fill(head, live_count=self.table.live_count))
+
+    def accept(
+        self, incoming: Member, reporter: str, now: float, *, is_spread: bool = True
+    ) -> list[Effect]:
+        """Merge one belief about somebody else; return what follows if it says more.
+
+        reporter: who began the statement; the first accuser if it is a suspicion.
+        is_spread: whether it is news to others too, rather than to us alone.
+        State: unchanged, and no effects, if we already held as much, or if there is no room.
+        """
+        assert incoming.name != self.name
+        held = self.table.get(incoming.name)
+        if held is None and not self.table.make_room():
+            self.counters["members_refused_full"] += 1
+            return []
+        if held is not None and merge(held, incoming) is held:
+            return []
+        fresh = held is None or (held.state, held.uid) != (incoming.state, incoming.uid)
+        since_s = now if held is None or fresh else held.changed_at_s
+        member = dataclasses.replace(incoming, changed_at_s=since_s)
+        self.table.put(member)
+        if member.is_live and (held is None or not held.is_live):
+            self.arrived.append(member.name)
+        if is_spread:
+            self.queue.put(rumour_about(member, reporter))
+        return [*_notice(held, member), *self._follow_suspicion(member, reporter, now)]
+
+    def suspect(self, member: Member, reporter: str, now: float) -> list[Effect]:
+        """Take up one accusation at `member.incarnation`, or count it as a confirmation.
+
+        A confirmation that counted is spread anew, so that the timers of others shorten too.
+        """
+        suspicion = self.suspicions.get(member.name)
+        if suspicion is None or suspicion.incarnation < member.incarnation:
+            accused = dataclasses.replace(member, state=State.SUSPECT)
+            return self.accept(accused, reporter, now)
+        if suspicion.incarnation > member.incarnation or not suspicion.confirm(reporter):
+            return []
+        self.queue.put(Suspect(member.name, member.incarnation, reporter))
+        return [_timer(suspicion)]
+
+    def hasten(self, name: str, now: float) -> list[Effect]:
+        """Cut a running suspicion short, since the suspect's own host refused a connection."""
+        suspicion = self.suspicions.get(name)
+        if suspicion is None:
+            return []
+        suspicion.hasten(now + self.config.refused_grace_s)
+        return self.suspicion_due(SuspicionDue(name, suspicion.incarnation), now)
+
+    def suspicion_due(self, timer: SuspicionDue, now: float) -> list[Effect]:
+        """Call the suspect dead if its time is up; else ask for the timer once more."""
+        suspicion = self.suspicions.get(timer.name)
+        if suspicion is None or suspicion.incarnation != timer.incarnation:
+            return []  # Refuted or accused anew meanwhile: this timer speaks of the past.
+        if now < suspicion.deadline_s:
+            return [_timer(suspicion)]
+        held = self.table.get(timer.name)
+        assert held is not None
+        assert held.state is State.SUSPECT
+        self.counters["members_declared_dead"] += 1
+        return self.accept(dataclasses.replace(held, state=State.DEAD), self.name, now)
+
+    def refute(self, accused_incarnation: int) -> None:
+        """Answer a statement about ourselves with an incarnation that it cannot outbid.
+
+        accused_incarnation: that of the statement. State: our incarnation is above it.
+        """
+        assert not self.is_leaving
+        incarnation = max(self.me.incarnation, accused_incarnation) + 1
+        assert incarnation <= INCARNATION_MAX
+        self.counters["refutations"] += 1
+        self._speak(dataclasses.replace(self.me, incarnation=incarnation))
+
+    def repeat(self) -> None:
+        """Say once more what we say about ourselves: an older statement is still around."""
+        if self.name not in self.queue:
+            self.queue.put(rumour_about(self.me, self.name))
+
+    def change_meta(self, meta: bytes) -> None:
+        """Announce other metadata, which takes a new incarnation."""
+        incarnation = self.me.incarnation + 1
+        self._speak(dataclasses.replace(self.me, meta=meta, incarnation=incarnation))
+
+    def leave(self, now: float) -> None:
+        """Announce that we go. From here on we refute nothing."""
+        self._speak(dataclasses.replace(self.me, state=State.LEFT, changed_at_s=now))
+
+    def extend_suspicions(self, lag_s: float) -> list[Effect]:
+        """Give all suspects back the time in which we did not listen."""
+        for suspicion in self.suspicions.values():
+            suspicion.extend(lag_s)
+        return [_timer(suspicion) for suspicion in self.suspicions.values()]
+
+    def _speak(self, me: Member) -> None:
+        self.table.put(me)
+        self.queue.put(rumour_about(me, self.name))
+
+    def _follow_suspicion(self, member: Member, reporter: str, now: float) -> list[Effect]:
+        """Begin, restart or end the suspicion, whatever `member` as just stored asks for."""
+        self.suspicions.pop(member.name, None)
+        if member.state is not State.SUSPECT:
+            return []
+        self.counters["suspicions"] += 1
+        suspicion = begin_suspicion(
+            member.name,
+            member.incarnation,
+            reporter,
+            now=now,
+            live_count=self.table.live_count,
+            config=self.config,
+        )
+        self.suspicions[member.name] = suspicion
+        return [_timer(suspicion)]
+
+
+def _timer(suspicion: Suspicion) -> SetTimer:
+    return SetTimer(SuspicionDue(suspicion.name, suspicion.incarnation), suspicion.deadline_s)
+
+
+def _notice(held: Member | None, member: Member) -> list[Effect]:
+    """Return word to the application, unless only the incarnation moved."""
+    if held is None:
+        return [Notify(Change(member, None))]
+    moved = dataclasses.replace(held, incarnation=member.incarnation)
+    return [] if moved == member else [Notify(Change(member, held.state))]

@@ -1,0 +1,232 @@
+"""Who is probed when, what counts as an answer, and what follows from silence.
+
+One probe at a time, one per interval. A ping goes out; if no ack comes in time, k others are
+asked to ping in our stead and a ping is tried over TCP, side by side. An ack by any road saves
+the target. At the end of the interval silence makes it a suspect. A refused TCP connection
+makes it one at once: that is no silence, its own host tells that nobody is there.
+
+    now          + timeout                 + interval
+     |  Ping        |  PingReq to k, TCP       |  judge, next
+     |------------->|------------------------->|
+                    |   nack due at 0.8 of the relays' time
+
+Source: SWIM (Das, Gupta and Motivala, 2002), sections 3.1 and 4.3; Lifeguard (2017), section
+IV-A, for nacks and stretched intervals, IV-C for telling a suspect to its face.
+Left out: timeouts adapted to the measured round trip.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gossip.member import Address, Member, State
+from gossip.protocol.effects import Ask, Effect, Send, SetTimer
+from gossip.protocol.events import AckDue, NackDue, PingExchange, ProbeDue
+from gossip.protocol.membership import Membership, rumour_about
+from gossip.wire import NACK_AFTER_MS_MAX, SEQUENCE_MAX, Ack, Nack, Ping, PingReq
+
+_RELAYED_MAX = 256
+"""Pings in flight for others; beyond, a request to relay is refused by a nack at once."""
+
+
+@dataclass(slots=True)
+class _Probe:
+    """The probe in flight."""
+
+    sequence: int
+    target: Member
+    relays: int = 0
+    nacks: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class _Relayed:
+    """A ping that we sent for somebody else."""
+
+    target: str
+    requester: Address
+    sequence: int
+
+
+class Prober:
+    """Sends probes and judges them, and relays those of others."""
+
+    def __init__(self, membership: Membership) -> None:
+        self._membership = membership
+        self._config = membership.config
+        self._sequence = int(membership.rng.random() * SEQUENCE_MAX)
+        self._order: list[str] = []
+        self._next = 0
+        self._probe: _Probe | None = None
+        self._relayed: dict[int, _Relayed] = {}
+
+    def probe_due(self, now: float) -> list[Effect]:
+        """Judge the probe in flight, begin one of the next member, set the clock."""
+        effects = self._judge(now)
+        target = self._next_target()
+        if target is not None:
+            effects += self._begin(target, now)
+        interval_s = self._membership.awareness.stretched_s(self._config.probe_interval_s)
+        return [*effects, SetTimer(ProbeDue(), now + interval_s)]
+
+    def ack_due(self, timer: AckDue) -> list[Effect]:
+        """Ask k others and TCP for help, since the direct ping brought nothing in time."""
+        probe = self._probe
+        if probe is None or probe.sequence != timer.sequence:
+            return []  # Answered or judged meanwhile.
+        target = probe.target
+        self._membership.counters["probes_unanswered_directly"] += 1
+        relays = self._membership.table.pick(
+            self._config.indirect_probes_count,
+            self._membership.rng,
+            lambda member: (
+                member.state is State.ALIVE
+                and member.name not in (target.name, self._membership.name)
+            ),
+        )
+        probe.relays = len(relays)
+        stretched_s = self._membership.awareness.stretched_s
+        left_s = stretched_s(self._config.probe_interval_s - self._config.probe_timeout_s)
+        wait_s = min(stretched_s(self._config.probe_timeout_s), left_s)
+        nack_after_ms = int(1000 * self._config.nack_fraction * wait_s)
+        request = PingReq(
+            sequence=probe.sequence,
+            target=target.name,
+            address=target.address,
+            nack_after_ms=min(nack_after_ms, NACK_AFTER_MS_MAX),
+            source=self._membership.name,
+        )
+        effects: list[Effect] = [self._membership.packet(relay, request) for relay in relays]
+        exchange = PingExchange(probe.sequence, target.name, target.incarnation)
+        ping = Ping(probe.sequence, target.name, self._membership.name)
+        return [*effects, Ask(exchange, target.address, ping, left_s)]
+
+    def acked(self, ack: Ack) -> list[Effect]:
+        """Close our own probe, or pass the ack on to whoever asked us to ping."""
+        probe = self._probe
+        if probe is not None and probe.sequence == ack.sequence:
+            if ack.source == probe.target.name:
+                self._close_answered()
+            return []
+        relayed = self._relayed.get(ack.sequence)
+        if relayed is None or relayed.target != ack.source:
+            self._membership.counters["acks_unexpected"] += 1
+            return []
+        del self._relayed[ack.sequence]
+        return [Send(relayed.requester, (Ack(relayed.sequence, ack.source),))]
+
+    def nacked(self, nack: Nack) -> None:
+        """Note that a relay is well: the silence of the target is then not our own fault."""
+        probe = self._probe
+        if probe is not None and probe.sequence == nack.sequence:
+            probe.nacks.add(nack.source)
+
+    def answered(self, exchange: PingExchange) -> None:
+        """Take an ack over TCP: it lives, although its datagrams do not get through."""
+        probe = self._probe
+        if probe is not None and probe.sequence == exchange.sequence:
+            self._membership.counters["probes_answered_by_stream_only"] += 1
+            self._close_answered()
+
+    def refused(self, exchange: PingExchange) -> None:
+        """Drop the probe without blaming ourselves: the other host answered, with a no."""
+        probe = self._probe
+        if probe is not None and probe.sequence == exchange.sequence:
+            self._probe = None
+
+    def relay(self, request: PingReq, sender: Address, now: float) -> list[Effect]:
+        """Ping for somebody else, or nack at once if we cannot.
+
+        Only members that we know are pinged, so that nobody can aim us at strangers.
+        """
+        target = self._membership.table.get(request.target)
+        if target is None or not target.is_live or len(self._relayed) >= _RELAYED_MAX:
+            return [Send(sender, (Nack(request.sequence, self._membership.name),))]
+        sequence = self._next_sequence()
+        self._relayed[sequence] = _Relayed(request.target, sender, request.sequence)
+        ping = Ping(sequence, request.target, self._membership.name)
+        due_s = now + request.nack_after_ms / 1000
+        return [Send(request.address, (ping,)), SetTimer(NackDue(sequence), due_s)]
+
+    def nack_due(self, timer: NackDue) -> list[Effect]:
+        """Admit to whoever asked us that we hear nothing either."""
+        relayed = self._relayed.pop(timer.sequence, None)
+        if relayed is None:
+            return []  # Acked meanwhile.
+        return [Send(relayed.requester, (Nack(relayed.sequence, self._membership.name),))]
+
+    def abandon(self) -> None:
+        """Judge nothing that was in flight: it was we who did not listen."""
+        self._probe = None
+        self._relayed.clear()
+
+    def _begin(self, target: Member, now: float) -> list[Effect]:
+        self._probe = _Probe(self._next_sequence(), target)
+        self._membership.counters["probes"] += 1
+        ping = Ping(self._probe.sequence, target.name, self._membership.name)
+        # The accusation goes ahead of the ping, so that the ack already brings the refutation.
+        accusation = (
+            (rumour_about(target, self._membership.name),) if target.state is State.SUSPECT else ()
+        )
+        timeout_s = self._membership.awareness.stretched_s(self._config.probe_timeout_s)
+        return [
+            self._membership.packet(target, *accusation, ping),
+            SetTimer(AckDue(self._probe.sequence), now + timeout_s),
+        ]
+
+    def _judge(self, now: float) -> list[Effect]:
+        probe, self._probe = self._probe, None
+        if probe is None:
+            return []
+        self._membership.counters["probes_failed"] += 1
+        missing = probe.relays - len(probe.nacks) if probe.relays else 1
+        self._membership.awareness.worsen(max(0, missing))
+        held = self._membership.table.get(probe.target.name)
+        if held is None or not held.is_live or held.incarnation != probe.target.incarnation:
+            return []  # It has spoken meanwhile, or is gone already.
+        return self._membership.suspect(held, self._membership.name, now)
+
+    def _close_answered(self) -> None:
+        self._probe = None
+        self._membership.awareness.improve()
+
+    def _next_sequence(self) -> int:
+        self._sequence = (self._sequence + 1) % (SEQUENCE_MAX + 1)
+        return self._sequence
+
+    def _next_target(self) -> Member | None:
+        """Return whom to probe now; None if there is nobody.
+
+        Round-robin over a shuffled list, not a random pick: SWIM section 4.3 bounds the time
+        to first detection at 2n-1 intervals only if everybody is visited once per pass.
+        """
+        self._insert_arrived()
+        while self._membership.doubted:
+            doubted = self._membership.table.get(self._membership.doubted.pop())
+            if doubted is not None and self._is_target(doubted):
+                return doubted
+        for _ in range(2):
+            while self._next < len(self._order):
+                candidate = self._membership.table.get(self._order[self._next])
+                self._next += 1
+                if candidate is not None and self._is_target(candidate):
+                    return candidate
+            self._order = [
+                member.name for member in self._membership.table if self._is_target(member)
+            ]
+            self._membership.rng.shuffle(self._order)
+            self._next = 0
+        return None
+
+    def _insert_arrived(self) -> None:
+        """Give newcomers a random place among those still to be visited (SWIM section 4.3)."""
+        waiting = set(self._order[self._next :])
+        for name in self._membership.arrived:
+            if name not in waiting:
+                room = len(self._order) - self._next + 1
+                place = self._next + int(self._membership.rng.random() * room)
+                self._order.insert(place, name)
+        self._membership.arrived.clear()
+
+    def _is_target(self, member: Member) -> bool:
+        return member.is_live and member.name != self._membership.name

@@ -1,0 +1,298 @@
+"""The whole protocol as one function: `Swim.step(event, now)` returns a list of effects.
+
+This file only dispatches and keeps the gossip clock; the ideas have files of their own:
+
+| file              | idea                                              |
+|-------------------|---------------------------------------------------|
+| `membership.py`   | what we hold true, what follows when it changes   |
+| `hearsay.py`      | who may say what, and what we must answer         |
+| `probe.py`        | failure detection                                 |
+| `suspicion.py`    | how long a suspect may defend itself              |
+| `awareness.py`    | how far we trust our own ears                     |
+| `broadcast.py`    | which rumour rides next                           |
+| `join.py`         | finding the first peers                           |
+| `anti_entropy.py`  | repair, and the healing of partitions             |
+
+The clock is the argument `now`, monotonic seconds; randomness is handed in. The same events
+at the same times with the same seed give the same effects.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import assert_never
+
+from gossip.config import Config
+from gossip.member import Address, Member, State
+from gossip.protocol.anti_entropy import AntiEntropy
+from gossip.protocol.effects import Departed, Effect, Reply, Send, SetTimer
+from gossip.protocol.events import (
+    AckDue,
+    Answered,
+    Asked,
+    Event,
+    GossipDue,
+    LeaveDue,
+    LeaveRequested,
+    MetaChanged,
+    NackDue,
+    PingExchange,
+    ProbeDue,
+    Received,
+    ReconnectDue,
+    SeedAdded,
+    SeedDue,
+    SeedExchange,
+    Stalled,
+    Started,
+    SuspicionDue,
+    SyncDue,
+    SyncExchange,
+    Timer,
+    TimerFired,
+    Unanswered,
+)
+from gossip.protocol.hearsay import Hearsay
+from gossip.protocol.join import Joiner
+from gossip.protocol.membership import Membership
+from gossip.protocol.probe import Prober
+from gossip.wire import (
+    Ack,
+    Alive,
+    DatagramMessage,
+    Dead,
+    Left,
+    Nack,
+    Ping,
+    PingReq,
+    StreamMessage,
+    Suspect,
+    Sync,
+    SyncAnswer,
+)
+
+
+class Swim:
+    """One member's side of the protocol. `membership.table` is its view of the group."""
+
+    def __init__(
+        self, me: Member, config: Config, *, rng: random.Random, seeds: Sequence[Address] = ()
+    ) -> None:
+        self.membership = Membership(me, config, rng)
+        self._config = config
+        self._hearsay = Hearsay(self.membership)
+        self._prober = Prober(self.membership)
+        self._joiner = Joiner(self.membership, tuple(seeds))
+        self._anti_entropy = AntiEntropy(self.membership)
+        self._is_gossip_set = False
+        self._is_departed = False
+
+    def step(self, event: Event, now: float) -> list[Effect]:
+        """Return what `event` at `now` asks of the world, in the order it must be done.
+
+        After Departed nothing is asked any more, whatever happens.
+        """
+        if self._is_departed:
+            return []
+        effects = self._dispatch(event, now)
+        if self._is_gossip_set or not len(self.membership.queue):
+            return effects
+        self._is_gossip_set = True
+        return [*effects, SetTimer(GossipDue(), now + self._config.gossip_interval_s)]
+
+    def _dispatch(self, event: Event, now: float) -> list[Effect]:
+        match event:
+            case Received(sender, messages):
+                return self._receive(sender, messages, now)
+            case TimerFired(timer):
+                return self._time_up(timer, now)
+            case Asked(stream, message):
+                return self._asked(stream, message, now)
+            case Answered():
+                return self._answered(event, now)
+            case Unanswered():
+                return self._unanswered(event, now)
+            case Started():
+                return self._start(now)
+            case Stalled(lag_s):
+                return self._stalled(lag_s)
+            case SeedAdded(address):
+                return self._joiner.add(address, now)
+            case MetaChanged(meta):
+                self.membership.change_meta(meta)
+                return []
+            case LeaveRequested():
+                return self._leave(now)
+            case _:
+                assert_never(event)
+
+    def _start(self, now: float) -> list[Effect]:
+        self.membership.begin()
+        # A random first phase, or members started together would probe in step for ever.
+        phase_s = self._config.probe_interval_s * self.membership.rng.random()
+        return [
+            SetTimer(ProbeDue(), now + phase_s),
+            *self._anti_entropy.begin(now),
+            *self._joiner.begin(now),
+        ]
+
+    def _receive(
+        self, sender: Address, messages: Sequence[DatagramMessage], now: float
+    ) -> list[Effect]:
+        self._hearsay.begin_datagram()
+        effects: list[Effect] = []
+        for message in messages:
+            effects += self._receive_one(sender, message, now)
+        return effects
+
+    def _receive_one(self, sender: Address, message: DatagramMessage, now: float) -> list[Effect]:
+        match message:
+            case Ping():
+                return self._pinged(message, sender, now)
+            case Ack():
+                return self._prober.acked(message)
+            case PingReq():
+                return self._prober.relay(message, sender, now)
+            case Nack():
+                self._prober.nacked(message)
+                return []
+            case Alive() | Suspect() | Dead() | Left():
+                return self._hearsay.hear(message, sender, now)
+            case _:
+                assert_never(message)
+
+    def _pinged(self, ping: Ping, sender: Address, now: float) -> list[Effect]:
+        """Ack to where the ping came from; a suspect or dead pinger hears so first."""
+        membership = self.membership
+        if ping.target != membership.name:
+            membership.counters["pings_for_others"] += 1
+            return []
+        head = (*self._hearsay.accusation_of(ping.source, now), Ack(ping.sequence, membership.name))
+        return [Send(sender, membership.queue.fill(head, live_count=membership.table.live_count))]
+
+    def _time_up(self, timer: Timer, now: float) -> list[Effect]:
+        match timer:
+            case ProbeDue():
+                return self._prober.probe_due(now)
+            case AckDue():
+                return self._prober.ack_due(timer)
+            case NackDue():
+                return self._prober.nack_due(timer)
+            case SuspicionDue():
+                return self.membership.suspicion_due(timer, now)
+            case GossipDue():
+                return self._gossip(now)
+            case SyncDue():
+                return self._anti_entropy.sync_due(now)
+            case ReconnectDue():
+                return self._anti_entropy.reconnect_due(now)
+            case SeedDue(address):
+                return self._joiner.seed_due(address, now)
+            case LeaveDue():
+                return self._depart()
+            case _:
+                assert_never(timer)
+
+    def _gossip(self, now: float) -> list[Effect]:
+        """Tell a few members the rumours that wait; while leaving, stop once all is told."""
+        self._is_gossip_set = False
+        membership, config = self.membership, self._config
+        targets = membership.table.pick(
+            config.gossip_fanout, membership.rng, lambda member: self._is_told(member, now)
+        )
+        if not targets:
+            membership.queue.clear()
+        effects: list[Effect] = []
+        for target in targets:
+            for burst in range(config.gossip_burst):
+                if not len(membership.queue) or (burst and not membership.queue.has_unsent):
+                    break
+                effects.append(membership.packet(target))
+        if membership.is_leaving and membership.name not in membership.queue:
+            effects += self._depart()
+        return effects
+
+    def _is_told(self, member: Member, now: float) -> bool:
+        """Whether gossip goes to `member`: the recently dead too, so that they can refute."""
+        if member.name == self.membership.name:
+            return False
+        is_recently_dead = (
+            member.state is State.DEAD
+            and now - member.changed_at_s < self._config.dead_gossip_s
+            and not self.membership.is_leaving
+        )
+        return member.is_live or is_recently_dead
+
+    def _asked(self, stream: int, message: StreamMessage, now: float) -> list[Effect]:
+        membership = self.membership
+        match message:
+            case Ping(sequence, target, _) if target == membership.name:
+                return [Reply(stream, Ack(sequence, membership.name))]
+            case Sync(source, members):
+                effects = self._hearsay.hear_table(members, source, now)
+                answer = SyncAnswer(membership.name, tuple(membership.table))
+                return [*effects, Reply(stream, answer)]
+            case _:
+                membership.counters["requests_refused"] += 1
+                return []
+
+    def _answered(self, event: Answered, now: float) -> list[Effect]:
+        match event.exchange, event.message:
+            case PingExchange() as exchange, Ack(sequence, source) if (sequence, source) == (
+                exchange.sequence,
+                exchange.name,
+            ):
+                self._prober.answered(exchange)
+                return []
+            case SyncExchange(), SyncAnswer(source, members):
+                return self._hearsay.hear_table(members, source, now)
+            case SeedExchange(address), SyncAnswer(source, members):
+                effects = self._hearsay.hear_table(members, source, now)
+                return [*effects, *self._joiner.answered(address, source, now)]
+            case _:
+                self.membership.counters["answers_refused"] += 1
+                return self._unanswered(Unanswered(event.exchange, is_refused=False), now)
+
+    def _unanswered(self, event: Unanswered, now: float) -> list[Effect]:
+        match event.exchange:
+            case SeedExchange(address):
+                return self._joiner.unanswered(address, now)
+            case PingExchange() | SyncExchange() as exchange if event.is_refused:
+                return self._refused(exchange, now)
+            case PingExchange() | SyncExchange():
+                return []  # Silence: the end of the probe interval judges.
+            case _:
+                assert_never(event.exchange)
+
+    def _refused(self, exchange: PingExchange | SyncExchange, now: float) -> list[Effect]:
+        """Suspect a member whose host says that nobody listens there, and keep it short."""
+        membership = self.membership
+        if isinstance(exchange, PingExchange):
+            self._prober.refused(exchange)
+        held = membership.table.get(exchange.name)
+        if held is None or not held.is_live or held.incarnation != exchange.incarnation:
+            return []  # It has spoken since, or is gone already.
+        membership.counters["connections_refused"] += 1
+        return [
+            *membership.suspect(held, membership.name, now),
+            *membership.hasten(held.name, now),
+        ]
+
+    def _stalled(self, lag_s: float) -> list[Effect]:
+        self.membership.counters["stalls"] += 1
+        self.membership.awareness.worsen()
+        self._prober.abandon()
+        return self.membership.extend_suspicions(lag_s)
+
+    def _leave(self, now: float) -> list[Effect]:
+        if self.membership.is_leaving:
+            return []
+        self.membership.leave(now)
+        if self.membership.is_alone:
+            return self._depart()
+        return [SetTimer(LeaveDue(), now + self._config.leave_timeout_s)]
+
+    def _depart(self) -> list[Effect]:
+        self._is_departed = True
+        return [Departed()]

@@ -1,0 +1,216 @@
+"""Sockets: datagrams and framed streams on one port, bounded in every direction. A shell.
+
+Datagrams are read in bulk, up to 64 per wake-up, from a non-blocking socket of our own; a
+datagram that cannot be sent at once is dropped and counted, since gossip is never worth
+queueing. A stream carries one request and at most one answer, each a frame of four length
+bytes and a body. Who connects is given a slot, if one is free, and a deadline.
+
+Decides nothing about members: bytes come in, bytes go out.
+Left out: encryption, keeping streams open between exchanges.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections import Counter
+from collections.abc import Callable
+
+from gossip.config import Config
+from gossip.errors import BindFailed
+from gossip.member import Address
+from gossip.wire import FRAME_HEADER_BYTES
+
+_DATAGRAMS_PER_WAKE_UP = 64
+_RECEIVE_BYTES = 65_535
+_RECEIVE_BUFFER_BYTES = 2 * 1024 * 1024
+"""Asked of the kernel, which may grant less: a burst of gossip should survive a busy loop."""
+
+_BIND_ATTEMPTS = 16
+"""For a port of the kernel's choice: one that is free for TCP may be taken for UDP."""
+
+
+class FrameRefused(OSError):
+    """A peer announced a frame of no or too many bytes. The stream is closed, nothing read."""
+
+
+class Transport:
+    """The UDP socket, the TCP listener, and the streams of one agent."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        on_datagram: Callable[[bytes, Address], None],
+        on_request: Callable[[bytes], bytes | None],
+    ) -> None:
+        self.counters: Counter[str] = Counter()
+        self._config = config
+        self._on_datagram = on_datagram
+        self._on_request = on_request
+        self._udp: socket.socket | None = None
+        self._server: asyncio.Server | None = None
+        self._served: dict[asyncio.Task[None], str] = {}
+
+    async def start(self, bind: Address) -> Address:
+        """Bind both sockets and return where they are; port 0 lets the kernel choose.
+
+        Raises BindFailed if the name does not resolve or the port is taken; nothing is open.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.getaddrinfo(*bind, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            family, _, _, _, (host, port, *_) = found[0]
+            tcp, udp = _bind_both(family, (str(host), int(port)))
+        except OSError as error:
+            raise BindFailed(f"cannot bind {bind[0]}:{bind[1]}: {error}") from error
+        self._udp = udp
+        self._server = await asyncio.start_server(self._accept, sock=tcp)
+        loop.add_reader(udp, self.drain)
+        name = udp.getsockname()
+        return name[0], name[1]
+
+    async def stop(self) -> None:
+        """Close everything. Streams in service end unanswered. May be called twice."""
+        if self._udp is not None:
+            asyncio.get_running_loop().remove_reader(self._udp)
+            self._udp.close()
+            self._udp = None
+        served = list(self._served)
+        for task in served:
+            task.cancel()
+        await asyncio.gather(*served, return_exceptions=True)
+        if self._server is not None:
+            self._server.close()
+            await self._server.wait_closed()
+            self._server = None
+        # Closed transports let go of their sockets one turn of the loop later.
+        await asyncio.sleep(0)
+
+    def send(self, to: Address, datagram: bytes) -> None:
+        """Send now or never. Drops are counted, not reported: the protocol expects losses."""
+        if self._udp is None:
+            return
+        try:
+            self._udp.sendto(datagram, to)
+        except OSError:
+            self.counters["datagrams_unsent"] += 1
+            return
+        self.counters["datagrams_sent"] += 1
+        self.counters["datagram_bytes_sent"] += len(datagram)
+
+    def drain(self) -> None:
+        """Deliver the datagrams that have arrived, at most 64 of them."""
+        for _ in range(_DATAGRAMS_PER_WAKE_UP):
+            if self._udp is None:
+                return  # Stopped by what the last one caused.
+            try:
+                data, sender = self._udp.recvfrom(_RECEIVE_BYTES)
+            except BlockingIOError:
+                return
+            except OSError:
+                # A kernel may report here that an earlier datagram was not wanted.
+                self.counters["datagrams_unread"] += 1
+                continue
+            self.counters["datagrams_received"] += 1
+            self._on_datagram(data, (sender[0], sender[1]))
+
+    async def ask(self, to: Address, frame: bytes, *, timeout_s: float) -> bytes:
+        """Send one frame to `to` and return the body of the answer.
+
+        Raises ConnectionRefusedError if that host says nobody listens, TimeoutError after
+        `timeout_s`, EOFError if the stream ends early, and other OSErrors for all else. After
+        any of them the peer may or may not have read the request.
+        """
+        async with asyncio.timeout(timeout_s):
+            reader, writer = await asyncio.open_connection(*to)
+            self.counters["streams_opened"] += 1
+            try:
+                writer.write(frame)
+                await writer.drain()
+                return await self._read_frame(reader)
+            finally:
+                writer.close()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Give a new stream a slot, or close it."""
+        peer = writer.get_extra_info("peername")
+        host = str(peer[0]) if peer else ""
+        hosts = list(self._served.values())
+        is_full = len(hosts) >= self._config.streams_max
+        if is_full or hosts.count(host) >= self._config.streams_per_host_max:
+            self.counters["streams_refused"] += 1
+            writer.close()
+            return
+        self.counters["streams_accepted"] += 1
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._served[task] = host
+        task.add_done_callback(lambda done: self._served.pop(done, None))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Read one request within its deadlines, write the answer if there is one."""
+        try:
+            async with asyncio.timeout(self._config.stream_timeout_s):
+                body = await self._read_frame(reader, self._config.stream_header_timeout_s)
+                answer = self._on_request(body)
+                if answer is not None:
+                    writer.write(answer)
+                    await writer.drain()
+        except (OSError, EOFError):  # TimeoutError is an OSError.
+            self.counters["streams_broken"] += 1
+        finally:
+            writer.close()
+
+    async def _read_frame(
+        self, reader: asyncio.StreamReader, header_timeout_s: float | None = None
+    ) -> bytes:
+        async with asyncio.timeout(header_timeout_s):
+            header = await reader.readexactly(FRAME_HEADER_BYTES)
+        length = int.from_bytes(header, "big")
+        if not 0 < length <= self._config.frame_bytes_max:
+            raise FrameRefused(f"a frame of {length} bytes")
+        return await reader.readexactly(length)
+
+
+def advertised_host(bound_host: str, towards: Address | None) -> str:
+    """Return the address at which others reach a socket bound to `bound_host`.
+
+    For a wildcard it is the local end of the route `towards` a peer, or towards the world.
+    Asks the routing table alone: connecting a datagram socket sends nothing.
+    """
+    if bound_host not in ("0.0.0.0", "::"):  # noqa: S104 - compared with, not bound to.
+        return bound_host
+    is_four = bound_host == "0.0.0.0"  # noqa: S104 - as above.
+    family = socket.AF_INET if is_four else socket.AF_INET6
+    # Addresses reserved for documentation stand for the world (RFC 5737, RFC 3849).
+    world = "192.0.2.1" if is_four else "2001:db8::1"
+    for target in (towards, (world, 9)):
+        with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+            if target is not None:
+                probe.connect(target)
+                return str(probe.getsockname()[0])
+    return "127.0.0.1" if is_four else "::1"
+
+
+def _bind_both(family: int, address: Address) -> tuple[socket.socket, socket.socket]:
+    """Return a TCP and a UDP socket on one port. Raises OSError with neither left open."""
+    attempts = 1 if address[1] else _BIND_ATTEMPTS
+    for attempt in range(attempts):
+        tcp = socket.socket(family, socket.SOCK_STREAM)
+        udp = socket.socket(family, socket.SOCK_DGRAM)
+        try:
+            tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            tcp.bind(address)
+            udp.bind((address[0], tcp.getsockname()[1]))
+        except OSError:
+            tcp.close()
+            udp.close()
+            if attempt + 1 == attempts:
+                raise
+            continue
+        udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
+        for bound in (tcp, udp):
+            bound.setblocking(False)
+        return tcp, udp
+    raise AssertionError("unreachable: the last attempt returns or raises")

@@ -1,0 +1,372 @@
+"""What members say to each other, and how it looks on the wire. All of it is here.
+
+A datagram is one msgpack array: the version, then messages. A message is an array headed by
+its number. There is no nesting and no compression, so reading costs no more than the datagram
+is long. On a stream each message is one frame: a length of four bytes, then the same array
+with a single message.
+
+Whatever arrives was written by a stranger. Decoding never raises: a message that breaks one
+limit is dropped and counted, its neighbours survive, and fields after the known ones are
+ignored, so that later versions can add some.
+
+| group    | messages                        | travel by          |
+|----------|---------------------------------|--------------------|
+| probing  | Ping, Ack, PingReq, Nack        | datagram, or stream for Ping and Ack |
+| rumours  | Alive, Suspect, Dead, Left      | datagram, behind or without a probe  |
+| tables   | Sync, SyncAnswer                | stream             |
+
+Source: SWIM sections 3.1 and 4.1 for probes and piggybacked rumours; Lifeguard (Dadgar,
+Phillips and Currey, 2017) for the nack.
+Left out: encryption, digests, messages of users.
+"""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+import msgpack  # type: ignore[import-untyped]  # It ships no types.
+
+from gossip.member import Address, Member, State
+
+VERSION = 1
+NAME_BYTES_MAX = 128
+META_BYTES_MAX = 512
+UID_BYTES = 8
+INCARNATION_MAX = 2**62
+SEQUENCE_MAX = 2**32 - 1
+NACK_AFTER_MS_MAX = 600_000
+MEMBERS_PER_SYNC_MAX = 65_535
+MESSAGES_PER_DATAGRAM_MAX = 1024
+FRAME_HEADER_BYTES = 4
+ENVELOPE_BYTES = 4
+"""At most: the array header of up to 65 535 messages, and the version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """Prober to target: are you there? Answered by an Ack with the same sequence number."""
+
+    sequence: int
+    target: str
+    """Whom the prober believes to live here. Anybody else keeps silent."""
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """Target to prober, or relay to prober on its behalf. No answer expected."""
+
+    sequence: int
+    source: str
+    """The target's name, also when a relay forwards it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PingReq:
+    """Prober to relay, after its own ping went unanswered: try it from where you are.
+
+    Answered by the target's Ack, or by a Nack once `nack_after_ms` has passed in vain.
+    """
+
+    sequence: int
+    target: str
+    address: Address
+    nack_after_ms: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Nack:
+    """Relay to prober: I am well and so is our link, but I hear nothing either."""
+
+    sequence: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """A rumour begun by its subject alone: I am here. Passed on by all, no answer expected."""
+
+    name: str
+    uid: bytes
+    incarnation: int
+    address: Address
+    meta: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A rumour begun by `reporter`, whose probe failed. The subject answers with Alive."""
+
+    name: str
+    incarnation: int
+    reporter: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """A rumour begun by whoever's suspicion ran out first. The subject answers with Alive."""
+
+    name: str
+    incarnation: int
+    reporter: str
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A rumour begun by its subject alone: I am going, do not look for me."""
+
+    name: str
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """Anybody to anybody: all that I believe. Answered by a SyncAnswer, after it was merged."""
+
+    source: str
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SyncAnswer:
+    """The answer to Sync: all that I believe, yours included."""
+
+    source: str
+    members: tuple[Member, ...]
+
+
+Rumour = Alive | Suspect | Dead | Left
+DatagramMessage = Ping | Ack | PingReq | Nack | Rumour
+StreamMessage = Ping | Ack | Sync | SyncAnswer
+Message = DatagramMessage | StreamMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What a datagram held: the sound messages, and how many were dropped or unknown."""
+
+    messages: tuple[DatagramMessage, ...]
+    dropped_count: int
+
+
+def encode_datagram(messages: Sequence[DatagramMessage]) -> bytes:
+    """Return the datagram that carries `messages` in this order."""
+    return _packed([VERSION, *map(_fields, messages)])
+
+
+def encoded_bytes(message: Message) -> int:
+    """Return how many bytes `message` adds to a datagram."""
+    return len(_packed(_fields(message)))
+
+
+def encode_frame(message: StreamMessage) -> bytes:
+    """Return `message` as a stream carries it, its length ahead."""
+    body = _packed([VERSION, _fields(message)])
+    return len(body).to_bytes(FRAME_HEADER_BYTES, "big") + body
+
+
+def decode_datagram(data: bytes) -> Decoded:
+    """Return the messages within `data`; never raises.
+
+    A datagram that is no array of our version counts as one dropped message.
+    """
+    parts = _unpacked(data)
+    if parts is None or len(parts) > MESSAGES_PER_DATAGRAM_MAX + 1:
+        return Decoded((), 1)
+    messages: list[DatagramMessage] = []
+    dropped_count = 0
+    for part in parts[1:]:
+        message = _message(part)
+        if message is None or isinstance(message, Sync | SyncAnswer):
+            dropped_count += 1
+        else:
+            messages.append(message)
+    return Decoded(tuple(messages), dropped_count)
+
+
+def decode_frame(body: bytes) -> StreamMessage | None:
+    """Return the message in the body of a frame, or None if it is not a sound one."""
+    parts = _unpacked(body)
+    if parts is None or len(parts) != 2:
+        return None
+    message = _message(parts[1])
+    return message if isinstance(message, Ping | Ack | Sync | SyncAnswer) else None
+
+
+class _Malformed(ValueError):
+    """A field breaks its limit. Never leaves this file."""
+
+
+def _packed(parts: list[Any]) -> bytes:
+    packed: bytes = msgpack.packb(parts)
+    return packed
+
+
+def _unpacked(data: bytes) -> list[Any] | None:
+    try:
+        parts = msgpack.unpackb(
+            data,
+            max_str_len=NAME_BYTES_MAX,
+            max_bin_len=META_BYTES_MAX,
+            max_array_len=MEMBERS_PER_SYNC_MAX,
+            max_map_len=0,
+            max_ext_len=0,
+        )
+    except (ValueError, msgpack.exceptions.UnpackException):
+        return None
+    if not isinstance(parts, list) or not parts or parts[0] != VERSION:
+        return None
+    return parts
+
+
+def _fields(message: Message) -> list[Any]:
+    match message:
+        case Ping(sequence, target, source):
+            return [1, sequence, target, source]
+        case Ack(sequence, source):
+            return [2, sequence, source]
+        case PingReq(sequence, target, (host, port), nack_after_ms, source):
+            return [3, sequence, target, host, port, nack_after_ms, source]
+        case Nack(sequence, source):
+            return [4, sequence, source]
+        case Alive(name, uid, incarnation, (host, port), meta):
+            return [5, name, uid, incarnation, host, port, meta]
+        case Suspect(name, incarnation, reporter):
+            return [6, name, incarnation, reporter]
+        case Dead(name, incarnation, reporter):
+            return [7, name, incarnation, reporter]
+        case Left(name, incarnation):
+            return [8, name, incarnation]
+        case Sync(source, members):
+            return [9, source, [_member_fields(member) for member in members]]
+        case SyncAnswer(source, members):
+            return [10, source, [_member_fields(member) for member in members]]
+        case _:
+            assert_never(message)
+
+
+def _member_fields(member: Member) -> list[Any]:
+    host, port = member.address
+    state = _STATES.index(member.state)
+    return [member.name, member.uid, host, port, member.incarnation, state, member.meta]
+
+
+_STATES = tuple(State)
+
+
+def _message(part: Any) -> Message | None:
+    """Return the message written in `part`; None if it is unknown, too short or unsound."""
+    if not isinstance(part, list) or not part or type(part[0]) is not int:
+        return None
+    read = _READERS.get(part[0])
+    if read is None:
+        return None
+    try:
+        return read(part)
+    except (_Malformed, IndexError):
+        return None
+
+
+def _read_ping_req(part: list[Any]) -> PingReq:
+    address = _address(part[3], part[4])
+    nack_after_ms = _whole(part[5], NACK_AFTER_MS_MAX)
+    return PingReq(_sequence(part[1]), _name(part[2]), address, nack_after_ms, _name(part[6]))
+
+
+def _read_alive(part: list[Any]) -> Alive:
+    address = _address(part[4], part[5])
+    return Alive(_name(part[1]), _uid(part[2]), _incarnation(part[3]), address, _meta(part[6]))
+
+
+_READERS: dict[int, Callable[[list[Any]], Message]] = {
+    1: lambda part: Ping(_sequence(part[1]), _name(part[2]), _name(part[3])),
+    2: lambda part: Ack(_sequence(part[1]), _name(part[2])),
+    3: _read_ping_req,
+    4: lambda part: Nack(_sequence(part[1]), _name(part[2])),
+    5: _read_alive,
+    6: lambda part: Suspect(_name(part[1]), _incarnation(part[2]), _name(part[3])),
+    7: lambda part: Dead(_name(part[1]), _incarnation(part[2]), _name(part[3])),
+    8: lambda part: Left(_name(part[1]), _incarnation(part[2])),
+    9: lambda part: Sync(_name(part[1]), _members(part[2])),
+    10: lambda part: SyncAnswer(_name(part[1]), _members(part[2])),
+}
+
+
+def _members(value: Any) -> tuple[Member, ...]:
+    if not isinstance(value, list):
+        raise _Malformed
+    return tuple(_member(part) for part in value)
+
+
+def _member(part: Any) -> Member:
+    if not isinstance(part, list):
+        raise _Malformed
+    return Member(
+        name=_name(part[0]),
+        uid=_uid(part[1]),
+        address=_address(part[2], part[3]),
+        incarnation=_incarnation(part[4]),
+        state=_STATES[_whole(part[5], len(_STATES) - 1)],
+        meta=_meta(part[6]),
+    )
+
+
+def _whole(value: Any, most: int) -> int:
+    """Return `value` if it is a whole number within 0 and `most`. Booleans are not numbers."""
+    if type(value) is not int or not 0 <= value <= most:
+        raise _Malformed
+    return value
+
+
+def _sequence(value: Any) -> int:
+    return _whole(value, SEQUENCE_MAX)
+
+
+def _incarnation(value: Any) -> int:
+    return _whole(value, INCARNATION_MAX)
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or not is_name(value):
+        raise _Malformed
+    return value
+
+
+def is_name(name: str) -> bool:
+    """Tell whether `name` can name a member: printable, and 1 to 128 bytes of UTF-8."""
+    return name.isprintable() and 0 < len(name.encode()) <= NAME_BYTES_MAX
+
+
+def _uid(value: Any) -> bytes:
+    if not isinstance(value, bytes) or len(value) != UID_BYTES:
+        raise _Malformed
+    return value
+
+
+def _meta(value: Any) -> bytes:
+    if not isinstance(value, bytes) or len(value) > META_BYTES_MAX:
+        raise _Malformed
+    return value
+
+
+def _address(host: Any, port: Any) -> Address:
+    if not isinstance(host, str) or not is_ip_literal(host):
+        raise _Malformed
+    if _whole(port, 65_535) == 0:
+        raise _Malformed
+    return host, port
+
+
+@functools.lru_cache(maxsize=4096)
+def is_ip_literal(host: str) -> bool:
+    """Tell whether `host` is an IPv4 or IPv6 address: a name would stall the sender in DNS."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
