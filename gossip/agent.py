@@ -38,6 +38,7 @@ from gossip.protocol.effects import (
 from gossip.protocol.events import (
     Answered,
     Asked,
+    Doubted,
     Event,
     LeaveRequested,
     MetaChanged,
@@ -192,6 +193,14 @@ class Agent:
         self._seeds.append(seed)
         if self._swim is not None:
             self._feed(SeedAdded(seed))
+
+    def doubt(self, name: str) -> None:
+        """Have a member looked at now, since the application lost touch with it.
+
+        Only a hint: if it answers, nothing follows. Raises NotRunning before `start`.
+        """
+        self._running()
+        self._feed(Doubted(name))
 
     def update_meta(self, meta: bytes) -> None:
         """Announce other metadata. Raises MetaTooLarge (the old one stays), NotRunning."""

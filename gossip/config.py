@@ -75,7 +75,7 @@ class Config:
     mass join. Bounds the rate to fanout * burst * datagram / interval: 84 kB/s on `lan`."""
 
     dead_gossip_s: float = 30.0
-    """How long the dead are still told the news: the shortest way for them to refute."""
+    """How long the dead are still told that they are: the shortest way for them to refute."""
 
     forget_after_s: float = 86_400.0
     """How long the dead and the left are remembered. While we remember, a stale rumour cannot
@@ -174,11 +174,13 @@ class Config:
         """Return settings for members on one machine: a killed process is dead within 1 s.
 
         There is one kernel and no middlebox, so a refusal is proof and needs no grace. Of n
-        members the first look takes at most 2n-1 intervals, then one `probe_timeout_s`.
+        members the first look takes at most 2n-1 intervals, then one `probe_timeout_s`. Ill
+        health stretches both threefold at most, since here it is shared by all.
         """
         return cls(
             probe_interval_s=0.2,
             probe_timeout_s=0.1,
+            health_max=2,
             suspicion_mult=3,
             suspicion_max_mult=3,
             refused_grace_s=0.0,

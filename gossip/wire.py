@@ -42,6 +42,9 @@ NACK_AFTER_MS_MAX = 600_000
 MEMBERS_PER_SYNC_MAX = 65_535
 MESSAGES_PER_DATAGRAM_MAX = 1024
 FRAME_HEADER_BYTES = 4
+_FIELD_BYTES_MAX = 1024
+"""Where unpacking itself gives up. Fields have their own, smaller limits."""
+
 ENVELOPE_BYTES = 4
 """At most: the array header of up to 65 535 messages, and the version."""
 
@@ -211,8 +214,8 @@ def _unpacked(data: bytes) -> list[Any] | None:
     try:
         parts = msgpack.unpackb(
             data,
-            max_str_len=NAME_BYTES_MAX,
-            max_bin_len=META_BYTES_MAX,
+            max_str_len=_FIELD_BYTES_MAX,
+            max_bin_len=_FIELD_BYTES_MAX,
             max_array_len=MEMBERS_PER_SYNC_MAX,
             max_map_len=0,
             max_ext_len=0,

@@ -165,6 +165,13 @@ class SeedAdded:
 
 
 @dataclass(frozen=True, slots=True)
+class Doubted:
+    """The application lost touch with this member by a road of its own: look at it now."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class MetaChanged:
     """The application has something new to tell about itself; at most 512 bytes."""
 
@@ -185,6 +192,7 @@ Event = (
     | TimerFired
     | Stalled
     | SeedAdded
+    | Doubted
     | MetaChanged
     | LeaveRequested
 )

@@ -91,11 +91,12 @@ class Membership:
 
         reporter: who began the statement; the first accuser if it is a suspicion.
         is_spread: whether it is news to others too, rather than to us alone.
-        State: unchanged, and no effects, if we already held as much, or if there is no room.
+        State: unchanged, and no effects, if we already held as much, or if the name is
+        new and there is no room, or we are leaving anyway.
         """
         assert incoming.name != self.name
         held = self.table.get(incoming.name)
-        if held is None and not self.table.make_room():
+        if held is None and (self.is_leaving or not self.table.make_room()):
             self.counters["members_refused_full"] += 1
             return []
         if held is not None and merge(held, incoming) is held:

@@ -155,6 +155,20 @@ class Prober:
             return []  # Acked meanwhile.
         return [Send(relayed.requester, (Nack(relayed.sequence, self._membership.name),))]
 
+    def doubt(self, name: str) -> list[Effect]:
+        """Ping `name` over TCP at once, and by datagram as the very next one.
+
+        Where a process died alone, its host refuses, and nobody waits for its turn.
+        """
+        held = self._membership.table.get(name)
+        if held is None or not self._is_target(held):
+            return []
+        self._membership.doubted.append(name)
+        sequence = self._next_sequence()
+        ping = Ping(sequence, name, self._membership.name)
+        exchange = PingExchange(sequence, name, held.incarnation)
+        return [Ask(exchange, held.address, ping, self._config.probe_interval_s)]
+
     def abandon(self) -> None:
         """Judge nothing that was in flight: it was we who did not listen."""
         self._probe = None

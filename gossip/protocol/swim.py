@@ -31,6 +31,7 @@ from gossip.protocol.events import (
     AckDue,
     Answered,
     Asked,
+    Doubted,
     Event,
     GossipDue,
     LeaveDue,
@@ -55,7 +56,7 @@ from gossip.protocol.events import (
 )
 from gossip.protocol.hearsay import Hearsay
 from gossip.protocol.join import Joiner
-from gossip.protocol.membership import Membership
+from gossip.protocol.membership import Membership, rumour_about
 from gossip.protocol.probe import Prober
 from gossip.wire import (
     Ack,
@@ -119,6 +120,8 @@ class Swim:
                 return self._stalled(lag_s)
             case SeedAdded(address):
                 return self._joiner.add(address, now)
+            case Doubted(name):
+                return self._prober.doubt(name)
             case MetaChanged(meta):
                 self.membership.change_meta(meta)
                 return []
@@ -198,12 +201,10 @@ class Swim:
         """Tell a few members the rumours that wait; while leaving, stop once all is told."""
         self._is_gossip_set = False
         membership, config = self.membership, self._config
-        targets = membership.table.pick(
-            config.gossip_fanout, membership.rng, lambda member: self._is_told(member, now)
-        )
+        targets = membership.table.pick(config.gossip_fanout, membership.rng, self._is_peer)
         if not targets:
             membership.queue.clear()
-        effects: list[Effect] = []
+        effects: list[Effect] = [] if membership.is_leaving else self._tell_one_dead(now)
         for target in targets:
             for burst in range(config.gossip_burst):
                 if not len(membership.queue) or (burst and not membership.queue.has_unsent):
@@ -213,16 +214,22 @@ class Swim:
             effects += self._depart()
         return effects
 
-    def _is_told(self, member: Member, now: float) -> bool:
-        """Whether gossip goes to `member`: the recently dead too, so that they can refute."""
-        if member.name == self.membership.name:
-            return False
-        is_recently_dead = (
-            member.state is State.DEAD
-            and now - member.changed_at_s < self._config.dead_gossip_s
-            and not self.membership.is_leaving
+    def _is_peer(self, member: Member) -> bool:
+        return member.is_live and member.name != self.membership.name
+
+    def _tell_one_dead(self, now: float) -> list[Effect]:
+        """Tell one of those who died lately that it did: if it lives after all, it refutes.
+
+        It gets nothing else, or rumours would use up their sends on the dead.
+        """
+        since_s = now - self._config.dead_gossip_s
+        dead = self.membership.table.pick(
+            1,
+            self.membership.rng,
+            lambda member: member.state is State.DEAD and member.changed_at_s > since_s,
         )
-        return member.is_live or is_recently_dead
+        name = self.membership.name
+        return [Send(member.address, (rumour_about(member, name),)) for member in dead]
 
     def _asked(self, stream: int, message: StreamMessage, now: float) -> list[Effect]:
         membership = self.membership
