@@ -1,0 +1,257 @@
+"""The work of a reader, on one SQLite connection, in whatever thread it is called.
+
+No row leaves here unverified. A row that is damaged in its key is not where it should be, and
+must not read as absent (a quorum of one lagging and one damaged copy would then forget what was
+decided): the pointer in `current`, the neighbour in time or the neighbours in n bear witness.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import assert_never
+
+from docstore.document import Row
+from docstore.errors import StoreBroken
+from docstore.storage import tables
+from docstore.storage.ledger import digest_hex, is_child, link_digest, row_bytes
+from docstore.storage.store import (
+    AsOf,
+    Corrupt,
+    History,
+    Newest,
+    Query,
+    Recovered,
+    Result,
+    Rows,
+    SlotRecord,
+    SlotRecovered,
+    Status,
+    Version,
+)
+from docstore.storage.writing import node_line, translated
+
+_ALL = (1 << 63) - 1
+"""Greater than any n, version or slot."""
+
+_UNREADABLE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR}
+
+
+class _Damaged(Exception):
+    """A row is not what was written, or not where it was written."""
+
+
+def answer(connection: sqlite3.Connection, queries: Sequence[Query]) -> list[Result]:
+    """Return the results of `queries`, all from one snapshot."""
+    results: list[Result] = []
+    with _snapshot(connection):
+        for query in queries:
+            try:
+                results.append(_answer(connection, query))
+            except _Damaged:
+                results.append(Corrupt(query.slot))
+            except sqlite3.Error as error:
+                if not _is_unreadable(error):
+                    raise
+                results.append(Corrupt(query.slot))
+    return results
+
+
+def _answer(connection: sqlite3.Connection, query: Query) -> list[Row]:
+    match query:
+        case Newest():
+            return _newest(connection, query)
+        case Version(slot, link, version, until):
+            return _rows(connection.execute(tables.VERSION, (slot, link, version, until)))
+        case AsOf():
+            return _as_of(connection, query)
+        case History(slot, link, before, limit, until):
+            below = _ALL if before is None else before
+            return _rows(connection.execute(tables.HISTORY, (slot, link, below, until, limit)))
+        case Rows():
+            return _log(connection, query)
+        case _:
+            assert_never(query)
+
+
+def _newest(connection: sqlite3.Connection, query: Newest) -> list[Row]:
+    """Return the newest row if the pointer agrees that it is the newest."""
+    key = (query.slot, query.link)
+    found = connection.execute(tables.NEWEST, (*key, query.until)).fetchone()
+    if found is None:
+        pointer = connection.execute(tables.CURRENT_N, key).fetchone()
+        _insist(pointer is None or pointer[0] > query.until)
+        return []
+    *columns, current_n = found
+    row = _verified(tuple(columns))
+    _insist(current_n is not None and (current_n == row.n or current_n > query.until))
+    return [row]
+
+
+def _as_of(connection: sqlite3.Connection, query: AsOf) -> list[Row]:
+    """Return the row of that instant if the version after it, if any, is indeed of later."""
+    key = (query.slot, query.link)
+    rows = _rows(connection.execute(tables.AS_OF, (*key, query.until, query.at_us)))
+    version = rows[0].version if rows else -1
+    for row in _rows(connection.execute(tables.AFTER_VERSION, (*key, version))):
+        _insist(row.updated_us > query.at_us or row.n > query.until)
+    return rows
+
+
+def _log(connection: sqlite3.Connection, query: Rows) -> list[Row]:
+    """Return a stretch of the log in which no row is missing."""
+    rows: list[Row] = []
+    weight = 0
+    for columns in connection.execute(tables.ROWS, (query.slot, query.first, query.last)):
+        row = _verified(columns)
+        _insist(not rows or row.n == rows[-1].n + 1)
+        weight += row_bytes(row)
+        if rows and weight > query.bytes_max:
+            break
+        rows.append(row)
+    else:
+        if rows and rows[-1].n == query.last and rows[0].n == query.first:
+            return rows
+        first, last = (_n(connection, sql, query.slot) for sql in (tables.FIRST_N, tables.LAST_N))
+        first, last = max(first, query.first), min(last, query.last)
+        _insist(len(rows) == max(0, last - first + 1))
+    return rows
+
+
+def _n(connection: sqlite3.Connection, sql: str, slot: int) -> int:
+    found = connection.execute(sql, (slot,)).fetchone()
+    return int(found[0]) if found else 0
+
+
+def recovered(connection: sqlite3.Connection) -> Recovered:
+    """Return what a node finds on this disk. One seek a slot, however many rows there are.
+
+    A slot whose last row is damaged comes back as faulty. A damaged record is another matter:
+    a promise that is forgotten fences nobody, so such a disk must not be used: StoreBroken.
+    """
+    with _snapshot(connection):
+        line = node_line(connection)
+        records: dict[int, SlotRecord] = {}
+        for columns in connection.execute(tables.SLOTS):
+            record = tables.record_of(columns)
+            if record is None:
+                raise StoreBroken(f"the record of slot {columns[0]} is damaged")
+            records[record.slot] = record
+        slots = {slot: SlotRecovered(record, record.kept, 0) for slot, record in records.items()}
+        for columns in _last_rows(connection):
+            slot, end = columns[:2]
+            record = records.get(slot, SlotRecord(slot))
+            row = tables.row_of(columns)
+            if row is None:
+                record = replace(record, status=Status.FAULTY)
+            slots[slot] = SlotRecovered(record, end, row.updated_us if row else 0)
+    return Recovered(line.store_id, line.boot, line.configuration, dict(sorted(slots.items())))
+
+
+def _last_rows(connection: sqlite3.Connection) -> Iterator[tuple[int, ...]]:
+    """Yield the columns of each slot's last row, from the highest slot downwards."""
+    slot = _ALL
+    while columns := connection.execute(tables.LAST_ROW_BEFORE_SLOT, (slot,)).fetchone():
+        yield columns
+        slot = columns[0]
+
+
+def links(
+    connection: sqlite3.Connection, prefix: str, after: str, limit: int, slots: frozenset[int]
+) -> list[tuple[int, str, int]]:
+    """Return up to `limit` (slot, link, version) of live children of `prefix`, by link."""
+    found: list[tuple[int, str, int]] = []
+    beyond = _beyond(prefix)
+    first: str | None = max(after + "\x00", prefix) if after else prefix
+    with _snapshot(connection):
+        while first is not None:
+            below = connection.execute(tables.LINKS, (first, beyond))
+            first = None
+            for slot, link, version in below:
+                if len(found) >= limit:
+                    break
+                if is_child(link, prefix):
+                    if slot in slots:
+                        found.append((slot, link, version))
+                elif link != prefix:
+                    # A grandchild: go on behind all of its siblings, however many there are.
+                    first = _beyond(link[: link.index("/", len(prefix)) + 1])
+                    break
+    return found
+
+
+def count(connection: sqlite3.Connection, prefix: str, slots: frozenset[int]) -> int:
+    """Return how many live direct children `prefix` has in the given slots."""
+    with _snapshot(connection):
+        # Behind the slash: `prefix` itself is not its own child.
+        span = (prefix + "\x00", _beyond(prefix), len(prefix) + 1)
+        return sum(n for slot, n in connection.execute(tables.COUNT, span) if slot in slots)
+
+
+def digests(
+    connection: sqlite3.Connection, slots: Sequence[int]
+) -> dict[int, tuple[int, int, str]]:
+    """Return slot -> (end, number of links, digest in hex).
+
+    SQLite gives up the interpreter's lock at every row, so that the event loop gets its turns.
+    """
+    with _snapshot(connection):
+        kept = {columns[0]: columns[6] for columns in connection.execute(tables.SLOTS)}
+        return {
+            slot: (
+                _n(connection, tables.LAST_N, slot) or kept.get(slot, 0),
+                *_digest(connection.execute(tables.DIGESTS, (slot,))),
+            )
+            for slot in slots
+        }
+
+
+def _digest(newest: Iterable[tuple[str, int, bytes | None]]) -> tuple[int, str]:
+    total = number = 0
+    for link, version, digest in newest:
+        total += link_digest(link, version, digest or b"")
+        number += 1
+    return number, digest_hex(total)
+
+
+def _beyond(prefix: str) -> str:
+    """Return the first string behind all that begin with `prefix`, which ends in "/"."""
+    assert prefix.endswith("/")
+    return prefix[:-1] + chr(ord("/") + 1)
+
+
+@contextmanager
+def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """Read everything inside from one state; what cannot be read at all is StoreBroken."""
+    try:
+        connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            connection.execute("ROLLBACK")
+    except sqlite3.Error as error:
+        raise translated(error) from error
+
+
+def _rows(lines: Iterable[tuple[object, ...]]) -> list[Row]:
+    return [_verified(columns) for columns in lines]
+
+
+def _verified(columns: tuple[object, ...]) -> Row:
+    row = tables.row_of(columns)
+    if row is None:
+        raise _Damaged
+    return row
+
+
+def _insist(held: bool) -> None:
+    if not held:
+        raise _Damaged
+
+
+def _is_unreadable(error: sqlite3.Error) -> bool:
+    """Return whether the fault lies in the file, rather than in what we asked."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:
+        return isinstance(error, sqlite3.OperationalError)  # Text that is not UTF-8.
+    return code & 0xFF in _UNREADABLE

@@ -1,0 +1,386 @@
+"""What the file looks like: four tables, the SQL that is said to them, and their checksums.
+
+`history` holds the rows, clustered by (slot, link, version): copies, digests and the history of
+a document read pages in the order in which they lie. Sorting a batch by that key made inserts
+four times as fast as random order. The index (slot, n) is the slot's log. `current` points to
+the newest row of each link; it serves listings, and it is a second witness against a damaged
+key in `history`, which alone would make a document look absent.
+
+SQLAlchemy Core describes tables and statements and compiles them to text once, at import; from
+there on SQLite gets text and tuples, since compiling per call would cost more than the call.
+
+Every row, record and the node's own line carry a CRC-32 over all of their fields, keys
+included. It guards against disks, not against people.
+"""
+
+import struct
+import zlib
+from typing import NamedTuple, cast
+
+import msgpack
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Select,
+    Table,
+    Text,
+    bindparam,
+    delete,
+    func,
+    literal_column,
+    select,
+    update,
+)
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.schema import CreateIndex, CreateTable
+from sqlalchemy.sql.elements import CompilerElement
+
+from docstore.document import Row
+from docstore.storage.store import SlotRecord, Status
+
+FORMAT = 1
+"""Raised when a file of before could not be read by the code of after."""
+
+metadata = MetaData()
+
+history = Table(
+    "history",
+    metadata,
+    # In the order of the fields of Row. `n` is not part of the key: the index below holds it.
+    Column("slot", Integer, primary_key=True),
+    Column("n", Integer, nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("link", Text, primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("action", Text, nullable=False),
+    Column("updated_us", Integer, nullable=False),
+    Column("deleted", Integer, nullable=False),
+    Column("signature", LargeBinary, nullable=False),
+    Column("operation", LargeBinary, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("state", LargeBinary, nullable=False),
+    Column("checksum", Integer, nullable=False),
+    Index("history_n", "slot", "n", unique=True),
+    sqlite_with_rowid=False,
+)
+
+current = Table(
+    "current",
+    metadata,
+    Column("slot", Integer, primary_key=True),
+    Column("link", Text, primary_key=True),
+    Column("version", Integer, nullable=False),
+    Column("n", Integer, nullable=False),
+    Column("deleted", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+_live = current.c.deleted == literal_column("0")
+
+# Partial, so that an update of a document leaves it alone: only births and deletions touch it.
+Index("current_live", current.c.link, sqlite_where=_live)
+
+slots = Table(
+    "slots",
+    metadata,
+    Column("slot", Integer, primary_key=True),
+    Column("promised_epoch", Integer, nullable=False),
+    Column("promised_owner", Text, nullable=False),
+    Column("adopted_epoch", Integer, nullable=False),
+    Column("adopted_owner", Text, nullable=False),
+    Column("reigns", LargeBinary, nullable=False),
+    Column("kept", Integer, nullable=False),
+    Column("floor", Integer, nullable=False),
+    Column("decided", Integer, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("checksum", Integer, nullable=False),
+)
+
+node = Table(
+    "node",
+    metadata,
+    Column("format", Integer, primary_key=True),
+    Column("store_id", Text, nullable=False),
+    Column("boot", Integer, nullable=False),
+    Column("configuration", LargeBinary),
+    Column("checksum", Integer, nullable=False),
+)
+
+
+# Statements
+
+
+def _sql(statement: CompilerElement, *parameters: str) -> str:
+    """Return the text of a statement whose question marks stand for `parameters`, in order."""
+    compiled = statement.compile(dialect=sqlite.dialect(paramstyle="qmark"))
+    positions = list(getattr(compiled, "positiontup", None) or ())
+    assert positions == list(parameters), positions
+    return str(compiled)
+
+
+def _all_of(table: Table) -> list[str]:
+    return [column.name for column in table.columns]
+
+
+def _is(*columns: Column[int] | Column[str]) -> list[ColumnElement[bool]]:
+    return [column == bindparam(column.name) for column in columns]
+
+
+_ONE = literal_column("1", Integer)
+_NONE = literal_column("0", Integer)
+_until = history.c.n <= bindparam("until")
+_of_link = _is(history.c.slot, history.c.link)
+_newest_first = (
+    select(history).where(*_of_link).order_by(history.c.version.desc()).limit(_ONE).offset(_NONE)
+)
+_current_n = (
+    select(current.c.n)
+    .where(current.c.slot == history.c.slot, current.c.link == history.c.link)
+    .scalar_subquery()
+)
+
+CREATE = [
+    *(_sql(CreateTable(table)) for table in metadata.sorted_tables),
+    *(_sql(CreateIndex(index)) for table in metadata.sorted_tables for index in table.indexes),
+]
+
+INSERT_ROW = _sql(insert(history), *_all_of(history))
+_pointer = insert(current)
+POINT = _sql(
+    _pointer.on_conflict_do_update(
+        index_elements=[current.c.slot, current.c.link],
+        set_={name: _pointer.excluded[name] for name in ("version", "n", "deleted")},
+    ),
+    *_all_of(current),
+)
+UNPOINT = _sql(delete(current).where(*_is(current.c.slot, current.c.link)), "slot", "link")
+_above = (history.c.slot == bindparam("slot"), history.c.n > bindparam("end"))
+# Not "distinct", which would make SQLite walk the whole slot in the order of links.
+LINKS_ABOVE = _sql(select(history.c.link).where(*_above), "slot", "end")
+CUT = _sql(delete(history).where(*_above), "slot", "end")
+POINTER_BELOW = _sql(
+    select(*(history.c[name] for name in _all_of(current)))
+    .where(*_of_link)
+    .order_by(history.c.version.desc())
+    .limit(_ONE)
+    .offset(_NONE),
+    "slot",
+    "link",
+)
+ERASE_HISTORY = _sql(delete(history).where(*_is(history.c.slot)), "slot")
+ERASE_CURRENT = _sql(delete(current).where(*_is(current.c.slot)), "slot")
+_record = insert(slots)
+SAVE_SLOT = _sql(
+    _record.on_conflict_do_update(
+        index_elements=[slots.c.slot],
+        set_={name: _record.excluded[name] for name in _all_of(slots)[1:]},
+    ),
+    *_all_of(slots),
+)
+INSERT_NODE = _sql(insert(node), *_all_of(node))
+UPDATE_NODE = _sql(
+    update(node).values({name: bindparam(name) for name in _all_of(node)}), *_all_of(node)
+)
+
+FORMATS = _sql(select(node.c.format))
+NODE = _sql(select(node))
+SLOTS = _sql(select(slots).order_by(slots.c.slot))
+LAST_ROW_BEFORE_SLOT = _sql(
+    select(history)
+    .where(history.c.slot < bindparam("slot"))
+    .order_by(history.c.slot.desc(), history.c.n.desc())
+    .limit(_ONE)
+    .offset(_NONE),
+    "slot",
+)
+NEWEST = _sql(_newest_first.where(_until).add_columns(_current_n), "slot", "link", "until")
+CURRENT_N = _sql(select(current.c.n).where(*_is(current.c.slot, current.c.link)), "slot", "link")
+VERSION = _sql(
+    select(history).where(*_of_link, *_is(history.c.version), _until),
+    "slot",
+    "link",
+    "version",
+    "until",
+)
+AS_OF = _sql(
+    _newest_first.where(_until, history.c.updated_us <= bindparam("at_us")),
+    "slot",
+    "link",
+    "until",
+    "at_us",
+)
+AFTER_VERSION = _sql(
+    select(history)
+    .where(*_of_link, history.c.version > bindparam("version"))
+    .order_by(history.c.version)
+    .limit(_ONE)
+    .offset(_NONE),
+    "slot",
+    "link",
+    "version",
+)
+HISTORY = _sql(
+    select(history)
+    .where(*_of_link, history.c.version < bindparam("before"), _until)
+    .order_by(history.c.version.desc())
+    .limit(bindparam("limit", type_=Integer))
+    .offset(_NONE),
+    "slot",
+    "link",
+    "before",
+    "until",
+    "limit",
+)
+ROWS = _sql(
+    select(history)
+    .where(
+        *_is(history.c.slot),
+        history.c.n >= bindparam("first"),
+        history.c.n <= bindparam("last"),
+    )
+    .order_by(history.c.n),
+    "slot",
+    "first",
+    "last",
+)
+
+
+def _bound(column: ColumnElement[int]) -> Select[tuple[int]]:
+    return (
+        select(history.c.n).where(*_is(history.c.slot)).order_by(column).limit(_ONE).offset(_NONE)
+    )
+
+
+FIRST_N = _sql(_bound(history.c.n.asc()), "slot")
+LAST_N = _sql(_bound(history.c.n.desc()), "slot")
+_between = (
+    _live,
+    current.c.link >= bindparam("first"),
+    current.c.link < bindparam("beyond"),
+)
+LINKS = _sql(
+    select(current.c.slot, current.c.link, current.c.version)
+    .where(*_between)
+    .order_by(current.c.link, current.c.slot),
+    "first",
+    "beyond",
+)
+_name = func.substr(current.c.link, bindparam("name_at", type_=Integer))
+COUNT = _sql(
+    select(current.c.slot, func.count(literal_column("*")))
+    .where(*_between, func.instr(_name, literal_column("'/'")) == literal_column("0"))
+    .group_by(current.c.slot),
+    "first",
+    "beyond",
+    "name_at",
+)
+# A subquery and not a join, which SQLite would begin at `history`, with all its old versions.
+_current_digest = (
+    select(history.c.digest)
+    .where(
+        history.c.slot == current.c.slot,
+        history.c.link == current.c.link,
+        history.c.version == current.c.version,
+    )
+    .scalar_subquery()
+)
+DIGESTS = _sql(
+    select(current.c.link, current.c.version, _current_digest).where(*_is(current.c.slot)), "slot"
+)
+
+
+# Packing
+
+
+_HEAD = struct.Struct(">5qB6I")
+
+
+def row_checksum(row: Row) -> int:
+    """Return the CRC-32 over all fields of a row: numbers, lengths, then the rest in order."""
+    owner, link, action = row.owner.encode(), row.link.encode(), row.action.encode()
+    signature, operation, digest = row.signature, row.operation, row.digest
+    lengths = map(len, (owner, link, action, signature, operation, digest))
+    head = _HEAD.pack(
+        row.slot, row.n, row.epoch, row.version, row.updated_us, row.deleted, *lengths
+    )
+    body = b"".join((head, owner, link, action, signature, operation, digest))
+    return zlib.crc32(row.state, zlib.crc32(body))
+
+
+def row_of(columns: tuple[object, ...]) -> Row | None:
+    """Return the row that lies on disk as `columns`, or None if it is not what was written."""
+    *fields, checksum = columns
+    try:
+        row = Row(*fields)  # type: ignore[arg-type]  # The checksum vouches for the types as well.
+        if row_checksum(row) != checksum:
+            return None
+    except (AttributeError, TypeError, ValueError, struct.error):
+        return None  # A damaged column can come back as another type, or not as text at all.
+    return row._replace(deleted=bool(row.deleted))
+
+
+def columns_of(record: SlotRecord) -> tuple[object, ...]:
+    """Return a slot's record as it lies on disk."""
+    reigns = [(*ballot, first) for ballot, first in record.reigns]
+    fields = (
+        record.slot,
+        *record.promised,
+        *record.adopted,
+        msgpack.packb(reigns),
+        record.kept,
+        record.floor,
+        record.decided,
+        record.status.value,
+    )
+    return (*fields, _checksum(fields))
+
+
+def record_of(columns: tuple[object, ...]) -> SlotRecord | None:
+    """Return the record that lies on disk as `columns`, or None if it is not what was written."""
+    *fields, checksum = columns
+    if _checksum(tuple(fields)) != checksum:
+        return None
+    # The checksum vouches for the types as well.
+    slot, epoch, owner, adopted_epoch, adopted_owner, reigns, kept, floor, decided, status = cast(
+        "tuple[int, int, str, int, str, bytes, int, int, int, str]", fields
+    )
+    return SlotRecord(
+        slot=slot,
+        promised=(epoch, owner),
+        adopted=(adopted_epoch, adopted_owner),
+        reigns=tuple(((of, by), first) for of, by, first in msgpack.unpackb(reigns)),
+        kept=kept,
+        floor=floor,
+        decided=decided,
+        status=Status(status),
+    )
+
+
+class NodeLine(NamedTuple):
+    """The one line of `node`."""
+
+    format: int
+    store_id: str
+    boot: int
+    configuration: bytes | None
+
+    def columns(self) -> tuple[object, ...]:
+        """Return the line as it lies on disk."""
+        return (*self, _checksum(tuple(self)))
+
+    @classmethod
+    def of(cls, columns: tuple[object, ...]) -> "NodeLine | None":
+        """Return the line that lies on disk as `columns`, or None if it is damaged."""
+        *fields, checksum = columns
+        return cls(*fields) if _checksum(tuple(fields)) == checksum else None  # type: ignore[arg-type]
+
+
+def _checksum(fields: tuple[object, ...]) -> int:
+    packed: bytes = msgpack.packb(fields)
+    return zlib.crc32(packed)
