@@ -100,4 +100,4 @@ $(BIN)/python:
 	    echo "$(PYTHON) cannot make virtual environments. As root: apt-get install $$package" >&2; exit 1; \
 	  fi; \
 	fi
-	@"$(PYTHON)" -m venv .venv
+	@"$(PYTHON)" -m venv .venv || { rm -rf .venv; exit 1; }  # Half an environment would look like a whole one.

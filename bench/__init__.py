@@ -1,0 +1,10 @@
+"""docstore beside etcd: same machine, same run, same load generator, one loaded at a time.
+
+`python -m bench` prints the table and keeps the figures as JSON under bench/results/.
+
+- machine.py: what is measured on, free ports, a real disk
+- cluster.py: three processes that we started, and what a cluster must offer to be measured
+- etcd.py and docstores.py: the two clusters
+- load.py with load.lua: wrk; bulk.py: bulk load; failover.py: kill -9 and the first write after
+- rounds.py: the order of things; report.py: goals, table, file
+"""

@@ -1,0 +1,170 @@
+"""Three nodes of docstore, asked by clients who know the owners, and by clients who do not."""
+
+import asyncio
+import hashlib
+import json
+import random
+import sys
+import time
+from pathlib import Path
+
+from bench import documents
+from bench.cluster import ATTEMPT_LIMIT, Batch, Cluster, Failed, Member, Target
+
+FACTORY = {
+    "path": "/bench",
+    "options": ["PERSISTENCE", "REPLICATION", "OWNER_SELECTION", "ENFORCE_QUORUM"],
+}
+JSON = {"Content-Type": "application/json"}
+# The row of what goes through any node, rather than straight to the owner.
+ANY = "_any"
+BULK_DOCUMENTS = 500
+STREAMS_PER_NODE = 2
+SETTLE_LIMIT_S = 60.0
+
+
+class Docstores(Cluster):
+    """docstore with its defaults, fresh data, on ports of our own."""
+
+    def __init__(self, ports: list[int], directory: Path, count: int, turn: int) -> None:
+        directory.mkdir()
+        self.links = documents.links(count)
+        self.turn = turn
+        self.table: list[str] = []
+        everyone = ",".join(f"n{i}=http://127.0.0.1:{p}" for i, p in enumerate(ports, 1))
+        self.members = [
+            Member(
+                name=f"n{i}",
+                address=f"127.0.0.1:{port}",
+                command=[
+                    *(sys.executable, "-m", "docstore", "serve", "--node-id", f"n{i}"),
+                    *("--data", str(directory / f"n{i}"), "--listen", f"127.0.0.1:{port}"),
+                    *("--bootstrap", everyone),
+                ],
+                log=directory / f"n{i}.log",
+            )
+            for i, port in enumerate(ports, 1)
+        ]
+
+    async def is_ready(self, member: Member) -> bool:
+        """As the node itself says."""
+        return await self.succeeds("GET", f"http://{member.address}/health/ready")
+
+    async def prepare(self) -> None:
+        """Declare the factory, put every document once, and learn who owns what."""
+        first = f"http://{self.members[0].address}"
+        await self.ask("POST", f"{first}/core/factories", json=FACTORY)
+        tails = documents.tails(1)
+        for start in range(0, len(self.links), 64):
+            chunk = self.links[start : start + 64]
+            await asyncio.gather(
+                *(
+                    self.ask(
+                        "PUT",
+                        first + link,
+                        data=documents.value(number, tails[number % len(tails)]),
+                        headers=JSON,
+                    )
+                    for number, link in enumerate(chunk, start)
+                )
+            )
+        await self.settled()
+
+    async def _owners(self, member: Member) -> list[str]:
+        """Return the owner of each slot as `member` sees it."""
+        url = f"http://{member.address}/core/node-selectors/default"
+        selector = await self.ask("GET", url)
+        table = selector["table"]
+        assert isinstance(table, list)
+        return table
+
+    async def settled(self) -> None:
+        """All nodes are ready, own a share and agree on who owns what."""
+        deadline = time.monotonic() + SETTLE_LIMIT_S
+        names = {member.name for member in self.members}
+        while time.monotonic() < deadline:
+            for member in self.members:
+                await self.until_ready(member)
+            tables = [await self._owners(member) for member in self.members]
+            if set(tables[0]) == names and all(table == tables[0] for table in tables):
+                self.table = tables[0]
+                return
+            await asyncio.sleep(0.1)
+        message = f"the nodes did not agree on the owners within {SETTLE_LIMIT_S:.0f} s"
+        raise Failed(message)
+
+    def _owned_by(self, member: Member, links: list[str]) -> list[str]:
+        return [link for link in links if self.table[slot(link, len(self.table))] == member.name]
+
+    def ways(self) -> list[tuple[str, list[Target], list[Target]]]:
+        """Straight to the owners; and anything through any node, which shows the price of a hop.
+
+        Which node comes first, and so serves the single client, changes from round to round.
+        """
+        turn = self.turn % len(self.members)
+        members = self.members[turn:] + self.members[:turn]
+        owned = [(member, self._owned_by(member, self.links)) for member in members]
+        mixed = [(member, self.links[part::3]) for part, member in enumerate(members)]
+        return [("", _puts(owned), _gets(owned)), (ANY, _puts(mixed), _gets(mixed))]
+
+    def batches(self, documents_count: int) -> list[list[Batch]]:
+        """NDJSON to the owners, some streams to each."""
+        links, tails = documents.links(documents_count, "bulk"), documents.tails(3)
+        streams = []
+        for member in self.members:
+            owned = self._owned_by(member, links)
+            chunks = [owned[i : i + BULK_DOCUMENTS] for i in range(0, len(owned), BULK_DOCUMENTS)]
+            batches = [
+                Batch(
+                    url=f"http://{member.address}/core/bulk",
+                    payload="".join(_line(link, tails) for link in chunk).encode(),
+                    documents=len(chunk),
+                    media="application/x-ndjson",
+                )
+                for chunk in chunks
+            ]
+            streams += [batches[stream::STREAMS_PER_NODE] for stream in range(STREAMS_PER_NODE)]
+        return streams
+
+    def accepted(self, batch: Batch, answer: bytes) -> int:
+        """One result per line, each with its own status."""
+        return sum(200 <= json.loads(line)["status"] < 300 for line in answer.splitlines())
+
+    async def victim(self, turn: int) -> tuple[Member, list[str]]:
+        """Each node in turn, with some of the documents that it owns."""
+        member = self.members[turn % len(self.members)]
+        owned = self._owned_by(member, self.links)
+        return member, random.Random(turn).sample(owned, 16)
+
+    async def write(self, link: str, survivor: Member, number: int) -> bool:
+        """Put one document at a node that may or may not know already who owns it now."""
+        body = documents.value(number, documents.tails(4)[0])
+        url = f"http://{survivor.address}{link}"
+        return await self.succeeds("PUT", url, data=body, headers=JSON, timeout=ATTEMPT_LIMIT)
+
+
+def slot(link: str, slots: int) -> int:
+    """Return the slot of `link`: the first bits of its SHA-256, as many as name a slot."""
+    digest = int.from_bytes(hashlib.sha256(link.encode()).digest(), "big")
+    return digest >> (256 - (slots.bit_length() - 1))
+
+
+def _puts(shares: list[tuple[Member, list[str]]]) -> list[Target]:
+    tails = documents.tails(2)
+    return [
+        Target(member.address, [documents.put(link) for link in links], tails)
+        for member, links in shares
+    ]
+
+
+def _gets(shares: list[tuple[Member, list[str]]]) -> list[Target]:
+    return [
+        Target(member.address, [documents.request("GET", link) for link in links])
+        for member, links in shares
+    ]
+
+
+def _line(link: str, tails: list[str]) -> str:
+    number = int(link[-7:])
+    body = documents.value(number, tails[number % len(tails)])
+    return f'{{"op":"put","link":"{link}","body":{body}}}\n'

@@ -1,0 +1,58 @@
+"""kill -9 of an owner, and how long its documents wait for the next accepted write.
+
+For each of some documents an impatient client starts a new attempt every 25 ms at one of the
+survivors in turn, up to eight at a time; the first success stops its clock. So the figure is
+the cluster's, not that of a client's patience.
+"""
+
+import asyncio
+import signal
+import time
+from collections.abc import AsyncIterator
+
+from bench.cluster import Cluster, Failed, Member
+
+ATTEMPT_EVERY_S = 0.025
+ATTEMPTS_MAX = 8
+WAIT_LIMIT_S = 30.0
+
+
+async def failovers(cluster: Cluster, kills: int) -> AsyncIterator[list[float]]:
+    """Kill, wait, bring back, `kills` times; give the seconds that each document waited."""
+    for turn in range(kills):
+        victim, links = await cluster.victim(turn)
+        killed_at = time.perf_counter()
+        await victim.end(signal.SIGKILL)
+        yield list(
+            await asyncio.gather(
+                *(_first_write(cluster, link, victim, since=killed_at) for link in links)
+            )
+        )
+        await victim.start()
+        await cluster.settled()
+
+
+async def _first_write(cluster: Cluster, link: str, victim: Member, *, since: float) -> float:
+    survivors = cluster.others(victim)
+    attempts: set[asyncio.Task[bool]] = set()
+    number = 0
+    try:
+        while time.perf_counter() - since < WAIT_LIMIT_S:
+            if len(attempts) < ATTEMPTS_MAX:
+                survivor = survivors[number % len(survivors)]
+                number += 1
+                attempts.add(asyncio.create_task(cluster.write(link, survivor, number)))
+            next_at = time.perf_counter() + ATTEMPT_EVERY_S
+            done, attempts = await asyncio.wait(
+                attempts, timeout=ATTEMPT_EVERY_S, return_when=asyncio.FIRST_COMPLETED
+            )
+            if any(attempt.result() for attempt in done):
+                return time.perf_counter() - since
+            # A refusal at once is no reason to ask more often.
+            await asyncio.sleep(max(0.0, next_at - time.perf_counter()))
+    finally:
+        for attempt in attempts:
+            attempt.cancel()
+        await asyncio.gather(*attempts, return_exceptions=True)
+    message = f"{link} took no write within {WAIT_LIMIT_S:.0f} s after its owner was killed"
+    raise Failed(message)

@@ -1,0 +1,78 @@
+"""The order of things: whole rounds, one cluster at a time, each from fresh data.
+
+etcd and docstore take turns within a round, so that a machine that slows down during the run
+slows both; the medians over the rounds are what is reported. The kills come last, on a
+cluster of their own.
+"""
+
+import statistics
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+
+from bench.bulk import bulk_load
+from bench.cluster import Cluster
+from bench.failover import failovers
+from bench.load import Wrk
+
+Figures = dict[str, list[dict[str, float]]]
+"""Row -> what each round gave."""
+
+WARM_UP_S = 1.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much of everything."""
+
+    rounds: int
+    seconds: float
+    bulk_documents: int
+    kills: int
+
+
+@dataclass
+class Side:
+    """One of the two that are compared."""
+
+    name: str
+    open: Callable[[int], Cluster]
+    figures: Figures = field(default_factory=dict)
+
+    def note(self, row: str, **figures: float) -> None:
+        """Keep what one round gave for `row`, and say so."""
+        self.figures.setdefault(row, []).append(figures)
+        shown = "  ".join(f"{name} {value:,.4g}" for name, value in figures.items())
+        print(f"  {self.name:9} {row:18} {shown}", flush=True)
+
+
+async def measure(sides: list[Side], wrk: Wrk, plan: Plan) -> None:
+    """Fill the figures of all sides."""
+    for turn in range(plan.rounds):
+        print(f"round {turn + 1} of {plan.rounds}", flush=True)
+        for side in sides:
+            async with side.open(turn) as cluster:
+                await one_round(side, cluster, wrk, plan)
+    if plan.kills:
+        print(f"{plan.kills} kills", flush=True)
+    for side in sides if plan.kills else []:
+        async with side.open(plan.rounds) as cluster:
+            async for waits_s in failovers(cluster, plan.kills):
+                side.note("failover", first_s=min(waits_s), all_s=max(waits_s))
+                side.figures.setdefault("failover_waits", []).extend({"s": s} for s in waits_s)
+
+
+async def one_round(side: Side, cluster: Cluster, wrk: Wrk, plan: Plan) -> None:
+    """Measure one fresh cluster on every row but the kills."""
+    side.note("startup", s=cluster.startup_s)
+    side.note("rss_idle", mib=statistics.median(member.rss_mib() for member in cluster.members))
+    for way, puts, gets in cluster.ways():
+        for row, targets, sizes in (("put", puts, (1, 16, 64)), ("get", gets, (1, 64))):
+            await wrk.drive(cluster, targets, connections=16, seconds=WARM_UP_S)
+            for connections in sizes:
+                load = await wrk.drive(
+                    cluster, targets, connections=connections, seconds=plan.seconds
+                )
+                side.note(f"{row}_{connections}{way}", **asdict(load))
+    bulk = await bulk_load(cluster, cluster.batches(plan.bulk_documents))
+    side.note("bulk", **asdict(bulk))
+    side.note("rss_loaded", mib=statistics.median(member.rss_mib() for member in cluster.members))
