@@ -1,0 +1,38 @@
+"""docstore: a replicated store of versioned JSON documents over HTTP. The road of a PUT.
+
+    client --PUT /notes/a--> http/server.py
+                               | Requested
+                               v
+     route -> owner -> forward ------- Forward(n2) ------> peers.py --> (the same road on n2)
+                         | ours
+                         v
+                      serve -> handle -> propose -> Send(Propose) -> replicas
+                                           | Persist                    |
+                                           v                            v
+                                       own disk              learn -> Persist -> Accepted
+                                           |                            |
+                                         decide <-- a quorum has it ----+
+                                           | or the deadline
+                                           v
+                                        respond --> http/server.py -- 200, 409, 412, 503, 504 -->
+
+| step | file | gives | can end the road with |
+|---|---|---|---|
+| enters | `http/server.py`, `http/documents.py` | `Requested` | 400, 413, 415 |
+| routed | `protocol/slots.py`, `ownership/by_hash.py` | slot, replica set | 404 no such service |
+| owner, forwarded | `protocol/forward.py` | `Forward`, or serves | 503 no owner; 504 in doubt |
+| served | `protocol/serve.py` | the document's newest row | repetition: the first answer |
+| handled | `protocol/handle.py` | the new state | 404, 409, 412, 422 |
+| proposed | `protocol/propose.py` | `Persist`, `Send(Propose)` | 503 no quorum, before any Send |
+| learned | `protocol/learn.py` | `Persist`, then `Accepted` or `Gap` | - |
+| decided | `protocol/decide.py` | the answer | 504: it may have happened |
+| read | `protocol/confirm.py` | a value that is current | 503 |
+
+Side roads: `protocol/takeover.py` (a new owner), `protocol/catchup.py` (a replica that lags),
+`protocol/depose.py` (a reign ends), `protocol/liveness.py` (who is heard).
+
+Who may act is `ownership/`: policies that pick an owner, and one fence that all obey. What is
+on disk is `storage/`. `driver.py` performs what the protocol asks; `node.py` builds it all.
+"""
+
+__version__ = "0.1.0"

@@ -1,0 +1,105 @@
+"""What is kept: links, ballots, versions and the rows of a slot's log.
+
+A *link* is a document's canonical path. Links fall into *slots*; a slot is one log of rows,
+numbered n = 1, 2, 3, ... without holes and without restarting. A row is one complete version
+of one document, so a log is a history of snapshots and nothing has to be replayed.
+
+A *ballot* (epoch, owner) names one reign over one slot. Ballots are compared as tuples. They
+are plain tuples on purpose: they are compared for every row of every batch.
+"""
+
+import hashlib
+from typing import NamedTuple
+
+Ballot = tuple[int, str]
+"""(epoch, node id of the owner), ordered lexicographically: rule B1."""
+
+NO_BALLOT: Ballot = (0, "")
+"""Smaller than every ballot that anybody can prepare."""
+
+Reigns = tuple[tuple[Ballot, int], ...]
+"""(ballot, first n written under it), ascending in both: under which ballot each row stands."""
+
+
+class Row(NamedTuple):
+    """One version of one document, in the order of the columns on disk and on the wire.
+
+    `(epoch, owner)` is the ballot under which the row was proposed; it never changes, so it is
+    also `documentEpoch` and `documentOwner`. `state` holds the author's JSON object as bytes,
+    without the fields that the store sets. `operation` is the packed identity of the request
+    (see `protocol/operations.py`), so that a retried request is recognised by any later owner.
+    """
+
+    slot: int
+    n: int
+    epoch: int
+    owner: str
+    link: str
+    version: int
+    action: str
+    updated_us: int
+    deleted: bool
+    signature: bytes
+    operation: bytes
+    digest: bytes
+    state: bytes
+
+    @property
+    def ballot(self) -> Ballot:
+        """Return the ballot under which this row was proposed."""
+        return (self.epoch, self.owner)
+
+
+def chain_digest(previous: bytes, link: str, version: int, deleted: bool, state: bytes) -> bytes:
+    """Return the 16 bytes that vouch for this version and for every version before it.
+
+    previous: the digest of the version before, b"" for the first.
+    BLAKE2b-128; two replicas with equal digests for a link hold equal histories of it.
+    """
+    mark = b"%d\x00%d\x00" % (version, deleted)
+    body = b"\x00".join((previous, link.encode(), mark + state))
+    return hashlib.blake2b(body, digest_size=16).digest()
+
+
+def ballot_at(reigns: Reigns, n: int) -> Ballot:
+    """Return the ballot of row `n`, NO_BALLOT for n = 0 or when the table does not reach it."""
+    for ballot, first in reversed(reigns):
+        if first <= n:
+            return ballot
+    return NO_BALLOT
+
+
+def reign_added(reigns: Reigns, ballot: Ballot, first: int) -> Reigns:
+    """Return the table in which rows from `first` on stand under `ballot`.
+
+    Reigns that would begin at or after `first` wrote nothing below it and are left out.
+    """
+    kept = tuple(entry for entry in reigns if entry[1] < first)
+    return (*kept, (ballot, first))
+
+
+def reigns_until(reigns: Reigns, end: int) -> Reigns:
+    """Return the part of the table that speaks of rows up to `end`."""
+    return tuple(entry for entry in reigns if entry[1] <= end)
+
+
+def common_end(mine: Reigns, my_end: int, theirs: Reigns, their_end: int) -> int:
+    """Return the greatest n up to which two logs are certainly equal, 0 if no reign is shared.
+
+    Two logs whose row n stands under the same ballot are equal up to n (invariant I4), so the
+    newest shared reign, up to where the shorter of the two leaves it, is common (rule SL4).
+    """
+    ends = _reign_ends(theirs, their_end)
+    for ballot, end in reversed(_reign_ends(mine, my_end).items()):
+        if ballot in ends:
+            return min(end, ends[ballot])
+    return 0
+
+
+def _reign_ends(reigns: Reigns, end: int) -> dict[Ballot, int]:
+    """Return for each reign the n of its last row; one less than its first if it has none."""
+    nexts = [first for _, first in reigns[1:]] + [end + 1]
+    return {
+        ballot: max(first, following) - 1 if following <= end + 1 else end
+        for (ballot, first), following in zip(reigns, nexts, strict=True)
+    }

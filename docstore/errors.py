@@ -1,0 +1,173 @@
+"""Every error that the world can do to us, in three families that say what may be concluded.
+
+*refused*: nothing changed, a retry is safe. *undecided*: it may have happened. *broken*: we can
+no longer vouch for ourselves and the process must end. Status, code and retry advice live on
+the class, so that no place that raises or renders has to decide them again.
+
+Errors of *requests* inside the protocol are values (`answer.py`), since they travel between
+nodes; the exceptions here are for the edges: HTTP input, storage, configuration, start-up.
+"""
+
+from enum import StrEnum
+from typing import ClassVar
+
+
+class Family(StrEnum):
+    """What the one who meets an error may conclude."""
+
+    REFUSED = "not_applied"
+    UNDECIDED = "unknown"
+    BROKEN = "broken"
+
+
+class DocstoreError(Exception):
+    """The root: every error of ours has a status, a code and a family."""
+
+    status: ClassVar[int] = 500
+    code: ClassVar[str] = "internal"
+    family: ClassVar[Family] = Family.BROKEN
+
+
+class BadRequest(DocstoreError):
+    """The request cannot be understood: syntax, types, ranges. Nothing was looked at yet."""
+
+    status = 400
+    code = "malformed"
+    family = Family.REFUSED
+
+
+class NotFound(DocstoreError):
+    """There is no such service, document or version."""
+
+    status = 404
+    code = "not-found"
+    family = Family.REFUSED
+
+
+class Gone(DocstoreError):
+    """The version is older than what is kept."""
+
+    status = 410
+    code = "gone"
+    family = Family.REFUSED
+
+
+class MethodNotAllowed(DocstoreError):
+    """The thing exists, but does not take this method."""
+
+    status = 405
+    code = "method-not-allowed"
+    family = Family.REFUSED
+
+
+class NotAcceptable(DocstoreError):
+    """We cannot answer in any of the media types that the client accepts."""
+
+    status = 406
+    code = "not-acceptable"
+    family = Family.REFUSED
+
+
+class TooSlow(DocstoreError):
+    """The body did not arrive in time."""
+
+    status = 408
+    code = "body-timeout"
+    family = Family.REFUSED
+
+
+class Conflict(DocstoreError):
+    """The state of the thing does not allow this."""
+
+    status = 409
+    code = "conflict"
+    family = Family.REFUSED
+
+
+class TooLarge(DocstoreError):
+    """Body, state, path or nesting is over its limit."""
+
+    status = 413
+    code = "too-large"
+    family = Family.REFUSED
+
+
+class UnsupportedMedia(DocstoreError):
+    """The content type or encoding is none of ours."""
+
+    status = 415
+    code = "unsupported-media-type"
+    family = Family.REFUSED
+
+
+class ExpectationFailed(DocstoreError):
+    """An `Expect` header other than 100-continue."""
+
+    status = 417
+    code = "expectation-failed"
+    family = Family.REFUSED
+
+
+class Misdirected(DocstoreError):
+    """The request is meant for another host."""
+
+    status = 421
+    code = "misdirected"
+    family = Family.REFUSED
+
+
+class Unprocessable(DocstoreError):
+    """Well formed, but the author's schema or handler refuses it."""
+
+    status = 422
+    code = "refused-by-service"
+    family = Family.REFUSED
+
+
+class TooMany(DocstoreError):
+    """A rate or a quota is used up; try later."""
+
+    status = 429
+    code = "too-many"
+    family = Family.REFUSED
+
+
+class Unavailable(DocstoreError):
+    """Nothing was proposed: no owner, no quorum, or no room right now. Retry is safe."""
+
+    status = 503
+    code = "unavailable"
+    family = Family.REFUSED
+
+
+class Undecided(DocstoreError):
+    """The deadline passed after a proposal left: it may or may not have happened."""
+
+    status = 504
+    code = "undecided"
+    family = Family.UNDECIDED
+
+
+class StoreError(DocstoreError):
+    """Anything that storage reports."""
+
+
+class DiskFull(StoreError):
+    """There is no room; the batch was rolled back and what was there before is intact."""
+
+    status = 503
+    code = "disk-full"
+    family = Family.REFUSED
+
+
+class StoreBroken(StoreError):
+    """The disk failed us: what it holds is not known. The process ends with exit code 74."""
+
+    code = "store-broken"
+
+
+class BadConfig(DocstoreError):
+    """A configuration key or value that we cannot start with. Exit code 2."""
+
+    code = "bad-config"
+    family = Family.REFUSED

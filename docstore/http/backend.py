@@ -1,0 +1,92 @@
+"""What the HTTP face needs of the node behind it. `node.py` implements it; tests use the real one.
+
+The face translates: it never sees a ballot, a slot log or SQL. Everything that it shows about
+the cluster comes as plain JSON values from here.
+"""
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, Protocol
+
+from docstore.document import Row
+from docstore.operation import Answer, Operation
+from docstore.service import Service
+
+Json = Any
+"""A value that json can write: what the administrative pages are made of."""
+
+
+class Backend(Protocol):
+    """One running node, as its HTTP face sees it."""
+
+    node_id: str
+
+    def submit(self, operation: Operation, timeout_s: float) -> Awaitable[Answer]:
+        """Carry the operation to its owner and return the answer, by the deadline at the latest.
+
+        Never raises for what the cluster does: 503 and 504 are answers.
+        """
+
+    async def read_replica(
+        self, operation: Operation, min_version: int | None, timeout_s: float
+    ) -> tuple[Answer, int]:
+        """Return what this node's replica has decided, and its staleness in ms.
+
+        For `committed` and `stale` reads. Waits for `min_version`; on a node without a replica
+        of the slot it asks the owner.
+        """
+
+    def service_at(self, path: str) -> Service | None:
+        """Return the service whose factory lives at `path`, None if this node knows none."""
+
+    async def find_service(self, path: str, timeout_s: float) -> Service | None:
+        """As `service_at`, but ask the owner of the declaration before saying None."""
+
+    def services(self) -> Sequence[Service]:
+        """Return all services that this node knows."""
+
+    async def listing(
+        self, factory: str, *, after: str, limit: int, expand: bool, timeout_s: float
+    ) -> Sequence[tuple[str, int, Row | None]]:
+        """Return up to `limit` live (link, version, row if `expand`) under a factory, by link.
+
+        Merged over the owners of all slots. Raises Unavailable when one cannot be asked.
+        """
+
+    async def counting(self, factory: str, timeout_s: float) -> int:
+        """Return the number of live documents under a factory. Raises Unavailable."""
+
+    async def explain(self, link: str, timeout_s: float) -> Json:
+        """Return slot, ranking with distances, owner, replicas and versions, who is next."""
+
+    def management(self) -> Json:
+        """Return what this node is: id, addresses, version, limits, disk, loop lag, health."""
+
+    def node_group(self) -> Json:
+        """Return members, configuration, quorum, convergence."""
+
+    def group_available(self) -> bool:
+        """Say whether a majority of the voters is connected and the view has converged."""
+
+    def selector(self, name: str) -> Json | None:
+        """Return replication factor, slots, table and shares of a node selector, or None."""
+
+    async def resync(self, link: str | None, timeout_s: float) -> str:
+        """Start (or join) a resynchronisation of everything, a factory or a document.
+
+        Returns its id. Raises NotFound if `link` is neither a factory nor a document.
+        """
+
+    async def resync_status(self, id: str | None, timeout_s: float) -> Json:
+        """Return progress of one resynchronisation (None: the last one). Raises NotFound."""
+
+    async def digests(self, timeout_s: float) -> Json:
+        """Return node id -> slot -> [end, links, digest] for every member that answers."""
+
+    def drain(self) -> None:
+        """Begin to stop: no new work, finish what is in flight, leave, exit."""
+
+    def ready(self) -> tuple[bool, str]:
+        """Say whether the node can serve, and if not, why not."""
+
+    def metrics(self) -> Mapping[str, float]:
+        """Return name (Prometheus style, labels included) -> value of the node's own counters."""

@@ -1,0 +1,139 @@
+"""Reads at the owner: no value is given before a quorum has said that nobody took over (R1).
+
+A read waits for a confirm round that starts after it arrived. One round is on its way at a
+time and is shared by all reads that came before it: under load a round carries many, and an
+idle node starts one at once. A refusal that rests on a document's state is a read as well.
+
+Source: the read-index of Raft (Ongaro, 2014, section 6.4), asked per round instead of per read.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from docstore.document import Ballot
+from docstore.protocol import quorum
+from docstore.protocol.core import NEVER, Core
+from docstore.protocol.log import SlotLog
+from docstore.protocol.tenure import Inflight
+from docstore.wire import Confirm, Confirmed
+
+
+@dataclass(slots=True)
+class Waiter:
+    """Something that may be said once its slot's reign is confirmed."""
+
+    log: SlotLog
+    ballot: Ballot
+    inflight: Inflight
+    then: Callable[[], None]
+
+
+@dataclass(slots=True)
+class Round:
+    """One question to all replicas."""
+
+    number: int
+    waiters: list[Waiter]
+    slots: list[tuple[int, int]]
+    heard: set[str] = field(default_factory=set)
+    sent_at: float = NEVER
+
+
+class Confirmer:
+    """Both sides of Confirm."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self._waiting: list[Waiter] = []
+        self._round: Round | None = None
+        # Numbers are not used again by a later process of this node: the boot stands in front.
+        self._number = core.boot << 32
+
+    def add(self, waiter: Waiter) -> None:
+        """Let a waiter join the next round."""
+        self._waiting.append(waiter)
+
+    def start_round(self) -> None:
+        """Start the next round if none is on its way; at the end of a turn."""
+        if self._round is not None or not self._waiting:
+            return
+        self._number += 1
+        waiters, self._waiting = self._waiting, []
+        slots = {(waiter.log.slot, waiter.ballot[0]) for waiter in waiters}
+        self._round = Round(self._number, waiters, sorted(slots), {self.core.me})
+        self.core.counters["confirm_rounds"] += 1
+        self._ask(self._round)
+        self._conclude(self._round)
+
+    def resend(self) -> None:
+        """Ask again when an answer is overdue."""
+        asked = self._round
+        if asked and self.core.now - asked.sent_at >= self.core.config.resend_interval_s:
+            self._ask(asked)
+
+    def asked(self, sender: str, message: Confirm) -> None:
+        """Answer as a replica: which of these slots have I promised away?"""
+        refused = []
+        for slot, epoch in message.slots:
+            log = self.core.logs.get(slot)
+            if log is not None and log.promised > (epoch, sender):
+                refused.append((slot, epoch, log.promised))
+        self.core.send(sender, Confirmed(message.round, refused))
+
+    def answered(self, sender: str, message: Confirmed) -> None:
+        """Count an answer; refused slots have been deposed before this is called."""
+        asked = self._round
+        if asked is not None and asked.number == message.round:
+            asked.heard.add(sender)
+            self._conclude(asked)
+
+    def expire(self) -> None:
+        """Give up waiters whose time is over, and those whose reign has ended."""
+        if self._round is not None:
+            self._round.waiters = [each for each in self._round.waiters if self._is_live(each)]
+            self._conclude(self._round)
+        self._waiting = [each for each in self._waiting if self._is_live(each)]
+
+    def _is_live(self, waiter: Waiter) -> bool:
+        if self.core.now < waiter.inflight.deadline and self._still_reigns(waiter):
+            return True
+        self.core.reply(waiter.inflight, None)
+        return False
+
+    def _ask(self, asked: Round) -> None:
+        asked.sent_at = self.core.now
+        message = Confirm(asked.number, asked.slots)
+        for peer in self.core.peers:
+            if peer not in asked.heard:
+                self.core.send(peer, message)
+
+    def _conclude(self, asked: Round) -> None:
+        """Release the waiters whose replica set has answered in a quorum."""
+        rest = []
+        quorums: dict[tuple[str, ...], bool] = {}
+        for waiter in asked.waiters:
+            replicas = waiter.log.replicas
+            if replicas not in quorums:
+                quorums[replicas] = self.is_confirmed(asked, replicas)
+            if not quorums[replicas]:
+                rest.append(waiter)
+            elif self._still_reigns(waiter):
+                waiter.then()
+            else:
+                self.core.reply(waiter.inflight, None)
+        asked.waiters = rest
+        if not rest and self._round is asked:
+            self._round = None
+
+    def is_confirmed(self, asked: Round, replicas: tuple[str, ...]) -> bool:
+        """Say whether a quorum of the replica set has answered the round."""
+        return quorum.is_quorum(asked.heard, replicas)
+
+    def _still_reigns(self, waiter: Waiter) -> bool:
+        tenure = waiter.log.tenure
+        return tenure is not None and tenure.ballot == waiter.ballot
+
+    @property
+    def has_more(self) -> bool:
+        """Say whether a round waits for the end of the turn."""
+        return self._round is None and bool(self._waiting)

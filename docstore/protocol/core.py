@@ -1,0 +1,342 @@
+"""What all steps share: the logs, the peers, and the way out.
+
+Effects leave in order through `emit`. Everything that speaks of this node's own disk goes
+through `when_durable` or `accept`, and leaves only when the batch that forms now has come back
+as Persisted: that one rule (P3) is kept here, so that no step can forget it.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from random import Random
+
+from docstore.document import Row
+from docstore.operation import Answer
+from docstore.ownership.by_hash import Placement
+from docstore.protocol.effects import Effect, Persist, Publish, Read, Send
+from docstore.protocol.log import SlotLog, log_from_disk
+from docstore.protocol.slots import slot_of
+from docstore.protocol.tenure import Inflight, Phase
+from docstore.service import Service
+from docstore.storage.store import Append, Query, Recovered, Result, SaveSlot, Write
+from docstore.wire import Accepted, Message
+
+NEVER = float("-inf")
+
+DECLARATIONS = "/core/factories/"
+"""Below this path every document declares a factory, which the node itself must know."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaConfig:
+    """The protocol's times and bounds."""
+
+    heartbeat_interval_s: float = 0.2
+    """Between two heartbeats to each member."""
+
+    owner_timeout_s: float = 1.2
+    """Silence on the link after which a member may be replaced as owner; six heartbeats."""
+
+    attempt_timeout_s: float = 0.3
+    """Time for a quorum to answer a candidate before it backs off (rule T4)."""
+
+    backoff_s: float = 0.02
+    """Doubled up to five times, with full jitter, between attempts at one ownership."""
+
+    resend_interval_s: float = 0.25
+    """After which what a replica has not acknowledged is sent again."""
+
+    forward_retry_s: float = 0.7
+    """After which an operation without an answer is asked for again, under its identity."""
+
+    quorum_grace_s: float = 1.0
+    """An owner that has not heard a quorum for this long takes no new updates (rule O6)."""
+
+    quorum_lost_s: float = 2.0
+    """After this long it gives up what is in flight and yields."""
+
+    unfit_s: float = 10.0
+    """For this long after yielding others skip it as owner."""
+
+    start_grace_s: float = 1.5
+    """After a start, slots that another member prefers are left to it for this long."""
+
+    page_rows: int = 256
+    """Rows in one message about one slot."""
+
+    page_bytes: int = 1 << 20
+    """Bytes of state in one message about one slot."""
+
+    recall_rows: int = 4096
+    """How far back operations are read from the disk when a retry asks after a restart."""
+
+    head_bytes_per_slot: int = 256 << 10
+    """States of current documents kept in memory per owned slot, in bytes."""
+
+    waiting_operations_max: int = 10_000
+    waiting_bytes_max: int = 64 << 20
+    """Bounds of what waits at an entry node (rule E3); beyond it the answer is 503."""
+
+
+@dataclass(slots=True)
+class Peer:
+    """Another member, as its link shows it."""
+
+    heard_at: float = NEVER
+    linked: bool = False
+    fit: bool = True
+    faulty: frozenset[int] = frozenset()
+    """Slots whose log it cannot vouch for: it does not try for them."""
+    claims: tuple[tuple[int, bytes], ...] = ()
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one turn wants stored, and what may be said once it is."""
+
+    token: int
+    writes: list[Write] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    saved: dict[int, SlotLog] = field(default_factory=dict)
+    ends: list[tuple[SlotLog, int, int]] = field(default_factory=list)
+    accepted: dict[str, list[tuple[int, int, int]]] = field(default_factory=dict)
+    then: list[Callable[[], None]] = field(default_factory=list)
+
+
+class Core:
+    """The shared state of one replica. Steps are written around it; see `replica.py`."""
+
+    def __init__(
+        self,
+        me: str,
+        recovered: Recovered,
+        placement: Placement,
+        *,
+        members: Iterable[str],
+        service_for: Callable[[str], Service | None],
+        rng: Random,
+        config: ReplicaConfig,
+        now: float,
+    ) -> None:
+        self.me = me
+        self.boot = recovered.boot
+        self.placement = placement
+        self.service_for = service_for
+        self.rng = rng
+        self.config = config
+        self.now = now
+        self.started_at = now
+        self.wall_us = 0
+        self.ticked_at = now
+        self.members = tuple(sorted(members))
+        self.peers = {member: Peer() for member in self.members if member != me}
+        self.believed_alive: frozenset[str] | None = None
+        self.claims: dict[int, tuple[int, str]] = {}
+        """slot -> (epoch, member) that says it holds the slot."""
+        self.routes_changed = False
+        self.claims_changed = False
+        self.unfit_until = NEVER
+        self.quorum_heard_at = now
+        self.dirty: set[int] = set()
+        """Slots with rows that are not proposed yet."""
+        self.newly_decided: set[int] = set()
+        """Owned slots whose replicas have not been told how far they are decided."""
+        self.corrupted: set[int] = set()
+        """Slots in which a read met a bad checksum, to be marked faulty at the end of the step."""
+        self.out: list[Effect] = []
+        self.counters: Counter[str] = Counter()
+        self.answers: dict[str, list[tuple[Inflight, Answer | None, bool]]] = {}
+        """Entry node -> (operation, answer, whether it was proposed here) to hand back."""
+        self._reads: dict[int, Callable[[Result], None]] = {}
+        self._tokens = 0
+        self.logs: dict[int, SlotLog] = {}
+        self.reset(recovered)
+
+    def reset(self, recovered: Recovered) -> None:
+        """Begin again from what is on disk; every reign of ours is over."""
+        self.logs = {
+            slot: log_from_disk(slot, replicas, recovered.slots.get(slot))
+            for slot, replicas in enumerate(self.placement.table)
+            if self.me in replicas
+        }
+        self.epoch_seen = max((log.promised[0] for log in self.logs.values()), default=0)
+        self.batch = Batch(self._next_token())
+        self.unfinished: deque[Batch] = deque()
+        self._reads.clear()
+        self.dirty.clear()
+        self.newly_decided.clear()
+
+    # What others are
+
+    def is_alive(self, member: str) -> bool:
+        """Say whether a member is alive for the purpose of trying; never of counting."""
+        if member == self.me:
+            return True
+        peer = self.peers[member]
+        heard = self.now - peer.heard_at <= self.config.owner_timeout_s
+        return heard and (self.believed_alive is None or member in self.believed_alive)
+
+    def may_own(self, member: str) -> bool:
+        """Say whether a member is alive and has not just yielded."""
+        if member == self.me:
+            return self.now >= self.unfit_until
+        return self.is_alive(member) and self.peers[member].fit
+
+    def first_alive(self, slot: int) -> str | None:
+        """Return the member that should own the slot, None if nobody can.
+
+        The first in order of preference that is alive and fit; if none is fit, that is alive.
+        """
+        alive = [
+            member
+            for member in self.placement.replicas(slot)
+            if self.is_alive(member) and not self._is_faulty(member, slot)
+        ]
+        return next(
+            (member for member in alive if self.may_own(member)), alive[0] if alive else None
+        )
+
+    def _is_faulty(self, member: str, slot: int) -> bool:
+        if member == self.me:
+            log = self.logs.get(slot)
+            return log is not None and not log.full
+        return slot in self.peers[member].faulty
+
+    def claimant(self, slot: int) -> str | None:
+        """Return the live member that says it holds the slot, if there is one."""
+        claim = self.claims.get(slot)
+        return claim[1] if claim and self.is_alive(claim[1]) else None
+
+    def owner_of(self, slot: int) -> str | None:
+        """Return whom to ask about a slot: who holds it, else who should, else nobody."""
+        log = self.logs.get(slot)
+        if log and log.tenure and log.tenure.phase is Phase.OPEN:
+            return self.me
+        holder = self.claimant(slot)
+        return holder or self.first_alive(slot)
+
+    def slot_of(self, link: str) -> int:
+        """Return the slot of a link."""
+        return slot_of(link, self.placement.slots)
+
+    def lacks_quorum(self) -> bool:
+        """Say whether a majority of the members has been silent for too long (rule O6)."""
+        return self.now - self.quorum_heard_at > self.config.quorum_grace_s
+
+    def wall_now_us(self) -> int:
+        """Return the wall clock as of the last tick, moved on by the monotonic clock."""
+        return self.wall_us + int((self.now - self.ticked_at) * 1e6)
+
+    # The way out
+
+    def reply(self, inflight: Inflight, answer: Answer | None, *, proposed: bool = False) -> None:
+        """Hand an operation back to its entry node, at the end of this step.
+
+        answer: None means "not mine"; `proposed` then says whether it may take effect all the
+        same, so that the entry node knows what it may tell its client.
+        """
+        self.answers.setdefault(inflight.entry, []).append((inflight, answer, proposed))
+
+    def emit(self, effect: Effect) -> None:
+        """Let an effect leave, after all before it."""
+        self.out.append(effect)
+
+    def send(self, to: str, message: Message) -> None:
+        """Send to a peer whose link stands; otherwise the timers repair."""
+        if self.peers[to].linked:
+            self.out.append(Send(to, message))
+
+    def read(self, query: Query, then: Callable[[Result], None]) -> None:
+        """Ask the disk; `then` runs with what is committed there."""
+        token = self._next_token()
+        self._reads[token] = then
+        self.out.append(Read(token, query))
+
+    def corrupt(self, log: SlotLog) -> None:
+        """A record of the slot failed its checksum: abstain, and say so (rule P5)."""
+        self.corrupted.add(log.slot)
+
+    def publish(self, log: SlotLog, after: int, until: int) -> None:
+        """Tell the node of rows (after, until] that concern it: declarations of factories."""
+        for n in range(after + 1, until + 1):
+            row = log.pending.get(n)
+            if row is not None and row.link.startswith(DECLARATIONS):
+                self.out.append(Publish(row))
+
+    def answer_read(self, token: int, result: Result) -> None:
+        """Run what waits for a read; one from before a reset has nobody waiting."""
+        then = self._reads.pop(token, None)
+        if then is not None:
+            then(result)
+
+    def store_rows(self, log: SlotLog, rows: Iterable[Row]) -> None:
+        """Put rows that have joined the log into the batch."""
+        self.batch.rows.extend(rows)
+        self.batch.ends.append((log, log.cuts, log.end))
+
+    def store(self, write: Write) -> None:
+        """Put another write into the batch, after the rows that came before it."""
+        self._flush_rows()
+        self.batch.writes.append(write)
+
+    def save(self, log: SlotLog) -> None:
+        """Put the slot's record into the batch, as it is when the turn ends."""
+        self.batch.saved[log.slot] = log
+
+    def when_durable(self, then: Callable[[], None]) -> None:
+        """Run `then` when all that this turn stores is durable."""
+        self.batch.then.append(then)
+
+    def accept(self, owner: str, log: SlotLog, epoch: int) -> None:
+        """Tell the owner, when it is durable, that the log reaches as far as it does now."""
+        self.batch.accepted.setdefault(owner, []).append((log.slot, epoch, log.end))
+
+    def flush(self) -> None:
+        """End the turn: one Persist for all that gathered."""
+        self._flush_rows()
+        batch = self.batch
+        batch.writes.extend(SaveSlot(log.record()) for log in batch.saved.values())
+        speaks = batch.accepted or batch.then or batch.ends
+        if batch.writes:
+            self.out.append(Persist(batch.token, batch.writes))
+        elif not speaks:
+            return
+        self.unfinished.append(batch)
+        self.batch = Batch(self._next_token())
+        if len(self.unfinished) == 1 and not batch.writes:
+            self.persisted(batch.token)
+
+    @property
+    def has_more(self) -> bool:
+        """Say whether something gathered that only the end of a turn lets out."""
+        batch = self.batch
+        gathered = batch.writes or batch.rows or batch.saved or batch.accepted or batch.then
+        return bool(gathered or self.dirty)
+
+    def persisted(self, token: int) -> None:
+        """Say what waited for the batches up to `token`, and for those that wrote nothing."""
+        while self.unfinished:
+            batch = self.unfinished[0]
+            if batch.token > token and batch.writes:
+                return
+            self.unfinished.popleft()
+            self._release(batch)
+
+    def _release(self, batch: Batch) -> None:
+        for log, cuts, end in batch.ends:
+            if log.cuts == cuts and log is self.logs.get(log.slot):
+                log.durable = max(log.durable, end)
+                log.settle()
+        for owner, slots in batch.accepted.items():
+            self.send(owner, Accepted(slots))
+        for then in batch.then:
+            then()
+
+    def _flush_rows(self) -> None:
+        if self.batch.rows:
+            self.batch.writes.append(Append(self.batch.rows))
+            self.batch.rows = []
+
+    def _next_token(self) -> int:
+        self._tokens += 1
+        return self._tokens

@@ -1,0 +1,202 @@
+"""Step 7 of the road: the owner counts who has it on disk, and decides.
+
+In: Accepted from replicas, and the own disk. Out: answers to clients, in the order of the log.
+
+A row is decided once a quorum of the configured replica set has adopted this ballot and holds
+the log up to it, durably (rule SL6). Decided is for ever (invariant I5). What is not decided in
+time is not a failure: the row may still be decided by the next owner.
+
+Source: quorum intersection as in Viewstamped Replication Revisited (Liskov and Cowling, 2012,
+section 4.1), with our ballot in the place of its view-number.
+"""
+
+from collections.abc import Callable
+
+from docstore.document import Row
+from docstore.operation import Answer
+from docstore.protocol import quorum
+from docstore.protocol.core import Core
+from docstore.protocol.depose import depose
+from docstore.protocol.log import SlotLog
+from docstore.protocol.tenure import Inflight, Phase, Tenure
+from docstore.storage.store import Corrupt, Result, Rows
+from docstore.wire import Accepted, Decide, Refused
+
+
+class Decider:
+    """The owner's count."""
+
+    def __init__(self, core: Core, opened: Callable[[SlotLog, Tenure], None]) -> None:
+        self.core = core
+        self.opened = opened
+
+    def accepted(self, sender: str, message: Accepted) -> list[SlotLog]:
+        """Count durable acknowledgements; return the logs whose sender lacks more rows."""
+        behind = []
+        for slot, epoch, end in message.slots:
+            log = self.core.logs.get(slot)
+            tenure = log.tenure if log else None
+            if log is None or tenure is None or tenure.ballot != (epoch, self.core.me):
+                continue
+            if self.acknowledge(log, tenure, sender, end) < log.end:
+                behind.append(log)
+        return behind
+
+    def acknowledge(self, log: SlotLog, tenure: Tenure, sender: str, end: int) -> int:
+        """Take note of a follower's durable end; return how far it has been sent rows."""
+        follower = tenure.followers.get(sender)
+        if follower is None or tenure.phase is Phase.PREPARING:
+            return log.end
+        follower.acked = max(follower.acked, end)
+        follower.sent = max(follower.sent, end)
+        follower.copied = None
+        if tenure.phase is Phase.SETTLING:
+            tenure.deadline = self.core.now + self.core.config.attempt_timeout_s
+        if self.counts(tenure, end):
+            follower.adopted = True
+            tenure.ends[sender] = max(tenure.ends.get(sender, 0), end)
+            self.advance(log, tenure)
+        return follower.sent
+
+    def counts(self, tenure: Tenure, end: int) -> bool:
+        """Say whether a log of this end has adopted the ballot: it stands at the base."""
+        return end >= tenure.base
+
+    def own_disk(self, log: SlotLog, tenure: Tenure, end: int) -> None:
+        """Count this node's own disk, like any other replica's."""
+        if log.tenure is tenure:
+            tenure.ends[self.core.me] = max(tenure.ends.get(self.core.me, 0), end)
+            self.advance(log, tenure)
+
+    def advance(self, log: SlotLog, tenure: Tenure) -> None:
+        """Open the reign if it can, and decide as far as a quorum has come."""
+        reached = quorum.decided_end(tenure.ends, log.replicas)
+        if not tenure.rooted and reached >= tenure.base:
+            tenure.rooted = True
+        if tenure.phase is Phase.SETTLING:
+            if not self.may_open(log, tenure):
+                return
+            self._open(log, tenure)
+        if reached > log.decided:
+            self._decide(log, tenure, reached)
+        elif tenure.lacking:
+            self._answer_lacking(log, tenure)
+        self.give_refusals(log, tenure)
+
+    def may_open(self, log: SlotLog, tenure: Tenure) -> bool:
+        """Say whether a quorum stands at the base, durably, and this node among them (T2)."""
+        if tenure.ends.get(self.core.me, -1) < tenure.base:
+            return False
+        return tenure.rooted or quorum.is_quorum(tenure.identical, log.replicas)
+
+    def _open(self, log: SlotLog, tenure: Tenure) -> None:
+        tenure.phase = Phase.OPEN
+        tenure.progress_at = self.core.now
+        if tenure.base > log.decided:
+            self.core.publish(log, log.decided, tenure.base)
+            log.decided = tenure.base
+            log.settle()
+        self.core.newly_decided.add(log.slot)
+        self.opened(log, tenure)
+
+    def _decide(self, log: SlotLog, tenure: Tenure, reached: int) -> None:
+        before, log.decided = log.decided, reached
+        self.core.publish(log, before, reached)
+        for n in range(before + 1, reached + 1):
+            row = log.pending[n]
+            head = tenure.heads.get(row.link)
+            if head is not None:
+                head.settled = row
+        while tenure.waiting and tenure.waiting[0][0] <= reached:
+            self._answer_update(log, tenure, *tenure.waiting.popleft())
+        if tenure.duplicates:
+            self._answer_duplicates(log, tenure)
+        tenure.progress_at = self.core.now
+        self.core.newly_decided.add(log.slot)
+        self.core.counters["decided"] += reached - before
+        log.settle()
+
+    def _answer_update(self, log: SlotLog, tenure: Tenure, n: int, inflight: Inflight) -> None:
+        copies = sum(end >= n for end in tenure.ends.values())
+        wanted = inflight.operation.replicas
+        wanted = len(log.replicas) if wanted < 0 else wanted
+        if copies < wanted:
+            tenure.lacking.append((n, inflight))
+            return
+        row = log.pending.get(n)
+        if row is None:
+            self._answer_from_disk(log, tenure, n, inflight)
+            return
+        self.core.reply(inflight, self._success(row, inflight, copies))
+
+    def _success(self, row: Row, inflight: Inflight, copies: int) -> Answer:
+        creates = inflight.operation.verb in ("POST", "PUT")
+        status = 201 if inflight.created or (creates and row.version == 0) else 200
+        return Answer(
+            status, row=row, replicas=copies, owner=self.core.me, epoch=self.epoch_of(row.slot)
+        )
+
+    def epoch_of(self, slot: int) -> int:
+        """Return the epoch of this node's reign over the slot."""
+        tenure = self.core.logs[slot].tenure
+        return tenure.ballot[0] if tenure else 0
+
+    def _answer_from_disk(self, log: SlotLog, tenure: Tenure, n: int, inflight: Inflight) -> None:
+        """Answer a retry whose row has left memory."""
+
+        def answer(result: Result) -> None:
+            if isinstance(result, Corrupt) or not result:
+                self.core.reply(inflight, None, proposed=True)
+                return
+            copies = sum(end >= n for end in tenure.ends.values())
+            self.core.reply(inflight, self._success(result[0], inflight, copies))
+
+        self.core.read(Rows(log.slot, n, n), answer)
+
+    def _answer_duplicates(self, log: SlotLog, tenure: Tenure) -> None:
+        ready = [entry for entry in tenure.duplicates if entry[0] <= log.decided]
+        tenure.duplicates = [entry for entry in tenure.duplicates if entry[0] > log.decided]
+        for n, inflight in ready:
+            self._answer_update(log, tenure, n, inflight)
+
+    def answer_duplicate(self, log: SlotLog, tenure: Tenure, n: int, inflight: Inflight) -> None:
+        """Answer a retry of the operation of row n, once that is decided."""
+        self.core.counters["duplicates"] += 1
+        tenure.duplicates.append((n, inflight))
+        self._answer_duplicates(log, tenure)
+
+    def _answer_lacking(self, log: SlotLog, tenure: Tenure) -> None:
+        waiting, tenure.lacking = tenure.lacking, []
+        for n, inflight in waiting:
+            self._answer_update(log, tenure, n, inflight)
+
+    def give_refusals(self, log: SlotLog, tenure: Tenure) -> None:
+        """Give the refusals whose state is decided, once nothing from before can come back."""
+        if not tenure.refusals or not tenure.rooted:
+            return
+        ready = [refusal for refusal in tenure.refusals if refusal.n <= log.decided]
+        tenure.refusals = [refusal for refusal in tenure.refusals if refusal.n > log.decided]
+        for refusal in ready:
+            self.core.reply(refusal.inflight, refusal.answer)
+
+    def refused(self, sender: str, message: Refused) -> None:
+        """A replica has promised these slots to a higher ballot: this reign is over (O5)."""
+        for slot, epoch, promised in message.slots:
+            self.core.epoch_seen = max(self.core.epoch_seen, promised[0])
+            log = self.core.logs.get(slot)
+            if log and log.tenure and log.tenure.ballot == (epoch, self.core.me):
+                depose(self.core, log)
+
+    def tell(self) -> None:
+        """Tell replicas how far their slots are decided; they read by it."""
+        news: dict[str, list[tuple[int, int, int]]] = {}
+        for slot in self.core.newly_decided:
+            log = self.core.logs[slot]
+            if log.tenure is None or log.tenure.phase is not Phase.OPEN:
+                continue
+            entry = (slot, log.tenure.ballot[0], log.decided)
+            for peer in log.tenure.followers:
+                news.setdefault(peer, []).append(entry)
+        self.core.newly_decided.clear()
+        for peer, slots in news.items():
+            self.core.send(peer, Decide(slots))

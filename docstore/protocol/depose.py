@@ -1,0 +1,48 @@
+"""A reign ends: somebody promised a higher ballot, or the owner yields.
+
+What is in the log stays there; the next owner will settle it. Operations that were proposed are
+handed back as undecided (rule O5): their entry nodes ask the next owner under the same identity,
+and it finds them in the log, or does not. Operations that were not proposed are simply returned.
+"""
+
+from docstore.protocol.core import Core
+from docstore.protocol.log import SlotLog
+from docstore.protocol.tenure import Tenure
+
+
+def depose(core: Core, log: SlotLog) -> None:
+    """End this node's reign over the slot, if it has one."""
+    tenure = log.tenure
+    if tenure is None:
+        return
+    log.tenure = None
+    core.counters["reigns_ended"] += 1
+    core.claims_changed = core.routes_changed = True
+    core.newly_decided.discard(log.slot)
+    _take_back_fresh(core, log, tenure)
+    for _, inflight in (*tenure.waiting, *tenure.duplicates, *tenure.lacking):
+        core.reply(inflight, None, proposed=True)
+    for refusal in tenure.refusals:
+        core.reply(refusal.inflight, None)
+    for inflight in (*tenure.held, *(tenure.recalling or ())):
+        core.reply(inflight, None)
+    for inflights in tenure.loading.values():
+        for inflight in inflights:
+            core.reply(inflight, None)
+
+
+def _take_back_fresh(core: Core, log: SlotLog, tenure: Tenure) -> None:
+    """Take rows out of the log that this turn put there: nobody has heard of them."""
+    if not tenure.fresh:
+        return
+    core.dirty.discard(log.slot)
+    first = tenure.fresh[0].n
+    while tenure.waiting and tenure.waiting[-1][0] >= first:
+        core.reply(tenure.waiting.pop()[1], None)
+    for entry in [entry for entry in tenure.duplicates if entry[0] >= first]:
+        tenure.duplicates.remove(entry)
+        core.reply(entry[1], None)
+    tenure.refusals, rest = [], tenure.refusals
+    for refusal in rest:
+        core.reply(refusal.inflight, None)
+    log.retract(first - 1)

@@ -1,0 +1,62 @@
+"""Everything that a replica can ask of the world. Performed top to bottom, in order.
+
+Send never waits: a full queue drops, and the protocol's timers repair. What speaks of this
+node's own disk (a promise, an acceptance) is sent only after `Persisted` has come back.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from docstore.document import Row
+from docstore.operation import Answer
+from docstore.storage.store import Query, Write
+from docstore.wire import Message
+
+
+@dataclass(slots=True)
+class Send:
+    """Give the message to the link to `to`, or drop it."""
+
+    to: str
+    message: Message
+
+
+@dataclass(slots=True)
+class Persist:
+    """Join the writes to the batch that forms; answered by Persisted, or DiskFilled."""
+
+    token: int
+    writes: Sequence[Write]
+
+
+@dataclass(slots=True)
+class Read:
+    """Answer the query from what is committed; answered by QueryAnswered."""
+
+    token: int
+    query: Query
+
+
+@dataclass(slots=True)
+class Respond:
+    """Answer the client's request."""
+
+    request: int
+    answer: Answer
+
+
+@dataclass(slots=True)
+class Publish:
+    """A row of interest to the node itself (a factory) is decided."""
+
+    row: Row
+
+
+@dataclass(slots=True)
+class Alarm:
+    """Something that must never happen did; the slot concerned abstains. For the operator."""
+
+    what: str
+
+
+Effect = Send | Persist | Read | Respond | Publish | Alarm

@@ -1,0 +1,102 @@
+"""Everything that can reach a replica. Whoever drives it (a node, a simulator) makes these."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from docstore.operation import Operation
+from docstore.storage.store import Recovered, Result
+from docstore.wire import Message
+
+
+@dataclass(slots=True)
+class Requested:
+    """A client of this node wants this, by `deadline` (on the clock of `now`)."""
+
+    request: int
+    operation: Operation
+    deadline: float
+
+
+@dataclass(slots=True)
+class Received:
+    """A message arrived from a peer, decoded and known to be well formed."""
+
+    sender: str
+    message: Message
+
+
+@dataclass(slots=True)
+class Persisted:
+    """The batch of Persist `token`, and every one before it, would survive a power cut."""
+
+    token: int
+
+
+@dataclass(slots=True)
+class DiskFilled:
+    """A batch could not be stored for want of room: this is what is on disk instead."""
+
+    recovered: Recovered
+
+
+@dataclass(slots=True)
+class QueryAnswered:
+    """What Read `token` found."""
+
+    token: int
+    result: Result
+
+
+@dataclass(slots=True)
+class ViewChanged:
+    """Membership's opinion of who is alive has changed; a hint, never counted."""
+
+    alive: frozenset[str]
+
+
+@dataclass(slots=True)
+class LinkLost:
+    """The connection from or to a peer has broken: it is not heard any more."""
+
+    peer: str
+
+
+@dataclass(slots=True)
+class LinkMade:
+    """The connection to a peer stands: what was lost with the one before may be sent again."""
+
+    peer: str
+
+
+@dataclass(slots=True)
+class TurnEnded:
+    """The driver has nothing more to say for now: propose, write and send what gathered."""
+
+
+@dataclass(slots=True)
+class Tick:
+    """50 ms or so have passed; the wall clock shows `wall_us`."""
+
+    wall_us: int
+
+
+@dataclass(slots=True)
+class ResyncAsked:
+    """Bring the replicas of these slots up to date, as far as they are ours."""
+
+    slots: Sequence[int]
+
+
+Event = (
+    Requested
+    | Received
+    | Persisted
+    | DiskFilled
+    | QueryAnswered
+    | ViewChanged
+    | LinkLost
+    | LinkMade
+    | TurnEnded
+    | Tick
+    | ResyncAsked
+)

@@ -1,0 +1,211 @@
+"""Steps 2 and 3 of the road, on the entry node: find the owner, hand over, wait, answer.
+
+An operation gets its identity here and keeps it through every attempt. Each attempt that may
+have reached an owner is a *doubt* until it is answered; while there is one, an update may take
+effect, and its client must not be told otherwise (rule C3):
+
+  answer from the owner                      success, or refused: as it is
+  refused, but an earlier attempt in doubt   504, unknown
+  the deadline, an attempt in doubt          504, unknown
+  the deadline, no doubt                     503, nothing was proposed
+  reads                                      never unknown: 503
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from docstore.operation import Answer, Operation
+from docstore.protocol.core import Core
+from docstore.protocol.effects import Respond
+from docstore.protocol.events import Requested
+from docstore.protocol.serve import Server
+from docstore.protocol.tenure import Inflight
+from docstore.wire import Forward, Forwarded
+
+NO_OWNER = Answer(503, "no-owner", "no owner could be reached before the deadline")
+NO_MAJORITY = Answer(503, "no-quorum", "this node does not hear a majority of the members")
+NO_ROOM = Answer(503, "too-many-waiting", "too many requests wait at this node")
+UNDECIDED = Answer(
+    504, "undecided", "it may have happened: read, or retry with the same key", unknown=True
+)
+RETRY_S_MAX = 0.2
+
+
+@dataclass(slots=True)
+class Pending:
+    """One request of a client, from its arrival to its answer."""
+
+    request: int
+    seq: int
+    operation: Operation
+    deadline: float
+    attempt: int = 0
+    sent_to: str | None = None
+    sent_at: float = 0.0
+    not_before: float = 0.0
+    doubts: set[int] = field(default_factory=set)
+
+
+class Entry:
+    """The requests that came in through this node."""
+
+    def __init__(self, core: Core, server: Server) -> None:
+        self.core = core
+        self.server = server
+        self.pending: dict[int, Pending] = {}
+        self._unsent: dict[int, Pending] = {}
+        self._outgoing: dict[str, list[Forwarded]] = {}
+        self._seq = 0
+        self._bytes = 0
+
+    # In
+
+    def request(self, event: Requested) -> None:
+        """Take a client's request."""
+        config = self.core.config
+        size = len(event.operation.body)
+        if self.core.lacks_quorum():
+            self.core.emit(Respond(event.request, NO_MAJORITY))
+            return
+        crowded = len(self.pending) >= config.waiting_operations_max
+        if crowded or self._bytes + size > config.waiting_bytes_max:
+            self.core.emit(Respond(event.request, NO_ROOM))
+            return
+        self._seq += 1
+        self._bytes += size
+        pending = Pending(event.request, self._seq, event.operation, event.deadline)
+        self.pending[pending.seq] = pending
+        self._route(pending)
+
+    def _route(self, pending: Pending) -> None:
+        """Hand an operation to the owner, or keep it until there is one (rule E1)."""
+        slot = self.core.slot_of(pending.operation.link)
+        owner = self.core.owner_of(slot)
+        if owner == self.core.me:
+            log = self.core.logs.get(slot)
+            if log is not None and log.tenure is not None:
+                self._attempt(pending, owner)
+                self.server.serve(self._inflight(pending))
+                return
+        elif owner is not None and self.core.peers[owner].linked:
+            self._attempt(pending, owner)
+            self._outgoing.setdefault(owner, []).append(self._forwarded(pending))
+            return
+        self._unsent[pending.seq] = pending
+
+    def _attempt(self, pending: Pending, owner: str) -> None:
+        self._unsent.pop(pending.seq, None)
+        pending.attempt += 1
+        pending.sent_to, pending.sent_at = owner, self.core.now
+        if not pending.operation.is_read:
+            pending.doubts.add(pending.attempt)
+
+    def _inflight(self, pending: Pending) -> Inflight:
+        return Inflight(
+            self.core.me, self.core.boot, self.identity(pending), self.oldest(),
+            pending.attempt, pending.deadline, pending.operation,
+        )  # fmt: skip
+
+    def identity(self, pending: Pending) -> int:
+        """Return the number under which every attempt of an operation is known (rule C1)."""
+        return pending.seq
+
+    def oldest(self) -> int:
+        """Return the smallest number that may still be asked for."""
+        return next(iter(self.pending))
+
+    def _forwarded(self, pending: Pending) -> Forwarded:
+        remaining_ms = max(0, int((pending.deadline - self.core.now) * 1000))
+        return Forwarded(
+            self.core.boot, self.identity(pending), self.oldest(),
+            pending.attempt, remaining_ms, pending.operation,
+        )  # fmt: skip
+
+    def flush(self) -> None:
+        """Send what this turn forwards, one message per owner."""
+        outgoing, self._outgoing = self._outgoing, {}
+        for owner, operations in outgoing.items():
+            self.core.counters["forwarded"] += len(operations)
+            self.core.send(owner, Forward(operations))
+
+    @property
+    def has_more(self) -> bool:
+        """Say whether something waits for the end of the turn."""
+        return bool(self._outgoing)
+
+    # Back
+
+    def answered(self, seq: int, attempt: int, answer: Answer | None, *, proposed: bool) -> None:
+        """Take the owner's answer to one attempt."""
+        pending = self.pending.get(seq)
+        if pending is None:
+            return
+        if answer is None:
+            self._returned(pending, attempt, proposed=proposed)
+            return
+        in_doubt = bool(pending.doubts - {attempt})
+        if answer.is_success or not in_doubt:
+            self._respond(pending, answer)
+        elif answer.status == 503:
+            self._returned(pending, attempt, proposed=False)
+        else:
+            self._respond(pending, UNDECIDED)
+
+    def _returned(self, pending: Pending, attempt: int, *, proposed: bool) -> None:
+        """An owner gave the operation back: ask again a little later, or elsewhere."""
+        if not proposed:
+            pending.doubts.discard(attempt)
+        if attempt != pending.attempt:
+            return
+        delay = min(RETRY_S_MAX, self.core.config.backoff_s * 2 ** min(pending.attempt, 5))
+        pending.sent_to = None
+        pending.not_before = self.core.now + self.core.rng.random() * delay
+        self._unsent[pending.seq] = pending
+
+    def _respond(self, pending: Pending, answer: Answer) -> None:
+        del self.pending[pending.seq]
+        self._unsent.pop(pending.seq, None)
+        self._bytes -= len(pending.operation.body)
+        self.core.emit(Respond(pending.request, answer))
+
+    # Time and change
+
+    def reroute(self) -> None:
+        """Try again whatever is not with an owner."""
+        for pending in list(self._unsent.values()):
+            if pending.not_before <= self.core.now:
+                self._route(pending)
+
+    def link_lost(self, peer: str) -> None:
+        """What was with a peer must be asked for again: its fate is in doubt."""
+        for pending in self.pending.values():
+            if pending.sent_to == peer:
+                pending.sent_to = None
+                self._unsent[pending.seq] = pending
+        self._outgoing.pop(peer, None)
+
+    def expire(self, tick_s: float) -> None:
+        """Answer those whose time is over, all of them if no majority is heard."""
+        core = self.core
+        if core.lacks_quorum():
+            self._give_up(list(self.pending.values()), NO_MAJORITY)
+            return
+        over, late = core.now + tick_s, core.now - core.config.forward_retry_s
+        self._give_up([each for each in self.pending.values() if each.deadline <= over], NO_OWNER)
+        for pending in self.pending.values():
+            elsewhere = pending.sent_to not in (None, core.me)
+            if elsewhere and pending.sent_at < late:
+                pending.sent_to = None
+                self._unsent[pending.seq] = pending
+
+    def _give_up(self, pendings: Iterable[Pending], refusal: Answer) -> None:
+        for pending in pendings:
+            self._respond(pending, self.verdict(pending, refusal))
+
+    def verdict(self, pending: Pending, refusal: Answer) -> Answer:
+        """Return what may be said of an operation that nobody has answered (rule C3)."""
+        return UNDECIDED if pending.doubts else refusal
+
+    def restarted(self) -> None:
+        """The slots here were reset: what was with them must be asked for again."""
+        self.link_lost(self.core.me)

@@ -1,0 +1,247 @@
+"""Step 6 of the road, on a replica: promise, compare, append, and say so when it is durable.
+
+In: Prepare, Propose, Adopt and Copy from the owner of a ballot. Out: Promised, Accepted, Gap or
+Refused, each only after what it says is on this disk.
+
+A log adopts a ballot when it has become a prefix of that owner's log *and* reaches the base
+that the reign began with. Before that it may grow towards the base page by page, and its rows
+do not count yet: a later owner compares logs by (adopted, end), and a log that says "adopted"
+must hold all that was decided before that reign.
+
+Source: rules P1 to P5 and SL4; the log comparison is Raft's (Ongaro and Ousterhout, 2014,
+section 5.3), the ballots are Paxos's.
+"""
+
+from collections.abc import Sequence
+
+from docstore.document import Ballot, Row, ballot_at, reign_added, reigns_until
+from docstore.ownership import ballot as fence
+from docstore.protocol.core import Core
+from docstore.protocol.depose import depose
+from docstore.protocol.effects import Alarm
+from docstore.protocol.log import SlotLog
+from docstore.protocol.slots import from_bitmap
+from docstore.storage.store import Cut, Erase
+from docstore.wire import (
+    Adopt,
+    Copy,
+    Decide,
+    Evidence,
+    Gap,
+    Offer,
+    Prepare,
+    Promised,
+    Propose,
+    Refused,
+)
+
+
+class Learner:
+    """The replica's side of every slot that it holds."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+
+    # Promises
+
+    def prepare(self, sender: str, message: Prepare) -> None:
+        """Promise the slots, durably, then tell what their logs hold (rule P1)."""
+        evidence, refused = [], []
+        for slot in from_bitmap(message.slots):
+            log = self.core.logs.get(slot)
+            if log is None:
+                continue
+            if not self._promise(log, (message.epoch, sender)):
+                refused.append((slot, message.epoch, log.promised))
+                continue
+            # Also when the ballot was promised before: its SaveSlot may still be on its way.
+            evidence.append(self.evidence(log))
+        if refused:
+            self._refuse(sender, refused)
+        if evidence:
+            answer = Promised(message.epoch, evidence)
+            self.core.when_durable(lambda: self.core.send(sender, answer))
+
+    def evidence(self, log: SlotLog) -> Evidence:
+        """Return what a new owner must know of this log."""
+        return Evidence(log.slot, log.full, log.adopted, log.end, log.decided, log.kept, log.reigns)
+
+    def _promise(self, log: SlotLog, ballot: Ballot) -> bool:
+        """Raise the promise to `ballot`; return False if it is fenced off."""
+        if self.is_fenced(log, ballot):
+            self.core.counters["refused"] += 1
+            return False
+        if ballot > log.promised:
+            depose(self.core, log)
+            log.promised = ballot
+            self.core.epoch_seen = max(self.core.epoch_seen, ballot[0])
+            self.core.save(log)
+        return True
+
+    def is_fenced(self, log: SlotLog, ballot: Ballot) -> bool:
+        """Say whether this replica has promised the slot to a higher ballot."""
+        return fence.is_fenced(log.promised, ballot)
+
+    # Rows
+
+    def propose(self, sender: str, message: Propose) -> None:
+        """Append what joins the log (rule P2); answer each offer."""
+        refused = []
+        for offer in message.offers:
+            log = self.core.logs.get(offer.slot)
+            if log is None:
+                continue
+            ballot = (offer.epoch, sender)
+            if not self._promise(log, ballot):
+                refused.append((offer.slot, offer.epoch, log.promised))
+            elif log.full and self.joins(log, ballot, offer):
+                self._append(log, ballot, offer)
+                self.core.accept(sender, log, offer.epoch)
+            else:
+                self._gap(sender, log, offer.epoch)
+        if refused:
+            self._refuse(sender, refused)
+
+    def joins(self, log: SlotLog, ballot: Ballot, offer: Offer) -> bool:
+        """Say whether an offer continues this log without a hole and without a doubt."""
+        if log.adopted == ballot:
+            return offer.first <= log.end + 1
+        return offer.first == log.end + 1 and log.last_ballot == offer.previous
+
+    def _append(self, log: SlotLog, ballot: Ballot, offer: Offer) -> None:
+        # Rows of our own reign that we hold already are acknowledged again without a write.
+        self._extend(log, offer.rows[log.end + 1 - offer.first :])
+        self._adopt_if_at_base(log, ballot, offer.base)
+        self._learn_decided(log, ballot, offer.decided)
+
+    def _extend(self, log: SlotLog, rows: Sequence[Row]) -> None:
+        if rows:
+            before = log.reigns
+            log.extend(rows)
+            self.core.store_rows(log, rows)
+            if log.reigns is not before:
+                self.core.save(log)
+
+    def _adopt_if_at_base(self, log: SlotLog, ballot: Ballot, base: int) -> None:
+        if log.adopted != ballot and log.end >= base:
+            log.adopted = ballot
+            if ballot_at(log.reigns, base + 1) != ballot:
+                log.reigns = reign_added(log.reigns, ballot, base + 1)
+            self.core.save(log)
+
+    def adopt(self, sender: str, message: Adopt) -> None:
+        """Take away what the owner's log does not have, and go on from there (rule SL4)."""
+        log = self.core.logs.get(message.slot)
+        if log is None:
+            return
+        ballot = (message.epoch, sender)
+        if not self._promise(log, ballot):
+            self._refuse(sender, [(message.slot, message.epoch, log.promised)])
+            return
+        if not log.full or not self._fits(log, ballot, message):
+            self._gap(sender, log, message.epoch)
+            return
+        if not self.is_late(log, ballot):
+            self._cut(log, message.common)
+        rows = [row for row in message.rows if row.n > log.end]
+        if rows and rows[0].n == log.end + 1:
+            self._extend(log, rows)
+        if log.adopted != ballot:
+            log.reigns = reigns_until(message.reigns, log.end)
+            self.core.save(log)
+        self._adopt_if_at_base(log, ballot, message.base)
+        self._learn_decided(log, ballot, message.decided)
+        self.core.accept(sender, log, message.epoch)
+
+    def is_late(self, log: SlotLog, ballot: Ballot) -> bool:
+        """Say whether the log is of this reign already: a duplicate only extends, never cuts."""
+        return log.adopted == ballot
+
+    def _fits(self, log: SlotLog, ballot: Ballot, message: Adopt) -> bool:
+        """Say whether the logs are equal up to `common`, as the owner believes."""
+        if log.adopted == ballot:
+            return message.common <= log.end
+        shared = ballot_at(log.reigns, message.common) == ballot_at(message.reigns, message.common)
+        if message.common > log.end or not shared:
+            return False
+        if message.common < log.decided:
+            self.mark_faulty(log, f"slot {log.slot}: asked to undo what was decided")
+            return False
+        return True
+
+    def _cut(self, log: SlotLog, end: int) -> None:
+        if end < log.end:
+            self.core.counters["cut"] += 1
+            log.cut(end)
+            self.core.store(Cut(log.slot, end))
+            self.core.save(log)
+
+    def mark_faulty(self, log: SlotLog, why: str) -> None:
+        """Let the slot abstain until its log has been replaced (rule P5)."""
+        depose(self.core, log)
+        log.full = False
+        self.core.save(log)
+        self.core.counters["faulty"] += 1
+        self.core.emit(Alarm(why))
+
+    def copy(self, sender: str, message: Copy) -> None:
+        """Replace the log page by page; it proves nothing until the last page is in."""
+        log = self.core.logs.get(message.slot)
+        if log is None:
+            return
+        ballot = (message.epoch, sender)
+        if not self._promise(log, ballot):
+            self._refuse(sender, [(message.slot, message.epoch, log.promised)])
+            return
+        if log.full:
+            # A late duplicate. Only a log of this reign may be counted.
+            if log.adopted == ballot:
+                self.core.accept(sender, log, message.epoch)
+            else:
+                self._gap(sender, log, message.epoch)
+            return
+        first = message.rows[0].n if message.rows else message.kept + 1
+        if first == message.kept + 1:
+            log.clear(kept=message.kept, floor=message.floor)
+            log.copying = ballot
+            self.core.store(Erase(log.slot))
+        elif log.copying != ballot or first != log.end + 1:
+            self._gap(sender, log, message.epoch)
+            return
+        if message.rows:
+            self._extend(log, message.rows)
+        log.reigns = reigns_until(message.reigns, log.end)
+        if message.last:
+            log.full, log.copying = True, None
+            self.core.counters["copied"] += 1
+            self._adopt_if_at_base(log, ballot, message.base)
+            self._learn_decided(log, ballot, message.decided)
+        self.core.save(log)
+        if message.last:
+            self.core.accept(sender, log, message.epoch)
+        else:
+            self._gap(sender, log, message.epoch)  # Not to be counted: asks for the next page.
+
+    def decide(self, sender: str, message: Decide) -> None:
+        """Learn how far the owner has decided; a hint for reads, nothing rests on it."""
+        for slot, epoch, decided in message.slots:
+            log = self.core.logs.get(slot)
+            if log is not None and not self.is_fenced(log, (epoch, sender)):
+                self._learn_decided(log, (epoch, sender), decided)
+
+    def _learn_decided(self, log: SlotLog, ballot: Ballot, decided: int) -> None:
+        if log.adopted == ballot and decided > log.decided:
+            self.core.publish(log, log.decided, min(decided, log.end))
+            log.decided = max(log.decided, min(decided, log.end))
+            log.settle()
+
+    # Answers
+
+    def _gap(self, sender: str, log: SlotLog, epoch: int) -> None:
+        self.core.counters["gaps"] += 1
+        gap = Gap(log.slot, epoch, log.full, log.adopted, log.end, log.decided, log.reigns)
+        # What is told must be durable, or a restart could make it untrue (see Adopt).
+        self.core.when_durable(lambda: self.core.send(sender, gap))
+
+    def _refuse(self, sender: str, slots: list[tuple[int, int, Ballot]]) -> None:
+        self.core.send(sender, Refused(slots))

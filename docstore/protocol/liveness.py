@@ -1,0 +1,103 @@
+"""Who is heard, who claims what, and whether we may go on: heartbeats and their absence.
+
+In: heartbeats, links made and lost, membership's hints. Out: heartbeats of our own, and the end
+of our reigns when a quorum is not heard any more (rule O6). None of it is ever counted; a node
+that is wrong here tries in vain, or serves later than it could.
+"""
+
+from docstore.protocol.core import NEVER, Core
+from docstore.protocol.depose import depose
+from docstore.protocol.quorum import is_quorum
+from docstore.protocol.slots import from_bitmap, to_bitmap
+from docstore.protocol.tenure import Phase
+from docstore.wire import Heartbeat
+
+
+class Liveness:
+    """Heartbeats, both ways."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self._beat_at = NEVER
+
+    def heard(self, sender: str) -> None:
+        """Anything from a peer shows that it is there."""
+        peer = self.core.peers[sender]
+        if self.core.now - peer.heard_at > self.core.config.owner_timeout_s:
+            self.core.routes_changed = True
+        peer.heard_at = self.core.now
+
+    def heartbeat(self, sender: str, message: Heartbeat) -> None:
+        """Learn what a peer claims to hold."""
+        peer = self.core.peers[sender]
+        peer.fit = message.fit
+        if message.faulty or peer.faulty:
+            peer.faulty = frozenset(from_bitmap(message.faulty))
+        if message.claims == peer.claims:
+            return
+        peer.claims = tuple(message.claims)
+        claimed = {slot: epoch for epoch, bitmap in message.claims for slot in from_bitmap(bitmap)}
+        claims = self.core.claims
+        for slot in [slot for slot, claim in claims.items() if claim[1] == sender]:
+            if slot not in claimed:
+                del claims[slot]
+        for slot, epoch in claimed.items():
+            if claims.get(slot, (0, "")) < (epoch, sender):
+                claims[slot] = (epoch, sender)
+        self.core.routes_changed = True
+
+    def beat(self) -> None:
+        """Send heartbeats when they are due, or at once when our claims have changed."""
+        core = self.core
+        due = core.now - self._beat_at >= core.config.heartbeat_interval_s
+        if not due and not core.claims_changed:
+            return
+        self._beat_at, core.claims_changed = core.now, False
+        faulty = [slot for slot, log in core.logs.items() if not log.full]
+        bitmap = to_bitmap(faulty, core.placement.slots) if faulty else b""
+        message = Heartbeat(self._claims(), core.may_own(core.me), bitmap)
+        for peer in core.peers:
+            core.send(peer, message)
+
+    def _claims(self) -> tuple[tuple[int, bytes], ...]:
+        held: dict[int, list[int]] = {}
+        for slot, log in self.core.logs.items():
+            if log.tenure and log.tenure.phase is Phase.OPEN:
+                held.setdefault(log.tenure.ballot[0], []).append(slot)
+        count = self.core.placement.slots
+        return tuple((epoch, to_bitmap(slots, count)) for epoch, slots in sorted(held.items()))
+
+    def link_lost(self, peer: str) -> None:
+        """A broken connection is news: the peer is not heard until it speaks again."""
+        state = self.core.peers[peer]
+        state.heard_at, state.linked, state.claims = NEVER, False, ()
+        for slot in [slot for slot, claim in self.core.claims.items() if claim[1] == peer]:
+            del self.core.claims[slot]
+        self.core.routes_changed = True
+
+    def link_made(self, peer: str) -> None:
+        """What was sent on the connection before may be lost: the timers will send it again."""
+        self.core.peers[peer].linked = True
+        self.core.claims_changed = True
+
+    def watch_quorum(self) -> None:
+        """Yield when no majority of the members is heard, or nothing is decided, for too long."""
+        core = self.core
+        heard = [member for member in core.members if member == core.me or self._is_heard(member)]
+        if is_quorum(heard, core.members):
+            core.quorum_heard_at = core.now
+        silent = core.now - core.quorum_heard_at > core.config.quorum_lost_s
+        for log in core.logs.values():
+            if log.tenure is None:
+                continue
+            stuck = bool(log.tenure.waiting) and (
+                core.now - log.tenure.progress_at > core.config.quorum_lost_s
+            )
+            if silent or (stuck and log.tenure.phase is Phase.OPEN):
+                core.counters["yields"] += 1
+                core.unfit_until = core.now + core.config.unfit_s
+                depose(core, log)
+
+    def _is_heard(self, member: str) -> bool:
+        heard_at = self.core.peers[member].heard_at
+        return self.core.now - heard_at <= self.core.config.quorum_grace_s

@@ -1,0 +1,123 @@
+"""One slot as one replica holds it: a log without holes, under a promise.
+
+Memory runs ahead of the disk by what is in the batch that forms; `durable` says how far the
+disk has come. Nothing is told to anybody before it is durable: see `core.py`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from docstore.document import Ballot, Reigns, Row, ballot_at, reign_added, reigns_until
+from docstore.protocol.operations import Operations
+from docstore.protocol.tenure import Tenure
+from docstore.storage.store import SlotRecord, SlotRecovered, Status
+
+
+@dataclass(slots=True)
+class SlotLog:
+    """The state of one slot on one replica. `replicas` is in order of preference."""
+
+    slot: int
+    replicas: tuple[str, ...]
+    promised: Ballot
+    adopted: Ballot
+    reigns: Reigns
+    kept: int
+    floor: int
+    end: int
+    durable: int
+    decided: int
+    full: bool
+    updated_us: int
+    operations: Operations
+    recalled: bool = False
+    """Operations of rows before this start have been read, as far back as we go."""
+    cuts: int = 0
+    """How often rows were taken away: what was said of the disk before a cut is void after."""
+    tenure: Tenure | None = None
+    """Set while this node owns the slot, or tries to."""
+    pending: dict[int, Row] = field(default_factory=dict)
+    """Rows above min(decided, durable), by n."""
+    copying: Ballot | None = None
+    """The ballot whose owner is replacing this log page by page, if one is."""
+
+    @property
+    def last_ballot(self) -> Ballot:
+        """Return the ballot of the row at `end`; NO_BALLOT when there is none."""
+        return ballot_at(self.reigns, self.end)
+
+    def record(self) -> SlotRecord:
+        """Return what is kept on disk beside the rows."""
+        return SlotRecord(
+            slot=self.slot,
+            promised=self.promised,
+            adopted=self.adopted,
+            reigns=self.reigns,
+            kept=self.kept,
+            floor=self.floor,
+            decided=min(self.decided, self.end),
+            status=Status.FULL if self.full else Status.FAULTY,
+        )
+
+    def extend(self, rows: Sequence[Row]) -> None:
+        """Append rows that follow `end`; their reigns come with them."""
+        assert rows[0].n == self.end + 1
+        for row in rows:
+            if not self.reigns or self.reigns[-1][0] != (row.epoch, row.owner):
+                self.reigns = reign_added(self.reigns, row.ballot, row.n)
+            self.pending[row.n] = row
+            self.operations.note(row)
+        last = rows[-1]
+        self.end = last.n
+        self.updated_us = max(self.updated_us, last.updated_us)
+
+    def cut(self, end: int) -> None:
+        """Take away the rows above `end`; none of them is decided (rule P4)."""
+        assert end >= self.decided
+        self.retract(end)
+        self.durable = min(self.durable, end)
+        self.cuts += 1
+
+    def retract(self, end: int) -> None:
+        """Take back rows that were never stored nor told, so the disk is not concerned."""
+        for n in range(end + 1, self.end + 1):
+            self.pending.pop(n, None)
+        self.end = end
+        self.reigns = reigns_until(self.reigns, end)
+        self.operations.cut(end)
+
+    def clear(self, *, kept: int, floor: int) -> None:
+        """Empty the log because a copy replaces it."""
+        self.pending.clear()
+        self.operations = Operations(since=kept + 1)
+        self.adopted, self.reigns = (0, ""), ()
+        self.kept = self.end = self.durable = kept
+        self.decided, self.floor = kept, floor
+        self.cuts += 1
+
+    def settle(self) -> None:
+        """Let go of rows that are decided and on this disk."""
+        bound = min(self.decided, self.durable)
+        while self.pending and (first := next(iter(self.pending))) <= bound:
+            del self.pending[first]
+
+
+def log_from_disk(slot: int, replicas: tuple[str, ...], found: SlotRecovered | None) -> SlotLog:
+    """Return a slot as the disk has it; a slot that was never used is empty and full."""
+    record = found.record if found else SlotRecord(slot)
+    end = found.end if found else 0
+    return SlotLog(
+        slot=slot,
+        replicas=replicas,
+        promised=record.promised,
+        adopted=record.adopted,
+        reigns=record.reigns,
+        kept=record.kept,
+        floor=record.floor,
+        end=end,
+        durable=end,
+        decided=min(record.decided, end),
+        full=record.status is Status.FULL,
+        updated_us=found.updated_us if found else 0,
+        operations=Operations(since=end + 1),
+    )

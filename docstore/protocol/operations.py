@@ -1,0 +1,132 @@
+"""Every operation once: the identities of the updates that a slot's log contains (rule C1).
+
+An update carries the identity (entry node, boot, sequence) for its whole life, however often
+it is forwarded or retried, and its row carries it too; so whoever owns the slot later finds the
+row that a retry asks for. A client may add an Idempotency-Key, which does the same between
+client and cluster for ten minutes.
+
+Entry nodes say with each operation which of theirs is the oldest without an answer. What is
+older will never be asked for again and is forgotten.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgpack
+
+from docstore.document import Row
+
+Origin = tuple[str, int]
+"""(entry node, its boot count)."""
+
+KEY_LIFE_US = 10 * 60 * 1_000_000
+KEYS_PER_LINK_MAX = 256
+
+
+class Identity(NamedTuple):
+    """What a row remembers of the operation that made it.
+
+    fingerprint: of the request body, to tell a retry from another use of the same key.
+    """
+
+    entry: str
+    boot: int
+    seq: int
+    oldest: int
+    key: str = ""
+    fingerprint: int = 0
+
+    def pack(self) -> bytes:
+        """Return the bytes that a row carries."""
+        packed: bytes = msgpack.packb(self)
+        return packed
+
+
+def unpack_identity(packed: bytes) -> Identity:
+    """Return the identity from a row's bytes."""
+    return Identity(*msgpack.unpackb(packed))
+
+
+class KeyUse(NamedTuple):
+    """Where an Idempotency-Key was used."""
+
+    n: int
+    fingerprint: int
+    used_us: int
+
+
+@dataclass(slots=True)
+class Operations:
+    """The operations in one slot's log, from row `since` on.
+
+    since: after a start, rows before it have not been read; 1 or kept + 1 means all are known.
+    """
+
+    since: int = 1
+    _rows: dict[Origin, dict[int, int]] = field(default_factory=dict)
+    _oldest: dict[Origin, int] = field(default_factory=dict)
+    _closed: dict[Origin, set[int]] = field(default_factory=dict)
+    """Operations that were refused here: an echo of one must not be applied later."""
+    _keys: dict[str, dict[str, KeyUse]] = field(default_factory=dict)
+
+    def note(self, row: Row) -> None:
+        """Remember the operation of a row that has joined the log."""
+        if row.operation:
+            self.note_identity(unpack_identity(row.operation), row)
+
+    def note_identity(self, identity: Identity, row: Row) -> None:
+        """Remember the operation of a row whose identity is at hand."""
+        origin = (identity.entry, identity.boot)
+        known = self._rows.setdefault(origin, {})
+        known[identity.seq] = row.n
+        self._forget(origin, known, identity.oldest)
+        if identity.key:
+            self._note_key(identity, row)
+
+    def find(self, origin: Origin, seq: int) -> int | None:
+        """Return the n of the row that this operation made, None if there is none known."""
+        return self._rows.get(origin, {}).get(seq)
+
+    def close(self, origin: Origin, seq: int) -> None:
+        """Remember that this operation was refused for good."""
+        self._closed.setdefault(origin, set()).add(seq)
+
+    def is_over(self, origin: Origin, seq: int) -> bool:
+        """Say whether the entry node has its answer already, so that this is only an echo."""
+        return seq < self._oldest.get(origin, 0) or seq in self._closed.get(origin, ())
+
+    def find_key(self, link: str, key: str, now_us: int) -> KeyUse | None:
+        """Return where a client's key was used on this link in the last ten minutes."""
+        use = self._keys.get(link, {}).get(key)
+        return use if use and use.used_us + KEY_LIFE_US > now_us else None
+
+    def has_room_for_key(self, link: str, now_us: int) -> bool:
+        """Say whether one more key fits; drops those that are over."""
+        uses = self._keys.get(link)
+        if uses is None or len(uses) < KEYS_PER_LINK_MAX:
+            return True
+        fresh = {key: use for key, use in uses.items() if use.used_us + KEY_LIFE_US > now_us}
+        self._keys[link] = fresh
+        return len(fresh) < KEYS_PER_LINK_MAX
+
+    def cut(self, end: int) -> None:
+        """Forget the operations of rows above `end`: they have left the log."""
+        for known in self._rows.values():
+            for seq in [seq for seq, n in known.items() if n > end]:
+                del known[seq]
+        for uses in self._keys.values():
+            for key in [key for key, use in uses.items() if use.n > end]:
+                del uses[key]
+
+    def _note_key(self, identity: Identity, row: Row) -> None:
+        uses = self._keys.setdefault(row.link, {})
+        uses[identity.key] = KeyUse(row.n, identity.fingerprint, row.updated_us)
+
+    def _forget(self, origin: Origin, known: dict[int, int], oldest: int) -> None:
+        if oldest <= self._oldest.get(origin, 0):
+            return
+        self._oldest[origin] = oldest
+        if origin in self._closed:
+            self._closed[origin] = {seq for seq in self._closed[origin] if seq >= oldest}
+        while known and (first := next(iter(known))) < oldest:
+            del known[first]

@@ -1,0 +1,298 @@
+"""The machine: one replica of every slot that it holds, and the entry of its own clients.
+
+`step(event, now)` returns the effects, in the order in which they must be performed. It never
+waits, reads no clock and draws no number but from the generator it was given, so that one
+thread can run a whole cluster in virtual time. This file only dispatches; each rule has its
+own file, named in `docstore/__init__.py`.
+"""
+
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import assert_never
+
+from docstore.operation import Answer, answer_from_wire, operation_from_wire
+from docstore.ownership.by_hash import Placement
+from docstore.protocol.catchup import CatchUp
+from docstore.protocol.confirm import Confirmer
+from docstore.protocol.core import NEVER, Core, ReplicaConfig
+from docstore.protocol.decide import Decider
+from docstore.protocol.depose import depose
+from docstore.protocol.effects import Effect
+from docstore.protocol.events import (
+    DiskFilled,
+    Event,
+    LinkLost,
+    LinkMade,
+    Persisted,
+    QueryAnswered,
+    Received,
+    Requested,
+    ResyncAsked,
+    Tick,
+    TurnEnded,
+    ViewChanged,
+)
+from docstore.protocol.forward import Entry
+from docstore.protocol.learn import Learner
+from docstore.protocol.liveness import Liveness
+from docstore.protocol.log import SlotLog
+from docstore.protocol.propose import Proposer
+from docstore.protocol.serve import Server
+from docstore.protocol.takeover import TakeOver
+from docstore.protocol.tenure import Inflight, Phase, Tenure
+from docstore.service import Service
+from docstore.storage.store import Recovered
+from docstore.wire import (
+    Accepted,
+    Adopt,
+    Answered,
+    Ask,
+    Confirm,
+    Confirmed,
+    Copy,
+    Decide,
+    Fetch,
+    Fetched,
+    Forward,
+    Gap,
+    Heartbeat,
+    Message,
+    Prepare,
+    PreVote,
+    PreVoted,
+    Promised,
+    Propose,
+    Refused,
+    Told,
+)
+
+
+class Replica:
+    """One node's part in every slot: replica, owner, candidate, and entry for its clients."""
+
+    def __init__(
+        self,
+        node_id: str,
+        recovered: Recovered,
+        placement: Placement,
+        *,
+        members: Iterable[str],
+        service_for: Callable[[str], Service | None],
+        rng: Random,
+        config: ReplicaConfig | None = None,
+        now: float = 0.0,
+    ) -> None:
+        self.core = core = Core(
+            node_id,
+            recovered,
+            placement,
+            members=members,
+            service_for=service_for,
+            rng=rng,
+            config=config or ReplicaConfig(),
+            now=now,
+        )
+        self.learner = Learner(core)
+        self.proposer = Proposer(core)
+        self.catchup = CatchUp(core)
+        self.confirmer = Confirmer(core)
+        self.decider = Decider(core, self._opened)
+        self.server = Server(core, self.decider, self.confirmer)
+        self.takeover = TakeOver(core, self.learner, self.decider, self.catchup)
+        self.liveness = Liveness(core)
+        self.entry = Entry(core, self.server)
+        self._resent_at = NEVER
+
+    def step(self, event: Event, now: float) -> list[Effect]:
+        """Return what `event` at `now` (monotonic seconds) asks of the world, in order."""
+        core = self.core
+        core.now = now
+        self._dispatch(event)
+        while core.answers or core.routes_changed or core.corrupted:
+            self._pass_on()
+        effects, core.out = core.out, []
+        return effects
+
+    @property
+    def wants_turn(self) -> bool:
+        """Say whether something waits for TurnEnded."""
+        return self.core.has_more or self.entry.has_more or self.confirmer.has_more
+
+    def _dispatch(self, event: Event) -> None:
+        match event:
+            case Received(sender, message):
+                self.liveness.heard(sender)
+                self._receive(sender, message)
+            case Requested():
+                self.entry.request(event)
+            case TurnEnded():
+                self._end_turn()
+            case Persisted(token):
+                self.core.persisted(token)
+            case QueryAnswered(token, result):
+                self.core.answer_read(token, result)
+            case Tick(wall_us):
+                self._tick(wall_us)
+            case ViewChanged(alive):
+                self.core.believed_alive = alive
+                self.core.routes_changed = True
+                self.takeover.consider()
+            case LinkLost(peer):
+                self.liveness.link_lost(peer)
+                self.entry.link_lost(peer)
+                self.takeover.consider()
+            case LinkMade(peer):
+                self.liveness.link_made(peer)
+                self.liveness.beat()
+            case ResyncAsked(slots):
+                self._resync(slots)
+            case DiskFilled(recovered):
+                self._disk_filled(recovered)
+            case _:
+                assert_never(event)
+
+    def _receive(self, sender: str, message: Message) -> None:
+        match message:
+            case Propose():
+                self.learner.propose(sender, message)
+            case Accepted():
+                self.catchup.push_behind(sender, self.decider.accepted(sender, message))
+            case Confirm():
+                self.confirmer.asked(sender, message)
+            case Confirmed():
+                self.decider.refused(sender, Refused(message.refused))
+                self.confirmer.answered(sender, message)
+            case Forward():
+                self._serve_forwarded(sender, message)
+            case Answered():
+                self._take_answers(message)
+            case Heartbeat():
+                self.liveness.heartbeat(sender, message)
+            case Decide():
+                self.learner.decide(sender, message)
+            case PreVote():
+                self.takeover.vote(sender, message)
+            case PreVoted():
+                self.takeover.voted(sender, message)
+            case Prepare():
+                self.learner.prepare(sender, message)
+            case Promised():
+                self.takeover.promised(sender, message)
+            case Refused():
+                self.decider.refused(sender, message)
+            case Fetch():
+                self.takeover.fetch(sender, message)
+            case Fetched():
+                self.takeover.fetched(sender, message)
+            case Gap():
+                self.catchup.gap(sender, message)
+            case Adopt():
+                self.learner.adopt(sender, message)
+            case Copy():
+                self.learner.copy(sender, message)
+            case Ask() | Told():
+                pass  # Between the nodes' services; a driver does not let these through.
+            case _:
+                assert_never(message)
+
+    # Operations
+
+    def _serve_forwarded(self, sender: str, message: Forward) -> None:
+        for forwarded in message.operations:
+            boot, seq, oldest, attempt, remaining_ms, fields = forwarded
+            deadline = self.core.now + remaining_ms / 1000
+            operation = operation_from_wire(fields)
+            inflight = Inflight(sender, boot, seq, oldest, attempt, deadline, operation)
+            self.server.serve(inflight)
+
+    def _take_answers(self, message: Answered) -> None:
+        if message.boot != self.core.boot:
+            return
+        for seq, attempt, fields, proposed in message.answers:
+            answer = None if fields is None else answer_from_wire(fields)
+            self.entry.answered(seq, attempt, answer, proposed=proposed)
+
+    def _pass_on(self) -> None:
+        """Hand answers to the entry nodes they belong to, and what is homeless to new owners."""
+        core = self.core
+        answers, core.answers = core.answers, {}
+        for entry, items in answers.items():
+            if entry == core.me:
+                for inflight, answer, proposed in items:
+                    if inflight.boot == core.boot:
+                        self.entry.answered(
+                            inflight.seq, inflight.attempt, answer, proposed=proposed
+                        )
+            else:
+                self._answer_remote(entry, items)
+        if core.routes_changed:
+            core.routes_changed = False
+            self.entry.reroute()
+        corrupted, core.corrupted = core.corrupted, set()
+        for slot in corrupted:
+            self.learner.mark_faulty(core.logs[slot], f"slot {slot}: a checksum does not match")
+
+    def _answer_remote(self, entry: str, items: list[tuple[Inflight, Answer | None, bool]]) -> None:
+        by_boot: dict[int, list[tuple[int, int, Answer | None, bool]]] = {}
+        for inflight, answer, proposed in items:
+            item = (inflight.seq, inflight.attempt, answer, proposed)
+            by_boot.setdefault(inflight.boot, []).append(item)
+        for boot, answers in by_boot.items():
+            self.core.send(entry, Answered(boot, answers))
+
+    # Turns and ticks
+
+    def _end_turn(self) -> None:
+        core = self.core
+        for _ in range(8):
+            self.proposer.propose_all()
+            self.confirmer.start_round()
+            self.entry.flush()
+            core.flush()
+            if not self.wants_turn:
+                return
+
+    def _tick(self, wall_us: int) -> None:
+        core = self.core
+        tick_s = core.now - core.ticked_at
+        core.wall_us, core.ticked_at = wall_us, core.now
+        self.liveness.watch_quorum()
+        self.takeover.expire()
+        self.takeover.consider()
+        self.decider.tell()
+        self.liveness.beat()
+        self.confirmer.resend()
+        self.confirmer.expire()
+        self.entry.expire(min(tick_s, 0.1))
+        self.entry.reroute()
+        if core.now - self._resent_at >= core.config.resend_interval_s / 2:
+            self._resent_at = core.now
+            for log in core.logs.values():
+                if log.tenure is not None and log.tenure.phase is not Phase.PREPARING:
+                    self.catchup.resend(log, log.tenure)
+
+    def _opened(self, log: SlotLog, tenure: Tenure) -> None:
+        core = self.core
+        core.counters["opened"] += 1
+        core.claims_changed = core.routes_changed = True
+        self.takeover.opened()
+        self.server.opened(log, tenure)
+
+    def _resync(self, slots: Iterable[int]) -> None:
+        """Ask every replica of the slots that are ours where it stands; the rest follows."""
+        for slot in slots:
+            log = self.core.logs.get(slot)
+            if log and log.tenure and log.tenure.phase is Phase.OPEN:
+                for follower in log.tenure.followers.values():
+                    follower.adopted = False
+                self.catchup.probe_all(log, log.tenure)
+
+    def _disk_filled(self, recovered: Recovered) -> None:
+        """Go on from what the disk holds: reigns end, as after a crash, but nobody is dropped."""
+        core = self.core
+        for log in core.logs.values():
+            depose(core, log)
+        core.reset(recovered)
+        core.unfit_until = core.now + core.config.unfit_s
+        core.counters["disk_filled"] += 1
+        self.entry.restarted()

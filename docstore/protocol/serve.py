@@ -1,0 +1,317 @@
+"""Step 4 of the road, on the owner: one operation meets the newest state of its document.
+
+In: an operation, from a client of this node or from another node. Out: a row at the end of the
+slot's log (proposed when the turn ends), or an answer that waits until it may be given, or the
+operation handed back because this node does not own the slot (any more).
+
+The document's newest row is kept in memory while its slot is owned, and read from the disk when
+it is not there. Updates run one at a time per document, each on the outcome of the one before,
+decided or not (rule O1): the log decides them in order, so none can overtake.
+"""
+
+import zlib
+from collections.abc import Callable
+
+from docstore.document import Row, chain_digest
+from docstore.operation import Answer, Operation
+from docstore.protocol.confirm import Confirmer, Waiter
+from docstore.protocol.core import Core
+from docstore.protocol.decide import Decider
+from docstore.protocol.handle import New, Unchanged, handle
+from docstore.protocol.log import SlotLog
+from docstore.protocol.operations import Identity
+from docstore.protocol.tenure import Head, Inflight, Phase, Refusal, Tenure
+from docstore.service import Service
+from docstore.storage.store import AsOf, Corrupt, History, Newest, Query, Result, Rows, Version
+
+UNDECIDED_RETRY = Answer(
+    504, "undecided", "this operation is too old to be told from a repetition", unknown=True
+)
+NO_QUORUM = Answer(503, "no-quorum", "the owner does not hear a majority of the replicas")
+
+
+class Server:
+    """The owner's side of operations."""
+
+    def __init__(self, core: Core, decider: Decider, confirmer: Confirmer) -> None:
+        self.core = core
+        self.decider = decider
+        self.confirmer = confirmer
+
+    def serve(self, inflight: Inflight) -> None:
+        """Take an operation, if this node owns its slot or is about to."""
+        log = self.core.logs.get(self.core.slot_of(inflight.operation.link))
+        tenure = log.tenure if log else None
+        if self.core.now >= inflight.deadline:
+            return
+        if log is None or tenure is None:
+            self.core.reply(inflight, None)
+        elif tenure.phase is not Phase.OPEN:
+            tenure.held.append(inflight)
+        elif self.core.lacks_quorum():
+            self.core.reply(inflight, NO_QUORUM)
+        else:
+            self._enter(log, tenure, inflight)
+
+    def opened(self, log: SlotLog, tenure: Tenure) -> None:
+        """Serve what waited for the reign to open."""
+        held, tenure.held = tenure.held, []
+        for inflight in held:
+            self.serve(inflight)
+
+    def _enter(self, log: SlotLog, tenure: Tenure, inflight: Inflight) -> None:
+        if not inflight.operation.is_read and self._is_repetition(log, tenure, inflight):
+            return
+        link = inflight.operation.link
+        head = tenure.heads.get(link)
+        if head is not None:
+            self._meet(log, tenure, head, inflight)
+        elif link in tenure.loading:
+            tenure.loading[link].append(inflight)
+        else:
+            tenure.loading[link] = [inflight]
+            self._load(log, tenure, link)
+
+    # Once, and only once
+
+    def _is_repetition(self, log: SlotLog, tenure: Tenure, inflight: Inflight) -> bool:
+        """Deal with an operation that is in the log already, or may be (rule C1)."""
+        n = self.find(log, inflight)
+        if n is not None:
+            self.decider.answer_duplicate(log, tenure, n, inflight)
+            return True
+        origin = (inflight.entry, inflight.boot)
+        if log.operations.is_over(origin, inflight.seq):
+            return True
+        operation = inflight.operation
+        if (inflight.attempt > 1 or operation.key) and log.operations.since > log.kept + 1:
+            # A row before this node's start may be the one; nobody has read those yet.
+            if not log.recalled:
+                self._recall(log, tenure, inflight)
+                return True
+            if inflight.attempt > 1:
+                self.core.reply(inflight, UNDECIDED_RETRY)
+                return True
+        return bool(operation.key) and self._is_key_used(log, tenure, inflight)
+
+    def find(self, log: SlotLog, inflight: Inflight) -> int | None:
+        """Return the row that this operation has already made, if it has."""
+        return log.operations.find((inflight.entry, inflight.boot), inflight.seq)
+
+    def _is_key_used(self, log: SlotLog, tenure: Tenure, inflight: Inflight) -> bool:
+        operation = inflight.operation
+        now_us = self.core.wall_now_us()
+        use = log.operations.find_key(operation.link, operation.key, now_us)
+        if use is None:
+            if log.operations.has_room_for_key(operation.link, now_us):
+                return False
+            detail = "256 Idempotency-Keys of the last ten minutes on this document"
+            self.core.reply(inflight, Answer(429, "too-many-keys", detail))
+        elif use.fingerprint != fingerprint(operation):
+            detail = "this Idempotency-Key was used for another request"
+            self.core.reply(inflight, Answer(422, "key-reused", detail))
+        else:
+            self.decider.answer_duplicate(log, tenure, use.n, inflight)
+        return True
+
+    def _recall(self, log: SlotLog, tenure: Tenure, inflight: Inflight) -> None:
+        """Read the operations of older rows from the disk, then look again."""
+        if tenure.recalling is not None:
+            tenure.recalling.append(inflight)
+            return
+        tenure.recalling = [inflight]
+        last = log.operations.since - 1
+        first = max(log.kept + 1, last - self.core.config.recall_rows + 1)
+        self._recall_page(log, tenure, first, first, last)
+
+    def _recall_page(self, log: SlotLog, tenure: Tenure, since: int, first: int, last: int) -> None:
+        def found(result: Result) -> None:
+            if log.tenure is not tenure:
+                return
+            if isinstance(result, Corrupt) or not result:
+                self.core.corrupt(log)
+                return
+            for row in result:
+                log.operations.note(row)
+            if result[-1].n < last:
+                self._recall_page(log, tenure, since, result[-1].n + 1, last)
+                return
+            log.operations.since, log.recalled = since, True
+            waiting, tenure.recalling = tenure.recalling or [], None
+            for inflight in waiting:
+                self.serve(inflight)
+
+        self.core.read(Rows(log.slot, first, last), found)
+
+    # The document
+
+    def _load(self, log: SlotLog, tenure: Tenure, link: str) -> None:
+        def found(result: Result) -> None:
+            waiting = tenure.loading.pop(link, [])
+            if log.tenure is not tenure:
+                return  # Deposing it has handed them back.
+            if isinstance(result, Corrupt):
+                self.core.corrupt(log)
+                for inflight in waiting:
+                    self.core.reply(inflight, None)
+                return
+            row = result[0] if result else None
+            head = tenure.heads[link] = Head(row, row)
+            tenure.head_bytes += _weight(row)
+            for inflight in waiting:
+                self._meet(log, tenure, head, inflight)
+            if tenure.head_bytes > self.core.config.head_bytes_per_slot:
+                self._evict(log, tenure)
+
+        self.core.read(Newest(log.slot, link, log.end), found)
+
+    def _evict(self, log: SlotLog, tenure: Tenure) -> None:
+        """Forget the documents that came first, but none that the disk does not have yet."""
+        safe = min(log.decided, log.durable)
+        tenure.head_bytes = sum(_weight(head.newest) for head in tenure.heads.values())
+        for link in list(tenure.heads):
+            if tenure.head_bytes <= self.core.config.head_bytes_per_slot // 2:
+                return
+            newest = tenure.heads[link].newest
+            if newest is None or newest.n <= safe:
+                tenure.head_bytes -= _weight(newest)
+                del tenure.heads[link]
+
+    def _meet(self, log: SlotLog, tenure: Tenure, head: Head, inflight: Inflight) -> None:
+        operation = inflight.operation
+        if operation.is_read:
+            self._when_confirmed(log, tenure, inflight, lambda: self._read(log, head, inflight))
+            return
+        service = self.core.service_for(operation.link)
+        if service is None:
+            # The declaration has not reached this node yet: the entry node asks again.
+            self.core.reply(inflight, None)
+            return
+        self._update(log, tenure, head, inflight, service)
+
+    def _update(
+        self, log: SlotLog, tenure: Tenure, head: Head, inflight: Inflight, service: Service
+    ) -> None:
+        operation = inflight.operation
+        outcome = handle(head.newest, operation, service, floor=log.floor)
+        if isinstance(outcome, New):
+            inflight.created = not outcome.deleted and (head.newest is None or head.newest.deleted)
+            self._append(log, tenure, head, inflight, outcome)
+            return
+        if isinstance(outcome, Unchanged):
+            answer = self._answer(200, row=outcome.row)
+        else:
+            answer = outcome.answer._replace(owner=self.core.me, epoch=tenure.ballot[0])
+        n = head.newest.n if head.newest else 0
+        refusal = Refusal(inflight, answer, n)
+        self._when_confirmed(log, tenure, inflight, lambda: self._refuse(log, tenure, refusal))
+
+    def _append(
+        self, log: SlotLog, tenure: Tenure, head: Head, inflight: Inflight, new: New
+    ) -> None:
+        """Put the new version at the end of the log; it is proposed when the turn ends."""
+        operation, before = inflight.operation, head.newest
+        identity = Identity(inflight.entry, inflight.boot, inflight.seq, inflight.oldest)
+        if operation.key:
+            identity = identity._replace(key=operation.key, fingerprint=fingerprint(operation))
+        link = operation.link
+        log.updated_us = max(self.core.wall_now_us(), log.updated_us + 1)
+        digest = before.digest if before else b""
+        row = Row(
+            log.slot, log.end + 1, *tenure.ballot, link, new.version, new.action, log.updated_us,
+            new.deleted, new.signature, identity.pack(),
+            chain_digest(digest, link, new.version, new.deleted, new.state), new.state,
+        )  # fmt: skip
+        log.end = row.n
+        log.pending[row.n] = row
+        log.operations.note_identity(identity, row)
+        if not tenure.fresh:
+            self.core.dirty.add(log.slot)
+            if len(tenure.waiting) == 0:
+                tenure.progress_at = self.core.now
+        tenure.fresh.append(row)
+        tenure.head_bytes += len(row.state)
+        head.newest = row
+        tenure.waiting.append((row.n, inflight))
+        self.core.counters["proposed"] += 1
+
+    def _refuse(self, log: SlotLog, tenure: Tenure, refusal: Refusal) -> None:
+        inflight = refusal.inflight
+        log.operations.close((inflight.entry, inflight.boot), inflight.seq)
+        tenure.refusals.append(refusal)
+        self.decider.give_refusals(log, tenure)
+
+    # Reads
+
+    def _when_confirmed(
+        self, log: SlotLog, tenure: Tenure, inflight: Inflight, then: Callable[[], None]
+    ) -> None:
+        self.confirmer.add(Waiter(log, tenure.ballot, inflight, then))
+
+    def _read(self, log: SlotLog, head: Head, inflight: Inflight) -> None:
+        """Answer from what is decided."""
+        select = inflight.operation.select
+        if select[0] == "current":
+            self.core.reply(inflight, self._current(self.visible(head)))
+            return
+        query = past_query(log, inflight.operation, log.decided)
+
+        def found(result: Result) -> None:
+            if isinstance(result, Corrupt):
+                self.core.corrupt(log)
+                self.core.reply(inflight, None)
+                return
+            answer = past_answer(select, result)
+            epoch = self.decider.epoch_of(log.slot)
+            self.core.reply(inflight, answer._replace(owner=self.core.me, epoch=epoch))
+
+        self.core.read(query, found)
+
+    def visible(self, head: Head) -> Row | None:
+        """Return the version that readers may see: the newest decided one (rule R3)."""
+        return head.settled
+
+    def _current(self, row: Row | None) -> Answer:
+        if row is None:
+            return self._answer(404)
+        return self._answer(404 if row.deleted else 200, row=row)
+
+    def _answer(self, status: int, *, row: Row | None = None) -> Answer:
+        code = "not-found" if status == 404 else ""
+        epoch = self.decider.epoch_of(row.slot) if row else 0
+        return Answer(status, code, row=row, owner=self.core.me, epoch=epoch)
+
+
+def fingerprint(operation: Operation) -> int:
+    """Return a number that tells two requests under the same key apart."""
+    return zlib.crc32(operation.body, zlib.crc32(operation.verb.encode()))
+
+
+def past_query(log: SlotLog, operation: Operation, until: int) -> Query:
+    """Return the query for the past that an operation selects, up to row `until`."""
+    kind, *arguments = operation.select
+    link = operation.link
+    if kind == "version":
+        return Version(log.slot, link, arguments[0], until)
+    if kind == "at":
+        return AsOf(log.slot, link, arguments[0], until)
+    if kind == "history":
+        return History(log.slot, link, arguments[0], arguments[1], until)
+    return Newest(log.slot, link, until)
+
+
+def past_answer(select: object, rows: list[Row]) -> Answer:
+    """Return the answer to a read of the past; a deleted state at an instant is a 404."""
+    assert isinstance(select, tuple | list)
+    if select[0] == "history":
+        return Answer(200 if rows else 404, "" if rows else "not-found", rows=rows)
+    if not rows:
+        return Answer(404, "not-found")
+    if rows[0].deleted and select[0] != "version":
+        return Answer(404, "not-found", row=rows[0])
+    return Answer(200, row=rows[0])
+
+
+def _weight(row: Row | None) -> int:
+    """Return about how many bytes a document takes in memory."""
+    return 300 + len(row.state) if row else 200

@@ -1,0 +1,34 @@
+"""Which slot a link falls into, and sets of slots as bitmaps.
+
+Slots are fixed when the group is founded: a power of two between 1 and 65,536 (1,024 by
+default; the small ones are for simulations). The slot of a link is the first log2(slots) bits
+of its SHA-256, so that slots in numeric order cut the ring of 2^256 points into equal arcs.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+
+@lru_cache(maxsize=65_536)
+def slot_of(link: str, slots: int) -> int:
+    """Return the slot of a link among `slots` (a power of two, at most 65,536)."""
+    first = int.from_bytes(hashlib.sha256(link.encode()).digest()[:2], "big")
+    return first * slots >> 16
+
+
+def to_bitmap(slots: Iterable[int], count: int) -> bytes:
+    """Return a bitmap of `count` bits in which the given slots are set."""
+    bits = 0
+    for slot in slots:
+        bits |= 1 << slot
+    return bits.to_bytes((count + 7) // 8, "little")
+
+
+def from_bitmap(bitmap: bytes) -> Iterator[int]:
+    """Yield the slots that are set, in ascending order."""
+    for index, byte in enumerate(bitmap):
+        while byte:
+            low = byte & -byte
+            yield index * 8 + low.bit_length() - 1
+            byte ^= low

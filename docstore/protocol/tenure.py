@@ -1,0 +1,110 @@
+"""What an owner knows of one reign over one slot. All of it dies with the process (rule B2)."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from docstore.document import Ballot, Row
+from docstore.operation import Answer, Operation
+from docstore.wire import Evidence
+
+
+class Phase(Enum):
+    """How far a reign has come."""
+
+    PREPARING = auto()
+    """Promises are being gathered."""
+    SETTLING = auto()
+    """The base is known; this log and a quorum are being brought to it."""
+    OPEN = auto()
+    """Serving."""
+
+
+@dataclass(slots=True)
+class Inflight:
+    """One operation at its owner, with the identity that it keeps wherever it goes."""
+
+    entry: str
+    boot: int
+    seq: int
+    oldest: int
+    attempt: int
+    deadline: float
+    operation: Operation
+    created: bool = False
+    """Its row brings a document into being, for the first time or again."""
+
+
+@dataclass(slots=True)
+class Follower:
+    """How far another replica has come under this reign.
+
+    acked: greatest n that it told us is durable there. sent: greatest n that was sent.
+    adopted: it stands at the base or beyond under our ballot, so that its answers count.
+    """
+
+    acked: int
+    sent: int
+    sent_at: float = 0.0
+    adopted: bool = False
+    reading: bool = False
+    """Rows for it are being read from the disk."""
+    copied: int | None = None
+    """While a copy is under way: the n up to which pages were sent."""
+
+
+@dataclass(slots=True)
+class Head:
+    """A document at its owner: its newest row, and its newest decided one."""
+
+    newest: Row | None
+    settled: Row | None
+
+
+@dataclass(slots=True)
+class Refusal:
+    """An answer that rests on the state as of row n, to be given once that is decided."""
+
+    inflight: Inflight
+    answer: Answer
+    n: int
+
+
+@dataclass(slots=True)
+class Tenure:
+    """One reign, from the first promise to the end."""
+
+    ballot: Ballot
+    phase: Phase
+    deadline: float
+    evidence: dict[str, Evidence] = field(default_factory=dict)
+    base: int = 0
+    base_ballot: Ballot = (0, "")
+    """Ballot of the row at the base: what the first row of this reign follows."""
+    best: Evidence | None = None
+    identical: set[str] = field(default_factory=set)
+    """Replicas whose evidence is the base itself."""
+    ends: dict[str, int] = field(default_factory=dict)
+    """Replica -> durable end under this ballot, for those that adopted it: what counts."""
+    followers: dict[str, Follower] = field(default_factory=dict)
+    rooted: bool = False
+    """A quorum has adopted the ballot: nothing below the base can come back."""
+    fresh: list[Row] = field(default_factory=list)
+    """Rows of this turn, not proposed yet."""
+    heads: dict[str, Head] = field(default_factory=dict)
+    head_bytes: int = 0
+    loading: dict[str, list[Inflight]] = field(default_factory=dict)
+    """Operations that wait for a document to be read from the disk."""
+    held: list[Inflight] = field(default_factory=list)
+    """Operations that wait for the reign to open."""
+    waiting: deque[tuple[int, Inflight]] = field(default_factory=deque)
+    """Updates in the log, by n, to be answered when they are decided."""
+    duplicates: list[tuple[int, Inflight]] = field(default_factory=list)
+    """Retries of updates that are in the log already."""
+    refusals: list[Refusal] = field(default_factory=list)
+    lacking: list[tuple[int, Inflight]] = field(default_factory=list)
+    """Decided updates whose clients asked for more copies than a quorum."""
+    progress_at: float = 0.0
+    """When it last decided something, or had nothing to decide."""
+    recalling: list[Inflight] | None = None
+    """Retries that wait until older operations of this log are read from the disk."""

@@ -1,0 +1,223 @@
+"""The contract of storage: rows in order, durable when told so, verified when read.
+
+Two implementations pass the same tests: `sqlite.py` for nodes and `memory.py` for simulations
+and for trying things out. Storage keeps bytes in order; it knows nothing of owners or quorums.
+
+A commit is all or nothing and carries many writes: whatever gathered while the one before was
+on its way to the disk (group commit). When `commit` returns, a power cut loses none of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from docstore.document import NO_BALLOT, Ballot, Reigns, Row
+
+
+class Status(StrEnum):
+    """Whether a slot's log on this disk may be used as evidence by a new owner."""
+
+    FULL = "full"
+    FAULTY = "faulty"
+    """A record failed its checksum, or a copy is under way: fences, but proves nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotRecord:
+    """What a slot keeps beside its rows."""
+
+    slot: int
+    promised: Ballot = NO_BALLOT
+    adopted: Ballot = NO_BALLOT
+    reigns: Reigns = ()
+    kept: int = 0
+    """Rows are complete in (kept, end]."""
+    floor: int = -1
+    """The version that an absent link counts as having: its next one is floor + 1."""
+    decided: int = 0
+    """A lower bound, saved now and then; safety never rests on it."""
+    status: Status = Status.FULL
+
+
+# Writes, applied in the order in which they stand in a batch.
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Add rows at the end of their slots' logs; n goes on without a hole in each slot."""
+
+    rows: Sequence[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class SaveSlot:
+    """Replace the record of one slot."""
+
+    record: SlotRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Remove the rows of `slot` with n > `end`; each link's newest remaining row is current."""
+
+    slot: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Erase:
+    """Remove every row of a slot, because a copy is about to replace them."""
+
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class SaveConfiguration:
+    """Keep the configuration (opaque bytes) and, with it, the cluster's identity."""
+
+    configuration: bytes
+
+
+Write = Append | SaveSlot | Cut | Erase | SaveConfiguration
+
+
+# Queries. Every row that is returned has passed its checksum.
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The newest row of a link with n <= `until`: a list of one row, or of none."""
+
+    slot: int
+    link: str
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """The row of exactly this version with n <= `until`: a list of one row, or of none."""
+
+    slot: int
+    link: str
+    version: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """The row that was current at a wall-clock instant, n <= `until`: one row, or none."""
+
+    slot: int
+    link: str
+    at_us: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Rows of a link, newest first, versions < `before` (None: all), n <= `until`."""
+
+    slot: int
+    link: str
+    before: int | None
+    limit: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows first..last of a slot in order of n; fewer when the log ends or `bytes_max` is hit.
+
+    At least one row is returned when there is one, however large.
+    """
+
+    slot: int
+    first: int
+    last: int
+    bytes_max: int = 1 << 20
+
+
+Query = Newest | Version | AsOf | History | Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Corrupt:
+    """In the place of a result: a record of this slot failed its checksum or could not be read."""
+
+    slot: int
+
+
+Result = list[Row] | Corrupt
+
+
+@dataclass(frozen=True, slots=True)
+class SlotRecovered:
+    """A slot as found on disk: its record, its last row's n (or kept) and that row's time."""
+
+    record: SlotRecord
+    end: int
+    updated_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """All that a node knows when it starts on this disk.
+
+    store_id: random, made when the disk was first used; another disk has another one.
+    boot: 1 at the first start, +1 durably at each later one, before `open` returns.
+    configuration: as saved, or None on a disk that no group has used.
+    """
+
+    store_id: str
+    boot: int
+    configuration: bytes | None
+    slots: dict[int, SlotRecovered] = field(default_factory=dict)
+
+
+class Store(Protocol):
+    """Rows in order, for one node. One writer; readers see only what is committed."""
+
+    async def open(self) -> Recovered:
+        """Open or create, count the boot, and return what is there.
+
+        Raises StoreBroken when the file is not ours or cannot be read.
+        """
+
+    async def commit(self, writes: Sequence[Write]) -> None:
+        """Return once all of `writes` would survive a power cut; called one at a time.
+
+        Raises DiskFull when there is no room: nothing of the batch is kept. Raises StoreBroken
+        on any other failure: what is on disk is then not known, and the process must end.
+        """
+
+    async def read(self, queries: Sequence[Query]) -> list[Result]:
+        """Answer queries from one consistent snapshot of what is committed, in their order."""
+
+    async def recover(self) -> Recovered:
+        """Read again what `open` found, without counting a boot: after DiskFull."""
+
+    async def links(
+        self, prefix: str, after: str, limit: int, slots: frozenset[int]
+    ) -> list[tuple[int, str, int]]:
+        """Return up to `limit` (slot, link, version) of live documents, by link.
+
+        Direct children of `prefix` (which ends in "/") that sort after `after` ("" for all),
+        in the given slots; deleted ones are left out.
+        """
+
+    async def count(self, prefix: str, slots: frozenset[int]) -> int:
+        """Return how many live direct children `prefix` has in the given slots."""
+
+    async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
+        """Return slot -> (end, number of links, digest in hex) from one snapshot.
+
+        The digest is the sum mod 2^128 of keyed BLAKE2b-128(link, version, chain digest) over
+        the newest row of every link, deleted ones included.
+        """
+
+    async def size_bytes(self) -> int:
+        """Return the bytes that the store takes on disk, its log included."""
+
+    async def close(self) -> None:
+        """Finish what is under way and give everything back. Safe to call twice."""
