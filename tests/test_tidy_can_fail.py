@@ -1,0 +1,95 @@
+"""Every house rule, shown what it must refuse and what it must let pass."""
+
+import pytest
+
+from tests.test_tidy import (
+    EXAMPLE_LINES_MAX,
+    FILE_LINES_MAX,
+    FUNCTION_LINES_MAX,
+    RULES,
+    Rule,
+    Source,
+    errors_are_not_swallowed,
+    gossip_stands_alone,
+    http_translates,
+    modules_introduce_themselves,
+    names_say_something,
+    no_test_sleeps,
+    only_node_meets_gossip,
+    pipeline_is_imported_by_nobody,
+    pure_modules_stay_pure,
+    simulator_is_its_own_shell,
+    steps_do_not_know_each_other,
+    storage_keeps_bytes,
+    things_are_short,
+)
+
+LONG_FUNCTION = "def f():\n" + "    x = 1\n" * FUNCTION_LINES_MAX
+BAD: list[tuple[Rule, str, str]] = [
+    (gossip_stands_alone, "gossip/swim.py", "from docstore.wire import Row"),
+    (gossip_stands_alone, "gossip/swim.py", "def f():\n    import docstore"),
+    (only_node_meets_gossip, "docstore/driver.py", "import gossip.agent"),
+    (only_node_meets_gossip, "docstore/config.py", "from gossip.member import Member"),
+    (pure_modules_stay_pure, "docstore/wire.py", "import asyncio"),
+    (pure_modules_stay_pure, "gossip/member.py", "from os.path import join"),
+    (pure_modules_stay_pure, "docstore/storage/store.py", "import sqlalchemy as sa"),
+    (pure_modules_stay_pure, "gossip/member.py", "from random import shuffle"),
+    (pure_modules_stay_pure, "gossip/member.py", "import random\nrandom.shuffle([])"),
+    (pure_modules_stay_pure, "gossip/member.py", "from random import Random\nr = Random()"),
+    (pure_modules_stay_pure, "docstore/document.py", "import uuid\nuuid.uuid4()"),
+    (pure_modules_stay_pure, "docstore/document.py", "import datetime\ndatetime.datetime.now(tz)"),
+    (steps_do_not_know_each_other, "docstore/protocol/learn.py", "from .replica import Replica"),
+    (
+        steps_do_not_know_each_other,
+        "docstore/protocol/learn.py",
+        "from docstore.protocol import propose",
+    ),
+    (http_translates, "docstore/http/server.py", "from docstore.storage.store import Row"),
+    (http_translates, "docstore/http/server.py", "from docstore.protocol.replica import Replica"),
+    (http_translates, "docstore/http/server.py", "from ..protocol import replica"),
+    (storage_keeps_bytes, "docstore/storage/sqlite.py", "import docstore.protocol.events"),
+    (storage_keeps_bytes, "docstore/storage/sqlite.py", "from ..http import server"),
+    (pipeline_is_imported_by_nobody, "docstore/node.py", "from docstore import pipeline"),
+    (pipeline_is_imported_by_nobody, "docstore/cli/app.py", "import pyspark.sql"),
+    (simulator_is_its_own_shell, "tests/sim/cluster.py", "from docstore.http.peers import Peers"),
+    (simulator_is_its_own_shell, "tests/sim/cluster.py", "from gossip import agent"),
+    (things_are_short, "docstore/wire.py", "x = 1\n" * (FILE_LINES_MAX + 1)),
+    (things_are_short, "examples/one.py", "x = 1\n" * (EXAMPLE_LINES_MAX + 1)),
+    (things_are_short, "docstore/wire.py", LONG_FUNCTION),
+    (things_are_short, "docstore/wire.py", LONG_FUNCTION.replace("def", "async def")),
+    (names_say_something, "docstore/utils.py", ""),
+    (names_say_something, "docstore/common/x.py", ""),
+    (modules_introduce_themselves, "docstore/wire.py", "# not a docstring\nx = 1"),
+    (modules_introduce_themselves, "docstore/protocol/__init__.py", ""),
+    (errors_are_not_swallowed, "tests/x.py", "try:\n    f()\nexcept:\n    log()"),
+    (errors_are_not_swallowed, "gossip/x.py", "try:\n    f()\nexcept Exception:\n    pass"),
+    (errors_are_not_swallowed, "gossip/x.py", "try:\n    f()\nexcept (A, Exception):\n    ..."),
+    (no_test_sleeps, "tests/x.py", "import time\ntime.sleep(0)"),
+    (no_test_sleeps, "tests/x.py", "from time import sleep"),
+    (no_test_sleeps, "tests/x.py", "async def f():\n    await asyncio.sleep(0.5)"),
+    (no_test_sleeps, "tests/x.py", "async def f():\n    await asyncio.sleep(delay_s)"),
+]
+GOOD: list[tuple[Rule, str, str]] = [
+    (only_node_meets_gossip, "docstore/node.py", "from gossip import Agent"),
+    (only_node_meets_gossip, "docstore/config.py", "from gossip.config import Config"),
+    (pure_modules_stay_pure, "docstore/storage/tables.py", "import sqlalchemy as sa"),
+    (pure_modules_stay_pure, "gossip/swim.py", "import random\ndef f(rng: random.Random): ..."),
+    (pure_modules_stay_pure, "gossip/agent.py", "import asyncio, time"),
+    (http_translates, "docstore/http/server.py", "from docstore.protocol.events import Event"),
+    (errors_are_not_swallowed, "gossip/x.py", "try:\n    f()\nexcept KeyError:\n    pass"),
+    (no_test_sleeps, "tests/x.py", "async def f():\n    await asyncio.sleep(0)"),
+]
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), BAD)
+def test_each_rule_can_fail(rule: Rule, path: str, text: str) -> None:
+    assert list(rule(Source(path, text)))
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), GOOD)
+def test_each_rule_lets_the_good_pass(rule: Rule, path: str, text: str) -> None:
+    assert not list(rule(Source(path, text)))
+
+
+def test_each_rule_has_a_bad_example() -> None:
+    assert {rule for rule, _path, _text in BAD} == set(RULES)
