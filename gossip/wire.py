@@ -133,6 +133,10 @@ class Sync:
 
     source: str
     members: tuple[Member, ...]
+    news: tuple[str, ...] = ()
+    """Names about which the sender still spreads a rumour: whoever learns of them here carries
+    it on. Without it, those who join at the same moment would each be a dead end for the news
+    of the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +145,8 @@ class SyncAnswer:
 
     source: str
     members: tuple[Member, ...]
+    news: tuple[str, ...] = ()
+    """As in Sync."""
 
 
 Rumour = Alive | Suspect | Dead | Left
@@ -245,10 +251,10 @@ def _fields(message: Message) -> list[Any]:
             return [7, name, incarnation, reporter]
         case Left(name, incarnation):
             return [8, name, incarnation]
-        case Sync(source, members):
-            return [9, source, [_member_fields(member) for member in members]]
-        case SyncAnswer(source, members):
-            return [10, source, [_member_fields(member) for member in members]]
+        case Sync(source, members, news):
+            return [9, source, list(map(_member_fields, members)), list(news)]
+        case SyncAnswer(source, members, news):
+            return [10, source, list(map(_member_fields, members)), list(news)]
         case _:
             assert_never(message)
 
@@ -295,8 +301,8 @@ _READERS: dict[int, Callable[[list[Any]], Message]] = {
     6: lambda part: Suspect(_name(part[1]), _incarnation(part[2]), _name(part[3])),
     7: lambda part: Dead(_name(part[1]), _incarnation(part[2]), _name(part[3])),
     8: lambda part: Left(_name(part[1]), _incarnation(part[2])),
-    9: lambda part: Sync(_name(part[1]), _members(part[2])),
-    10: lambda part: SyncAnswer(_name(part[1]), _members(part[2])),
+    9: lambda part: Sync(_name(part[1]), _members(part[2]), _names(part[3])),
+    10: lambda part: SyncAnswer(_name(part[1]), _members(part[2]), _names(part[3])),
 }
 
 
@@ -304,6 +310,12 @@ def _members(value: Any) -> tuple[Member, ...]:
     if not isinstance(value, list):
         raise _Malformed
     return tuple(_member(part) for part in value)
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise _Malformed
+    return tuple(map(_name, value))
 
 
 def _member(part: Any) -> Member:

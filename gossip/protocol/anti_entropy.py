@@ -18,7 +18,6 @@ from gossip.member import Member, State
 from gossip.protocol.effects import Ask, Effect, SetTimer
 from gossip.protocol.events import ReconnectDue, SyncDue, SyncExchange
 from gossip.protocol.membership import Membership
-from gossip.wire import Sync
 
 
 def sync_scale(live_count: int) -> int:
@@ -57,6 +56,15 @@ class AntiEntropy:
             SetTimer(ReconnectDue(), now + self._jittered_s(self._config.reconnect_interval_s)),
         ]
 
+    def soon(self, now: float) -> list[Effect]:
+        """Compare tables once more a few probe intervals from now.
+
+        For a newcomer: where many join at once, the first table it gets is soon outdated, and
+        the news that made it so may have passed before others knew the way to us.
+        """
+        wait_s = self._config.probe_interval_s * (1.0 + 2.0 * self._membership.rng.random())
+        return [SetTimer(SyncDue(), now + wait_s)]
+
     def sync_due(self, now: float) -> list[Effect]:
         """Compare tables with a random live peer."""
         self._membership.table.forget_gone_since(now - self._config.forget_after_s)
@@ -82,7 +90,7 @@ class AntiEntropy:
     def _ask(self, member: Member) -> Ask:
         self._membership.counters["syncs"] += 1
         exchange = SyncExchange(member.name, member.incarnation)
-        table = Sync(self._membership.name, tuple(self._membership.table))
+        table = self._membership.table_to_send()
         return Ask(exchange, member.address, table, self._config.stream_timeout_s)
 
     def _jittered_s(self, interval_s: float) -> float:

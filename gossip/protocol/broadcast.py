@@ -50,6 +50,11 @@ class Broadcasts:
         return name in self._sends
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """About whom there are rumours."""
+        return tuple(self._sends)
+
+    @property
     def has_unsent(self) -> bool:
         """Whether some rumour was never sent at all."""
         return bool(self._buckets[0])

@@ -21,12 +21,11 @@ our own answers to faults seen in practice.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
 
 from gossip.member import Address, Member, State, supersedes
 from gossip.protocol.effects import Effect, ReportConflict, Send
 from gossip.protocol.membership import Membership, rumour_about
-from gossip.wire import Alive, Dead, Left, Rumour, Suspect
+from gossip.wire import Alive, Dead, Left, Rumour, Suspect, Sync, SyncAnswer
 
 ACCUSATION_LEAD_MAX = 2**20
 """An accusation this far above the greatest incarnation known of its subject is a forgery:
@@ -64,18 +63,24 @@ class Hearsay:
             case Left(name, incarnation):
                 return self._hear_accusation(State.LEFT, name, incarnation, name, now)
 
-    def hear_table(self, members: Iterable[Member], source: str, now: float) -> list[Effect]:
-        """Return what follows from the table of `source`.
+    def hear_table(self, table: Sync | SyncAnswer, now: float) -> list[Effect]:
+        """Return what follows from the table of a peer.
 
-        A newcomer does not pass on what it learns here: everybody else knows it already.
+        A newcomer passes on only what is news to that peer as well: the rest is known to all.
         """
-        is_spread = not self._membership.is_alone
+        is_newcomer = self._membership.is_alone
+        news = set(table.news)
         effects: list[Effect] = []
-        for member in members:
+        for member in table.members:
             if member.name == self._membership.name:
                 effects += self._hear_record_of_me(member, now)
-            else:
-                effects += self._hear_record(member, source, now, is_spread=is_spread)
+            elif self._membership.table.get(member.name) is not None:
+                effects += self._hear_record(member, table.source, now)
+            elif member.is_live or is_newcomer:
+                # Only newcomers learn of the dead here. If others did too, members would
+                # remind each other of them for ever, and none would be forgotten.
+                is_spread = member.is_live and (not is_newcomer or member.name in news)
+                effects += self._membership.accept(member, table.source, now, is_spread=is_spread)
         return effects
 
     def accusation_of(self, name: str, now: float) -> tuple[Rumour, ...]:
@@ -163,13 +168,10 @@ class Hearsay:
         self._membership.refute(incarnation)
         return True
 
-    def _hear_record(
-        self, record: Member, source: str, now: float, *, is_spread: bool
-    ) -> list[Effect]:
+    def _hear_record(self, record: Member, source: str, now: float) -> list[Effect]:
         membership = self._membership
         held = membership.table.get(record.name)
-        if held is None:
-            return membership.accept(record, source, now, is_spread=is_spread and record.is_live)
+        assert held is not None
         if _is_conflict(held, record):
             return self._report_conflict(held, record, now)
         lead = record.incarnation - held.incarnation
@@ -179,7 +181,7 @@ class Hearsay:
             return []
         if record.state is State.DEAD and held.is_live:
             record = dataclasses.replace(record, state=State.SUSPECT)
-        return membership.accept(record, source, now, is_spread=is_spread)
+        return membership.accept(record, source, now)
 
     def _hear_record_of_me(self, record: Member, now: float) -> list[Effect]:
         me = self._membership.me
@@ -194,7 +196,7 @@ class Hearsay:
     def _report_conflict(self, held: Member, claim: Member, now: float) -> list[Effect]:
         """Keep the holder of the name, and have it probed at once: it may just be gone."""
         self._membership.counters["name_conflicts"] += 1
-        self._membership.doubted.append(held.name)
+        self._membership.doubted[held.name] = None
         if not self._may_answer("conflict", held.name, now):
             return []
         return [ReportConflict(held.name, held.address, claim.address)]

@@ -18,7 +18,6 @@ from gossip.member import Address
 from gossip.protocol.effects import Ask, Effect, SetTimer
 from gossip.protocol.events import SeedDue, SeedExchange
 from gossip.protocol.membership import Membership
-from gossip.wire import Sync
 
 
 @dataclass(slots=True)
@@ -52,7 +51,7 @@ class Joiner:
         seed = self._seeds[address]
         if self._is_known(address, seed):
             return [self._later(address, now)]
-        table = Sync(self._membership.name, tuple(self._membership.table))
+        table = self._membership.table_to_send()
         timeout_s = self._membership.config.stream_timeout_s
         return [Ask(SeedExchange(address), address, table, timeout_s)]
 

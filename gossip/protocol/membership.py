@@ -23,7 +23,17 @@ from gossip.protocol.effects import Effect, Notify, Send, SetTimer
 from gossip.protocol.events import SuspicionDue
 from gossip.protocol.suspicion import Suspicion, begin_suspicion
 from gossip.protocol.table import Table
-from gossip.wire import INCARNATION_MAX, Alive, DatagramMessage, Dead, Left, Rumour, Suspect
+from gossip.wire import (
+    INCARNATION_MAX,
+    Alive,
+    DatagramMessage,
+    Dead,
+    Left,
+    Rumour,
+    Suspect,
+    Sync,
+    SyncAnswer,
+)
 
 
 def rumour_about(member: Member, reporter: str) -> Rumour:
@@ -56,7 +66,7 @@ class Membership:
         self.counters: Counter[str] = Counter()
         self.arrived: list[str] = []
         """Names that became live since the prober last looked."""
-        self.doubted: list[str] = []
+        self.doubted: dict[str, None] = {}
         """Names whose holder should be probed before anybody else."""
 
     @property
@@ -79,6 +89,14 @@ class Membership:
     def begin(self) -> None:
         """Make our own existence the first rumour."""
         self.queue.put(rumour_about(self.me, self.name))
+
+    def table_to_send(self) -> Sync:
+        """Return all that we believe, as a request to compare."""
+        return Sync(self.name, tuple(self.table), self.queue.names)
+
+    def table_to_answer(self) -> SyncAnswer:
+        """Return all that we believe, as an answer."""
+        return SyncAnswer(self.name, tuple(self.table), self.queue.names)
 
     def packet(self, member: Member, *head: DatagramMessage) -> Send:
         """Return a datagram to `member`: `head` first, then what gossip fits behind it."""
@@ -123,7 +141,7 @@ class Membership:
         if suspicion.incarnation > member.incarnation or not suspicion.confirm(reporter):
             return []
         self.queue.put(Suspect(member.name, member.incarnation, reporter))
-        return [_timer(suspicion)]
+        return [_timer(suspicion, now)]
 
     def hasten(self, name: str, now: float) -> list[Effect]:
         """Cut a running suspicion short, since the suspect's own host refused a connection."""
@@ -134,15 +152,16 @@ class Membership:
         return self.suspicion_due(SuspicionDue(name, suspicion.incarnation), now)
 
     def suspicion_due(self, timer: SuspicionDue, now: float) -> list[Effect]:
-        """Call the suspect dead if its time is up; else ask for the timer once more."""
+        """Call the suspect dead if its time is up; else tell it to its face and look again."""
         suspicion = self.suspicions.get(timer.name)
         if suspicion is None or suspicion.incarnation != timer.incarnation:
             return []  # Refuted or accused anew meanwhile: this timer speaks of the past.
-        if now < suspicion.deadline_s:
-            return [_timer(suspicion)]
         held = self.table.get(timer.name)
         assert held is not None
         assert held.state is State.SUSPECT
+        if now < suspicion.deadline_s:
+            accusation = rumour_about(held, self.name)
+            return [Send(held.address, (accusation,)), _timer(suspicion, now)]
         self.counters["members_declared_dead"] += 1
         return self.accept(dataclasses.replace(held, state=State.DEAD), self.name, now)
 
@@ -171,11 +190,11 @@ class Membership:
         """Announce that we go. From here on we refute nothing."""
         self._speak(dataclasses.replace(self.me, state=State.LEFT, changed_at_s=now))
 
-    def extend_suspicions(self, lag_s: float) -> list[Effect]:
+    def extend_suspicions(self, lag_s: float, now: float) -> list[Effect]:
         """Give all suspects back the time in which we did not listen."""
         for suspicion in self.suspicions.values():
             suspicion.extend(lag_s)
-        return [_timer(suspicion) for suspicion in self.suspicions.values()]
+        return [_timer(suspicion, now) for suspicion in self.suspicions.values()]
 
     def _speak(self, me: Member) -> None:
         self.table.put(me)
@@ -196,11 +215,12 @@ class Membership:
             config=self.config,
         )
         self.suspicions[member.name] = suspicion
-        return [_timer(suspicion)]
+        return [_timer(suspicion, now)]
 
 
-def _timer(suspicion: Suspicion) -> SetTimer:
-    return SetTimer(SuspicionDue(suspicion.name, suspicion.incarnation), suspicion.deadline_s)
+def _timer(suspicion: Suspicion, now: float) -> SetTimer:
+    timer = SuspicionDue(suspicion.name, suspicion.incarnation)
+    return SetTimer(timer, suspicion.next_look_s(now))
 
 
 def _notice(held: Member | None, member: Member) -> list[Effect]:

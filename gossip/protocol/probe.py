@@ -57,6 +57,7 @@ class Prober:
         self._sequence = int(membership.rng.random() * SEQUENCE_MAX)
         self._order: list[str] = []
         self._next = 0
+        self._was_doubted = False
         self._probe: _Probe | None = None
         self._relayed: dict[int, _Relayed] = {}
 
@@ -163,7 +164,7 @@ class Prober:
         held = self._membership.table.get(name)
         if held is None or not self._is_target(held):
             return []
-        self._membership.doubted.append(name)
+        self._membership.doubted[name] = None
         sequence = self._next_sequence()
         ping = Ping(sequence, name, self._membership.name)
         exchange = PingExchange(sequence, name, held.incarnation)
@@ -212,13 +213,19 @@ class Prober:
         """Return whom to probe now; None if there is nobody.
 
         Round-robin over a shuffled list, not a random pick: SWIM section 4.3 bounds the time
-        to first detection at 2n-1 intervals only if everybody is visited once per pass.
+        to first detection at 2n-1 intervals only if everybody is visited once per pass. A
+        doubted member goes first, but never twice in a row, lest doubts keep the rest waiting.
         """
         self._insert_arrived()
-        while self._membership.doubted:
-            doubted = self._membership.table.get(self._membership.doubted.pop())
-            if doubted is not None and self._is_target(doubted):
-                return doubted
+        if not self._was_doubted:
+            self._was_doubted = True
+            while self._membership.doubted:
+                name = next(iter(self._membership.doubted))
+                del self._membership.doubted[name]
+                doubted = self._membership.table.get(name)
+                if doubted is not None and self._is_target(doubted):
+                    return doubted
+        self._was_doubted = False
         for _ in range(2):
             while self._next < len(self._order):
                 candidate = self._membership.table.get(self._order[self._next])

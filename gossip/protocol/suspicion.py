@@ -78,6 +78,15 @@ class Suspicion:
         )
         return min(self.started_at_s + timeout_s, self.deadline_max_s) + self.extended_s
 
+    def next_look_s(self, now: float) -> float:
+        """Return when to look at the suspect again: after the shortest time, then at the end.
+
+        The look in between is for a suspicion that the accused never heard of, because the
+        rumour was lost: it is told then, with time left to refute.
+        """
+        second_look_s = self.started_at_s + self.timeout_min_s + self.extended_s
+        return min(second_look_s, self.deadline_s) if now < second_look_s else self.deadline_s
+
     def confirm(self, reporter: str) -> bool:
         """Count one more accuser; tell whether it was new and still counted."""
         if reporter in self.reporters or self.confirmations >= self.confirmations_max:

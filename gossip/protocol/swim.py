@@ -117,7 +117,7 @@ class Swim:
             case Started():
                 return self._start(now)
             case Stalled(lag_s):
-                return self._stalled(lag_s)
+                return self._stalled(lag_s, now)
             case SeedAdded(address):
                 return self._joiner.add(address, now)
             case Doubted(name):
@@ -236,10 +236,9 @@ class Swim:
         match message:
             case Ping(sequence, target, _) if target == membership.name:
                 return [Reply(stream, Ack(sequence, membership.name))]
-            case Sync(source, members):
-                effects = self._hearsay.hear_table(members, source, now)
-                answer = SyncAnswer(membership.name, tuple(membership.table))
-                return [*effects, Reply(stream, answer)]
+            case Sync():
+                effects = self._hearsay.hear_table(message, now)
+                return [*effects, Reply(stream, membership.table_to_answer())]
             case _:
                 membership.counters["requests_refused"] += 1
                 return []
@@ -252,11 +251,12 @@ class Swim:
             ):
                 self._prober.answered(exchange)
                 return []
-            case SyncExchange(), SyncAnswer(source, members):
-                return self._hearsay.hear_table(members, source, now)
-            case SeedExchange(address), SyncAnswer(source, members):
-                effects = self._hearsay.hear_table(members, source, now)
-                return [*effects, *self._joiner.answered(address, source, now)]
+            case SyncExchange(), SyncAnswer() as table:
+                return self._hearsay.hear_table(table, now)
+            case SeedExchange(address), SyncAnswer() as table:
+                again = self._anti_entropy.soon(now) if self.membership.is_alone else []
+                effects = self._hearsay.hear_table(table, now)
+                return [*effects, *again, *self._joiner.answered(address, table.source, now)]
             case _:
                 self.membership.counters["answers_refused"] += 1
                 return self._unanswered(Unanswered(event.exchange, is_refused=False), now)
@@ -286,11 +286,11 @@ class Swim:
             *membership.hasten(held.name, now),
         ]
 
-    def _stalled(self, lag_s: float) -> list[Effect]:
+    def _stalled(self, lag_s: float, now: float) -> list[Effect]:
         self.membership.counters["stalls"] += 1
         self.membership.awareness.worsen()
         self._prober.abandon()
-        return self.membership.extend_suspicions(lag_s)
+        return self.membership.extend_suspicions(lag_s, now)
 
     def _leave(self, now: float) -> list[Effect]:
         if self.membership.is_leaving:
