@@ -32,7 +32,7 @@ from sqlalchemy.pool import NullPool
 from docstore.errors import StoreBroken
 from docstore.storage import reading
 from docstore.storage.store import Query, Recovered, Result, Write
-from docstore.storage.writing import Writer
+from docstore.storage.writing import FILE_ERRORS, Writer
 
 T = TypeVar("T")
 
@@ -88,7 +88,7 @@ class SqliteStore:
                     self._writer = await lane.run(self._prepared)
             self._stack.push_async_callback(self._copy_back)
             return await self.recover()
-        except (sqlite3.Error, SQLAlchemyError, OSError) as error:
+        except (*FILE_ERRORS, SQLAlchemyError, OSError) as error:
             await self.close()
             raise StoreBroken(f"{self._path}: {error}") from error
         except BaseException:

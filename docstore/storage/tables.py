@@ -109,6 +109,7 @@ node = Table(
     Column("store_id", Text, nullable=False),
     Column("boot", Integer, nullable=False),
     Column("configuration", LargeBinary),
+    Column("schema", Integer, nullable=False),
     Column("checksum", Integer, nullable=False),
 )
 
@@ -188,6 +189,7 @@ UPDATE_NODE = _sql(
     update(node).values({name: bindparam(name) for name in _all_of(node)}), *_all_of(node)
 )
 
+SCHEMA = "SELECT sql FROM sqlite_master ORDER BY name"
 FORMATS = _sql(select(node.c.format))
 NODE = _sql(select(node))
 SLOTS = _sql(select(slots).order_by(slots.c.slot))
@@ -199,15 +201,13 @@ LAST_ROW_BEFORE_SLOT = _sql(
     .offset(_NONE),
     "slot",
 )
+ENDS_BY_POINTERS = _sql(
+    select(current.c.slot, func.max(current.c.n)).group_by(current.c.slot).order_by(current.c.slot)
+)
+END_BY_POINTERS = _sql(select(func.max(current.c.n)).where(*_is(current.c.slot)), "slot")
 NEWEST = _sql(_newest_first.where(_until).add_columns(_current_n), "slot", "link", "until")
 CURRENT_N = _sql(select(current.c.n).where(*_is(current.c.slot, current.c.link)), "slot", "link")
-VERSION = _sql(
-    select(history).where(*_of_link, *_is(history.c.version), _until),
-    "slot",
-    "link",
-    "version",
-    "until",
-)
+VERSION = _sql(select(history).where(*_of_link, *_is(history.c.version)), "slot", "link", "version")
 AS_OF = _sql(
     _newest_first.where(_until, history.c.updated_us <= bindparam("at_us")),
     "slot",
@@ -259,6 +259,22 @@ def _bound(column: ColumnElement[int]) -> Select[tuple[int]]:
 
 FIRST_N = _sql(_bound(history.c.n.asc()), "slot")
 LAST_N = _sql(_bound(history.c.n.desc()), "slot")
+# The index holds a second copy of the key. The sum keeps SQLite from looking up the first one.
+LINK_BETWEEN = _sql(
+    select(history.c.n)
+    .where(
+        *_is(history.c.slot),
+        history.c.n > bindparam("above"),
+        history.c.n < bindparam("below"),
+        history.c.link + literal_column("''", Text) == bindparam("link"),
+    )
+    .limit(_ONE)
+    .offset(_NONE),
+    "slot",
+    "above",
+    "below",
+    "link",
+)
 _between = (
     _live,
     current.c.link >= bindparam("first"),
@@ -369,6 +385,8 @@ class NodeLine(NamedTuple):
     store_id: str
     boot: int
     configuration: bytes | None
+    schema: int
+    """The CRC-32 of the definitions of all tables, as the file that was created has them."""
 
     def columns(self) -> tuple[object, ...]:
         """Return the line as it lies on disk."""
@@ -379,6 +397,11 @@ class NodeLine(NamedTuple):
         """Return the line that lies on disk as `columns`, or None if it is damaged."""
         *fields, checksum = columns
         return cls(*fields) if _checksum(tuple(fields)) == checksum else None  # type: ignore[arg-type]
+
+
+def schema_checksum(definitions: list[tuple[str]]) -> int:
+    """Return what vouches for the tables themselves; `definitions` as SCHEMA gives them."""
+    return _checksum(tuple(definitions))
 
 
 def _checksum(fields: tuple[object, ...]) -> int:

@@ -28,6 +28,9 @@ WAL_PAGES = 4000
 WAL_BYTES_MAX = 48 << 20
 """Wait for the readers and make the log short again once its file is longer than this."""
 
+FILE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""The second one when SQLite quotes what it found in a damaged schema."""
+
 _clustered = itemgetter(0, 4, 5)  # (slot, link, version) of a Row.
 
 
@@ -44,13 +47,16 @@ class Writer:
         """Create the tables in an empty file, or check that they are ours; count the boot."""
         execute = self._connection.execute
         with _transaction(self._connection):
-            if not execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            if not execute(tables.SCHEMA).fetchall():
                 for statement in tables.CREATE:
                     execute(statement)
-                line = tables.NodeLine(tables.FORMAT, uuid.uuid4().hex, 1, None)
+                schema = tables.schema_checksum(execute(tables.SCHEMA).fetchall())
+                line = tables.NodeLine(tables.FORMAT, uuid.uuid4().hex, 1, None, schema)
                 execute(tables.INSERT_NODE, line.columns())
             else:
                 line = node_line(self._connection)
+                if line.schema != tables.schema_checksum(execute(tables.SCHEMA).fetchall()):
+                    raise StoreBroken("the definitions of the tables are damaged")
                 execute(tables.UPDATE_NODE, line._replace(boot=line.boot + 1).columns())
 
     def commit(self, writes: Sequence[Write]) -> None:
@@ -149,7 +155,7 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
                 connection.execute("ROLLBACK")
         except sqlite3.Error as failed:
             raise StoreBroken(f"rolling back: {failed}") from error
-        if isinstance(error, sqlite3.Error):
+        if isinstance(error, FILE_ERRORS):
             raise translated(error) from error
         raise
 
@@ -169,14 +175,14 @@ def node_line(connection: sqlite3.Connection) -> tables.NodeLine:
     return line
 
 
-def translated(error: sqlite3.Error) -> StoreError:
+def translated(error: Exception) -> StoreError:
     """Return what a caller may conclude from an error of a transaction that was rolled back."""
     if is_full(error):
         return DiskFull(str(error))
     return StoreBroken(f"{error} ({getattr(error, 'sqlite_errorname', type(error).__name__)})")
 
 
-def is_full(error: sqlite3.Error) -> bool:
+def is_full(error: Exception) -> bool:
     """Return whether there was no room. SHMSIZE: for the index of the log, before any write."""
     return getattr(error, "sqlite_errorcode", 0) in {
         sqlite3.SQLITE_FULL,

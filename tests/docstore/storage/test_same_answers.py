@@ -1,0 +1,164 @@
+"""After the same random writes, two stores give the same answers to everything."""
+
+import asyncio
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from docstore.document import Row
+from docstore.storage.ledger import Ledger
+from docstore.storage.memory import MemoryStore
+from docstore.storage.sqlite import SqliteStore
+from docstore.storage.store import (
+    Append,
+    AsOf,
+    Cut,
+    Erase,
+    History,
+    Newest,
+    Query,
+    Rows,
+    SaveConfiguration,
+    SaveSlot,
+    SlotRecord,
+    Status,
+    Store,
+    Version,
+    Write,
+)
+from tests.docstore.storage.logs import FOR_EVER
+
+LINKS = ["/a/b", "/a/b/c", "/a/b/c/d", "/a/d", "/a/é", "/a0", "/e", "/a/\U0001f600"]
+PREFIXES = ["/", "/a/", "/a/b/", "/none/"]
+SLOTS = [0, 1, 700]
+
+slots = st.sampled_from(SLOTS)
+small = st.integers(0, 6)
+births = st.tuples(st.sampled_from(LINKS), st.booleans(), st.integers(1, 3))
+changes = st.one_of(
+    st.tuples(st.just("append"), slots, st.lists(births, max_size=6)),
+    st.tuples(st.just("cut"), slots, small),
+    st.tuples(st.just("erase"), slots, small),
+    st.tuples(st.just("save"), slots, small),
+    st.tuples(st.just("configure"), slots, small),
+)
+scripts = st.lists(st.lists(changes, max_size=4), max_size=6)
+
+
+def born(ledger: Ledger, slot: int, births: list[tuple[str, bool, int]]) -> Append:
+    """Return rows that go on where the ledger ends, with gaps between versions and times."""
+    end = ledger.end(slot)
+    rows: list[Row] = []
+    for link, deleted, step in births:
+        before = [row for row in rows if row.link == link]
+        before = before or ledger.answer(Newest(slot, link, FOR_EVER))
+        n = end + 1 + len(rows)
+        version = before[-1].version + step if before else step - 1
+        state = b"s" * (40 * step)
+        fields = (n, 3, "n1", link, version, "PUT", 10 * n + step, deleted, b"", b"i", b"%d" % n)
+        rows.append(Row(slot, *fields, state))
+    return Append(rows)
+
+
+def write(ledger: Ledger, change: tuple[str, int, object]) -> Write:
+    match change:
+        case ("append", slot, list(births)):
+            return born(ledger, slot, births)
+        case ("cut", slot, int(rows)):
+            return Cut(slot, max(0, ledger.end(slot) - rows))
+        case ("erase", slot, _):
+            return Erase(slot)
+        case ("save", slot, int(number)):
+            reigns = (((number, "n1"), 1),) * (number % 3)
+            status = list(Status)[number % 2]
+            return SaveSlot(SlotRecord(slot, (number, "n2"), (1, "é"), reigns, status=status))
+        case (_, _, number):
+            return SaveConfiguration(b"%d" % number)
+
+
+def queries() -> list[Query]:
+    asked: list[Query] = []
+    for slot in SLOTS:
+        asked += [Rows(slot, 1, 99), Rows(slot, 2, 4), Rows(slot, 1, 99, bytes_max=400)]
+        for link in LINKS:
+            for until in (1, 3, FOR_EVER):
+                asked += [
+                    Newest(slot, link, until),
+                    Version(slot, link, 1, until),
+                    AsOf(slot, link, 32, until),
+                    History(slot, link, 3, 2, until),
+                    History(slot, link, None, 99, until),
+                ]
+    return asked
+
+
+async def told(store: Store) -> list[object]:
+    """Return all that a store can be asked."""
+    everything: list[object] = [replace(await store.recover(), store_id="")]
+    everything += await store.read(queries())
+    for asked in (frozenset(SLOTS), frozenset(SLOTS[1:]), frozenset[int]()):
+        for prefix in PREFIXES:
+            everything.append(await store.count(prefix, asked))
+            everything += [
+                await store.links(prefix, after, limit, asked)
+                for after in ("", "/a/b", "/a/b/c")
+                for limit in (2, 99)
+            ]
+    everything.append(await store.digests([*SLOTS, 5]))
+    return everything
+
+
+async def play(script: list[list[tuple[str, int, object]]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        memory, sqlite = MemoryStore(), SqliteStore(Path(folder) / "db", synchronous="OFF")
+        await memory.open()
+        await sqlite.open()
+        try:
+            for batch in script:
+                # What a ledger of its own holds tells how each write of the batch goes on.
+                ledger = memory._ledger.copy()
+                writes = []
+                for change in batch:
+                    writes.append(write(ledger, change))
+                    ledger.apply(writes[-1:])
+                await memory.commit(writes)
+                await sqlite.commit(writes)
+                assert await told(sqlite) == await told(memory)
+            await sqlite.close()
+            await memory.open()
+            sqlite = SqliteStore(Path(folder) / "db", synchronous="OFF")
+            await sqlite.open()
+            assert await told(sqlite) == await told(memory)
+        finally:
+            await sqlite.close()
+
+
+@settings(max_examples=60)
+@given(scripts)
+def test_stores_agree_after_the_same_writes(script: list[list[tuple[str, int, object]]]) -> None:
+    asyncio.run(play(script))
+
+
+@given(st.lists(changes, max_size=8), st.lists(changes, max_size=8))
+def test_a_copy_of_a_ledger_goes_its_own_way(
+    first: list[tuple[str, int, object]], second: list[tuple[str, int, object]]
+) -> None:
+    def apply(ledger: Ledger, changes: list[tuple[str, int, object]]) -> None:
+        for change in changes:
+            ledger.apply([write(ledger, change)])
+
+    def answers(ledger: Ledger) -> list[object]:
+        asked = [ledger.answer(query) for query in queries()]
+        return [ledger.recovered("", 1), ledger.digests(SLOTS), *asked]
+
+    ledger, alone = Ledger(), Ledger()
+    apply(ledger, first)
+    apply(alone, first)
+    copy = ledger.copy()
+    apply(ledger, second)
+    assert answers(copy) == answers(alone)
+    apply(copy, second)
+    assert answers(copy) == answers(ledger)
