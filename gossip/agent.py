@@ -170,9 +170,9 @@ class Agent:
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Return how often things happened since the start, by name, as they are now."""
+        """Return how often things happened since the start, by name; 0 for what never did."""
         core = self._swim.membership.counters if self._swim is not None else Counter[str]()
-        return {**self._counters, **self._transport.counters, **core}
+        return self._counters + self._transport.counters + core
 
     def members(self) -> list[Member]:
         """Return all we know of, ourselves, the dead and the left included, by name.

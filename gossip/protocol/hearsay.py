@@ -5,8 +5,8 @@
 | about another, says more than we hold     | accept, pass on (`membership.py`)                |
 | suspect again, by another accuser         | confirm, pass on                                 |
 | alive, while we hold it dead or left      | tell the sender, so that the subject can refute  |
-| suspect, dead, left about us, i >= ours   | refute with a greater incarnation                |
-| the same, i below ours                    | repeat what we are: that rumour is still around  |
+| suspect, dead, left about us, i >= ours   | refute with a greater incarnation, tell sender   |
+| the same, i below ours                    | repeat what we are, tell the sender              |
 | alive about us from an earlier life       | refute if it would win                           |
 | alive about us, from elsewhere, other uid | two processes share our name: report, stay quiet |
 | accusation of somebody unknown            | ignore                                           |
@@ -56,6 +56,11 @@ class Hearsay:
         match rumour:
             case Alive():
                 return self._hear_alive(rumour, sender, now)
+            case Suspect(name, incarnation) | Dead(name, incarnation) | Left(name, incarnation) if (
+                name == self._membership.name
+            ):
+                self._hear_accusation_of_me(_STATE_OF[type(rumour)], incarnation)
+                return self._answer_accuser(sender, now)
             case Suspect(name, incarnation, reporter):
                 return self._hear_accusation(State.SUSPECT, name, incarnation, reporter, now)
             case Dead(name, incarnation, reporter):
@@ -136,9 +141,6 @@ class Hearsay:
     def _hear_accusation(
         self, state: State, name: str, incarnation: int, reporter: str, now: float
     ) -> list[Effect]:
-        if name == self._membership.name:
-            self._hear_accusation_of_me(state, incarnation)
-            return []
         held = self._membership.table.get(name)
         if held is None:
             return []
@@ -160,6 +162,17 @@ class Hearsay:
             membership.repeat()
         elif self._refute(incarnation) and state is not State.LEFT:
             membership.awareness.worsen()
+
+    def _answer_accuser(self, sender: Address, now: float) -> list[Effect]:
+        """Tell whoever passed the accusation on what we are, besides all others.
+
+        To the others an old refutation is no news, so gossip might never bring it to the one
+        who missed it.
+        """
+        host, port = sender
+        if self._membership.is_leaving or not self._may_answer("sender", f"{host} {port}", now):
+            return []
+        return [Send(sender, (rumour_about(self._membership.me, self._membership.name),))]
 
     def _refute(self, incarnation: int) -> bool:
         if self._membership.is_leaving or incarnation > SELF_ACCUSATION_MAX:
@@ -209,6 +222,9 @@ class Hearsay:
             self._answered_at_s.clear()
         self._answered_at_s[topic, name] = now
         return True
+
+
+_STATE_OF = {Suspect: State.SUSPECT, Dead: State.DEAD, Left: State.LEFT}
 
 
 def _is_conflict(held: Member, claim: Member) -> bool:

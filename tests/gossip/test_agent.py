@@ -1,0 +1,281 @@
+"""Real sockets on loopback: joining, dying, leaving, coming back. All waits poll a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+import uvloop
+
+from gossip import Address, Agent, Change, Config, State, wire
+from gossip.errors import AlreadyStarted, BindFailed, MetaTooLarge, NameTooLong, NotRunning
+
+ANYWHERE = ("127.0.0.1", 0)
+LOOPBACK = Config.loopback()
+
+Launch = Callable[..., Awaitable[Agent]]
+
+
+async def until(condition: Callable[[], bool], within_s: float = 10.0) -> None:
+    async with asyncio.timeout(within_s):
+        while not condition():  # noqa: ASYNC110 - what is waited for is in other processes too.
+            await asyncio.sleep(0.01)
+
+
+def sees(agent: Agent, name: str) -> State | None:
+    return next((m.state for m in agent.members() if m.name == name), None)
+
+
+@contextlib.asynccontextmanager
+async def launching() -> AsyncIterator[Launch]:
+    agents: list[Agent] = []
+
+    async def launch(
+        name: str, *seeds: Agent, bind: Address = ANYWHERE, config: Config = LOOPBACK
+    ) -> Agent:
+        addresses = [seed.address for seed in seeds]
+        meta = name.encode()
+        agent = Agent(
+            name, bind, config=config, seeds=addresses, meta=meta, rng=random.Random(name)
+        )
+        agents.append(agent)
+        await agent.start()
+        return agent
+
+    try:
+        yield launch
+    finally:
+        for agent in agents:
+            await agent.stop()
+
+
+@pytest.fixture
+async def launch() -> AsyncIterator[Launch]:
+    async with launching() as launch:
+        yield launch
+
+
+async def test_two_that_join_see_each_other_and_are_told_once(launch: Launch) -> None:
+    a = await launch("a")
+    changes: list[Change] = []
+    a.subscribe(changes.append)
+    b = await launch("b", a)
+    await until(lambda: sees(a, "b") is sees(b, "a") is State.ALIVE)
+    (change,) = changes
+    assert change.previous is None
+    assert change.member == b.members()[1]
+    assert change.member.meta == b"b"
+    assert change.member.address == b.address
+    assert change.member.changed_at_s <= time.monotonic()
+
+
+async def test_a_seed_that_comes_up_later_is_found(launch: Launch) -> None:
+    reserved = await launch("reserved")
+    address = reserved.address
+    await reserved.stop()
+    b = await launch("b")
+    b.add_seed(("localhost", address[1]))
+    a = await launch("a", bind=address)
+    await until(lambda: sees(a, "b") is sees(b, "a") is State.ALIVE)
+
+
+async def test_a_stopped_member_is_dead_and_lives_again_after_a_restart(launch: Launch) -> None:
+    a = await launch("a")
+    b, c = await launch("b", a), await launch("c", a)
+    await until(lambda: len(b.members()) == len(c.members()) == 3)
+    address = c.address
+    await c.stop()
+    await until(lambda: sees(a, "c") is sees(b, "c") is State.DEAD)
+    restarted = await launch("c", b, bind=address)
+    await until(lambda: sees(a, "c") is sees(b, "c") is State.ALIVE)
+    assert sees(restarted, "a") is State.ALIVE
+
+
+async def test_a_doubted_member_that_is_gone_is_dead_and_one_that_is_here_is_not(
+    launch: Launch,
+) -> None:
+    a = await launch("a")
+    b, c = await launch("b", a), await launch("c", a)
+    await until(lambda: len(a.members()) == len(b.members()) == len(c.members()) == 3)
+    await c.stop()
+    a.doubt("b")
+    a.doubt("c")
+    a.doubt("nobody")
+    await until(lambda: sees(a, "c") is State.DEAD)
+    assert sees(a, "b") is State.ALIVE
+
+
+async def test_a_leaver_has_left_and_did_not_die(launch: Launch) -> None:
+    a = await launch("a")
+    b, c = await launch("b", a), await launch("c", a)
+    seen: list[Change] = []
+    a.subscribe(seen.append)
+    await until(lambda: len(a.members()) == len(b.members()) == len(c.members()) == 3)
+    await c.leave()
+    await c.stop()
+    await until(lambda: sees(a, "c") is sees(b, "c") is State.LEFT)
+    assert not [change for change in seen if change.member.state is State.DEAD]
+
+
+async def test_other_metadata_reaches_everybody(launch: Launch) -> None:
+    a = await launch("a")
+    b = await launch("b", a)
+    await until(lambda: len(a.members()) == len(b.members()) == 2)
+    b.update_meta(b"new")
+    await until(lambda: a.members()[1].meta == b"new")
+    with pytest.raises(MetaTooLarge):
+        b.update_meta(bytes(513))
+    assert b.members()[1].meta == b"new"
+
+
+async def test_garbage_is_counted_and_changes_nothing(launch: Launch) -> None:
+    a = await launch("a")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+        for data in (b"", b"garbage", bytes(9000)):
+            stranger.sendto(data, a.address)
+    for data in (b"GET / HTTP/1.1\r\n\r\n", bytes(4), b"\x00\x00\x00\x03abc"):
+        reader, writer = await asyncio.open_connection(*a.address)
+        writer.write(data)
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
+        writer.close()
+    await until(lambda: a.counters["messages_malformed"] == 3)
+    await until(lambda: a.counters["frames_malformed"] == 1)
+    await until(lambda: a.counters["streams_broken"] == 2)
+    assert len(a.members()) == 1
+
+
+async def test_silent_clients_do_not_keep_their_slots(launch: Launch) -> None:
+    config = Config.parse(
+        {"preset": "loopback", "streams_per_host_max": 2, "stream_header_timeout_s": 0.2}
+    )
+    a = await launch("a", config=config)
+    silent = [await asyncio.open_connection(*a.address) for _ in range(3)]
+    await until(lambda: a.counters["streams_refused"] == 1)
+    await until(lambda: a.counters["streams_broken"] == 2)
+    b = await launch("b", a)
+    await until(lambda: sees(b, "a") is State.ALIVE)
+    for _, writer in silent:
+        writer.close()
+
+
+async def test_a_ping_over_tcp_is_acked(launch: Launch) -> None:
+    a = await launch("a")
+    reader, writer = await asyncio.open_connection(*a.address)
+    writer.write(wire.encode_frame(wire.Ping(7, "a", "tester")))
+    assert await reader.read() == wire.encode_frame(wire.Ack(7, "a"))
+    writer.close()
+
+
+async def test_a_blocked_loop_blames_itself(launch: Launch) -> None:
+    a = await launch("a")
+    b, c = await launch("b", a), await launch("c", a)
+    await until(lambda: len(a.members()) == len(b.members()) == len(c.members()) == 3)
+    changes: list[Change] = []
+    a.subscribe(changes.append)
+    # All three share this loop; what is blocked is everybody's sight of everybody.
+    end_s = time.monotonic() + 0.7
+    while time.monotonic() < end_s:
+        pass
+    await until(lambda: a.counters["stalls"] >= 1)
+    await until(lambda: sees(a, "b") is sees(a, "c") is State.ALIVE)
+    assert not [change for change in changes if change.member.state is State.DEAD]
+
+
+async def test_a_subscriber_that_fails_disturbs_nobody(
+    launch: Launch, caplog: pytest.LogCaptureFixture
+) -> None:
+    a = await launch("a")
+    heard: list[str] = []
+
+    def fail(change: Change) -> None:
+        raise RuntimeError("of the application")
+
+    a.subscribe(fail)
+    a.subscribe(lambda change: heard.append(change.member.name))
+    with caplog.at_level(logging.CRITICAL, logger="gossip"):
+        await launch("b", a)
+        await until(lambda: heard == ["b"])
+
+
+async def test_an_agent_refuses_what_cannot_work(launch: Launch) -> None:
+    a = await launch("a")
+    with pytest.raises(BindFailed):
+        await launch("b", bind=a.address)
+    with pytest.raises(AlreadyStarted):
+        await a.start()
+    with pytest.raises(NameTooLong):
+        Agent("n" * 129, ANYWHERE, config=LOOPBACK)
+    with pytest.raises(MetaTooLarge):
+        Agent("n", ANYWHERE, config=LOOPBACK, meta=bytes(513))
+    with pytest.raises(NotRunning):
+        Agent("n", ANYWHERE, config=LOOPBACK).members()
+
+
+async def test_nothing_is_left_after_stop() -> None:
+    files = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - a number of entries is wanted.
+    tasks = len(asyncio.all_tasks())
+    async with launching() as launch:
+        a = await launch("a")
+        b = await launch("b", a)
+        await until(lambda: len(a.members()) == len(b.members()) == 2)
+        b.add_seed(("127.0.0.1", 9))
+        await b.stop()
+        await b.stop()
+    await until(lambda: len(os.listdir("/proc/self/fd")) == files)  # noqa: PTH208 - as above.
+    assert len(asyncio.all_tasks()) == tasks
+
+
+def test_it_runs_under_uvloop_as_well() -> None:
+    async def story() -> None:
+        async with launching() as launch:
+            a = await launch("a")
+            b, c = await launch("b", a), await launch("c", a)
+            await until(lambda: len(a.members()) == len(b.members()) == len(c.members()) == 3)
+            await c.stop()
+            await until(lambda: sees(a, "c") is sees(b, "c") is State.DEAD)
+            await b.leave()
+            await until(lambda: sees(a, "b") is State.LEFT)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(story())
+
+
+async def test_a_killed_process_is_dead_and_a_terminated_one_has_left(launch: Launch) -> None:
+    a = await launch("a")
+    b = await launch("b", a)
+
+    async def spawn(name: str) -> asyncio.subprocess.Process:
+        host, port = a.address
+        arguments = ["--bind", "127.0.0.1:0", "--join", f"{host}:{port}", "--name", name]
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "gossip", *arguments, "--preset", "loopback"),
+            stdout=asyncio.subprocess.PIPE,
+        )
+
+    killed, ended = await spawn("killed"), await spawn("ended")
+    try:
+        for name in ("killed", "ended"):
+            await until(lambda name=name: sees(a, name) is sees(b, name) is State.ALIVE)  # type: ignore[misc]
+        killed.send_signal(signal.SIGKILL)
+        ended.send_signal(signal.SIGTERM)
+        await until(lambda: sees(a, "killed") is sees(b, "killed") is State.DEAD)
+        await until(lambda: sees(a, "ended") is sees(b, "ended") is State.LEFT)
+        printed, _ = await ended.communicate()
+        assert await killed.wait() == -signal.SIGKILL
+        assert await ended.wait() == 0
+        assert b" a 127.0.0.1:" in printed
+    finally:
+        for process in (killed, ended):
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
