@@ -173,7 +173,7 @@ class Decide(NamedTuple):
 
 
 class Confirm(NamedTuple):
-    """Owner to replicas: have you promised any of these (slot, epoch) away? (rule R1)"""
+    """Owner to replicas: have you promised any of these (slot, epoch) away (R1)?"""
 
     round: int
     slots: Sequence[tuple[int, int]]
@@ -259,9 +259,10 @@ Message = (
 
 
 class Hello(NamedTuple):
-    """First frame of a connection, from the one who dialled.
+    """First frame of a connection, both ways: from the one who dialled, then from the other.
 
-    configuration: the sender's, as bytes, b"" if it has none yet.
+    receiver: whom the sender means to speak to, "" if it does not know yet.
+    zone: the sender's; founders need each other's. configuration: b"" if it has none yet.
     """
 
     protocol: int
@@ -270,6 +271,7 @@ class Hello(NamedTuple):
     store_id: str
     boot: int
     receiver: str
+    zone: str
     configuration: bytes
 
 
@@ -303,7 +305,7 @@ def unpack_frame(body: bytes | memoryview) -> list[Message]:
 
 
 def _restored_propose(offers: Sequence[Any]) -> Propose:
-    return Propose([Offer(*offer[:6], _rows(offer[6])) for offer in offers])
+    return Propose([Offer._make([*offer[:6], _rows(offer[6])]) for offer in offers])
 
 
 def _restored_fetched(slot: int, epoch: int, first: int, rows: Sequence[Any]) -> Fetched:
@@ -311,11 +313,11 @@ def _restored_fetched(slot: int, epoch: int, first: int, rows: Sequence[Any]) ->
 
 
 def _restored_adopt(*fields: Any) -> Adopt:
-    return Adopt(*fields[:5], _rows(fields[5]), *fields[6:])
+    return Adopt._make([*fields[:5], _rows(fields[5]), *fields[6:]])
 
 
 def _restored_copy(*fields: Any) -> Copy:
-    return Copy(*fields[:6], _rows(fields[6]), *fields[7:])
+    return Copy._make([*fields[:6], _rows(fields[6]), *fields[7:]])
 
 
 def _restored_promised(epoch: int, evidence: Sequence[Any]) -> Promised:

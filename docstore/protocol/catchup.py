@@ -9,7 +9,7 @@ slow replica costs no memory. What is not acknowledged is sent again (rule O2).
 from collections.abc import Callable, Sequence
 
 from docstore.document import Row, common_end, reigns_until
-from docstore.protocol.core import Core
+from docstore.protocol.core import NEVER, Core
 from docstore.protocol.log import SlotLog
 from docstore.protocol.propose import offer_of
 from docstore.protocol.tenure import Follower, Phase, Tenure
@@ -34,6 +34,13 @@ class CatchUp:
         """Ask every replica where it stands."""
         for peer in tenure.followers:
             self.probe(log, tenure, peer)
+
+    def doubt(self, peer: str) -> None:
+        """Ask a peer anew where it stands, soon: its link is new, and it may be as well."""
+        for log in self.core.logs.values():
+            follower = log.tenure.followers.get(peer) if log.tenure else None
+            if follower is not None:
+                follower.adopted, follower.sent_at = False, NEVER
 
     def gap(self, sender: str, message: Gap) -> None:
         """A replica's log does not join ours: find out how to mend it, and begin."""

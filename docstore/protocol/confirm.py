@@ -72,7 +72,7 @@ class Confirmer:
             self._ask(asked)
 
     def asked(self, sender: str, message: Confirm) -> None:
-        """Answer as a replica: which of these slots have I promised away?"""
+        """Answer as a replica which of these slots it has promised away."""
         refused = []
         for slot, epoch in message.slots:
             log = self.core.logs.get(slot)

@@ -87,6 +87,13 @@ class ResyncAsked:
     slots: Sequence[int]
 
 
+@dataclass(slots=True)
+class SlotDoubted:
+    """Other replicas agree that our log of this slot is not what it should be."""
+
+    slot: int
+
+
 Event = (
     Requested
     | Received
@@ -99,4 +106,5 @@ Event = (
     | TurnEnded
     | Tick
     | ResyncAsked
+    | SlotDoubted
 )

@@ -5,7 +5,7 @@ of our reigns when a quorum is not heard any more (rule O6). None of it is ever 
 that is wrong here tries in vain, or serves later than it could.
 """
 
-from docstore.protocol.core import NEVER, Core
+from docstore.protocol.core import NEVER, Core, Peer
 from docstore.protocol.depose import depose
 from docstore.protocol.quorum import is_quorum
 from docstore.protocol.slots import from_bitmap, to_bitmap
@@ -22,7 +22,7 @@ class Liveness:
 
     def heard(self, sender: str) -> None:
         """Anything from a peer shows that it is there."""
-        peer = self.core.peers[sender]
+        peer = self.core.peers.setdefault(sender, Peer())
         if self.core.now - peer.heard_at > self.core.config.owner_timeout_s:
             self.core.routes_changed = True
         peer.heard_at = self.core.now
@@ -69,7 +69,7 @@ class Liveness:
 
     def link_lost(self, peer: str) -> None:
         """A broken connection is news: the peer is not heard until it speaks again."""
-        state = self.core.peers[peer]
+        state = self.core.peers.setdefault(peer, Peer())
         state.heard_at, state.linked, state.claims = NEVER, False, ()
         for slot in [slot for slot, claim in self.core.claims.items() if claim[1] == peer]:
             del self.core.claims[slot]
@@ -77,7 +77,7 @@ class Liveness:
 
     def link_made(self, peer: str) -> None:
         """What was sent on the connection before may be lost: the timers will send it again."""
-        self.core.peers[peer].linked = True
+        self.core.peers.setdefault(peer, Peer()).linked = True
         self.core.claims_changed = True
 
     def watch_quorum(self) -> None:

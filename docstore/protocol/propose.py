@@ -6,7 +6,7 @@ Only followers that have everything before are offered the new rows at once; the
 being brought up to date (`catchup.py`) and will meet these rows on their way.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from docstore.document import Row, ballot_at
 from docstore.protocol.core import Core
@@ -40,8 +40,10 @@ def pages(rows: Sequence[Row], rows_max: int, bytes_max: int) -> list[Sequence[R
 class Proposer:
     """The owner's side of new rows."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, stored: Callable[[SlotLog, Tenure, int], None]) -> None:
         self.core = core
+        self.stored = stored
+        """Called when rows up to n are on this node's own disk, which then counts."""
 
     def propose_all(self) -> None:
         """Store and offer the rows of this turn (rule O2)."""
@@ -59,6 +61,7 @@ class Proposer:
         assert rows
         self.core.store_rows(log, rows)
         first, end = rows[0].n, log.end
+        self.core.when_durable(lambda: self.stored(log, tenure, end))
         for peer, follower in tenure.followers.items():
             if follower.sent != first - 1 or not self.core.peers[peer].linked:
                 continue

@@ -28,6 +28,7 @@ from docstore.protocol.events import (
     Received,
     Requested,
     ResyncAsked,
+    SlotDoubted,
     Tick,
     TurnEnded,
     ViewChanged,
@@ -93,10 +94,10 @@ class Replica:
             now=now,
         )
         self.learner = Learner(core)
-        self.proposer = Proposer(core)
         self.catchup = CatchUp(core)
         self.confirmer = Confirmer(core)
         self.decider = Decider(core, self._opened)
+        self.proposer = Proposer(core, self.decider.own_disk)
         self.server = Server(core, self.decider, self.confirmer)
         self.takeover = TakeOver(core, self.learner, self.decider, self.catchup)
         self.liveness = Liveness(core)
@@ -143,9 +144,12 @@ class Replica:
                 self.takeover.consider()
             case LinkMade(peer):
                 self.liveness.link_made(peer)
+                self.catchup.doubt(peer)
                 self.liveness.beat()
             case ResyncAsked(slots):
                 self._resync(slots)
+            case SlotDoubted(slot):
+                self.core.corrupted.add(slot)
             case DiskFilled(recovered):
                 self._disk_filled(recovered)
             case _:

@@ -27,8 +27,8 @@ def to_bitmap(slots: Iterable[int], count: int) -> bytes:
 
 def from_bitmap(bitmap: bytes) -> Iterator[int]:
     """Yield the slots that are set, in ascending order."""
-    for index, byte in enumerate(bitmap):
-        while byte:
-            low = byte & -byte
-            yield index * 8 + low.bit_length() - 1
-            byte ^= low
+    rest = int.from_bytes(bitmap, "little")
+    while rest:
+        low = rest & -rest
+        yield low.bit_length() - 1
+        rest ^= low

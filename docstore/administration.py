@@ -1,0 +1,298 @@
+"""What a node says of itself and of the group: the pages under /core, and merged listings.
+
+Everything here is read-only but `resync`; it looks at the protocol's state between two events,
+which is safe because both run in one thread.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from docstore import __version__
+from docstore.document import Row
+from docstore.errors import NotFound, Unavailable
+from docstore.ownership.by_hash import member_points, ranking
+from docstore.protocol.configuration import Configuration
+from docstore.protocol.quorum import majority
+from docstore.protocol.replica import Replica
+from docstore.protocol.slots import from_bitmap, slot_of, to_bitmap
+from docstore.protocol.tenure import Phase
+from docstore.questions import Questions
+from docstore.resync import Resync
+from docstore.storage.store import Newest, Store
+
+Json = dict[str, Any]
+
+
+class Administration:
+    """Reads the node for its administrative pages."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        replica: Replica,
+        store: Store,
+        questions: Questions,
+        resync: Resync,
+        members: Callable[[], list[Json]],
+    ) -> None:
+        self.configuration = configuration
+        self._replica = replica
+        self._core = replica.core
+        self._store = store
+        self._questions = questions
+        self._resync = resync
+        self._members = members
+        self._slots = configuration.slots
+        questions.answer("list", self._list_here)
+        questions.answer("count", self._count_here)
+        questions.answer("holds", self._holds_here)
+
+    # Listings
+
+    async def listing(
+        self, factory: str, *, after: str, limit: int, expand: bool, timeout_s: float
+    ) -> list[tuple[str, int, Row | None]]:
+        """Return up to `limit` live documents under a factory, by link, over all owners."""
+        argument = (factory, after, limit, expand)
+        parts = await self._ask_owners("list", argument, timeout_s)
+        merged = sorted(entry for part in parts for entry in part)[:limit]
+        return [(link, version, Row(*row) if row else None) for link, version, row in merged]
+
+    async def counting(self, factory: str, timeout_s: float) -> int:
+        """Return the number of live documents under a factory."""
+        return sum(await self._ask_owners("count", (factory,), timeout_s))
+
+    async def _ask_owners(self, question: str, argument: Any, timeout_s: float) -> list[Any]:
+        owners: dict[str, list[int]] = {}
+        for slot in range(self._slots):
+            owner = self._core.owner_of(slot)
+            if owner is None:
+                raise Unavailable(f"slot {slot} has no owner now")
+            owners.setdefault(owner, []).append(slot)
+        asks = [
+            self._questions.ask(
+                owner, question, (*argument, to_bitmap(slots, self._slots)), timeout_s
+            )
+            for owner, slots in owners.items()
+        ]
+        return list(await asyncio.gather(*asks))
+
+    async def _list_here(self, argument: Any) -> list[Any]:
+        factory, after, limit, expand, bitmap = argument
+        slots = frozenset(from_bitmap(bitmap))
+        found = await self._store.links(factory.rstrip("/") + "/", after, limit, slots)
+        if not expand:
+            return [(link, version, None) for _, link, version in found]
+        queries = [Newest(slot, link, self._decided(slot)) for slot, link, _ in found]
+        results = await self._store.read(queries)
+        rows = [result[0] for result in results if isinstance(result, list) and result]
+        return [(row.link, row.version, tuple(row)) for row in rows if not row.deleted]
+
+    async def _count_here(self, argument: Any) -> int:
+        factory, bitmap = argument
+        return await self._store.count(factory.rstrip("/") + "/", frozenset(from_bitmap(bitmap)))
+
+    def _decided(self, slot: int) -> int:
+        log = self._core.logs.get(slot)
+        return log.decided if log else 0
+
+    # One document
+
+    async def explain(self, link: str, timeout_s: float) -> Json:
+        """Return where a document lives and why, and who would take over."""
+        slot = slot_of(link, self._slots)
+        placement = self._core.placement
+        points = {
+            member.id: member_points(member.id, placement.points_per_node)
+            for member in self.configuration.members
+        }
+        replicas = placement.replicas(slot)
+        owner = self._core.owner_of(slot)
+        order = [
+            {"id": id, "distance": f"{gap:064x}"} for gap, id in ranking(slot, self._slots, points)
+        ]
+        heir = next((each for each in replicas if each != owner and self._core.may_own(each)), None)
+        held = await asyncio.gather(*(self._held(each, slot, link, timeout_s) for each in replicas))
+        return {
+            "documentSelfLink": link,
+            "slot": slot,
+            "slots": self._slots,
+            "ranking": order,
+            "owner": owner,
+            "preferredOwner": replicas[0],
+            "takesOverNext": heir,
+            "replicas": [{"id": id, **holding} for id, holding in zip(replicas, held, strict=True)],
+        }
+
+    async def _held(self, member: str, slot: int, link: str, timeout_s: float) -> Json:
+        try:
+            return dict(await self._questions.ask(member, "holds", (slot, link), timeout_s))
+        except Unavailable as error:
+            return {"error": str(error)}
+
+    async def _holds_here(self, argument: Any) -> Json:
+        slot, link = argument
+        log = self._core.logs.get(slot)
+        if log is None:
+            return {"version": None}
+        [result] = await self._store.read([Newest(slot, link, log.end)])
+        row = result[0] if isinstance(result, list) and result else None
+        return {
+            "version": row.version if row else None,
+            "deleted": row.deleted if row else None,
+            "end": log.end,
+            "decided": log.decided,
+            "promised": list(log.promised),
+            "status": "full" if log.full else "faulty",
+        }
+
+    # Pages
+
+    def node_group(self) -> Json:
+        """Return members, configuration and quorum."""
+        configuration = self.configuration
+        return {
+            "documentSelfLink": "/core/node-groups/default",
+            "kind": "NodeGroupState",
+            "members": self._members(),
+            "configuration": {
+                "id": configuration.id,
+                "clusterId": configuration.cluster_id,
+                "slots": configuration.slots,
+                "replicationFactor": configuration.replication_factor,
+                "voters": [member.id for member in configuration.members],
+                "quorum": majority([member.id for member in configuration.members]),
+            },
+            "convergence": "CONVERGED" if self.group_available() else "CONVERGING",
+        }
+
+    def group_available(self) -> bool:
+        """Say whether a majority of the members is connected and everybody alive is linked."""
+        alive = [member for member in self._core.members if self._core.is_alive(member)]
+        linked = all(member == self._core.me or self._core.peers[member].linked for member in alive)
+        return linked and len(alive) >= majority(self._core.members)
+
+    def selector(self, name: str) -> Json | None:
+        """Return a node selector's table and shares."""
+        factors = {
+            "default": self.configuration.replication_factor,
+            "default-1x": 1,
+            "default-3x": 3,
+        }
+        if name not in factors:
+            return None
+        placement = self._core.placement
+        copies = factors[name] or len(self.configuration.members)
+        owners = [self._core.owner_of(slot) for slot in range(self._slots)]
+        preferred = Counter(placement.replicas(slot)[0] for slot in range(self._slots))
+        owned = Counter(owner for owner in owners if owner)
+        return {
+            "documentSelfLink": f"/core/node-selectors/{name}",
+            "kind": "NodeSelectorState",
+            "replicationFactor": min(copies, len(self.configuration.members)),
+            "slots": self._slots,
+            "pointsPerNode": placement.points_per_node,
+            "shares": {
+                member.id: {
+                    "preferred": preferred[member.id],
+                    "owned": owned[member.id],
+                    "share": owned[member.id] / self._slots,
+                }
+                for member in self.configuration.members
+            },
+            "table": [
+                {"slot": slot, "owner": owner, "replicas": list(placement.replicas(slot)[:copies])}
+                for slot, owner in enumerate(owners)
+            ],
+        }
+
+    def ready(self) -> tuple[bool, str]:
+        """Say whether every slot has an open owner that we can reach."""
+        if self._core.lacks_quorum():
+            return False, "a majority of the members is not connected"
+        ownerless = sum(not self._has_owner(slot) for slot in range(self._slots))
+        if ownerless:
+            return False, f"{ownerless} of {self._slots} slots have no open owner yet"
+        return True, ""
+
+    def _has_owner(self, slot: int) -> bool:
+        log = self._core.logs.get(slot)
+        if log and log.tenure and log.tenure.phase is Phase.OPEN:
+            return True
+        return self._core.claimant(slot) is not None
+
+    def lag(self) -> dict[str, int]:
+        """Return replica -> rows that it has not acknowledged, over the slots we own."""
+        lag: Counter[str] = Counter()
+        for log in self._core.logs.values():
+            if log.tenure is None or log.tenure.phase is not Phase.OPEN:
+                continue
+            for peer, follower in log.tenure.followers.items():
+                lag[peer] += max(0, log.end - max(follower.acked, log.kept))
+        return dict(lag)
+
+    def describe(self) -> Json:
+        """Return the part of the management page that the protocol knows."""
+        ready, why_not = self.ready()
+        owned = sum(
+            log.tenure is not None and log.tenure.phase is Phase.OPEN
+            for log in self._core.logs.values()
+        )
+        return {
+            "id": self._core.me,
+            "version": __version__,
+            "ready": ready,
+            "reason": why_not,
+            "slots": {
+                "held": len(self._core.logs),
+                "owned": owned,
+                "faulty": sum(not log.full for log in self._core.logs.values()),
+            },
+            "replicationLag": self.lag(),
+            "counters": dict(sorted(self._core.counters.items())),
+        }
+
+    def metrics(self) -> Mapping[str, float]:
+        """Return the protocol's counters and gauges."""
+        values = {f"docstore_protocol_{k}_total": float(v) for k, v in self._core.counters.items()}
+        for peer, rows in self.lag().items():
+            values[f'docstore_replication_lag_rows{{peer="{peer}"}}'] = float(rows)
+        values["docstore_slots_owned"] = float(
+            sum(
+                bool(log.tenure and log.tenure.phase is Phase.OPEN)
+                for log in self._core.logs.values()
+            )
+        )
+        values["docstore_slots_faulty"] = float(
+            sum(not log.full for log in self._core.logs.values())
+        )
+        return values
+
+    # Resync and digests
+
+    async def resync(self, link: str | None, *, is_factory: bool, timeout_s: float) -> str:
+        """Start a resynchronisation of everything, a factory, or one document."""
+        if link is None or is_factory:
+            return self._resync.start(link, range(self._slots))
+        slot = slot_of(link, self._slots)
+        owner = self._core.owner_of(slot)
+        if owner is None:
+            raise Unavailable(f"slot {slot} has no owner now")
+        holding = await self._questions.ask(owner, "holds", (slot, link), timeout_s)
+        if holding["version"] is None:
+            raise NotFound(f"there is no document {link}")
+        return self._resync.start(link, [slot])
+
+    async def digests(self, timeout_s: float) -> Json:
+        """Return node -> slot -> [end, links, digest] of the slots in use."""
+        pages: Json = {}
+        every = list(range(self._slots))
+        for member in self._core.members:
+            try:
+                answer = await self._questions.ask(member, "digests", every, timeout_s)
+            except Unavailable:
+                continue
+            pages[member] = {str(slot): entry for slot, *entry in answer if entry[0] > 0}
+        return pages

@@ -1,0 +1,170 @@
+"""The shell around the protocol: feed an event, perform the list, feed the results.
+
+One thread, run to completion: while a list is performed no other event is looked at. What the
+protocol asks to be stored joins the batch that forms while the disk is busy with the one before
+(group commit); frames and batches leave at the end of the loop turn, without a delay.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import assert_never
+
+import structlog
+
+from docstore.document import Row
+from docstore.errors import DiskFull, StoreBroken
+from docstore.operation import Answer, Operation
+from docstore.peers import PeerLinks
+from docstore.protocol.effects import Alarm, Persist, Publish, Read, Respond, Send
+from docstore.protocol.events import (
+    DiskFilled,
+    Event,
+    Persisted,
+    QueryAnswered,
+    Requested,
+    Tick,
+    TurnEnded,
+)
+from docstore.protocol.replica import Replica
+from docstore.storage.store import Query, Store, Write
+
+TICK_S = 0.05
+
+log = structlog.get_logger("docstore.protocol")
+
+
+class Driver:
+    """Runs one replica against a real clock, real links and a real disk."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        store: Store,
+        links: PeerLinks,
+        *,
+        publish: Callable[[Row], None],
+        broken: Callable[[BaseException], None],
+    ) -> None:
+        self.replica = replica
+        self.loop_lag_s = 0.0
+        self._store = store
+        self._links = links
+        self._publish = publish
+        self._broken = broken
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[int, asyncio.Future[Answer]] = {}
+        self._requests = 0
+        self._turn_planned = False
+        self._writes: list[Write] = []
+        self._token = 0
+        self._committing: asyncio.Task[None] | None = None
+        self._queries: list[tuple[int, Query]] = []
+        self._reading: asyncio.Task[None] | None = None
+        self._ticker: asyncio.TimerHandle | None = None
+        self._stopped = False
+
+    def start(self) -> None:
+        """Begin to tick."""
+        self._planned_at = time.monotonic()
+        self._tick()
+
+    async def stop(self) -> None:
+        """Finish the batch that is under way; answer what still waits as the protocol would."""
+        self._stopped = True
+        if self._ticker is not None:
+            self._ticker.cancel()
+        for task in (self._committing, self._reading):
+            if task is not None:
+                await asyncio.gather(task, return_exceptions=True)
+        for future in self._waiting.values():
+            if not future.done():
+                future.cancel()
+
+    def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
+        """Return a future for the answer; the protocol keeps the deadline."""
+        self._requests += 1
+        future: asyncio.Future[Answer] = self._loop.create_future()
+        self._waiting[self._requests] = future
+        self.feed(Requested(self._requests, operation, time.monotonic() + timeout_s))
+        return future
+
+    @property
+    def in_flight(self) -> int:
+        """Return how many requests of this node's clients are not answered yet."""
+        return len(self._waiting)
+
+    def feed(self, event: Event) -> None:
+        """Give the protocol an event and perform what it asks, in order."""
+        if self._stopped:
+            return
+        for effect in self.replica.step(event, time.monotonic()):
+            match effect:
+                case Send(to, message):
+                    self._links.send(to, message)
+                case Respond(request, answer):
+                    future = self._waiting.pop(request)
+                    if not future.done():
+                        future.set_result(answer)
+                case Persist(token, writes):
+                    self._writes.extend(writes)
+                    self._token = token
+                case Read(token, query):
+                    self._queries.append((token, query))
+                case Publish(row):
+                    self._publish(row)
+                case Alarm(what):
+                    log.error("alarm", what=what)
+                case _:
+                    assert_never(effect)
+        if not self._turn_planned:
+            self._turn_planned = True
+            self._loop.call_soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        if self.replica.wants_turn:
+            self.feed(TurnEnded())
+        self._turn_planned = False
+        self._links.flush()
+        if self._writes and self._committing is None:
+            self._committing = self._loop.create_task(self._commit())
+        if self._queries and self._reading is None:
+            self._reading = self._loop.create_task(self._read())
+
+    async def _commit(self) -> None:
+        """Commit batch after batch until nothing gathered meanwhile."""
+        try:
+            while self._writes:
+                writes, self._writes = self._writes, []
+                token = self._token
+                await self._store.commit(writes)
+                self.feed(Persisted(token))
+        except DiskFull:
+            log.error("the disk is full: slots are yielded, reads go on")
+            self._writes = []
+            self.feed(DiskFilled(await self._store.recover()))
+        except StoreBroken as error:
+            self._broken(error)
+        finally:
+            self._committing = None
+
+    async def _read(self) -> None:
+        """Answer queries, all that gathered at once."""
+        try:
+            while self._queries:
+                queries, self._queries = self._queries, []
+                results = await self._store.read([query for _, query in queries])
+                for (token, _), result in zip(queries, results, strict=True):
+                    self.feed(QueryAnswered(token, result))
+        except StoreBroken as error:
+            self._broken(error)
+        finally:
+            self._reading = None
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        self.loop_lag_s = max(0.0, now - self._planned_at)
+        self._planned_at = now + TICK_S
+        self.feed(Tick(time.time_ns() // 1000))
+        if not self._stopped:
+            self._ticker = self._loop.call_later(TICK_S, self._tick)

@@ -1,0 +1,91 @@
+"""Membership for the node: a gossip agent, and what the rest needs to know of its members."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgpack
+
+from docstore.config import Config
+from docstore.storage.store import Recovered
+from gossip import Agent, Change, Member, State
+from gossip import Config as GossipConfig
+
+PRESETS = {
+    "loopback": GossipConfig.loopback,
+    "lan": GossipConfig.lan,
+    "wan": GossipConfig.wan,
+}
+
+
+class Membership:
+    """One gossip agent, named as the node."""
+
+    def __init__(
+        self,
+        config: Config,
+        me: str,
+        recovered: Recovered,
+        changed: Callable[[], None],
+    ) -> None:
+        self._me = me
+        self._changed = changed
+        address = {"http": f"http://{config.listen_host}:{config.listen_port}"}
+        meta = address | {"zone": config.zone, "boot": recovered.boot}
+        seeds = [
+            (founder.host, founder.port + 2) for founder in config.bootstrap if founder.id != me
+        ]
+        self._agent = Agent(
+            me,
+            (config.gossip_host, config.gossip_port),
+            config=PRESETS[config.gossip_preset](),
+            seeds=seeds,
+            meta=msgpack.packb(meta),
+        )
+        self._agent.subscribe(self._on_change)
+
+    async def start(self) -> None:
+        """Bind and begin to join. Raises OSError when the port is taken."""
+        await self._agent.start()
+
+    async def stop(self) -> None:
+        """Tell the others that we leave on purpose, and stop."""
+        await self._agent.leave()
+        await self._agent.stop()
+
+    def gone(self) -> frozenset[str]:
+        """Return who is known to be dead or to have left; the unknown are not."""
+        return frozenset(
+            member.name
+            for member in self._agent.members()
+            if member.state in (State.DEAD, State.LEFT)
+        )
+
+    def counters(self) -> Mapping[str, int]:
+        """Return the agent's counters."""
+        return self._agent.counters
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Return the members as the node-group page shows them."""
+        return [_describe(member) for member in sorted(self._agent.members(), key=_name)]
+
+    def _on_change(self, change: Change) -> None:
+        self._changed()
+
+
+def _name(member: Member) -> str:
+    return member.name
+
+
+def _describe(member: Member) -> dict[str, Any]:
+    meta = msgpack.unpackb(member.meta) if member.meta else {}
+    host, port = member.address
+    return {
+        "id": member.name,
+        "status": member.state.name,
+        "address": meta.get("http", ""),
+        "gossip": f"{host}:{port}",
+        "incarnation": member.incarnation,
+        "zone": meta.get("zone", ""),
+        "secondsSinceChange": round(time.monotonic() - member.changed_at_s, 1),
+    }

@@ -1,0 +1,408 @@
+"""One node: builds every part, runs them, and stops them. The only place that knows them all.
+
+The order of a start: the disk, the links to peers, the group (found it, or find it stored), the
+replica and its driver, membership, and last the HTTP face. The order of a stop is the reverse,
+after a drain: no new work, in-flight requests finished, the others told.
+"""
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import structlog
+
+from docstore.administration import Administration
+from docstore.config import Config
+from docstore.document import Row
+from docstore.driver import Driver
+from docstore.errors import BadConfig, StoreBroken, Unavailable
+from docstore.founding import Founding
+from docstore.http.server import HttpServer
+from docstore.membership import Membership
+from docstore.operation import Answer, Operation
+from docstore.peers import PeerEvents, PeerLinks
+from docstore.protocol.configuration import Configuration
+from docstore.protocol.core import ReplicaConfig
+from docstore.protocol.events import LinkLost, LinkMade, Received, ViewChanged
+from docstore.protocol.replica import Replica
+from docstore.protocol.serve import past_answer, past_query
+from docstore.protocol.slots import slot_of
+from docstore.questions import Questions
+from docstore.resync import Resync
+from docstore.service import Service
+from docstore.services.registry import Registry, declaration_link
+from docstore.storage.sqlite import SqliteStore
+from docstore.storage.store import Corrupt, Newest, Recovered
+from docstore.wire import Ask, Message, Told
+
+EXIT_STOPPED, EXIT_BAD_CONFIG, EXIT_DISK_FAILED = 0, 2, 74
+DRAIN_TIMEOUT_S = 10.0
+POLL_S = 0.02
+
+log = structlog.get_logger("docstore.node")
+
+
+class Node:
+    """A running node, and the backend of its HTTP face."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.stopping = asyncio.Event()
+        self.exit_code = EXIT_STOPPED
+        self.registry = Registry()
+        self.store = SqliteStore(config.data / "docstore.db")
+        self.node_id = ""
+        self.replica: Replica | None = None
+        self.driver: Driver | None = None
+        self.administration: Administration | None = None
+        self._draining = False
+        self._why_not_ready = "starting"
+
+    # Start and stop
+
+    async def start(self) -> None:
+        """Start everything that does not need the rest of the group, and begin to find it.
+
+        Raises BadConfig, StoreBroken, or OSError when a port is taken.
+        """
+        recovered = await self.store.open()
+        self.node_id = await self._identity(recovered)
+        self.founding = Founding(self.config, self.node_id, recovered)
+        self.links = PeerLinks(
+            PeerEvents(
+                hello=self.founding.hello,
+                admit=self.founding.admit,
+                received=self._received,
+                linked=self._linked,
+                lost=self._lost,
+            )
+        )
+        self.questions = Questions(self.node_id, self.links)
+        await self.links.start(self.config.peer_host, self.config.peer_port)
+        self.membership = Membership(self.config, self.node_id, recovered, self._view_changed)
+        await self.membership.start()
+        self.http = HttpServer(self, self.config.limits)
+        await self.http.start(self.config.listen_host, self.config.listen_port)
+        for peer, address in self.founding.addresses().items():
+            self.links.connect(peer, address)
+        self._founder = asyncio.get_running_loop().create_task(self._join_group(recovered))
+
+    async def _identity(self, recovered: Recovered) -> str:
+        """Return this node's id: as configured, as stored, or made now and stored."""
+        path = self.config.data / "node-id"
+        stored = path.read_text().strip() if path.exists() else ""
+        wanted = self.config.node_id or stored or f"n-{recovered.store_id[:8]}"
+        if stored and stored != wanted:
+            raise BadConfig(f"node_id: this data directory belongs to node {stored}, not {wanted}")
+        if not stored:
+            path.write_text(wanted + "\n")
+        return wanted
+
+    async def _join_group(self, recovered: Recovered) -> None:
+        """Wait until the group is known, then take part in it."""
+        try:
+            configuration = await self.founding.configuration(self.store)
+            await self._take_part(configuration, recovered)
+        except StoreBroken as error:
+            self._broken(error)
+
+    async def _take_part(self, configuration: Configuration, recovered: Recovered) -> None:
+        replica = Replica(
+            self.node_id,
+            recovered,
+            configuration.placement(),
+            members=[member.id for member in configuration.members],
+            service_for=self.registry.service_for,
+            rng=random.Random(f"{self.node_id}/{recovered.store_id}/{recovered.boot}"),
+            config=ReplicaConfig(
+                heartbeat_interval_s=self.config.heartbeat_interval_s,
+                owner_timeout_s=self.config.owner_timeout_s,
+            ),
+            now=asyncio.get_running_loop().time(),
+        )
+        await self._load_declarations(configuration)
+        driver = Driver(replica, self.store, self.links, publish=self._publish, broken=self._broken)
+        resync = Resync(self.node_id, replica, self.store, self.questions, driver.feed)
+        self._resync = resync
+        self.administration = Administration(
+            configuration, replica, self.store, self.questions, resync, self.membership.describe
+        )
+        self.replica, self.driver = replica, driver
+        driver.start()
+        self._view_changed()
+        for peer in replica.core.peers:
+            if self.links.is_linked(peer):
+                driver.feed(LinkMade(peer))
+        log.info("group joined", configuration=configuration.id, members=len(configuration.members))
+
+    async def _load_declarations(self, configuration: Configuration) -> None:
+        """Know the factories that this disk knows; later ones come as they are decided."""
+        every = frozenset(range(configuration.slots))
+        found = await self.store.links("/core/factories/", "", 100_000, every)
+        results = await self.store.read([Newest(slot, link, 1 << 62) for slot, link, _ in found])
+        for result in results:
+            if isinstance(result, list):
+                for row in result:
+                    self._publish(row)
+
+    async def drained(self) -> None:
+        """Return when nothing of this node's clients is in flight, or the time is over."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_TIMEOUT_S):
+                while self.driver is not None and self.driver.in_flight:
+                    await asyncio.sleep(POLL_S)
+
+    async def stop(self) -> None:
+        """Stop all parts; safe after a start that failed half-way."""
+        self._draining = True
+        if hasattr(self, "http"):
+            await self.http.stop(DRAIN_TIMEOUT_S)
+        if hasattr(self, "membership"):
+            await self.membership.stop()
+        if hasattr(self, "_founder"):
+            self._founder.cancel()
+            await asyncio.gather(self._founder, return_exceptions=True)
+            await self.questions.stop()
+        if self.driver is not None:
+            await self._resync.stop()
+            await self.driver.stop()
+        if hasattr(self, "links"):
+            await self.links.stop()
+        await self.store.close()
+
+    def _broken(self, error: BaseException) -> None:
+        """The disk failed: say so and end at once; nothing more may be answered (rule P3)."""
+        log.critical("the disk failed; this process ends", error=str(error))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(EXIT_DISK_FAILED)
+
+    # What the links and membership say
+
+    def _received(self, peer: str, message: Message) -> None:
+        if isinstance(message, Ask):
+            if self.driver is not None:
+                self.questions.asked(peer, message)
+        elif isinstance(message, Told):
+            self.questions.told(message)
+        elif self.driver is not None:
+            self.driver.feed(Received(peer, message))
+
+    def _linked(self, peer: str) -> None:
+        if self.driver is not None:
+            self.driver.feed(LinkMade(peer))
+
+    def _lost(self, peer: str) -> None:
+        if self.driver is not None:
+            self.driver.feed(LinkLost(peer))
+
+    def _view_changed(self) -> None:
+        if self.driver is not None and self.replica is not None:
+            members = frozenset(self.replica.core.members)
+            self.driver.feed(ViewChanged(members - self.membership.gone()))
+
+    def _publish(self, row: Row) -> None:
+        if row.deleted:
+            self.registry.retire(row)
+        else:
+            self.registry.declare(row)
+
+    # The backend of the HTTP face
+
+    def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
+        """Carry an operation to its owner."""
+        if self.driver is None or self._draining:
+            why = "this node is stopping" if self._draining else "the group is not known yet"
+            future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+            future.set_result(Answer(503, "not-ready", why))
+            return future
+        return self.driver.submit(operation, timeout_s)
+
+    async def read_replica(
+        self, operation: Operation, min_version: int | None, timeout_s: float
+    ) -> tuple[Answer, int]:
+        """Answer from what this replica knows to be decided."""
+        if self.replica is None:
+            return Answer(503, "not-ready", "the group is not known yet"), 0
+        core = self.replica.core
+        slot_log = core.logs.get(slot_of(operation.link, core.placement.slots))
+        if slot_log is None or not slot_log.full:
+            return await self.submit(operation, timeout_s), 0
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        while True:
+            until = min(slot_log.decided, slot_log.durable)
+            [result] = await self.store.read([past_query(slot_log, operation, until)])
+            if isinstance(result, Corrupt):
+                return await self.submit(operation, timeout_s), 0
+            answer = past_answer(operation.select, result)
+            version = answer.row.version if answer.row else -1
+            if min_version is None or version >= min_version:
+                owner = core.owner_of(slot_log.slot)
+                heard = core.now if owner in (None, core.me) else core.peers[str(owner)].heard_at
+                staleness_ms = max(0, int((asyncio.get_running_loop().time() - heard) * 1000))
+                return answer._replace(owner=owner or ""), staleness_ms
+            if asyncio.get_running_loop().time() >= deadline:
+                detail = f"version {min_version} has not arrived here in time"
+                return Answer(503, "version-not-here", detail), 0
+            await asyncio.sleep(POLL_S)
+
+    def service_at(self, path: str) -> Service | None:
+        """Return the service whose factory lives at `path`."""
+        return self.registry.service_at(path)
+
+    async def find_service(self, path: str, timeout_s: float) -> Service | None:
+        """As `service_at`, but ask the owner of the declaration before saying None."""
+        known = self.registry.service_at(path)
+        if known is not None or self.driver is None:
+            return known
+        answer = await self.submit(Operation("GET", declaration_link(path)), timeout_s)
+        if answer.status == 200 and answer.row is not None:
+            self._publish(answer.row)
+        return self.registry.service_at(path)
+
+    def services(self) -> Sequence[Service]:
+        """Return all services that this node knows."""
+        return self.registry.services()
+
+    def _pages(self) -> Administration:
+        if self.administration is None:
+            raise Unavailable("the group is not known yet: " + self.founding.why_not())
+        return self.administration
+
+    async def listing(
+        self, factory: str, *, after: str, limit: int, expand: bool, timeout_s: float
+    ) -> Sequence[tuple[str, int, Row | None]]:
+        """Return live documents under a factory."""
+        return await self._pages().listing(
+            factory, after=after, limit=limit, expand=expand, timeout_s=timeout_s
+        )
+
+    async def counting(self, factory: str, timeout_s: float) -> int:
+        """Return the number of live documents under a factory."""
+        return await self._pages().counting(factory, timeout_s)
+
+    async def explain(self, link: str, timeout_s: float) -> Any:
+        """Return where a document lives and why."""
+        return await self._pages().explain(link, timeout_s)
+
+    def management(self) -> Any:
+        """Return what this node is."""
+        page = {"documentSelfLink": "/core/management", "kind": "NodeState", "id": self.node_id}
+        page |= self.config.public()
+        if self.administration is not None:
+            page |= self.administration.describe()
+        else:
+            page |= {"ready": False, "reason": self.founding.why_not()}
+        if self.driver is not None:
+            page["eventLoopLagMs"] = round(self.driver.loop_lag_s * 1000, 3)
+            page["requestsInFlight"] = self.driver.in_flight
+        page["peerLinks"] = dict(self.links.counters)
+        return page
+
+    def node_group(self) -> Any:
+        """Return members, configuration, quorum."""
+        return self._pages().node_group()
+
+    def group_available(self) -> bool:
+        """Say whether a majority is connected and the view has converged."""
+        return self.administration is not None and self.administration.group_available()
+
+    def selector(self, name: str) -> Any:
+        """Return a node selector."""
+        return self._pages().selector(name)
+
+    async def resync(self, link: str | None, timeout_s: float) -> str:
+        """Start a resynchronisation."""
+        is_factory = link is not None and self.registry.service_at(link) is not None
+        return await self._pages().resync(link, is_factory=is_factory, timeout_s=timeout_s)
+
+    async def resync_status(self, id: str | None, timeout_s: float) -> Any:
+        """Return the progress of a resynchronisation."""
+        self._pages()
+        return await self._resync.status(id, timeout_s)
+
+    async def digests(self, timeout_s: float) -> Any:
+        """Return the digests of all members."""
+        return await self._pages().digests(timeout_s)
+
+    def drain(self) -> None:
+        """Begin to stop."""
+        self._draining = True
+        self.stopping.set()
+
+    def ready(self) -> tuple[bool, str]:
+        """Say whether the node can serve."""
+        if self._draining:
+            return False, "draining"
+        if self.administration is None:
+            return False, self.founding.why_not()
+        return self.administration.ready()
+
+    def metrics(self) -> Mapping[str, float]:
+        """Return the node's counters and gauges."""
+        values: dict[str, float] = {}
+        if self.administration is not None:
+            values.update(self.administration.metrics())
+        for name, count in self.links.counters.items():
+            values[f"docstore_peer_{name}_total"] = float(count)
+        for name, count in self.membership.counters().items():
+            values[f"docstore_gossip_{name}_total"] = float(count)
+        if self.driver is not None:
+            values["docstore_event_loop_lag_seconds"] = self.driver.loop_lag_s
+            values["docstore_requests_in_flight"] = float(self.driver.in_flight)
+        return values
+
+
+async def _main(config: Config) -> int:
+    loop = asyncio.get_running_loop()
+    node = Node(config)
+    try:
+        await node.start()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, node.drain)
+        announced = asyncio.create_task(_announce(node))
+        await node.stopping.wait()
+        announced.cancel()
+        await asyncio.gather(announced, return_exceptions=True)
+        await node.drained()
+    finally:
+        await node.stop()
+    return node.exit_code
+
+
+async def _announce(node: Node) -> None:
+    """Print one line with the address as soon as the node can serve."""
+    while not node.ready()[0]:
+        await asyncio.sleep(POLL_S)
+    config = node.config
+    address = f"http://{config.listen_host}:{config.listen_port}"
+    print(f"docstore {node.node_id} serves at {address}", flush=True)
+
+
+def run(config: Config) -> int:
+    """Run a node until it is told to stop; return the exit code of the process.
+
+    0 stopped, 2 bad configuration, 74 the disk failed.
+    """
+    new_loop = None
+    if sys.platform != "win32":
+        import uvloop
+
+        new_loop = uvloop.new_event_loop
+    try:
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            return runner.run(_main(config))
+    except BadConfig as error:
+        print(f"docstore: {error}", file=sys.stderr)
+        return EXIT_BAD_CONFIG
+    except StoreBroken as error:
+        print(f"docstore: {error}", file=sys.stderr)
+        return EXIT_DISK_FAILED
+    except OSError as error:
+        print(f"docstore: cannot start: {error}", file=sys.stderr)
+        return EXIT_BAD_CONFIG

@@ -1,0 +1,308 @@
+"""Links between nodes: one ordered TCP connection per direction and pair, frames of messages.
+
+Each node dials every other. What it dials it writes on; what it accepted it reads from. Both
+sides open with Hello, so that nobody speaks to another cluster, another node or another disk
+than it thinks. What one loop turn had to say to a peer leaves as one frame at the end of the
+turn. A peer that does not read fast enough loses messages beyond a bound; the protocol's timers
+repair that.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from docstore.wire import (
+    FRAME_BYTES_MAX,
+    PROTOCOL,
+    Hello,
+    Message,
+    pack_frame,
+    pack_hello,
+    unpack_frame,
+    unpack_hello,
+)
+
+SEND_BUFFER_BYTES_MAX = 64 << 20
+HELLO_TIMEOUT_S = 2.0
+DIAL_PAUSE_S = (0.05, 1.0)
+
+log = structlog.get_logger("docstore.peers")
+
+
+@dataclass(slots=True)
+class PeerEvents:
+    """What the links tell the node. All are called in the event loop.
+
+    hello: gives the opening frame to show to a peer ("" when it is not known who it is).
+    admit: says why a peer's Hello is refused, None if it is welcome.
+    """
+
+    hello: Callable[[str], Hello]
+    admit: Callable[[Hello], str | None]
+    received: Callable[[str, Message], None]
+    linked: Callable[[str], None]
+    lost: Callable[[str], None]
+
+
+class Framed(asyncio.Protocol):
+    """Cuts a byte stream into frames; the first is a Hello."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        self._buffer = bytearray()
+        self._hello_seen = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Remember the transport."""
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Deliver the frames that are complete; garbage closes the connection."""
+        buffer = self._buffer
+        buffer += data
+        start = 0
+        try:
+            while len(buffer) - start >= 4:
+                size = int.from_bytes(buffer[start : start + 4], "big")
+                if size > FRAME_BYTES_MAX:
+                    raise ValueError(f"a frame of {size} bytes")
+                if len(buffer) - start - 4 < size:
+                    break
+                self._deliver(bytes(buffer[start + 4 : start + 4 + size]))
+                start += 4 + size
+        except (ValueError, TypeError, IndexError, KeyError, AttributeError) as error:
+            log.warning("peer link closed: malformed frame", error=repr(error)[:200])
+            self.close()
+            return
+        if start:
+            del buffer[:start]
+
+    def _deliver(self, body: bytes) -> None:
+        if self._hello_seen:
+            self.frame(body)
+        else:
+            self._hello_seen = True
+            self.hello(unpack_hello(body))
+
+    def hello(self, hello: Hello) -> None:
+        """Take the peer's opening frame."""
+        raise NotImplementedError
+
+    def frame(self, body: bytes) -> None:
+        """Take a frame of messages."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Drop the connection, with whatever is on its way."""
+        if self.transport is not None:
+            self.transport.abort()
+
+
+class Inbound(Framed):
+    """A connection that a peer dialled: we read, and it is how we hear that peer."""
+
+    def __init__(self, links: "PeerLinks") -> None:
+        super().__init__()
+        self._links = links
+        self.peer: str | None = None
+        self._watch = asyncio.get_running_loop().call_later(HELLO_TIMEOUT_S, self._time_up)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Join the connections to be closed in the end."""
+        super().connection_made(transport)
+        self._links.inbound.add(self)
+
+    def hello(self, hello: Hello) -> None:
+        """Admit the peer or close."""
+        events = self._links.events
+        why_not = "another protocol version" if hello.protocol != PROTOCOL else None
+        why_not = why_not or events.admit(hello)
+        if why_not:
+            log.info("peer refused", peer=hello.sender, why=why_not)
+        else:
+            self._watch.cancel()
+            self.peer = hello.sender
+        assert self.transport is not None
+        self.transport.write(pack_hello(events.hello(hello.sender)))
+        if why_not:
+            self.transport.close()
+
+    def frame(self, body: bytes) -> None:
+        """Hand over the messages, one after the other."""
+        if self.peer is None:
+            return
+        received = self._links.events.received
+        for message in unpack_frame(body):
+            received(self.peer, message)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """A peer that we heard on this connection is not heard any more."""
+        self._watch.cancel()
+        self._links.inbound.discard(self)
+        if self.peer is not None and not self._links.hears(self.peer):
+            self._links.silenced(self.peer)
+
+    def _time_up(self) -> None:
+        self.close()
+
+
+class Outbound(Framed):
+    """A connection that we dialled: we write."""
+
+    def __init__(self, links: "PeerLinks", peer: str) -> None:
+        super().__init__()
+        self._links = links
+        self._peer = peer
+        loop = asyncio.get_running_loop()
+        self.welcomed: asyncio.Future[bool] = loop.create_future()
+        self.closed: asyncio.Future[None] = loop.create_future()
+        self.queue: list[Message] = []
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Open with our Hello."""
+        super().connection_made(transport)
+        transport.write(pack_hello(self._links.events.hello(self._peer)))  # type: ignore[attr-defined]
+
+    def hello(self, hello: Hello) -> None:
+        """Check that the one who answers is the one we meant."""
+        events = self._links.events
+        fits = hello.sender == self._peer and hello.protocol == PROTOCOL
+        if not self.welcomed.done():
+            self.welcomed.set_result(fits and events.admit(hello) is None)
+
+    def frame(self, body: bytes) -> None:
+        """Nothing is expected here."""
+
+    def flush(self) -> None:
+        """Write what this turn had to say, as one frame."""
+        messages, self.queue = self.queue, []
+        if self.transport is None or self.transport.is_closing():
+            return
+        if self.transport.get_write_buffer_size() > SEND_BUFFER_BYTES_MAX:
+            self._links.counters["messages_dropped"] += len(messages)
+            return
+        frame = pack_frame(messages)
+        self._links.counters["frames_sent"] += 1
+        self._links.counters["bytes_sent"] += len(frame)
+        self.transport.write(frame)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wake the one who dialled."""
+        if not self.welcomed.done():
+            self.welcomed.set_result(False)
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+
+class PeerLinks:
+    """All links of one node."""
+
+    def __init__(self, events: PeerEvents) -> None:
+        self.events = events
+        self.counters: Counter[str] = Counter()
+        self.inbound: set[Inbound] = set()
+        self._outbound: dict[str, Outbound] = {}
+        self._dialling: dict[str, asyncio.Task[None]] = {}
+        self._addresses: dict[str, tuple[str, int]] = {}
+        self._wake: dict[str, asyncio.Event] = {}
+        self._full: set[Outbound] = set()
+        self._server: asyncio.Server | None = None
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen for peers. Raises OSError when the port is taken."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: Inbound(self), host, port)
+
+    def connect(self, peer: str, address: tuple[str, int]) -> None:
+        """Keep a connection to the peer at this address, from now on; may be called again."""
+        self._addresses[peer] = address
+        if peer not in self._dialling:
+            self._wake[peer] = asyncio.Event()
+            self._dialling[peer] = asyncio.get_running_loop().create_task(self._dial(peer))
+        self._wake[peer].set()
+
+    def send(self, peer: str, message: Message) -> None:
+        """Put a message into the frame that leaves at the end of this turn, or drop it."""
+        outbound = self._outbound.get(peer)
+        if outbound is None:
+            self.counters["messages_unsent"] += 1
+            return
+        outbound.queue.append(message)
+        self._full.add(outbound)
+
+    def flush(self) -> None:
+        """Let the frames of this turn leave."""
+        for outbound in self._full:
+            outbound.flush()
+        self._full.clear()
+
+    def is_linked(self, peer: str) -> bool:
+        """Say whether we can write to a peer."""
+        return peer in self._outbound
+
+    def hears(self, peer: str) -> bool:
+        """Say whether a connection from a peer stands."""
+        return any(each.peer == peer for each in self.inbound)
+
+    def silenced(self, peer: str) -> None:
+        """The last connection from a peer has broken."""
+        self.events.lost(peer)
+        if peer in self._outbound:
+            self.events.linked(peer)
+        if peer in self._wake:
+            self._wake[peer].set()
+
+    async def stop(self) -> None:
+        """Close everything; nothing is told to the node any more."""
+        for task in self._dialling.values():
+            task.cancel()
+        await asyncio.gather(*self._dialling.values(), return_exceptions=True)
+        if self._server is not None:
+            self._server.close()
+        for connection in [*self.inbound, *self._outbound.values()]:
+            if isinstance(connection, Inbound):
+                connection.peer = None
+            connection.close()
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    async def _dial(self, peer: str) -> None:
+        """Dial, hold, and dial again when it breaks, with a pause that grows and jitters."""
+        pause_s = DIAL_PAUSE_S[0]
+        while True:
+            outbound = await self._open(peer)
+            if outbound is not None:
+                pause_s = DIAL_PAUSE_S[0]
+                self._outbound[peer] = outbound
+                self.events.linked(peer)
+                await outbound.closed
+                del self._outbound[peer]
+                self._full.discard(outbound)
+                self.events.lost(peer)
+            self._wake[peer].clear()
+            try:
+                async with asyncio.timeout(pause_s * (0.5 + random.random())):
+                    await self._wake[peer].wait()
+            except TimeoutError:
+                pause_s = min(pause_s * 2, DIAL_PAUSE_S[1])
+
+    async def _open(self, peer: str) -> Outbound | None:
+        """Return a connection on which the peer has welcomed us, or None."""
+        host, port = self._addresses[peer]
+        loop = asyncio.get_running_loop()
+        outbound: Outbound | None = None
+        try:
+            async with asyncio.timeout(HELLO_TIMEOUT_S):
+                _, outbound = await loop.create_connection(lambda: Outbound(self, peer), host, port)
+                if await outbound.welcomed:
+                    return outbound
+        except (OSError, TimeoutError):
+            self.counters["dials_failed"] += 1
+        if outbound is not None:
+            outbound.close()
+        return None

@@ -1,0 +1,243 @@
+"""Resynchronisation: every slot's owner brings its replicas to its log, then all compare.
+
+A run belongs to the node that was asked first; its id begins with that node's, so that any node
+can find it. An identical running request is joined. Owners do the work; this module asks them,
+compares the digests that the replicas give at equal ends, and has the odd one out refilled.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from docstore.errors import NotFound, Unavailable
+from docstore.protocol.events import ResyncAsked, SlotDoubted
+from docstore.protocol.replica import Replica
+from docstore.protocol.tenure import Phase
+from docstore.questions import Questions
+from docstore.storage.store import Store
+
+RUNS_KEPT = 32
+OWNER_TIMEOUT_S = 60.0
+POLL_S = 0.05
+
+
+@dataclass(slots=True)
+class Run:
+    """One resynchronisation, as its status page shows it."""
+
+    id: str
+    link: str | None
+    slots: Sequence[int]
+    state: str = "RUNNING"
+    synchronised: int = 0
+    compared: int = 0
+    copied: int = 0
+    settled: int = 0
+    started_us: int = 0
+    finished_us: int = 0
+    errors: list[str] = field(default_factory=list)
+
+    def page(self) -> dict[str, Any]:
+        """Return the status as JSON."""
+        return {
+            "kind": "SynchronizeStatus",
+            "id": self.id,
+            "documentSelfLink": self.link,
+            "state": self.state,
+            "slots": {"total": len(self.slots), "synchronised": self.synchronised},
+            "documents": {
+                "compared": self.compared,
+                "copied": self.copied,
+                "settled": self.settled,
+            },
+            "startedTimeMicros": self.started_us,
+            "finishedTimeMicros": self.finished_us,
+            "errors": self.errors,
+        }
+
+
+class Resync:
+    """Starts runs, answers for them, and does this node's share of others'."""
+
+    def __init__(
+        self,
+        me: str,
+        replica: Replica,
+        store: Store,
+        questions: Questions,
+        feed: Callable[[ResyncAsked | SlotDoubted], None],
+    ) -> None:
+        self._me = me
+        self._replica = replica
+        self._store = store
+        self._questions = questions
+        self._feed = feed
+        self._runs: dict[str, Run] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        questions.answer("resync", self._own_share)
+        questions.answer("synch", self._status_here)
+        questions.answer("digests", self._digests_here)
+        questions.answer("doubt", self._doubt)
+
+    def start(self, link: str | None, slots: Sequence[int]) -> str:
+        """Start a run over the slots, or join the one that does the same; return its id."""
+        for run in self._runs.values():
+            if run.state == "RUNNING" and run.link == link:
+                return run.id
+        run = Run(f"{self._me}.{time.time_ns() // 1000}", link, slots)
+        run.started_us = time.time_ns() // 1000
+        self._runs[run.id] = run
+        while len(self._runs) > RUNS_KEPT:
+            del self._runs[next(iter(self._runs))]
+        task = asyncio.get_running_loop().create_task(self._run(run))
+        self._tasks[run.id] = task
+        task.add_done_callback(lambda _: self._tasks.pop(run.id, None))
+        return run.id
+
+    async def status(self, id: str | None, timeout_s: float) -> dict[str, Any]:
+        """Return the status of a run, wherever it runs. Raises NotFound."""
+        home = self._me if id is None else id.rpartition(".")[0]
+        if home != self._me and home not in self._replica.core.peers:
+            raise NotFound(f"there is no synchronisation {id}")
+        page = await self._questions.ask(home, "synch", id, timeout_s)
+        if page is None:
+            raise NotFound(f"there is no synchronisation {id}")
+        return dict(page)
+
+    async def wait(self, id: str, timeout_s: float) -> None:
+        """Return when the run is over, or the time is."""
+        task = self._tasks.get(id)
+        if task is not None:
+            await asyncio.wait([task], timeout=timeout_s)
+
+    async def stop(self) -> None:
+        """Cancel what runs."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, run: Run) -> None:
+        shares: dict[str | None, list[int]] = {}
+        for slot in run.slots:
+            shares.setdefault(self._replica.core.owner_of(slot), []).append(slot)
+        lost = shares.pop(None, [])
+        if lost:
+            run.errors.append(f"{len(lost)} slots have no owner now")
+        await asyncio.gather(
+            *(self._share(run, str(owner), part) for owner, part in shares.items())
+        )
+        run.finished_us = time.time_ns() // 1000
+        run.state = "FAILED" if run.errors else "FINISHED"
+
+    async def _share(self, run: Run, owner: str, slots: list[int]) -> None:
+        try:
+            done, compared, copied, settled, errors = await self._questions.ask(
+                owner, "resync", slots, OWNER_TIMEOUT_S + 5
+            )
+        except Unavailable as error:
+            run.errors.append(str(error))
+            return
+        run.synchronised += done
+        run.compared += compared
+        run.copied += copied
+        run.settled += settled
+        run.errors.extend(errors)
+
+    async def _own_share(self, slots: Sequence[int]) -> tuple[int, int, int, int, list[str]]:
+        """Bring the replicas of slots that we own to our logs, and compare."""
+        lacking = self._rows_lacking(slots)
+        self._feed(ResyncAsked(slots))
+        deadline = time.monotonic() + OWNER_TIMEOUT_S
+        behind = self._behind(slots)
+        while behind and time.monotonic() < deadline:
+            await asyncio.sleep(POLL_S)
+            behind = self._behind(slots)
+        errors = [f"{count} slots of {peer} are behind" for peer, count in behind.items()]
+        compared, doubted = await self._compare(slots)
+        settled = len(slots) if not behind else 0
+        if doubted:
+            errors.append(f"{doubted} replicas differed and are being refilled")
+        return settled, compared, lacking, doubted, errors
+
+    def _rows_lacking(self, slots: Sequence[int]) -> int:
+        """Return how many rows the replicas of our slots have not acknowledged."""
+        total = 0
+        for slot in slots:
+            log = self._replica.core.logs[slot]
+            if log.tenure is not None:
+                total += sum(
+                    log.end - max(follower.acked, log.kept)
+                    for follower in log.tenure.followers.values()
+                    if follower.adopted
+                )
+        return total
+
+    def _behind(self, slots: Sequence[int]) -> Counter[str]:
+        """Return connected replica -> number of slots in which it is not at our log's end."""
+        behind: Counter[str] = Counter()
+        for slot in slots:
+            log = self._replica.core.logs.get(slot)
+            if log is None or log.tenure is None or log.tenure.phase is not Phase.OPEN:
+                behind[self._me] += 1
+                continue
+            for peer, follower in log.tenure.followers.items():
+                linked = self._replica.core.peers[peer].linked
+                if linked and not (follower.adopted and follower.acked >= log.decided):
+                    behind[peer] += 1
+        return behind
+
+    async def _compare(self, slots: Sequence[int]) -> tuple[int, int]:
+        """Compare digests at equal ends; return documents compared and replicas doubted."""
+        members: set[str] = set()
+        for slot in slots:
+            members.update(self._replica.core.placement.replicas(slot))
+        found: dict[str, dict[int, tuple[int, int, str]]] = {}
+        for member in members:
+            try:
+                answer = await self._questions.ask(member, "digests", list(slots), OWNER_TIMEOUT_S)
+            except Unavailable:
+                continue
+            found[member] = {slot: tuple(entry) for slot, *entry in answer}
+        compared = sum(entry[1] for entry in found.get(self._me, {}).values())
+        doubted = 0
+        for slot in slots:
+            doubted += await self._doubt_the_odd_one(slot, found)
+        return compared, doubted
+
+    async def _doubt_the_odd_one(
+        self, slot: int, found: dict[str, dict[int, tuple[int, int, str]]]
+    ) -> int:
+        """Have a replica that differs from a majority at the same end refilled."""
+        votes = Counter(each[slot] for each in found.values() if slot in each)
+        if len(votes) < 2:
+            return 0
+        (end, links, digest), count = votes.most_common(1)[0]
+        if count <= len(self._replica.core.placement.replicas(slot)) // 2:
+            return 0
+        odd = [
+            member
+            for member, each in found.items()
+            if slot in each and each[slot][0] == end and each[slot] != (end, links, digest)
+        ]
+        for member in odd:
+            await self._questions.ask(member, "doubt", slot, 5.0)
+        return len(odd)
+
+    async def _status_here(self, id: str | None) -> dict[str, Any] | None:
+        if id is None:
+            runs = list(self._runs.values())
+            return runs[-1].page() if runs else None
+        run = self._runs.get(id)
+        return run.page() if run else None
+
+    async def _digests_here(self, slots: Sequence[int]) -> list[tuple[int, int, int, str]]:
+        held = [slot for slot in slots if slot in self._replica.core.logs]
+        digests = await self._store.digests(held)
+        return [(slot, *entry) for slot, entry in sorted(digests.items())]
+
+    async def _doubt(self, slot: int) -> None:
+        self._feed(SlotDoubted(slot))
