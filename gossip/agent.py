@@ -120,7 +120,7 @@ class Agent:
         me = Member(
             name=self._name,
             uid=secrets.token_bytes(wire.UID_BYTES),
-            address=self._advertise or (advertised_host(bound[0], towards), bound[1]),
+            address=self._advertise or (await advertised_host(bound[0], towards), bound[1]),
             incarnation=time.time_ns() // 1_000_000,
             meta=self._meta,
             changed_at_s=time.monotonic(),
@@ -214,11 +214,16 @@ class Agent:
         return self._swim
 
     def _feed(self, event: Event, now: float | None = None) -> None:
-        """Step once and perform what it asks; what happens meanwhile waits for its turn."""
-        self._inbox.append(event)
-        if self._is_stepping or self._is_stopped:
+        """Step once and perform what it asks; what happens meanwhile waits for its turn.
+
+        What arrives on the sockets before we know our address, or after the end, is lost.
+        """
+        swim = self._swim
+        if swim is None or self._is_stopped:
             return
-        swim = self._running()
+        self._inbox.append(event)
+        if self._is_stepping:
+            return
         self._is_stepping = True
         try:
             while self._inbox:

@@ -30,6 +30,15 @@ _RECEIVE_BUFFER_BYTES = 2 * 1024 * 1024
 _BIND_ATTEMPTS = 16
 """For a port of the kernel's choice: one that is free for TCP may be taken for UDP."""
 
+_ANY_PORT = 9
+_RESOLVE_TIMEOUT_S = 0.4
+
+# Addresses reserved for documentation stand for the world (RFC 5737, RFC 3849).
+_WILDCARDS: dict[str, tuple[int, Address]] = {
+    "0.0.0.0": (socket.AF_INET, ("192.0.2.1", _ANY_PORT)),  # noqa: S104 - looked up, not bound.
+    "::": (socket.AF_INET6, ("2001:db8::1", _ANY_PORT)),
+}
+
 
 class FrameRefused(OSError):
     """A peer announced a frame of no or too many bytes. The stream is closed, nothing read."""
@@ -173,24 +182,31 @@ class Transport:
         return await reader.readexactly(length)
 
 
-def advertised_host(bound_host: str, towards: Address | None) -> str:
+async def advertised_host(bound_host: str, towards: Address | None) -> str:
     """Return the address at which others reach a socket bound to `bound_host`.
 
-    For a wildcard it is the local end of the route `towards` a peer, or towards the world.
-    Asks the routing table alone: connecting a datagram socket sends nothing.
+    For a wildcard it is our end of the route `towards` a peer, else towards the world, else
+    what our own host name resolves to, else the loopback. Takes about a second at most.
     """
-    if bound_host not in ("0.0.0.0", "::"):  # noqa: S104 - compared with, not bound to.
+    if bound_host not in _WILDCARDS:
         return bound_host
-    is_four = bound_host == "0.0.0.0"  # noqa: S104 - as above.
-    family = socket.AF_INET if is_four else socket.AF_INET6
-    # Addresses reserved for documentation stand for the world (RFC 5737, RFC 3849).
-    world = "192.0.2.1" if is_four else "2001:db8::1"
-    for target in (towards, (world, 9)):
-        with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
-            if target is not None:
-                probe.connect(target)
-                return str(probe.getsockname()[0])
-    return "127.0.0.1" if is_four else "::1"
+    family, world = _WILDCARDS[bound_host]
+    for target in (towards, world, (socket.gethostname(), _ANY_PORT)):
+        if target is None:
+            continue
+        with contextlib.suppress(OSError, UnicodeError):  # TimeoutError is an OSError.
+            async with asyncio.timeout(_RESOLVE_TIMEOUT_S):
+                return await _local_end(family, target)
+    return "127.0.0.1" if family == socket.AF_INET else "::1"
+
+
+async def _local_end(family: int, target: Address) -> str:
+    """Return our end of the route to `target`. Connecting a datagram socket sends nothing."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(*target, family=family, type=socket.SOCK_DGRAM)
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect(found[0][4])
+        return str(probe.getsockname()[0])
 
 
 def _bind_both(family: int, address: Address) -> tuple[socket.socket, socket.socket]:

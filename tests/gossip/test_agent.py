@@ -207,6 +207,15 @@ async def test_a_subscriber_that_fails_disturbs_nobody(
         await until(lambda: heard == ["b"])
 
 
+async def test_a_wildcard_advertises_an_address_that_others_can_use(launch: Launch) -> None:
+    a = await launch("a")
+    b = await launch("b", a, bind=("0.0.0.0", 0))
+    assert b.address[0] == "127.0.0.1"
+    await until(lambda: sees(a, "b") is sees(b, "a") is State.ALIVE)
+    c = await launch("c", bind=("0.0.0.0", 0))
+    assert c.address[0] != "0.0.0.0"
+
+
 async def test_an_agent_refuses_what_cannot_work(launch: Launch) -> None:
     a = await launch("a")
     with pytest.raises(BindFailed):
