@@ -14,7 +14,7 @@ from typing import assert_never
 
 from docstore.document import Row
 from docstore.errors import StoreBroken
-from docstore.storage import tables
+from docstore.storage import packing, tables
 from docstore.storage.ledger import digest_hex, is_child, link_digest, row_bytes
 from docstore.storage.store import (
     AsOf,
@@ -166,10 +166,20 @@ def _log(connection: sqlite3.Connection, query: Rows) -> list[Row]:
     else:
         if rows and rows[-1].n == query.last and rows[0].n == query.first:
             return rows
-        first = max(query.first, _n(connection, tables.FIRST_N, query.slot))
-        last = min(query.last, _n(connection, tables.END_BY_POINTERS, query.slot))
-        _insist(len(rows) == max(0, last - first + 1))
+        _insist_all_there(connection, query, rows)
     return rows
+
+
+def _insist_all_there(connection: sqlite3.Connection, query: Rows, rows: list[Row]) -> None:
+    """Insist that an answer which is shorter than its query has all that the slot has."""
+    record = connection.execute(tables.SLOT, (query.slot,)).fetchone()
+    kept = _record(record).kept if record else 0
+    first = max(query.first, kept + 1)
+    last = min(query.last, _n(connection, tables.END_BY_POINTERS, query.slot))
+    if first <= last:
+        _insist(bool(rows) and rows[0].n <= first and rows[-1].n == last)
+    else:
+        _insist(not rows or rows[-1].n <= kept)
 
 
 def _n(connection: sqlite3.Connection, sql: str, slot: int) -> int:
@@ -189,12 +199,11 @@ def recovered(connection: sqlite3.Connection) -> Recovered:
         line = node_line(connection)
         records: dict[int, SlotRecord] = {}
         for columns in connection.execute(tables.SLOTS):
-            record = tables.record_of(columns)
-            if record is None:
-                raise StoreBroken(f"the record of slot {columns[0]} is damaged")
-            records[record.slot] = record
+            records[columns[0]] = _record(columns)
         last = {columns[0]: columns for columns in _last_rows(connection)}
         ends = dict(connection.execute(tables.ENDS_BY_POINTERS).fetchall())
+    if not all(type(number) is int for number in (*last, *ends, *ends.values())):
+        raise StoreBroken("the key of a row is damaged")
     slots = {
         slot: _slot_recovered(records.get(slot, SlotRecord(slot)), last.get(slot), ends.get(slot))
         for slot in sorted(records.keys() | last.keys() | ends.keys())
@@ -208,7 +217,7 @@ def _slot_recovered(
     """Return a slot, given its last row and where the pointers say that it ends."""
     if last is None and end is None:
         return SlotRecovered(record, record.kept, 0)
-    row = tables.row_of(last) if last else None
+    row = packing.row_of(last) if last else None
     if row is None or row.n != end:
         record = replace(record, status=Status.FAULTY)
     return SlotRecovered(record, end or record.kept, row.updated_us if row else 0)
@@ -262,7 +271,8 @@ def digests(
     SQLite gives up the interpreter's lock at every row, so that the event loop gets its turns.
     """
     with _snapshot(connection):
-        kept = {columns[0]: columns[6] for columns in connection.execute(tables.SLOTS)}
+        records = map(_record, connection.execute(tables.SLOTS))
+        kept = {record.slot: record.kept for record in records}
         return {
             slot: (
                 _n(connection, tables.LAST_N, slot) or kept.get(slot, 0),
@@ -299,12 +309,19 @@ def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
         raise translated(error) from error
 
 
+def _record(columns: tuple[object, ...]) -> SlotRecord:
+    record = packing.record_of(columns)
+    if record is None:
+        raise StoreBroken(f"the record of slot {columns[0]} is damaged")
+    return record
+
+
 def _rows(lines: Iterable[tuple[object, ...]]) -> list[Row]:
     return [_verified(columns) for columns in lines]
 
 
 def _verified(columns: tuple[object, ...]) -> Row:
-    row = tables.row_of(columns)
+    row = packing.row_of(columns)
     if row is None:
         raise _Damaged
     return row

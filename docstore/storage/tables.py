@@ -1,4 +1,4 @@
-"""What the file looks like: four tables, the SQL that is said to them, and their checksums.
+"""What the file looks like: four tables, and the SQL that is said to them.
 
 `history` holds the rows, clustered by (slot, link, version): copies, digests and the history of
 a document read pages in the order in which they lie. Sorting a batch by that key made inserts
@@ -8,16 +8,8 @@ key in `history`, which alone would make a document look absent.
 
 SQLAlchemy Core describes tables and statements and compiles them to text once, at import; from
 there on SQLite gets text and tuples, since compiling per call would cost more than the call.
-
-Every row, record and the node's own line carry a CRC-32 over all of their fields, keys
-included. It guards against disks, not against people.
 """
 
-import struct
-import zlib
-from typing import NamedTuple, cast
-
-import msgpack
 from sqlalchemy import (
     Column,
     ColumnElement,
@@ -25,7 +17,6 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
-    Select,
     Table,
     Text,
     bindparam,
@@ -39,12 +30,6 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.sql.elements import CompilerElement
-
-from docstore.document import Row
-from docstore.storage.store import SlotRecord, Status
-
-FORMAT = 1
-"""Raised when a file of before could not be read by the code of after."""
 
 metadata = MetaData()
 
@@ -192,6 +177,7 @@ UPDATE_NODE = _sql(
 SCHEMA = "SELECT sql FROM sqlite_master ORDER BY name"
 FORMATS = _sql(select(node.c.format))
 NODE = _sql(select(node))
+SLOT = _sql(select(slots).where(*_is(slots.c.slot)), "slot")
 SLOTS = _sql(select(slots).order_by(slots.c.slot))
 LAST_ROW_BEFORE_SLOT = _sql(
     select(history)
@@ -249,16 +235,14 @@ ROWS = _sql(
     "first",
     "last",
 )
-
-
-def _bound(column: ColumnElement[int]) -> Select[tuple[int]]:
-    return (
-        select(history.c.n).where(*_is(history.c.slot)).order_by(column).limit(_ONE).offset(_NONE)
-    )
-
-
-FIRST_N = _sql(_bound(history.c.n.asc()), "slot")
-LAST_N = _sql(_bound(history.c.n.desc()), "slot")
+LAST_N = _sql(
+    select(history.c.n)
+    .where(*_is(history.c.slot))
+    .order_by(history.c.n.desc())
+    .limit(_ONE)
+    .offset(_NONE),
+    "slot",
+)
 # The index holds a second copy of the key. The sum keeps SQLite from looking up the first one.
 LINK_BETWEEN = _sql(
     select(history.c.n)
@@ -309,101 +293,3 @@ _current_digest = (
 DIGESTS = _sql(
     select(current.c.link, current.c.version, _current_digest).where(*_is(current.c.slot)), "slot"
 )
-
-
-# Packing
-
-
-_HEAD = struct.Struct(">5qB6I")
-
-
-def row_checksum(row: Row) -> int:
-    """Return the CRC-32 over all fields of a row: numbers, lengths, then the rest in order."""
-    owner, link, action = row.owner.encode(), row.link.encode(), row.action.encode()
-    signature, operation, digest = row.signature, row.operation, row.digest
-    lengths = map(len, (owner, link, action, signature, operation, digest))
-    head = _HEAD.pack(
-        row.slot, row.n, row.epoch, row.version, row.updated_us, row.deleted, *lengths
-    )
-    body = b"".join((head, owner, link, action, signature, operation, digest))
-    return zlib.crc32(row.state, zlib.crc32(body))
-
-
-def row_of(columns: tuple[object, ...]) -> Row | None:
-    """Return the row that lies on disk as `columns`, or None if it is not what was written."""
-    *fields, checksum = columns
-    try:
-        row = Row(*fields)  # type: ignore[arg-type]  # The checksum vouches for the types as well.
-        if row_checksum(row) != checksum:
-            return None
-    except (AttributeError, TypeError, ValueError, struct.error):
-        return None  # A damaged column can come back as another type, or not as text at all.
-    return row._replace(deleted=bool(row.deleted))
-
-
-def columns_of(record: SlotRecord) -> tuple[object, ...]:
-    """Return a slot's record as it lies on disk."""
-    reigns = [(*ballot, first) for ballot, first in record.reigns]
-    fields = (
-        record.slot,
-        *record.promised,
-        *record.adopted,
-        msgpack.packb(reigns),
-        record.kept,
-        record.floor,
-        record.decided,
-        record.status.value,
-    )
-    return (*fields, _checksum(fields))
-
-
-def record_of(columns: tuple[object, ...]) -> SlotRecord | None:
-    """Return the record that lies on disk as `columns`, or None if it is not what was written."""
-    *fields, checksum = columns
-    if _checksum(tuple(fields)) != checksum:
-        return None
-    # The checksum vouches for the types as well.
-    slot, epoch, owner, adopted_epoch, adopted_owner, reigns, kept, floor, decided, status = cast(
-        "tuple[int, int, str, int, str, bytes, int, int, int, str]", fields
-    )
-    return SlotRecord(
-        slot=slot,
-        promised=(epoch, owner),
-        adopted=(adopted_epoch, adopted_owner),
-        reigns=tuple(((of, by), first) for of, by, first in msgpack.unpackb(reigns)),
-        kept=kept,
-        floor=floor,
-        decided=decided,
-        status=Status(status),
-    )
-
-
-class NodeLine(NamedTuple):
-    """The one line of `node`."""
-
-    format: int
-    store_id: str
-    boot: int
-    configuration: bytes | None
-    schema: int
-    """The CRC-32 of the definitions of all tables, as the file that was created has them."""
-
-    def columns(self) -> tuple[object, ...]:
-        """Return the line as it lies on disk."""
-        return (*self, _checksum(tuple(self)))
-
-    @classmethod
-    def of(cls, columns: tuple[object, ...]) -> "NodeLine | None":
-        """Return the line that lies on disk as `columns`, or None if it is damaged."""
-        *fields, checksum = columns
-        return cls(*fields) if _checksum(tuple(fields)) == checksum else None  # type: ignore[arg-type]
-
-
-def schema_checksum(definitions: list[tuple[str]]) -> int:
-    """Return what vouches for the tables themselves; `definitions` as SCHEMA gives them."""
-    return _checksum(tuple(definitions))
-
-
-def _checksum(fields: tuple[object, ...]) -> int:
-    packed: bytes = msgpack.packb(fields)
-    return zlib.crc32(packed)

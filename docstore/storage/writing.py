@@ -19,7 +19,7 @@ from typing import assert_never
 
 from docstore.document import Row
 from docstore.errors import DiskFull, StoreBroken, StoreError
-from docstore.storage import tables
+from docstore.storage import packing, tables
 from docstore.storage.store import Append, Cut, Erase, SaveConfiguration, SaveSlot, Write
 
 WAL_PAGES = 4000
@@ -50,12 +50,12 @@ class Writer:
             if not execute(tables.SCHEMA).fetchall():
                 for statement in tables.CREATE:
                     execute(statement)
-                schema = tables.schema_checksum(execute(tables.SCHEMA).fetchall())
-                line = tables.NodeLine(tables.FORMAT, uuid.uuid4().hex, 1, None, schema)
+                schema = packing.schema_checksum(execute(tables.SCHEMA).fetchall())
+                line = packing.NodeLine(packing.FORMAT, uuid.uuid4().hex, 1, None, schema)
                 execute(tables.INSERT_NODE, line.columns())
             else:
                 line = node_line(self._connection)
-                if line.schema != tables.schema_checksum(execute(tables.SCHEMA).fetchall()):
+                if line.schema != packing.schema_checksum(execute(tables.SCHEMA).fetchall()):
                     raise StoreBroken("the definitions of the tables are damaged")
                 execute(tables.UPDATE_NODE, line._replace(boot=line.boot + 1).columns())
 
@@ -101,7 +101,7 @@ class _Batch:
                 case Append(rows):
                     self._rows += rows
                 case SaveSlot(record):
-                    records[record.slot] = tables.columns_of(record)
+                    records[record.slot] = packing.columns_of(record)
                 case Cut(slot, end):
                     self._insert_rows()
                     self._cut(slot, end)
@@ -123,7 +123,7 @@ class _Batch:
             return
         rows = sorted(self._rows, key=_clustered)
         self._rows = []
-        lines = [(*row, tables.row_checksum(row)) for row in rows]
+        lines = [(*row, packing.row_checksum(row)) for row in rows]
         self._connection.executemany(tables.INSERT_ROW, lines)
         # Sorted by version within a link, so that the last one of each link remains.
         newest = {(row.slot, row.link): row for row in rows}
@@ -160,16 +160,16 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def node_line(connection: sqlite3.Connection) -> tables.NodeLine:
+def node_line(connection: sqlite3.Connection) -> packing.NodeLine:
     """Return the line of the node; StoreBroken if the file is not ours or of another format."""
     try:
         found = connection.execute(tables.FORMATS).fetchall()
     except sqlite3.OperationalError as error:
         raise StoreBroken(f"not a store of ours: {error}") from error
     formats = [number for (number,) in found]
-    if formats != [tables.FORMAT]:
-        raise StoreBroken(f"the file has format {formats}, we know only {tables.FORMAT}")
-    line = tables.NodeLine.of(connection.execute(tables.NODE).fetchone())
+    if formats != [packing.FORMAT]:
+        raise StoreBroken(f"the file has format {formats}, we know only {packing.FORMAT}")
+    line = packing.NodeLine.of(connection.execute(tables.NODE).fetchone())
     if line is None:
         raise StoreBroken("the line of the node is damaged")
     return line

@@ -1,0 +1,111 @@
+"""Rows, records and the node's line as columns, each with a checksum over all of its fields.
+
+A CRC-32 over the keys as well as the rest: a row that turns up in the place of another one is
+as wrong as one with a bit flipped. It guards against disks, not against people.
+"""
+
+import struct
+import zlib
+from typing import NamedTuple, cast
+
+import msgpack
+
+from docstore.document import Row
+from docstore.storage.store import SlotRecord, Status
+
+FORMAT = 1
+"""Raised when a file of before could not be read by the code of after."""
+
+_HEAD = struct.Struct(">5qB6I")
+
+
+def row_checksum(row: Row) -> int:
+    """Return the CRC-32 over all fields of a row: numbers, lengths, then the rest in order."""
+    owner, link, action = row.owner.encode(), row.link.encode(), row.action.encode()
+    signature, operation, digest = row.signature, row.operation, row.digest
+    lengths = map(len, (owner, link, action, signature, operation, digest))
+    head = _HEAD.pack(
+        row.slot, row.n, row.epoch, row.version, row.updated_us, row.deleted, *lengths
+    )
+    body = b"".join((head, owner, link, action, signature, operation, digest))
+    return zlib.crc32(row.state, zlib.crc32(body))
+
+
+def row_of(columns: tuple[object, ...]) -> Row | None:
+    """Return the row that lies on disk as `columns`, or None if it is not what was written."""
+    *fields, checksum = columns
+    try:
+        row = Row(*fields)  # type: ignore[arg-type]  # The checksum vouches for the types as well.
+        if row_checksum(row) != checksum:
+            return None
+    except (AttributeError, TypeError, ValueError, struct.error):
+        return None  # A damaged column can come back as another type, or not as text at all.
+    return row._replace(deleted=bool(row.deleted))
+
+
+def columns_of(record: SlotRecord) -> tuple[object, ...]:
+    """Return a slot's record as it lies on disk."""
+    reigns = [(*ballot, first) for ballot, first in record.reigns]
+    fields = (
+        record.slot,
+        *record.promised,
+        *record.adopted,
+        msgpack.packb(reigns),
+        record.kept,
+        record.floor,
+        record.decided,
+        record.status.value,
+    )
+    return (*fields, _checksum(fields))
+
+
+def record_of(columns: tuple[object, ...]) -> SlotRecord | None:
+    """Return the record that lies on disk as `columns`, or None if it is not what was written."""
+    *fields, checksum = columns
+    if _checksum(tuple(fields)) != checksum:
+        return None
+    # The checksum vouches for the types as well.
+    slot, epoch, owner, adopted_epoch, adopted_owner, reigns, kept, floor, decided, status = cast(
+        "tuple[int, int, str, int, str, bytes, int, int, int, str]", fields
+    )
+    return SlotRecord(
+        slot=slot,
+        promised=(epoch, owner),
+        adopted=(adopted_epoch, adopted_owner),
+        reigns=tuple(((of, by), first) for of, by, first in msgpack.unpackb(reigns)),
+        kept=kept,
+        floor=floor,
+        decided=decided,
+        status=Status(status),
+    )
+
+
+class NodeLine(NamedTuple):
+    """The one line of `node`."""
+
+    format: int
+    store_id: str
+    boot: int
+    configuration: bytes | None
+    schema: int
+    """The CRC-32 of the definitions of all tables, as the file that was created has them."""
+
+    def columns(self) -> tuple[object, ...]:
+        """Return the line as it lies on disk."""
+        return (*self, _checksum(tuple(self)))
+
+    @classmethod
+    def of(cls, columns: tuple[object, ...]) -> "NodeLine | None":
+        """Return the line that lies on disk as `columns`, or None if it is damaged."""
+        *fields, checksum = columns
+        return cls(*fields) if _checksum(tuple(fields)) == checksum else None  # type: ignore[arg-type]
+
+
+def schema_checksum(definitions: list[tuple[str]]) -> int:
+    """Return what vouches for the tables themselves; `definitions` as SCHEMA gives them."""
+    return _checksum(tuple(definitions))
+
+
+def _checksum(fields: tuple[object, ...]) -> int:
+    packed: bytes = msgpack.packb(fields)
+    return zlib.crc32(packed)
