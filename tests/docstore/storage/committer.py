@@ -1,0 +1,36 @@
+"""A process that commits rows one by one and says so after each; for tests that kill it.
+
+Prints "boot N", then the n of each row once it is durable, or the class of the error.
+"""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from docstore.errors import StoreError
+from docstore.storage.sqlite import SqliteStore
+from docstore.storage.store import Append
+from tests.docstore.storage.logs import Author
+
+
+async def main(path: Path, rows: int) -> None:
+    store = SqliteStore(path)
+    recovered = await store.open()
+    end = recovered.slots[1].end if recovered.slots else 0
+    author = Author(ends={1: end})
+    print("boot", recovered.boot, flush=True)
+    for _ in range(rows):
+        row = author.row(1, f"/notes/{author.ends[1]}")
+        try:
+            await store.commit([Append([row])])
+        except StoreError as error:
+            print(type(error).__name__, flush=True)
+        else:
+            print(row.n, flush=True)
+    # As a node does that can no longer vouch for its disk: no goodbyes.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2])))

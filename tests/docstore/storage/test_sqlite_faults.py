@@ -1,0 +1,205 @@
+"""Real faults of a real disk: no room, a failed fsync, a failed write, a process that is killed."""
+
+import asyncio
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from docstore.errors import DiskFull, StoreBroken
+from docstore.storage.sqlite import SqliteStore
+from docstore.storage.store import Append, Newest, Rows, SaveSlot, SlotRecord
+from tests.docstore.storage.logs import FOR_EVER, Author
+
+ROOT = Path(__file__).parents[3]
+A, B = "/notes/a", "/notes/b"
+
+
+def committer(path: Path, rows: int) -> list[str]:
+    return [sys.executable, "-m", "tests.docstore.storage.committer", str(path), str(rows)]
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    store = SqliteStore(tmp_path / "store.db")
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of four MiB."""
+    mount, umount = shutil.which("mount"), shutil.which("umount")
+    if mount is None or umount is None or os.geteuid() != 0:
+        pytest.skip("only root can mount a disk")
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(
+        [mount, "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)], check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip("cannot mount a disk here")
+    yield folder
+    subprocess.run([umount, str(folder)], check=True)
+
+
+async def fill(store: SqliteStore) -> int:
+    """Commit until there is no room; return how many rows were acknowledged."""
+    author = Author()
+    for _ in range(1000):
+        try:
+            await author.append(store, 1, A, state=b"x" * 20_000)
+        except DiskFull:
+            return author.ends[1] - 1
+    pytest.fail("the disk has no end")
+
+
+async def test_a_full_disk_refuses_and_keeps_what_it_had(small_disk: Path) -> None:
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(2_000_000))
+    store = SqliteStore(small_disk / "store.db")
+    await store.open()
+    try:
+        acknowledged = await fill(store)
+        assert acknowledged > 5
+        # Refused again, whole: neither the row nor the record of the batch is there.
+        author = Author(ends={1: acknowledged})
+        batch = [
+            Append([author.row(1, B, state=b"x" * 100_000)]),
+            SaveSlot(SlotRecord(1, (9, "n9"))),
+        ]
+        for _ in range(3):
+            with pytest.raises(DiskFull):
+                await store.commit(batch)
+        [rows] = await store.read([Rows(1, 1, 999, bytes_max=1 << 30)])
+        assert isinstance(rows, list)
+        assert len(rows) == acknowledged
+        assert (await store.recover()).slots[1].record == SlotRecord(1)
+        ballast.unlink()
+        await store.commit(batch)
+    finally:
+        await store.close()
+    store = SqliteStore(small_disk / "store.db")
+    slot = (await store.open()).slots[1]
+    await store.close()
+    assert (slot.end, slot.record.promised) == (acknowledged + 1, (9, "n9"))
+
+
+async def test_a_file_that_may_not_grow_is_a_full_disk(store: SqliteStore) -> None:
+    """As above where nothing can be mounted: SQLite's own limit ends in the same error."""
+    writer = store._lanes["writer"]
+    await writer.run(lambda connection: connection.execute("PRAGMA max_page_count = 60").fetchall())
+    acknowledged = await fill(store)
+    assert acknowledged > 5
+    [newest] = await store.read([Newest(1, A, FOR_EVER)])
+    assert isinstance(newest, list)
+    assert newest[0].n == acknowledged
+    await writer.run(
+        lambda connection: connection.execute("PRAGMA max_page_count = 9999").fetchall()
+    )
+    await Author(ends={1: acknowledged}).append(store, 1, B)
+    assert (await store.recover()).slots[1].end == acknowledged + 1
+
+
+async def test_a_failed_write_breaks_the_store_for_ever(tmp_path: Path) -> None:
+    store, author = SqliteStore(tmp_path / "store.db"), Author()
+    await store.open()
+    try:
+        await author.append(store, 1, A)
+        size = await store.size_bytes()
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+        try:
+            with pytest.raises(StoreBroken):
+                await author.append(store, 1, A, state=b"x" * 1_000_000)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        for _ in range(2):
+            with pytest.raises(StoreBroken):
+                await Author(ends={1: 1}).append(store, 1, B)
+    finally:
+        await store.close()
+    assert (await store.open()).slots[1].end == 1
+    await store.close()
+
+
+def said(lines: str) -> tuple[list[int], list[str]]:
+    """Return the rows that were acknowledged and the errors, of what a committer said."""
+    words = lines.splitlines()[1:]
+    return [int(word) for word in words if word.isdigit()], [
+        word for word in words if not word.isdigit()
+    ]
+
+
+async def recovered_end(path: Path) -> int:
+    store = SqliteStore(path)
+    try:
+        slot = (await store.open()).slots[1]
+        [rows] = await store.read([Rows(1, 1, slot.end, bytes_max=1 << 30)])
+        assert isinstance(rows, list)
+        assert len(rows) == slot.end
+        return slot.end
+    finally:
+        await store.close()
+
+
+def test_a_failed_fsync_breaks_the_store_for_ever(tmp_path: Path) -> None:
+    strace = shutil.which("strace")
+    if strace is None:
+        pytest.skip("strace makes the fsync fail")
+    path = tmp_path / "store.db"
+    fails = "inject=fsync,fdatasync:error=EIO:when=12"
+    traced = [strace, "-f", "-qq", "-o", str(tmp_path / "trace"), "-e", "trace=fsync,fdatasync"]
+    done = subprocess.run(
+        [*traced, "-e", fails, *committer(path, 20)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "PTRACE" in done.stderr or "Operation not permitted" in done.stderr:
+        pytest.skip("strace may not trace here")
+    assert done.returncode == 0, done.stderr
+    assert "INJECTED" in (tmp_path / "trace").read_text()
+    rows, errors = said(done.stdout)
+    # One fsync failed, once; later ones would have worked, and are not asked.
+    assert 3 < len(rows) < 12
+    assert errors == ["StoreBroken"] * (20 - len(rows))
+    assert asyncio.run(recovered_end(path)) >= rows[-1]
+
+
+@pytest.mark.parametrize("until", [1, 25, 60])
+async def test_a_killed_process_loses_nothing_that_it_acknowledged(
+    tmp_path: Path, until: int
+) -> None:
+    path = tmp_path / "store.db"
+    for boot in (1, 3):  # The second one is ours, when we look what is there.
+        process = await asyncio.create_subprocess_exec(
+            *committer(path, 100_000), cwd=ROOT, stdout=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        assert await process.stdout.readline() == b"boot %d\n" % boot
+        for _ in range(until):
+            await process.stdout.readline()
+        process.kill()
+        # What it said before it died counts as well.
+        rest = (await process.stdout.read()).split(b"\n")
+        await process.wait()
+        whole = [int(line) for line in rest[:-1]]
+        assert await recovered_end(path) >= max(whole, default=until)
+
+
+async def test_another_process_is_refused(tmp_path: Path, store: SqliteStore) -> None:
+    done = await asyncio.create_subprocess_exec(
+        *committer(tmp_path / "store.db", 1), cwd=ROOT, stderr=subprocess.PIPE
+    )
+    _, stderr = await done.communicate()
+    assert done.returncode == 1
+    assert b"in use by another process" in stderr
+    await Author().append(store, 1, A)
