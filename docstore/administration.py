@@ -236,10 +236,6 @@ class Administration:
     def describe(self) -> Json:
         """Return the part of the management page that the protocol knows."""
         ready, why_not = self.ready()
-        owned = sum(
-            log.tenure is not None and log.tenure.phase is Phase.OPEN
-            for log in self._core.logs.values()
-        )
         return {
             "id": self._core.me,
             "version": __version__,
@@ -247,8 +243,8 @@ class Administration:
             "reason": why_not,
             "slots": {
                 "held": len(self._core.logs),
-                "owned": owned,
-                "faulty": sum(not log.full for log in self._core.logs.values()),
+                "owned": self._slots_owned(),
+                "faulty": self._slots_faulty(),
             },
             "replicationLag": self.lag(),
             "counters": dict(sorted(self._core.counters.items())),

@@ -140,7 +140,7 @@ class Driver:
                 await self._store.commit(writes)
                 self.feed(Persisted(token))
         except DiskFull:
-            log.error("the disk is full: slots are yielded, reads go on")
+            log.warning("the disk is full: slots are yielded, reads go on")
             self._writes = []
             self.feed(DiskFilled(await self._store.recover()))
         except StoreBroken as error:

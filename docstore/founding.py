@@ -55,7 +55,7 @@ class Founding:
             known = [(member.id, member.host, member.port) for member in self.current.members]
         else:
             known = [(founder.id, founder.host, founder.port) for founder in self._founders]
-        return {id: (host, port + 1) for id, host, port in known if id != self._me}
+        return {peer: (host, port + 1) for peer, host, port in known if peer != self._me}
 
     def hello(self, peer: str) -> Hello:
         """Return how this node introduces itself."""

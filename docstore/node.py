@@ -12,9 +12,10 @@ import random
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import structlog
+import uvloop
 
 from docstore.administration import Administration
 from docstore.config import Config
@@ -154,7 +155,7 @@ class Node:
         """Return when nothing of this node's clients is in flight, or the time is over."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_TIMEOUT_S):
-                while self.driver is not None and self.driver.in_flight:
+                while self.driver is not None and self.driver.in_flight:  # noqa: ASYNC110 - twice in a life
                     await asyncio.sleep(POLL_S)
 
     async def stop(self) -> None:
@@ -321,10 +322,10 @@ class Node:
         is_factory = link is not None and self.registry.service_at(link) is not None
         return await self._pages().resync(link, is_factory=is_factory, timeout_s=timeout_s)
 
-    async def resync_status(self, id: str | None, timeout_s: float) -> Any:
+    async def resync_status(self, run_id: str | None, timeout_s: float) -> Any:
         """Return the progress of a resynchronisation."""
         self._pages()
-        return await self._resync.status(id, timeout_s)
+        return await self._resync.status(run_id, timeout_s)
 
     async def digests(self, timeout_s: float) -> Any:
         """Return the digests of all members."""
@@ -377,11 +378,16 @@ async def _main(config: Config) -> int:
 
 async def _announce(node: Node) -> None:
     """Print one line with the address as soon as the node can serve."""
-    while not node.ready()[0]:
+    while not node.ready()[0]:  # noqa: ASYNC110 - readiness has many causes, and is met once
         await asyncio.sleep(POLL_S)
     config = node.config
     address = f"http://{config.listen_host}:{config.listen_port}"
-    print(f"docstore {node.node_id} serves at {address}", flush=True)
+    _say(f"docstore {node.node_id} serves at {address}", sys.stdout)
+
+
+def _say(line: str, stream: TextIO) -> None:
+    stream.write(line + "\n")
+    stream.flush()
 
 
 def run(config: Config) -> int:
@@ -389,20 +395,15 @@ def run(config: Config) -> int:
 
     0 stopped, 2 bad configuration, 74 the disk failed.
     """
-    new_loop = None
-    if sys.platform != "win32":
-        import uvloop
-
-        new_loop = uvloop.new_event_loop
     try:
-        with asyncio.Runner(loop_factory=new_loop) as runner:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_main(config))
     except BadConfig as error:
-        print(f"docstore: {error}", file=sys.stderr)
+        _say(f"docstore: {error}", sys.stderr)
         return EXIT_BAD_CONFIG
     except StoreBroken as error:
-        print(f"docstore: {error}", file=sys.stderr)
+        _say(f"docstore: {error}", sys.stderr)
         return EXIT_DISK_FAILED
     except OSError as error:
-        print(f"docstore: cannot start: {error}", file=sys.stderr)
+        _say(f"docstore: cannot start: {error}", sys.stderr)
         return EXIT_BAD_CONFIG

@@ -97,19 +97,19 @@ class Resync:
         task.add_done_callback(lambda _: self._tasks.pop(run.id, None))
         return run.id
 
-    async def status(self, id: str | None, timeout_s: float) -> dict[str, Any]:
+    async def status(self, run_id: str | None, timeout_s: float) -> dict[str, Any]:
         """Return the status of a run, wherever it runs. Raises NotFound."""
-        home = self._me if id is None else id.rpartition(".")[0]
+        home = self._me if run_id is None else run_id.rpartition(".")[0]
         if home != self._me and home not in self._replica.core.peers:
-            raise NotFound(f"there is no synchronisation {id}")
-        page = await self._questions.ask(home, "synch", id, timeout_s)
+            raise NotFound(f"there is no synchronisation {run_id}")
+        page = await self._questions.ask(home, "synch", run_id, timeout_s)
         if page is None:
-            raise NotFound(f"there is no synchronisation {id}")
+            raise NotFound(f"there is no synchronisation {run_id}")
         return dict(page)
 
-    async def wait(self, id: str, timeout_s: float) -> None:
+    async def wait(self, run_id: str, timeout_s: float) -> None:
         """Return when the run is over, or the time is."""
-        task = self._tasks.get(id)
+        task = self._tasks.get(run_id)
         if task is not None:
             await asyncio.wait([task], timeout=timeout_s)
 
@@ -227,11 +227,11 @@ class Resync:
             await self._questions.ask(member, "doubt", slot, 5.0)
         return len(odd)
 
-    async def _status_here(self, id: str | None) -> dict[str, Any] | None:
-        if id is None:
+    async def _status_here(self, run_id: str | None) -> dict[str, Any] | None:
+        if run_id is None:
             runs = list(self._runs.values())
             return runs[-1].page() if runs else None
-        run = self._runs.get(id)
+        run = self._runs.get(run_id)
         return run.page() if run else None
 
     async def _digests_here(self, slots: Sequence[int]) -> list[tuple[int, int, int, str]]:

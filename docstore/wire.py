@@ -173,7 +173,7 @@ class Decide(NamedTuple):
 
 
 class Confirm(NamedTuple):
-    """Owner to replicas: have you promised any of these (slot, epoch) away (R1)?"""
+    """Owner to replicas, asking if they promised any of these (slot, epoch) away (rule R1)."""
 
     round: int
     slots: Sequence[tuple[int, int]]

@@ -76,7 +76,7 @@ class Backend(Protocol):
         Returns its id. Raises NotFound if `link` is neither a factory nor a document.
         """
 
-    async def resync_status(self, id: str | None, timeout_s: float) -> Json:
+    async def resync_status(self, run_id: str | None, timeout_s: float) -> Json:
         """Return progress of one resynchronisation (None: the last one). Raises NotFound."""
 
     async def digests(self, timeout_s: float) -> Json:

@@ -48,9 +48,9 @@ class Configuration:
     replication_factor: int | None
     members: tuple[MemberEntry, ...]
 
-    def member(self, id: str) -> MemberEntry | None:
+    def member(self, node_id: str) -> MemberEntry | None:
         """Return the member of that id, None if there is none."""
-        return next((member for member in self.members if member.id == id), None)
+        return next((member for member in self.members if member.id == node_id), None)
 
     def placement(self) -> Placement:
         """Return where every slot lives under this configuration."""

@@ -52,13 +52,13 @@ def test_without_the_bound_one_point_per_node_is_the_nearest_member() -> None:
     placement = place(members(5), slots=256, points_per_node=1, cap_factor=None)
     points = {member.id: member_points(member.id, 1) for member in members(5)}
     for slot in range(256):
-        assert list(placement.replicas(slot)) == [id for _, id in ranking(slot, 256, points)]
+        assert list(placement.replicas(slot)) == [name for _, name in ranking(slot, 256, points)]
 
 
 def test_ranking_names_the_distance_from_the_middle_of_the_slot() -> None:
     points = {member.id: member_points(member.id, 1) for member in members(3)}
-    for gap, id in ranking(17, 256, points):
-        assert gap == distance(slot_point(17, 256), points[id][0])
+    for gap, name in ranking(17, 256, points):
+        assert gap == distance(slot_point(17, 256), points[name][0])
 
 
 @pytest.mark.parametrize("count", [3, 6, 12])
@@ -72,7 +72,7 @@ def test_a_join_moves_little(count: int) -> None:
 def test_replicas_spread_over_zones_while_there_are_zones() -> None:
     zones = {member.id: member.zone for member in members(6, zones=3)}
     for replicas in place(members(6, zones=3), slots=256, replication_factor=3).table:
-        assert {zones[id] for id in replicas} == {"z0", "z1", "z2"}
+        assert {zones[name] for name in replicas} == {"z0", "z1", "z2"}
 
 
 def test_two_zones_and_three_replicas_fall_back_to_the_nearest() -> None:

@@ -1,0 +1,180 @@
+"""Step 4b of the road, on the owner: state and request in, the next state out. Pure.
+
+Preconditions first (RFC 9110: a header that fails is 412; a `documentVersion` in the body that
+fails is 409), then whether the document may come into being or go, then the author's service.
+A version is one more than the one before, also over a tombstone (rule D2): numbers are never
+used again. Bytes that nobody changed are kept as they came.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from docstore import json, patch
+from docstore.document import Row
+from docstore.errors import BadRequest, Conflict
+from docstore.operation import Answer, Conditions, Operation
+from docstore.service import Refusal, Service, State
+
+
+@dataclass(frozen=True, slots=True)
+class New:
+    """The document's next version; the caller stamps it."""
+
+    state: bytes
+    version: int
+    action: str
+    deleted: bool
+    signature: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """The service says that nothing changed: the answer is the version that is there."""
+
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Nothing changes, and why."""
+
+    answer: Answer
+
+
+Outcome = New | Unchanged | Refused
+
+DELETED_SIGNATURE = b"\0" * 16
+
+
+def handle(head: Row | None, operation: Operation, service: Service, *, floor: int) -> Outcome:
+    """Return what an update makes of the document's newest version.
+
+    head: the newest row, which may be a tombstone; None if the link was never used.
+    floor: the version that an absent link counts as having.
+    """
+    live = head if head is not None and not head.deleted else None
+    refusal = _precondition(live, operation.conditions)
+    if refusal is not None:
+        return refusal
+    try:
+        match operation.verb:
+            case "PUT":
+                return _put(head, live, operation, service, floor)
+            case "PATCH":
+                return _patch(live, operation, service)
+            case "POST":
+                return _post(head, live, operation, service, floor)
+            case "DELETE":
+                return _delete(live)
+            case _:
+                return _refuse(405, "method-not-allowed", operation.verb, head)
+    except Refusal as refused:
+        return _refuse(refused.status, "refused-by-service", refused.detail, live)
+    except BadRequest as error:
+        return _refuse(400, error.code, str(error), live)
+    except Conflict as error:
+        return _refuse(409, error.code, str(error), live)
+
+
+def next_version(head: Row | None, floor: int) -> int:
+    """Return the version that follows, also over a tombstone (rule D2)."""
+    return (head.version if head is not None else floor) + 1
+
+
+def _put(
+    head: Row | None, live: Row | None, operation: Operation, service: Service, floor: int
+) -> Outcome:
+    if live is None and not operation.creates:
+        return _refuse(404, "not-found", "PUT does not create documents here", head)
+    if live is not None and service.options.immutable:
+        return _refuse(409, "immutable", "documents of this factory do not change", live)
+    return _replace(head, operation, service, floor, "PUT")
+
+
+def _post(
+    head: Row | None, live: Row | None, operation: Operation, service: Service, floor: int
+) -> Outcome:
+    if live is not None:
+        if service.options.idempotent_post:
+            return _replace(head, operation, service, floor, "PUT")
+        return _refuse(409, "already-exists", "the document exists already", live)
+    if head is not None and not _may_recreate(head, operation):
+        detail = f"the document is marked deleted as of version {head.version}"
+        return _refuse(409, "marked-deleted", detail, head)
+    return _replace(head, operation, service, floor, "POST")
+
+
+def _may_recreate(tombstone: Row, operation: Operation) -> bool:
+    if isinstance(operation.recreate, bool):
+        return operation.recreate
+    return operation.recreate > tombstone.version
+
+
+def _replace(
+    head: Row | None, operation: Operation, service: Service, floor: int, action: str
+) -> New:
+    """Return the version whose state is the request's body, as it came."""
+    signature = operation.signature
+    if service.checks or not signature:
+        state = json.parse_object(operation.body)
+        if service.checks:
+            service.check(state)
+        signature = signature or json.signature(state)
+    return New(operation.body, next_version(head, floor), action, False, signature)
+
+
+def _patch(live: Row | None, operation: Operation, service: Service) -> Outcome:
+    if live is None:
+        return _refuse(404, "not-found", "there is nothing to patch", live)
+    if service.options.immutable:
+        return _refuse(409, "immutable", "documents of this factory do not change", live)
+    before: State = json.parse_object(live.state)
+    change = json.parse(operation.body)
+    if operation.media == "json":
+        after = patch.apply(before, change)
+    elif not isinstance(change, dict):
+        return _refuse(400, "malformed", "a merge patch of a document is a JSON object", live)
+    elif operation.media == "merge":
+        after = patch.merge(before, change)
+    else:
+        after = service.patch(before, change)
+    if after is None:
+        return Unchanged(live)
+    if not isinstance(after, dict):
+        return _refuse(400, "malformed", "a document is a JSON object", live)
+    if service.checks:
+        service.check(after)
+    signature = json.signature(after)
+    return New(json.dump(after), live.version + 1, "PATCH", False, signature)
+
+
+def _delete(live: Row | None) -> Outcome:
+    if live is None:
+        return _refuse(404, "not-found", "there is nothing to delete", live)
+    return New(live.state, live.version + 1, "DELETE", True, DELETED_SIGNATURE)
+
+
+def _precondition(live: Row | None, conditions: Conditions | None) -> Refused | None:
+    """Return why the conditions do not hold, None if they do (RFC 9110, section 13.2.2)."""
+    if conditions is None:
+        return None
+    if conditions.match is not None and not _matches(live, conditions.match):
+        return _refuse(412, "precondition-failed", "If-Match does not hold", live)
+    if conditions.none_match is not None and _matches(live, conditions.none_match):
+        return _refuse(412, "precondition-failed", "If-None-Match does not hold", live)
+    if conditions.version is not None and live is not None and live.version != conditions.version:
+        detail = f"documentVersion {conditions.version} is not current"
+        return _refuse(409, "version-conflict", detail, live)
+    return None
+
+
+def _matches(live: Row | None, tags: str | Sequence[Sequence[int]]) -> bool:
+    if live is None:
+        return False
+    if tags == "*":
+        return True
+    return any(tuple(tag) == (live.epoch, live.version) for tag in tags)
+
+
+def _refuse(status: int, code: str, detail: str, row: Row | None) -> Refused:
+    return Refused(Answer(status, code, detail, row=row))
