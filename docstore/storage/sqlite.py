@@ -16,6 +16,7 @@ ends. A lock file keeps a second process away: two nodes on one disk would both 
 import fcntl
 import os
 import sqlite3
+import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
@@ -97,7 +98,7 @@ class SqliteStore:
 
     def _prepared(self, connection: sqlite3.Connection) -> Writer:
         writer = Writer(connection, Path(f"{self._path}-wal"))
-        writer.prepare()
+        writer.prepare(uuid.uuid4().hex)
         return writer
 
     async def commit(self, writes: Sequence[Write]) -> None:

@@ -10,7 +10,6 @@ failures?"). So a failed copy is as final as a failed commit.
 """
 
 import sqlite3
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
@@ -43,15 +42,18 @@ class Writer:
         self._changes = connection.total_changes
         self._changes_due = 1000
 
-    def prepare(self) -> None:
-        """Create the tables in an empty file, or check that they are ours; count the boot."""
+    def prepare(self, store_id: str) -> None:
+        """Create the tables in an empty file, or check that they are ours; count the boot.
+
+        store_id: the name of the disk if it is a new one.
+        """
         execute = self._connection.execute
         with _transaction(self._connection):
             if not execute(tables.SCHEMA).fetchall():
                 for statement in tables.CREATE:
                     execute(statement)
                 schema = packing.schema_checksum(execute(tables.SCHEMA).fetchall())
-                line = packing.NodeLine(packing.FORMAT, uuid.uuid4().hex, 1, None, schema)
+                line = packing.NodeLine(packing.FORMAT, store_id, 1, None, schema)
                 execute(tables.INSERT_NODE, line.columns())
             else:
                 line = node_line(self._connection)
