@@ -21,6 +21,16 @@ Reigns = tuple[tuple[Ballot, int], ...]
 """(ballot, first n written under it), ascending in both: under which ballot each row stands."""
 
 
+STORE_SET = frozenset(
+    {
+        "documentSelfLink", "documentKind", "documentVersion", "documentEpoch", "documentOwner",
+        "documentUpdateTimeMicros", "documentUpdateAction", "documentSignature",
+        "documentAuthPrincipalLink",
+    }
+)  # fmt: skip
+"""Members of a document that the store sets: ignored when a client sends them back."""
+
+
 class Row(NamedTuple):
     """One version of one document, in the order of the columns on disk and on the wire.
 

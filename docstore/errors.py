@@ -53,8 +53,9 @@ class Gone(DocstoreError):
 
 
 class MethodNotAllowed(DocstoreError):
-    """The thing exists, but does not take this method."""
+    """The thing exists, but does not take this method; `allow` lists those that it takes."""
 
+    allow: str = ""
     status = 405
     code = "method-not-allowed"
     family = Family.REFUSED

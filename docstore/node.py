@@ -327,6 +327,10 @@ class Node:
         self._pages()
         return await self._resync.status(run_id, timeout_s)
 
+    async def resync_wait(self, run_id: str, timeout_s: float) -> None:
+        """Return when a resynchronisation that runs here is over, or the time is."""
+        await self._resync.wait(run_id, timeout_s)
+
     async def digests(self, timeout_s: float) -> Any:
         """Return the digests of all members."""
         return await self._pages().digests(timeout_s)

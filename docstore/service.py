@@ -49,7 +49,7 @@ class Service(Protocol):
     def check(self, state: State) -> None:
         """Refuse a state that must not be stored; raises Refusal."""
 
-    def patch(self, state: State, patch: State) -> State | None:
+    def patch(self, state: State, change: State) -> State | None:
         """Return the state after a PATCH with `application/json`; None for "nothing changed"."""
 
     @property

@@ -1,0 +1,1 @@
+"""The HTTP face: translates between clients and the node behind it, and decides nothing."""

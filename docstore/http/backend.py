@@ -79,6 +79,9 @@ class Backend(Protocol):
     async def resync_status(self, run_id: str | None, timeout_s: float) -> Json:
         """Return progress of one resynchronisation (None: the last one). Raises NotFound."""
 
+    async def resync_wait(self, run_id: str, timeout_s: float) -> None:
+        """Return when a resynchronisation that runs here is over, or the time is."""
+
     async def digests(self, timeout_s: float) -> Json:
         """Return node id -> slot -> [end, links, digest] for every member that answers."""
 

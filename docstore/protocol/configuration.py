@@ -76,8 +76,9 @@ class Configuration:
 def unpack_configuration(packed: bytes) -> Configuration:
     """Return the configuration from its bytes; raises ValueError or TypeError if malformed."""
     fields: Sequence[Any] = msgpack.unpackb(packed)
-    members = tuple(MemberEntry(*entry) for entry in fields[5])
-    return Configuration(*fields[:5], members)
+    number, cluster_id, slots, points_per_node, replication_factor, entries = fields
+    members = tuple(MemberEntry(*entry) for entry in entries)
+    return Configuration(number, cluster_id, slots, points_per_node, replication_factor, members)
 
 
 def cluster_id_of(founders: Sequence[Founder]) -> str:

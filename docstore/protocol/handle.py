@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from docstore import json, patch
-from docstore.document import Row
+from docstore.document import STORE_SET, Row
 from docstore.errors import BadRequest, Conflict
 from docstore.operation import Answer, Conditions, Operation
 from docstore.service import Refusal, Service, State
@@ -142,6 +142,7 @@ def _patch(live: Row | None, operation: Operation, service: Service) -> Outcome:
         return Unchanged(live)
     if not isinstance(after, dict):
         return _refuse(400, "malformed", "a document is a JSON object", live)
+    after = {key: value for key, value in after.items() if key not in STORE_SET}
     if service.checks:
         service.check(after)
     signature = json.signature(after)

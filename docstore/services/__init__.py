@@ -1,0 +1,1 @@
+"""Services: what authors (and declarations) say of their documents."""

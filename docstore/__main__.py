@@ -1,0 +1,20 @@
+"""The command `docstore`: `serve` runs a node, everything else talks to one."""
+
+import sys
+
+
+def main() -> None:
+    """Run the command line and end the process with its exit code."""
+    if sys.flags.optimize:
+        sys.exit("docstore: does not run under python -O: its assertions are part of it")
+    if sys.argv[1:2] == ["serve"]:
+        from docstore.cli.serve import serve
+
+        sys.exit(serve(sys.argv[2:]))
+    from docstore.cli.app import app
+
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,251 @@
+"""One frozen configuration of a node, with units and reasons.
+
+`parse` is pure: it takes what the file, the environment and the flags say, the later over the
+earlier, and gives a configuration or refuses in one line that names the key. Reading files and
+the environment is done where a process starts.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from docstore.errors import BadConfig
+from docstore.http.server import Limits
+from docstore.protocol.configuration import Founder
+
+ENVIRONMENT_PREFIX = "DOCSTORE_"
+LOOPBACK = ("127.", "localhost", "::1")
+PRESETS = ("loopback", "lan", "wan")
+_NODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Everything that a node can be told."""
+
+    data: Path
+    """Directory of the node's disk; made when it is not there."""
+
+    listen_host: str = "127.0.0.1"
+    listen_port: int = 8001
+    """Where clients are served."""
+
+    peer_host: str = "127.0.0.1"
+    peer_port: int = 8002
+    """Where other nodes' links arrive: the port after the clients' one."""
+
+    gossip_host: str = "127.0.0.1"
+    gossip_port: int = 8003
+    """Where membership talks, UDP and TCP: two after the clients' port."""
+
+    node_id: str = ""
+    """Stable name of the node; "" takes the one kept on disk, or makes one."""
+
+    zone: str = ""
+    """What shares a fate: replicas spread over zones while there are zones left."""
+
+    bootstrap: tuple[Founder, ...] = ()
+    """The founders of the group, used on first start only; none: a group of one."""
+
+    slots: int = 1024
+    """Parts of the key space, a power of two from 1 to 65,536, fixed at founding."""
+
+    points_per_node: int = 128
+    """Points on the ring for each member; 1 is the plain nearest-hash rule, and uneven."""
+
+    replication_factor: int | None = None
+    """Replicas of each document; None: every member."""
+
+    heartbeat_interval_s: float = 0.2
+    """Between two heartbeats to each member; a sixth of `owner_timeout_s`."""
+
+    owner_timeout_s: float = 1.2
+    """Silence after which another member may become owner."""
+
+    gossip_preset: str = "loopback"
+    """Timing of membership: loopback, lan or wan."""
+
+    insecure: bool = False
+    """Allow plain text beyond loopback."""
+
+    log: str = "auto"
+    """Logs as text or json; auto: text on a terminal."""
+
+    limits: Limits = field(default_factory=Limits)
+
+    def public(self) -> dict[str, Any]:
+        """Return what the management page shows: addresses and limits, no secrets."""
+        return {
+            "addresses": {
+                "http": f"http://{self.listen_host}:{self.listen_port}",
+                "peer": f"{self.peer_host}:{self.peer_port}",
+                "gossip": f"{self.gossip_host}:{self.gossip_port}",
+            },
+            "zone": self.zone,
+            "limits": {each.name: getattr(self.limits, each.name) for each in fields(self.limits)},
+        }
+
+
+KEYS = (
+    "data", "listen", "peer", "gossip", "node_id", "zone", "bootstrap", "slots",
+    "points_per_node", "replication_factor", "heartbeat_interval_s", "owner_timeout_s",
+    "gossip_preset", "insecure", "log", *(each.name for each in fields(Limits)),
+)  # fmt: skip
+"""Every key of the file; also a flag, and in capitals after DOCSTORE_ an environment variable."""
+
+
+def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the layers as one, the later over the earlier; None in a layer says nothing."""
+    result: dict[str, Any] = {}
+    for layer in layers:
+        result.update({key: value for key, value in layer.items() if value is not None})
+    return result
+
+
+def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of DOCSTORE_... variables. Raises BadConfig on an unknown one."""
+    found = {}
+    for name, value in environment.items():
+        if not name.startswith(ENVIRONMENT_PREFIX) or name == "DOCSTORE_URL":
+            continue
+        key = name.removeprefix(ENVIRONMENT_PREFIX).lower()
+        if key not in KEYS:
+            raise BadConfig(f"{name}: there is no such setting")
+        found[key] = value
+    return found
+
+
+def parse(settings: Mapping[str, Any]) -> Config:
+    """Return the configuration that the settings describe. Raises BadConfig in one line."""
+    unknown = sorted(set(settings) - set(KEYS))
+    if unknown:
+        raise BadConfig(f"{unknown[0]}: there is no such setting")
+    if not settings.get("data"):
+        raise BadConfig("data: a directory is needed")
+    host, port = _address(settings.get("listen", "127.0.0.1:8001"), "listen")
+    peer = _address(settings.get("peer", f"{host}:{port + 1}"), "peer")
+    gossip = _address(settings.get("gossip", f"{host}:{port + 2}"), "gossip")
+    hosts = (host, peer[0], gossip[0])
+    local = all(each.startswith(LOOPBACK) for each in hosts)
+    insecure = _flag(settings.get("insecure", False), "insecure")
+    if not local and not insecure:
+        raise BadConfig("listen: plain text beyond loopback needs --insecure")
+    config = Config(
+        data=Path(str(settings["data"])),
+        listen_host=host,
+        listen_port=port,
+        peer_host=peer[0],
+        peer_port=peer[1],
+        gossip_host=gossip[0],
+        gossip_port=gossip[1],
+        node_id=_node_id(settings.get("node_id", "")),
+        zone=str(settings.get("zone", "")),
+        bootstrap=_founders(settings.get("bootstrap", "")),
+        slots=_slots(settings.get("slots", 1024)),
+        points_per_node=_integer(settings.get("points_per_node", 128), "points_per_node", 1, 4096),
+        replication_factor=_factor(settings.get("replication_factor")),
+        heartbeat_interval_s=_seconds(settings, "heartbeat_interval_s", 0.2),
+        owner_timeout_s=_seconds(settings, "owner_timeout_s", 1.2),
+        gossip_preset=_choice(
+            settings.get("gossip_preset", "loopback" if local else "lan"), "gossip_preset", PRESETS
+        ),
+        insecure=insecure,
+        log=_choice(settings.get("log", "auto"), "log", ("auto", "text", "json")),
+        limits=_limits(settings),
+    )
+    if config.owner_timeout_s < 3 * config.heartbeat_interval_s:
+        raise BadConfig("owner_timeout_s: at least three heartbeat intervals")
+    if config.bootstrap and config.node_id not in {each.id for each in config.bootstrap}:
+        raise BadConfig("node_id: must be one of the ids in bootstrap")
+    return config
+
+
+def _address(value: object, key: str) -> tuple[str, int]:
+    host, colon, port = str(value).rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+        raise BadConfig(f"{key}: {value!r} is not HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def _founders(value: object) -> tuple[Founder, ...]:
+    parts = value if isinstance(value, Sequence) and not isinstance(value, str) else None
+    texts = [str(each) for each in parts] if parts is not None else str(value).split(",")
+    founders = []
+    for text in texts:
+        if not text.strip():
+            continue
+        name, equals, url = text.strip().partition("=")
+        if not equals or not url.startswith("http://"):
+            raise BadConfig(f"bootstrap: {text.strip()!r} is not ID=http://HOST:PORT")
+        host, port = _address(url.removeprefix("http://").rstrip("/"), "bootstrap")
+        founders.append(Founder(_node_id(name), host, port))
+    if len({each.id for each in founders}) < len(founders):
+        raise BadConfig("bootstrap: an id is there twice")
+    return tuple(founders)
+
+
+def _node_id(value: object) -> str:
+    text = str(value)
+    if text and not _NODE_ID.match(text):
+        raise BadConfig(f"node_id: {text[:80]!r} has letters, digits, dots and hyphens, at most 64")
+    return text
+
+
+def _slots(value: object) -> int:
+    slots = _integer(value, "slots", 1, 65_536)
+    if slots & (slots - 1):
+        raise BadConfig(f"slots: {slots} is not a power of two")
+    return slots
+
+
+def _factor(value: object) -> int | None:
+    if value in (None, "", "all"):
+        return None
+    return _integer(value, "replication_factor", 1, 255)
+
+
+def _integer(value: object, key: str, least: int, most: int) -> int:
+    text = str(value)
+    if isinstance(value, bool) or not text.isdecimal() or not least <= int(text) <= most:
+        raise BadConfig(f"{key}: {text[:40]!r} is not a whole number from {least} to {most}")
+    return int(text)
+
+
+def _seconds(settings: Mapping[str, Any], key: str, default: float) -> float:
+    value = settings.get(key, default)
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        raise BadConfig(f"{key}: {value!r} is not a number of seconds") from None
+    if not 0.01 <= seconds <= 3600:
+        raise BadConfig(f"{key}: {seconds} is not between 0.01 and 3600 seconds")
+    return seconds
+
+
+def _flag(value: object, key: str) -> bool:
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() in ("1", "true", "yes"):
+        return True
+    if str(value).lower() in ("0", "false", "no", ""):
+        return False
+    raise BadConfig(f"{key}: {value!r} is not true or false")
+
+
+def _choice(value: object, key: str, choices: Sequence[str]) -> str:
+    if value not in choices:
+        raise BadConfig(f"{key}: {value!r} is not one of {', '.join(choices)}")
+    return str(value)
+
+
+def _limits(settings: Mapping[str, Any]) -> Limits:
+    chosen: dict[str, Any] = {}
+    for each in fields(Limits):
+        if each.name in settings:
+            if each.name.endswith("_s"):
+                chosen[each.name] = _seconds(settings, each.name, 1.0)
+            else:
+                chosen[each.name] = _integer(settings[each.name], each.name, 1, 1 << 40)
+    return Limits(**chosen)

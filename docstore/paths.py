@@ -1,0 +1,81 @@
+"""One canonical form of a path, or a refusal: the identity of documents must have no spellings.
+
+The raw path is split before it is decoded, and decoded once, so that an encoded slash can never
+become a separator. Refused are encoded slashes and backslashes, control characters, dot
+segments, empty segments, what is not UTF-8 in normal form C, and what is too long.
+"""
+
+import re
+import unicodedata
+from urllib.parse import unquote_to_bytes
+
+from docstore.errors import BadRequest
+
+PATH_BYTES_MAX = 1024
+SEGMENTS_MAX = 32
+RESERVED = ("core", "mgmt", "health", "metrics")
+SUFFIXES = frozenset(
+    {
+        "stats", "config", "subscriptions", "template", "available", "versions",
+        "synchronization", "explain", "conflicts",
+    }
+)  # fmt: skip
+"""Last segments that name a utility of a document, and so can be no document's id."""
+
+_PLAIN = re.compile(r"(?:/[A-Za-z0-9_~@!$&'()*+,;=:-][A-Za-z0-9._~@!$&'()*+,;=:-]*)+\Z")
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f/\\]")
+_SLUGGED = re.compile(r"[^\w.~-]+")
+
+
+def canonical(raw_path: str) -> str:
+    """Return the canonical link of a raw request path (without its query). Raises BadRequest."""
+    if len(raw_path) <= 256 and _PLAIN.match(raw_path) and raw_path.count("/") <= SEGMENTS_MAX:
+        return raw_path
+    if not raw_path.startswith("/"):
+        raise BadRequest("a path begins with /")
+    if len(raw_path.encode("utf-8", "surrogateescape")) > 3 * PATH_BYTES_MAX:
+        raise BadRequest(f"a path has at most {PATH_BYTES_MAX} bytes")
+    segments = [_segment(part) for part in raw_path[1:].split("/")]
+    if len(segments) > SEGMENTS_MAX:
+        raise BadRequest(f"a path has at most {SEGMENTS_MAX} segments")
+    link = "/" + "/".join(segments)
+    if len(link.encode()) > PATH_BYTES_MAX:
+        raise BadRequest(f"a path has at most {PATH_BYTES_MAX} bytes")
+    return link
+
+
+def _segment(part: str) -> str:
+    """Return one segment, decoded."""
+    if not part:
+        raise BadRequest("a path has no empty segments")
+    if _BAD_ESCAPE.search(part):
+        raise BadRequest("a percent sign in a path needs two hexadecimal digits")
+    if not part.isascii():
+        raise BadRequest("characters outside ASCII are percent-encoded in a path")
+    try:
+        text = unquote_to_bytes(part).decode("utf-8")
+    except UnicodeDecodeError:
+        raise BadRequest("a path is percent-encoded UTF-8") from None
+    if text in (".", ".."):
+        raise BadRequest("a path has no dot segments")
+    if _FORBIDDEN.search(text):
+        raise BadRequest("a segment holds no slash, backslash or control character")
+    if unicodedata.normalize("NFC", text) != text:
+        raise BadRequest("a path is in Unicode normal form C")
+    return text
+
+
+def check_factory_path(path: str) -> None:
+    """Raise BadRequest unless users may put a factory at this canonical path."""
+    first, *rest = path[1:].split("/")
+    if first in RESERVED:
+        raise BadRequest(f"/{first} is reserved")
+    if any(segment in SUFFIXES for segment in (first, *rest)):
+        raise BadRequest("a utility's name cannot be part of a factory's path")
+
+
+def slug(text: str) -> str:
+    """Return an id made from any text: what a segment cannot hold becomes a hyphen."""
+    cleaned = _SLUGGED.sub("-", unicodedata.normalize("NFC", text)).strip("-.")
+    return cleaned[:200] or "-"

@@ -1,0 +1,61 @@
+"""Which service is at which path, on this node: built in, or declared in a decided row."""
+
+from collections.abc import Sequence
+
+from docstore import json
+from docstore.document import Row
+from docstore.service import Refusal, Service
+from docstore.services.declared import DeclaredService, FactoryService, options_of
+from docstore.services.example import ExampleService
+
+FACTORIES = "/core/factories"
+
+
+def declaration_id(path: str) -> str:
+    """Return the id under which the factory at `path` is declared."""
+    return path[1:].replace("/", ":")
+
+
+def declaration_link(path: str) -> str:
+    """Return the link of the declaration of the factory at `path`."""
+    return f"{FACTORIES}/{declaration_id(path)}"
+
+
+class Registry:
+    """Path -> service."""
+
+    def __init__(self) -> None:
+        built_in: Sequence[Service] = (ExampleService(), FactoryService())
+        self._services: dict[str, Service] = {each.options.path: each for each in built_in}
+        self._declared: dict[str, tuple[int, str]] = {}
+        """Link of the declaration -> (its version, the path that it declares)."""
+
+    def declare(self, row: Row) -> None:
+        """Know the service of a declaration; an older version than the known one is ignored."""
+        known = self._declared.get(row.link)
+        if known is not None and known[0] >= row.version:
+            return
+        try:
+            options = options_of(json.parse_object(row.state))
+        except Refusal:
+            return  # Written by a version that allowed more: not a service here.
+        self._declared[row.link] = (row.version, options.path)
+        self._services[options.path] = DeclaredService(options)
+
+    def retire(self, row: Row) -> None:
+        """Forget the service of a declaration that was deleted."""
+        known = self._declared.pop(row.link, None)
+        if known is not None and known[0] < row.version:
+            self._services.pop(known[1], None)
+
+    def service_at(self, path: str) -> Service | None:
+        """Return the service whose factory is at `path`."""
+        return self._services.get(path)
+
+    def service_for(self, link: str) -> Service | None:
+        """Return the service of the document at `link`: that of the path above it."""
+        return self._services.get(link.rpartition("/")[0])
+
+    def services(self) -> list[Service]:
+        """Return all services, by path."""
+        return [self._services[path] for path in sorted(self._services)]
