@@ -21,18 +21,23 @@ from docstore.errors import BadRequest
 DEPTH_MAX = 64
 INTEGER_MAX = 2**63 - 1
 
+NotWritable = orjson.JSONEncodeError
+"""Raised by `dump` for what is nested far too deep."""
+
 _LONG_NUMBER = re.compile(rb"\d{19}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_FLOAT = re.compile(rb"\d(?:\.\d|e[+-]?\d)")
+_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+"?|[][{}]', re.DOTALL)
 
 
 def parse(raw: bytes) -> Any:
     """Return the value of `raw`. Raises BadRequest with the offset of what is wrong."""
     try:
         value = orjson.loads(raw)
-        if orjson.dumps(value) == raw and _is_plain(raw):
+        if orjson.dumps(value) == raw and _is_plain(raw, value):
             return value
-    except (orjson.JSONDecodeError, TypeError):
-        pass
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        pass  # The slow path says what is wrong, or finds that nothing is.
     return _parse_slowly(raw)
 
 
@@ -49,9 +54,17 @@ def dump(value: Any) -> bytes:
     return orjson.dumps(value)
 
 
+def load(trusted: bytes) -> Any:
+    """Return the value of bytes that this process wrote or has checked before."""
+    return orjson.loads(trusted)
+
+
 def canonical(value: Any) -> bytes:
     """Return the form that equal values share: sorted keys, one form for each number."""
-    return orjson.dumps(_whole(value) if _has_float(value) else value, option=orjson.OPT_SORT_KEYS)
+    compact = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    if _FLOAT.search(compact) is None:
+        return compact
+    return orjson.dumps(_whole(value), option=orjson.OPT_SORT_KEYS)
 
 
 def signature(value: Any) -> bytes:
@@ -59,10 +72,28 @@ def signature(value: Any) -> bytes:
     return hashlib.blake2b(canonical(value), digest_size=16).digest()
 
 
-def _is_plain(raw: bytes) -> bool:
-    """Say whether the cheap guards hold: no number that may be too long, no deep nesting."""
-    shallow = raw.count(b"{") + raw.count(b"[") <= DEPTH_MAX
-    return shallow and _LONG_NUMBER.search(raw) is None
+def depth(value: Any) -> int:
+    """Return how deep arrays and objects are nested in a value: 0 for a number, 1 for []."""
+    levels, level = 0, [value] if type(value) in _NESTS else []
+    while level:
+        levels += 1
+        level = [
+            member
+            for each in level
+            for member in (each.values() if type(each) is dict else each)
+            if type(member) in _NESTS
+        ]
+    return levels
+
+
+_NESTS = frozenset({dict, list})
+
+
+def _is_plain(raw: bytes, value: Any) -> bool:
+    """Say whether no number may be too long and nothing is nested too deep."""
+    if _LONG_NUMBER.search(raw) is not None:
+        return False
+    return raw.count(b"{") + raw.count(b"[") <= DEPTH_MAX or depth(value) <= DEPTH_MAX
 
 
 def _parse_slowly(raw: bytes) -> Any:
@@ -84,23 +115,16 @@ def _parse_slowly(raw: bytes) -> Any:
 
 
 def _check_depth(text: str) -> None:
-    depth, in_string, escaped = 0, False, False
-    for offset, character in enumerate(text):
-        if in_string:
-            if escaped:
-                escaped = False
-            elif character == "\\":
-                escaped = True
-            elif character == '"':
-                in_string = False
-        elif character == '"':
-            in_string = True
-        elif character in "{[":
-            depth += 1
-            if depth > DEPTH_MAX:
-                raise BadRequest(f"nested deeper than {DEPTH_MAX} at offset {offset}")
-        elif character in "}]":
-            depth -= 1
+    if text.count("{") + text.count("[") <= DEPTH_MAX:
+        return
+    level = 0
+    for found in _STRING_OR_BRACKET.finditer(text):
+        if found[0] in "{[":
+            level += 1
+            if level > DEPTH_MAX:
+                raise BadRequest(f"nested deeper than {DEPTH_MAX} at offset {found.start()}")
+        elif found[0] in "}]":
+            level -= 1
 
 
 def _check_surrogates(value: Any) -> None:
@@ -150,20 +174,12 @@ _DECODER = standard.JSONDecoder(
 )
 
 
-def _has_float(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(_has_float(member) for member in value.values())
-    if isinstance(value, list):
-        return any(_has_float(member) for member in value)
-    return isinstance(value, float)
-
-
 def _whole(value: Any) -> Any:
     """Return the value with floats that are whole numbers as integers: 1.0 is 1."""
     if isinstance(value, dict):
         return {key: _whole(member) for key, member in value.items()}
     if isinstance(value, list):
         return [_whole(member) for member in value]
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
         return int(value)
     return value

@@ -1,14 +1,21 @@
 """Two ways to say a change: RFC 7396 merge patch, and RFC 6902 JSON patch. Pure.
 
-Both return a new value and leave the old one as it was, as far as it changes.
+Both return a new value and leave the old one as it was. A JSON patch can double a document with
+each `copy` and nest it with each `add`, so what is copied is weighed and what results is measured.
 """
 
-import copy
+import re
 from typing import Any
 
-from docstore.errors import BadRequest, Conflict
+from docstore import json
+from docstore.errors import BadRequest, Conflict, TooLarge
 
 State = dict[str, Any]
+
+COPIED_BYTES_MAX = 4 << 20
+
+_INDEX = re.compile(r"(?:0|[1-9][0-9]{0,8})\Z")
+_BAD_ESCAPE = re.compile(r"~(?![01])")
 
 
 def merge(state: Any, patch: Any) -> Any:
@@ -28,37 +35,55 @@ def apply(state: Any, operations: Any) -> Any:
     """Return `state` with an RFC 6902 patch applied, all of it or (raising) nothing.
 
     Raises BadRequest for a malformed patch, Conflict for a path that is not there or a `test`
-    that fails.
+    that fails, TooLarge when the patch would blow the document up.
     """
     if not isinstance(operations, list):
         raise BadRequest("a JSON patch is an array of operations")
-    result = copy.deepcopy(state)
-    for operation in operations:
-        result = _apply_one(result, operation)
+    result, copied = _copy(state)
+    try:
+        for operation in operations:
+            if not isinstance(operation, dict) or not isinstance(operation.get("op"), str):
+                raise BadRequest("an operation of a JSON patch needs an op")
+            result, size = _apply_one(result, operation)
+            copied += size
+            if copied > COPIED_BYTES_MAX:
+                raise TooLarge("the patch copies more than a document may hold")
+    except (RecursionError, json.NotWritable):
+        raise BadRequest("the patch nests too deep") from None
+    if json.depth(result) > json.DEPTH_MAX:
+        raise BadRequest(f"the patch nests deeper than {json.DEPTH_MAX}")
     return result
 
 
-def _apply_one(state: Any, operation: Any) -> Any:
-    if not isinstance(operation, dict) or not isinstance(operation.get("op"), str):
-        raise BadRequest("an operation of a JSON patch needs an op")
+def _copy(value: Any) -> tuple[Any, int]:
+    """Return a copy that shares nothing, and its size in bytes."""
+    packed = json.dump(value)
+    return json.load(packed), len(packed)
+
+
+def _apply_one(state: Any, operation: State) -> tuple[Any, int]:
+    """Return the state after one operation, and how many bytes it copied."""
     name, path = operation["op"], _pointer(operation, "path")
     if name in ("add", "replace", "test") and "value" not in operation:
         raise BadRequest(f"the operation {name} needs a value")
     match name:
         case "add":
-            return _add(state, path, copy.deepcopy(operation["value"]))
+            value, size = _copy(operation["value"])
+            return _add(state, path, value), size
         case "remove":
-            return _remove(state, path)
+            return _remove(state, path), 0
         case "replace":
             _find(state, path)
-            return _put(state, path, copy.deepcopy(operation["value"]))
+            value, size = _copy(operation["value"])
+            return _put(state, path, value), size
         case "move":
-            return _move(state, _pointer(operation, "from"), path)
+            return _move(state, _pointer(operation, "from"), path), 0
         case "copy":
-            return _add(state, path, copy.deepcopy(_find(state, _pointer(operation, "from"))))
+            value, size = _copy(_find(state, _pointer(operation, "from")))
+            return _add(state, path, value), size
         case "test":
             _test(state, path, operation["value"])
-            return state
+            return state, 0
         case _:
             raise BadRequest(f"there is no operation {name[:40]!r} in a JSON patch")
 
@@ -66,7 +91,7 @@ def _apply_one(state: Any, operation: Any) -> Any:
 def _pointer(operation: State, member: str) -> list[str]:
     """Return the parts of an RFC 6901 pointer."""
     text = operation.get(member)
-    if not isinstance(text, str) or (text and not text.startswith("/")):
+    if not isinstance(text, str) or (text and not text.startswith("/")) or _BAD_ESCAPE.search(text):
         raise BadRequest(f"{member} must be a JSON pointer")
     return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
 
@@ -78,12 +103,12 @@ def _find(state: Any, path: list[str]) -> Any:
         elif isinstance(state, list):
             state = state[_index(part, len(state) - 1)]
         else:
-            raise Conflict(f"the patch speaks of {'/'.join(path)}, which is not there")
+            raise Conflict(f"the patch speaks of {_shown(path)}, which is not there")
     return state
 
 
 def _index(part: str, last: int) -> int:
-    if not part.isdecimal() or (len(part) > 1 and part[0] == "0"):
+    if _INDEX.match(part) is None:
         raise Conflict(f"{part[:40]!r} is not an index of an array")
     if int(part) > last:
         raise Conflict(f"the array has no index {part[:20]}")
@@ -136,6 +161,10 @@ def _move(state: Any, source: list[str], path: list[str]) -> Any:
 
 def _test(state: Any, path: list[str], value: Any) -> None:
     found = _find(state, path)
-    # In Python True == 1; in JSON it is not.
-    if found != value or isinstance(found, bool) != isinstance(value, bool):
-        raise Conflict(f"the test of {'/'.join(path) or 'the whole'} failed")
+    # Not `==`: in Python True is 1; in JSON it is not, but 1.0 is.
+    if json.canonical(found) != json.canonical(value):
+        raise Conflict(f"the test of {_shown(path)} failed")
+
+
+def _shown(path: list[str]) -> str:
+    return repr("/" + "/".join(path))[:200] if path else "the whole document"

@@ -7,7 +7,7 @@ segments, empty segments, what is not UTF-8 in normal form C, and what is too lo
 
 import re
 import unicodedata
-from urllib.parse import unquote_to_bytes
+from urllib.parse import quote, unquote_to_bytes
 
 from docstore.errors import BadRequest
 
@@ -24,7 +24,7 @@ SUFFIXES = frozenset(
 
 _PLAIN = re.compile(r"(?:/[A-Za-z0-9_~@!$&'()*+,;=:-][A-Za-z0-9._~@!$&'()*+,;=:-]*)+\Z")
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f/\\]")
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f/\\\ud800-\udfff]")
 _SLUGGED = re.compile(r"[^\w.~-]+")
 
 
@@ -32,23 +32,36 @@ def canonical(raw_path: str) -> str:
     """Return the canonical link of a raw request path (without its query). Raises BadRequest."""
     if len(raw_path) <= 256 and _PLAIN.match(raw_path) and raw_path.count("/") <= SEGMENTS_MAX:
         return raw_path
-    if not raw_path.startswith("/"):
-        raise BadRequest("a path begins with /")
-    if len(raw_path.encode("utf-8", "surrogateescape")) > 3 * PATH_BYTES_MAX:
+    if len(raw_path) > 3 * PATH_BYTES_MAX:
         raise BadRequest(f"a path has at most {PATH_BYTES_MAX} bytes")
-    segments = [_segment(part) for part in raw_path[1:].split("/")]
+    return canonical_link("/".join([_decoded(part) for part in raw_path.split("/")]))
+
+
+def canonical_link(link: str) -> str:
+    """Return a link that came as text, in a body, if it is canonical. Raises BadRequest."""
+    if not link.startswith("/"):
+        raise BadRequest("a path begins with /")
+    segments = link[1:].split("/")
+    for segment in segments:
+        _check_segment(segment)
     if len(segments) > SEGMENTS_MAX:
         raise BadRequest(f"a path has at most {SEGMENTS_MAX} segments")
-    link = "/" + "/".join(segments)
     if len(link.encode()) > PATH_BYTES_MAX:
         raise BadRequest(f"a path has at most {PATH_BYTES_MAX} bytes")
     return link
 
 
-def _segment(part: str) -> str:
-    """Return one segment, decoded."""
-    if not part:
-        raise BadRequest("a path has no empty segments")
+def encoded(link: str) -> str:
+    """Return the link as it stands in a URL: the reverse of `canonical`."""
+    return link if _PLAIN.match(link) else quote(link, safe="/~@!$&'()*+,;=:")
+
+
+def _decoded(part: str) -> str:
+    """Return one segment of a raw path, decoded once; an encoded slash is still refused."""
+    if "%" not in part and part.isascii():
+        if "#" in part:
+            raise BadRequest("a path holds no fragment")
+        return part
     if _BAD_ESCAPE.search(part):
         raise BadRequest("a percent sign in a path needs two hexadecimal digits")
     if not part.isascii():
@@ -57,13 +70,19 @@ def _segment(part: str) -> str:
         text = unquote_to_bytes(part).decode("utf-8")
     except UnicodeDecodeError:
         raise BadRequest("a path is percent-encoded UTF-8") from None
+    _check_segment(text)
+    return text
+
+
+def _check_segment(text: str) -> None:
+    if not text:
+        raise BadRequest("a path has no empty segments")
     if text in (".", ".."):
         raise BadRequest("a path has no dot segments")
     if _FORBIDDEN.search(text):
         raise BadRequest("a segment holds no slash, backslash or control character")
-    if unicodedata.normalize("NFC", text) != text:
+    if not text.isascii() and unicodedata.normalize("NFC", text) != text:
         raise BadRequest("a path is in Unicode normal form C")
-    return text
 
 
 def check_factory_path(path: str) -> None:
@@ -73,6 +92,8 @@ def check_factory_path(path: str) -> None:
         raise BadRequest(f"/{first} is reserved")
     if any(segment in SUFFIXES for segment in (first, *rest)):
         raise BadRequest("a utility's name cannot be part of a factory's path")
+    if ":" in path:
+        raise BadRequest("a colon cannot be part of a factory's path")  # Declarations' ids have it.
 
 
 def slug(text: str) -> str:

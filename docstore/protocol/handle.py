@@ -6,12 +6,13 @@ A version is one more than the one before, also over a tombstone (rule D2): numb
 used again. Bytes that nobody changed are kept as they came.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from docstore import json, patch
 from docstore.document import STORE_SET, Row
-from docstore.errors import BadRequest, Conflict
+from docstore.errors import BadRequest, Conflict, TooLarge
 from docstore.operation import Answer, Conditions, Operation
 from docstore.service import Refusal, Service, State
 
@@ -42,8 +43,11 @@ class Refused:
 
 
 Outcome = New | Unchanged | Refused
+T = TypeVar("T")
 
 DELETED_SIGNATURE = b"\0" * 16
+STATE_BYTES_MAX = 1 << 20
+"""Of what a patch makes; PUT and POST are measured where they come in."""
 
 
 def handle(head: Row | None, operation: Operation, service: Service, *, floor: int) -> Outcome:
@@ -61,19 +65,17 @@ def handle(head: Row | None, operation: Operation, service: Service, *, floor: i
             case "PUT":
                 return _put(head, live, operation, service, floor)
             case "PATCH":
-                return _patch(live, operation, service)
+                return _patch(head, live, operation, service)
             case "POST":
                 return _post(head, live, operation, service, floor)
             case "DELETE":
-                return _delete(live)
+                return _delete(head, live)
             case _:
                 return _refuse(405, "method-not-allowed", operation.verb, head)
     except Refusal as refused:
         return _refuse(refused.status, "refused-by-service", refused.detail, live)
-    except BadRequest as error:
-        return _refuse(400, error.code, str(error), live)
-    except Conflict as error:
-        return _refuse(409, error.code, str(error), live)
+    except (BadRequest, Conflict, TooLarge) as error:
+        return _refuse(error.status, error.code, str(error), live)
 
 
 def next_version(head: Row | None, floor: int) -> int:
@@ -118,17 +120,17 @@ def _replace(
     if service.checks or not signature:
         state = json.parse_object(operation.body)
         if service.checks:
-            service.check(state)
+            _of_author(service.check, state)
         signature = signature or json.signature(state)
     return New(operation.body, next_version(head, floor), action, False, signature)
 
 
-def _patch(live: Row | None, operation: Operation, service: Service) -> Outcome:
+def _patch(head: Row | None, live: Row | None, operation: Operation, service: Service) -> Outcome:
     if live is None:
-        return _refuse(404, "not-found", "there is nothing to patch", live)
+        return _refuse(404, "not-found", "there is nothing to patch", head)
     if service.options.immutable:
         return _refuse(409, "immutable", "documents of this factory do not change", live)
-    before: State = json.parse_object(live.state)
+    before: State = json.load(live.state)
     change = json.parse(operation.body)
     if operation.media == "json":
         after = patch.apply(before, change)
@@ -137,21 +139,33 @@ def _patch(live: Row | None, operation: Operation, service: Service) -> Outcome:
     elif operation.media == "merge":
         after = patch.merge(before, change)
     else:
-        after = service.patch(before, change)
+        after = _of_author(service.patch, before, change)
     if after is None:
         return Unchanged(live)
     if not isinstance(after, dict):
         return _refuse(400, "malformed", "a document is a JSON object", live)
     after = {key: value for key, value in after.items() if key not in STORE_SET}
     if service.checks:
-        service.check(after)
-    signature = json.signature(after)
-    return New(json.dump(after), live.version + 1, "PATCH", False, signature)
+        _of_author(service.check, after)
+    state = _of_author(json.dump, after)
+    if len(state) > STATE_BYTES_MAX:
+        return _refuse(413, "too-large", f"a document has at most {STATE_BYTES_MAX} bytes", live)
+    return New(state, live.version + 1, "PATCH", False, json.signature(after))
 
 
-def _delete(live: Row | None) -> Outcome:
+def _of_author(call: Callable[..., T], *arguments: State) -> T:
+    """Call what an author wrote: its mistake is a refusal, and must not take the owner down."""
+    try:
+        return call(*arguments)
+    except (Refusal, BadRequest, Conflict, TooLarge):
+        raise
+    except Exception as error:
+        raise Refusal(f"the service failed: {type(error).__name__}", status=500) from error
+
+
+def _delete(head: Row | None, live: Row | None) -> Outcome:
     if live is None:
-        return _refuse(404, "not-found", "there is nothing to delete", live)
+        return _refuse(404, "not-found", "there is nothing to delete", head)
     return New(live.state, live.version + 1, "DELETE", True, DELETED_SIGNATURE)
 
 

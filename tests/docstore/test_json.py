@@ -1,0 +1,161 @@
+"""Strict JSON: what is refused, and that the fast path never accepts what the slow one refuses."""
+
+import json as standard
+import math
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docstore import json
+from docstore.errors import BadRequest
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(exclude_categories=("Cs",)), max_size=5), inner)
+    ),
+    max_leaves=12,
+)
+
+REFUSED = {
+    "nothing": b"",
+    "only spaces": b" \n",
+    "cut off": b'{"a": 1',
+    "trailing data": b'{"a":1} {"b":2}',
+    "trailing comma": b'{"a":1,}',
+    "byte order mark": b'\xef\xbb\xbf{"a":1}',
+    "single quotes": b"{'a':1}",
+    "comment": b'{"a":1/*x*/}',
+    "depth 65": b"[" * 65 + b"]" * 65,
+    "depth 65 of objects": b'{"a":' * 65 + b"1" + b"}" * 65,
+    "depth 100000": b"[" * 100_000,
+    "NaN": b'{"a":NaN}',
+    "Infinity": b'{"a":Infinity}',
+    "-Infinity": b'{"a":-Infinity}',
+    "1e999": b'{"a":1e999}',
+    "-1e999": b'{"a": -1e999}',
+    "10,000 digits": b'{"a":' + b"1" * 10_000 + b"}",
+    "2**63": b'{"a":9223372036854775808}',
+    "-2**63-1": b'{"a":-9223372036854775809}',
+    "leading zero": b'{"a":01}',
+    "plus sign": b'{"a":+1}',
+    "bare point": b'{"a":1.}',
+    "same key twice": b'{"a":1,"a":1}',
+    "same key twice, spaced": b'{"a": 1, "a": 2}',
+    "same key twice, escaped": b'{"a":1,"\\u0061":2}',
+    "same key twice, deep": b'{"x":[{"a":1,"a":2}]}',
+    "lone surrogate": b'{"a":"\\ud800"}',
+    "lone surrogate as key": b'{"\\udfff":1}',
+    "swapped surrogates": b'{"a":"\\udc00\\ud800"}',
+    "invalid UTF-8": b'{"a":"\xff"}',
+    "overlong UTF-8": b'{"a":"\xc0\xaf"}',
+    "surrogate in UTF-8": b'{"a":"\xed\xa0\x80"}',
+    "UTF-16": '{"a":1}'.encode("utf-16"),
+    "UTF-16 without a mark": '{"a":1}'.encode("utf-16-le"),
+    "UTF-32": '{"a":1}'.encode("utf-32"),
+    "control character in a string": b'{"a":"\x01"}',
+    "NUL": b'{"a":1}\x00',
+    "other white space": b'\x0b{"a":1}',
+    "unknown escape": b'{"a":"\\x41"}',
+}
+
+
+@pytest.mark.parametrize("raw", REFUSED.values(), ids=REFUSED.keys())
+def test_bad_json_is_refused_quickly(raw: bytes) -> None:
+    began = time.perf_counter()
+    with pytest.raises(BadRequest):
+        json.parse(raw)
+    assert time.perf_counter() - began < 0.05
+
+
+@pytest.mark.parametrize("raw", [b'{"a":1,}', b'{"a":1} x', b'{"a":"\xff"}', b"[" * 65 + b"]" * 65])
+def test_a_refusal_says_where(raw: bytes) -> None:
+    with pytest.raises(BadRequest, match=r"(offset|byte) \d+"):
+        json.parse(raw)
+
+
+@given(VALUES, st.sampled_from([(",", ":"), (", ", ": "), (" ,\n", " : ")]), st.booleans())
+def test_every_spelling_of_a_value_is_read_as_that_value(
+    value: Any, separators: tuple[str, str], ascii_only: bool
+) -> None:
+    raw = standard.dumps(value, separators=separators, ensure_ascii=ascii_only).encode()
+    assert same(json.parse(raw), value)
+    assert same(json.parse(json.dump(value)), value)
+
+
+@given(VALUES)
+def test_the_fast_path_accepts_only_what_the_slow_one_does(value: Any) -> None:
+    raw = json.dump(value)
+    assert same(json.parse(raw), json._parse_slowly(raw))
+
+
+@given(st.binary(max_size=40) | st.text('[]{}",:0123456789-+.eE \\uadnltrf', max_size=40))
+def test_noise_is_read_alike_by_both_paths_or_refused(noise: bytes | str) -> None:
+    raw = noise if isinstance(noise, bytes) else noise.encode()
+    outcomes = []
+    for read in (json.parse, json._parse_slowly):
+        try:
+            outcomes.append(repr(read(raw)))
+        except BadRequest:
+            outcomes.append("refused")
+    assert outcomes[0] == outcomes[1]
+
+
+def same(one: Any, other: Any) -> bool:
+    """Say whether two values are the same, types and signs of zero included."""
+    return repr(one) == repr(other)
+
+
+def test_64_levels_are_allowed_also_beside_many_brackets() -> None:
+    deep = b"[" * 64 + b"]" * 64
+    assert json.depth(json.parse(deep)) == 64
+    assert json.parse(b"[" + b"[]," * 500 + b"[]]")
+    assert json.parse(b"[" + b"[], " * 500 + b"[]]")
+    assert json.parse(b'{"a": "' + b"[" * 500 + b'"}')
+
+
+def test_a_large_document_in_another_spelling_is_read_in_time() -> None:
+    raw = b'{"a": [' + b'"x]{\\"y", ' * 100_000 + b"1]}"
+    began = time.perf_counter()
+    json.parse(raw)
+    assert time.perf_counter() - began < 1.0
+
+
+def test_only_an_object_is_an_object() -> None:
+    for raw in (b"[]", b'"a"', b"1", b"null", b"true"):
+        with pytest.raises(BadRequest, match="object"):
+            json.parse_object(raw)
+
+
+@given(VALUES)
+def test_equal_values_have_equal_signatures_whatever_their_spelling(value: Any) -> None:
+    shuffled = reordered(value)
+    assert json.canonical(shuffled) == json.canonical(value)
+    assert json.signature(shuffled) == json.signature(value)
+    assert len(json.signature(value)) == 16
+
+
+def reordered(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: reordered(member) for key, member in reversed(value.items())}
+    if isinstance(value, list):
+        return [reordered(member) for member in value]
+    if isinstance(value, float) and value.is_integer() and math.fabs(value) < 2**63:
+        return int(value)
+    return value
+
+
+def test_different_values_have_different_signatures() -> None:
+    values = [{}, {"a": 1}, {"a": 2}, {"a": "1"}, {"a": True}, {"a": None}, {"a": [1]}, {"a": 1.5}]
+    assert len({json.signature(value) for value in values}) == len(values)

@@ -1,0 +1,97 @@
+"""One canonical form of a path: identity has no spellings."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docstore.errors import BadRequest
+from docstore.paths import (
+    PATH_BYTES_MAX,
+    SEGMENTS_MAX,
+    canonical,
+    canonical_link,
+    check_factory_path,
+    encoded,
+    slug,
+)
+
+REFUSED = [
+    "", "a", "/", "//", "/a/", "/a//b", "/a/./b", "/a/../b", "/a/..", "/%2e%2e/b", "/a/%2E",
+    "/a%2fb", "/a%2Fb", "/a%5cb", "/a\\b", "/a%00", "/a%0d%0ab", "/a%7f", "/a%c2%85", "/a%zz",
+    "/a%", "/a%f", "/a%ff", "/a%c0%af", "/a%ed%a0%80", "/ä", "/a#b", "/a%CC%88",
+    "/" + "a" * PATH_BYTES_MAX, "/" + "%61" * (PATH_BYTES_MAX + 1), "/a" * (SEGMENTS_MAX + 1),
+    "/" + "%C3%A4" * (PATH_BYTES_MAX // 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("raw", REFUSED)
+def test_bad_paths_are_refused(raw: str) -> None:
+    with pytest.raises(BadRequest):
+        canonical(raw)
+
+
+@pytest.mark.parametrize(
+    ("raw", "link"),
+    [
+        ("/a/b-1", "/a/b-1"),
+        ("/a/.b", "/a/.b"),
+        ("/a/b.c", "/a/b.c"),
+        ("/a/%62", "/a/b"),
+        ("/a/x%20y", "/a/x y"),
+        ("/a/%C3%A4", "/a/ä"),
+        ("/a/100%25", "/a/100%"),
+        ("/a/%252f", "/a/%2f"),
+        ("/a" * SEGMENTS_MAX, "/a" * SEGMENTS_MAX),
+    ],
+)
+def test_paths_are_decoded_once(raw: str, link: str) -> None:
+    assert canonical(raw) == link
+
+
+SEGMENT = st.text(
+    st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="/\\"), min_size=1, max_size=8
+).map(lambda text: unicodedata.normalize("NFC", text))
+
+
+@given(st.lists(SEGMENT.filter(lambda text: text not in (".", "..")), min_size=1, max_size=8))
+def test_encoding_is_undone_by_the_canonical_form(segments: list[str]) -> None:
+    link = "/" + "/".join(segments)
+    assert canonical(encoded(link)) == link == canonical_link(link)
+    assert encoded(link).isascii()
+
+
+@given(st.text(max_size=30))
+def test_whatever_is_accepted_is_canonical_already(raw: str) -> None:
+    try:
+        link = canonical("/" + raw)
+    except BadRequest:
+        return
+    assert canonical_link(link) == link
+    assert canonical(encoded(link)) == link
+
+
+@pytest.mark.parametrize("link", ["", "x", "http://a/b", "../x", "/a/../x", "/a/\ud800", "/a//b"])
+def test_links_in_bodies_obey_the_same_rules(link: str) -> None:
+    with pytest.raises(BadRequest):
+        canonical_link(link)
+
+
+@pytest.mark.parametrize(
+    "path", ["/core", "/core/x", "/mgmt/x", "/health", "/metrics", "/a/stats", "/versions", "/a:b"]
+)
+def test_reserved_paths_are_not_for_users(path: str) -> None:
+    with pytest.raises(BadRequest):
+        check_factory_path(path)
+
+
+def test_what_only_looks_reserved_is_free() -> None:
+    for path in ("/cores", "/my/core", "/statistics"):
+        check_factory_path(path)
+
+
+@given(st.text(max_size=300))
+def test_a_slug_is_always_a_segment(text: str) -> None:
+    made = slug(text)
+    assert canonical_link(f"/x/{made}") == f"/x/{made}"
