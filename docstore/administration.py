@@ -255,16 +255,18 @@ class Administration:
         values = {f"docstore_protocol_{k}_total": float(v) for k, v in self._core.counters.items()}
         for peer, rows in self.lag().items():
             values[f'docstore_replication_lag_rows{{peer="{peer}"}}'] = float(rows)
-        values["docstore_slots_owned"] = float(
-            sum(
-                bool(log.tenure and log.tenure.phase is Phase.OPEN)
-                for log in self._core.logs.values()
-            )
-        )
-        values["docstore_slots_faulty"] = float(
-            sum(not log.full for log in self._core.logs.values())
-        )
+        values["docstore_slots_owned"] = float(self._slots_owned())
+        values["docstore_slots_faulty"] = float(self._slots_faulty())
         return values
+
+    def _slots_owned(self) -> int:
+        return sum(
+            log.tenure is not None and log.tenure.phase is Phase.OPEN
+            for log in self._core.logs.values()
+        )
+
+    def _slots_faulty(self) -> int:
+        return sum(not log.full for log in self._core.logs.values())
 
     # Resync and digests
 

@@ -12,6 +12,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import structlog
 
@@ -58,8 +59,7 @@ class Framed(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Remember the transport."""
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)  # uvloop has a class of its own.
 
     def data_received(self, data: bytes) -> None:
         """Deliver the frames that are complete; garbage closes the connection."""

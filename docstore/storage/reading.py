@@ -79,7 +79,7 @@ def _newest(connection: sqlite3.Connection, query: Newest) -> list[Row]:
     found = connection.execute(tables.NEWEST, (*key, query.until)).fetchone()
     if found is not None:
         *columns, current_n = found
-        row = _verified(tuple(columns))
+        [row] = _rows_of(query, [tuple(columns)])
         if row.n == current_n:
             return [row]
         rows = [row]
@@ -92,9 +92,10 @@ def _newest(connection: sqlite3.Connection, query: Newest) -> list[Row]:
 
 def _version(connection: sqlite3.Connection, query: Version) -> list[Row]:
     key = (query.slot, query.link, query.version)
-    rows = _rows(connection.execute(tables.VERSION, key))
+    rows = _rows_of(query, connection.execute(tables.VERSION, key))
+    _insist(all(row.version == query.version for row in rows))
     if not rows:
-        older = _rows(connection.execute(tables.HISTORY, (*key, _ALL, 1)))
+        older = _rows_of(query, connection.execute(tables.HISTORY, (*key, _ALL, 1)))
         newer = _newer(connection, query, older[0] if older else None)
         _insist(newer is None or newer.version > query.version)
     return [row for row in rows if row.n <= query.until]
@@ -102,7 +103,7 @@ def _version(connection: sqlite3.Connection, query: Version) -> list[Row]:
 
 def _as_of(connection: sqlite3.Connection, query: AsOf) -> list[Row]:
     key = (query.slot, query.link, query.until, query.at_us)
-    rows = _rows(connection.execute(tables.AS_OF, key))
+    rows = _rows_of(query, connection.execute(tables.AS_OF, key))
     newer = _newer(connection, query, rows[0] if rows else None)
     _insist(newer is None or newer.updated_us > query.at_us or newer.n > query.until)
     return rows
@@ -111,10 +112,11 @@ def _as_of(connection: sqlite3.Connection, query: AsOf) -> list[Row]:
 def _history(connection: sqlite3.Connection, query: History) -> list[Row]:
     before = _ALL if query.before is None else query.before
     key = (query.slot, query.link, before, query.until, query.limit)
-    rows = _rows(connection.execute(tables.HISTORY, key))
+    rows = _rows_of(query, connection.execute(tables.HISTORY, key))
     newer = _newer(connection, query, rows[0] if rows else None)
     _insist(newer is None or newer.version >= before or newer.n > query.until or not query.limit)
     for row, older in pairwise(rows):
+        _insist(older.version < row.version)
         _insist_neighbours(connection, query, older, row)
     if rows and len(rows) < query.limit:
         _insist_neighbours(connection, query, None, rows[-1])
@@ -128,7 +130,7 @@ def _newer(connection: sqlite3.Connection, query: _OfLink, row: Row | None) -> R
     """Return the version after `row` (None: the first), once nothing is missing in between."""
     key = (query.slot, query.link)
     after = row.version if row else -1
-    rows = _rows(connection.execute(tables.AFTER_VERSION, (*key, after)))
+    rows = _rows_of(query, connection.execute(tables.AFTER_VERSION, (*key, after)))
     if rows:
         _insist_neighbours(connection, query, row, rows[0])
         return rows[0]
@@ -144,12 +146,16 @@ def _insist_neighbours(
 
     Versions mostly grow by one, and then there is nothing to look up. Where they do not, the
     index over n, which has keys of its own, tells a version that was skipped from one that is
-    damaged.
+    damaged; and no n is missing, so every one in between must lead to a whole row.
     """
     if newer.version == (older.version + 1 if older else 0):
         return
-    span = (query.slot, older.n if older else 0, newer.n, query.link)
-    _insist(connection.execute(tables.LINK_BETWEEN, span).fetchone() is None)
+    above = older.n if older else _kept(connection, query.slot)
+    between = 0
+    for columns in connection.execute(tables.ROWS, (query.slot, above + 1, newer.n - 1)):
+        _insist(_verified(columns).link != query.link)
+        between += 1
+    _insist(between == max(0, newer.n - above - 1))
 
 
 def _log(connection: sqlite3.Connection, query: Rows) -> list[Row]:
@@ -158,6 +164,7 @@ def _log(connection: sqlite3.Connection, query: Rows) -> list[Row]:
     weight = 0
     for columns in connection.execute(tables.ROWS, (query.slot, query.first, query.last)):
         row = _verified(columns)
+        _insist(row.slot == query.slot and query.first <= row.n <= query.last)
         _insist(not rows or row.n == rows[-1].n + 1)
         weight += row_bytes(row)
         if rows and weight > query.bytes_max:
@@ -172,14 +179,18 @@ def _log(connection: sqlite3.Connection, query: Rows) -> list[Row]:
 
 def _insist_all_there(connection: sqlite3.Connection, query: Rows, rows: list[Row]) -> None:
     """Insist that an answer which is shorter than its query has all that the slot has."""
-    record = connection.execute(tables.SLOT, (query.slot,)).fetchone()
-    kept = _record(record).kept if record else 0
+    kept = _kept(connection, query.slot)
     first = max(query.first, kept + 1)
     last = min(query.last, _n(connection, tables.END_BY_POINTERS, query.slot))
     if first <= last:
         _insist(bool(rows) and rows[0].n <= first and rows[-1].n == last)
     else:
         _insist(not rows or rows[-1].n <= kept)
+
+
+def _kept(connection: sqlite3.Connection, slot: int) -> int:
+    record = connection.execute(tables.SLOT, (slot,)).fetchone()
+    return _record(record).kept if record else 0
 
 
 def _n(connection: sqlite3.Connection, sql: str, slot: int) -> int:
@@ -316,8 +327,12 @@ def _record(columns: tuple[object, ...]) -> SlotRecord:
     return record
 
 
-def _rows(lines: Iterable[tuple[object, ...]]) -> list[Row]:
-    return [_verified(columns) for columns in lines]
+def _rows_of(query: "_OfLink", lines: Iterable[tuple[object, ...]]) -> list[Row]:
+    """Return the rows, each of the link that was asked for: an index may point elsewhere."""
+    rows = [_verified(columns) for columns in lines]
+    for row in rows:
+        _insist(row.slot == query.slot and row.link == query.link)
+    return rows
 
 
 def _verified(columns: tuple[object, ...]) -> Row:
