@@ -1,0 +1,110 @@
+"""What must hold after every single step, of all nodes together (I1 to I5, I9, I11)."""
+
+from collections import Counter
+
+from docstore.document import Ballot, Row
+from docstore.protocol.log import SlotLog
+from docstore.protocol.tenure import Phase
+from docstore.storage.store import Rows
+from tests.sim.process import Process
+
+
+class Violation(AssertionError):
+    """An invariant does not hold."""
+
+
+class Invariants:
+    """Watches the steps of all processes."""
+
+    def __init__(self) -> None:
+        self.checked: Counter[str] = Counter()
+        self.decided: dict[int, list[Row]] = {}
+        """slot -> the rows that some owner has decided, in order."""
+        self._contents: dict[tuple[int, Ballot, int], bytes] = {}
+        self._promised: dict[tuple[str, int], Ballot] = {}
+        self._ends: dict[tuple[str, int, int], int] = {}
+        self._opened: dict[tuple[int, Ballot], int] = {}
+        self._operations: dict[int, set[bytes]] = {}
+        self._versions: dict[str, int] = {}
+
+    def after_step(self, process: Process) -> None:
+        """Check what the step may have changed."""
+        for log in process.replica.core.logs.values():
+            self._check_promise(process, log)
+            self._check_contents(process, log)
+            tenure = log.tenure
+            if tenure is not None and tenure.phase is Phase.OPEN:
+                self._check_open(process, log)
+                self._note_decided(process, log)
+
+    def _check_promise(self, process: Process, log: SlotLog) -> None:
+        """I1: within a life a promise never decreases; over a restart the disk keeps it."""
+        key = (process.name, log.slot)
+        before = self._promised.get(key)
+        same_life = (process.name, log.slot, process.life) in self._ends
+        if same_life and before is not None and log.promised < before:
+            raise Violation(f"I1: {key} promised {before}, then {log.promised}")
+        self._promised[key] = log.promised
+
+    def _check_contents(self, process: Process, log: SlotLog) -> None:
+        """I3: one content for (ballot, n), wherever it is."""
+        key = (process.name, log.slot, process.life)
+        seen = self._ends.setdefault(key, 0)
+        if log.end == seen:
+            return
+        self._ends[key] = log.end
+        for n in range(min(seen, log.end) + 1, log.end + 1):
+            row = log.pending.get(n)
+            if row is None:
+                continue
+            content = self._contents.setdefault((log.slot, row.ballot, n), row.digest)
+            self.checked["I3"] += 1
+            if content != row.digest:
+                raise Violation(f"I3: two contents for {row.ballot} n={n} of slot {log.slot}")
+
+    def _check_open(self, process: Process, log: SlotLog) -> None:
+        """I5: a log that is opened holds everything that was decided before."""
+        assert log.tenure is not None
+        key = (log.slot, log.tenure.ballot)
+        if key in self._opened:
+            return
+        self._opened[key] = log.tenure.base
+        mine = self._rows(process, log)
+        for row in self.decided.get(log.slot, ()):
+            self.checked["I5"] += 1
+            held = mine.get(row.n)
+            if held is None or held != row:
+                raise Violation(
+                    f"I5: {process.name} opened slot {log.slot} under {log.tenure.ballot}"
+                    f" without the decided row {row.n}"
+                )
+
+    def _note_decided(self, process: Process, log: SlotLog) -> None:
+        decided = self.decided.setdefault(log.slot, [])
+        if log.decided <= len(decided):
+            return
+        mine = self._rows(process, log)
+        for n in range(len(decided) + 1, log.decided + 1):
+            row = mine.get(n)
+            if row is None:
+                raise Violation(f"I12: {process.name} decided row {n}, which it does not hold")
+            self._check_row(row)
+            decided.append(row)
+
+    def _check_row(self, row: Row) -> None:
+        """I9: an operation once; I11: versions of a link grow by one."""
+        operations = self._operations.setdefault(row.slot, set())
+        self.checked["I9"] += 1
+        identity = row.operation
+        if identity in operations:
+            raise Violation(f"I9: an operation twice in slot {row.slot}")
+        operations.add(identity)
+        if row.version != self._versions.get(row.link, -1) + 1:
+            raise Violation(f"I11: {row.link} goes from {self._versions.get(row.link)} to {row.version}")
+        self._versions[row.link] = row.version
+
+    def _rows(self, process: Process, log: SlotLog) -> dict[int, Row]:
+        """Return the log as memory and disk have it."""
+        stored = process.disk.answer(Rows(log.slot, 1, log.durable, 1 << 30))
+        rows = {row.n: row for row in stored} if isinstance(stored, list) else {}
+        return rows | log.pending

@@ -1,0 +1,88 @@
+"""What goes wrong, drawn from the seed; then everything heals."""
+
+from collections.abc import Sequence
+from itertools import permutations
+
+from tests.sim.cluster import Cluster
+
+ALL = ("crash", "crash", "pause", "cut", "oneway", "isolate", "flap", "storm")
+
+
+class Nemesis:
+    """Strikes at random until `until`, never stops being repaired, and heals in the end."""
+
+    def __init__(self, cluster: Cluster, until: float, kinds: Sequence[str] = ALL) -> None:
+        self._cluster = cluster
+        self._world = cluster.world
+        self._until = until
+        self._kinds = kinds
+        self._world.after(0.3 + self._world.rng.random(), self._strike)
+
+    def _strike(self) -> None:
+        if self._world.now >= self._until:
+            return
+        rng = self._world.rng
+        getattr(self, f"_{rng.choice(self._kinds)}")(rng.choice(self._cluster.names))
+        self._world.after(0.05 + rng.random() * 1.2, self._strike)
+
+    def _duration(self) -> float:
+        rng = self._world.rng
+        return rng.choice((0.05, 0.3, 1.0, 2.5)) * (0.5 + rng.random())
+
+    def _crash(self, name: str) -> None:
+        if self._cluster.processes[name].up:
+            self._cluster.crash(name)
+            self._world.after(self._duration(), self._restart, name)
+
+    def _restart(self, name: str) -> None:
+        if not self._cluster.processes[name].up:
+            self._cluster.start(name)
+
+    def _pause(self, name: str) -> None:
+        process = self._cluster.processes[name]
+        if process.up and not process.paused:
+            process.pause()
+            self._world.after(self._duration(), self._resume, name, process.life)
+
+    def _resume(self, name: str, life: int) -> None:
+        process = self._cluster.processes[name]
+        if process.life == life and process.paused:
+            process.resume()
+
+    def _cut(self, name: str) -> None:
+        other = self._world.rng.choice([each for each in self._cluster.names if each != name])
+        self._sever({(name, other), (other, name)})
+
+    def _oneway(self, name: str) -> None:
+        other = self._world.rng.choice([each for each in self._cluster.names if each != name])
+        self._sever({(name, other)})
+
+    def _isolate(self, name: str) -> None:
+        self._sever({pair for pair in permutations(self._cluster.names, 2) if name in pair})
+
+    def _sever(self, links: set[tuple[str, str]]) -> None:
+        self._cluster.network.cuts |= links
+        self._world.after(self._duration(), self._cluster.network.cuts.difference_update, links)
+
+    def _flap(self, name: str) -> None:
+        other = self._world.rng.choice([each for each in self._cluster.names if each != name])
+        if self._cluster.processes[name].up and self._cluster.processes[other].up:
+            self._cluster.flap(name, other)
+
+    def _storm(self, name: str) -> None:
+        """Crash several at once."""
+        for each in self._cluster.names:
+            if self._world.rng.random() < 0.6:
+                self._crash(each)
+
+    def heal(self) -> None:
+        """Mend everything, for good."""
+        self._until = self._world.now
+        self._cluster.network.cuts.clear()
+        weather = self._cluster.network.weather
+        weather.loss = weather.straggle = weather.double = 0.0
+        for name, process in self._cluster.processes.items():
+            if not process.up:
+                self._cluster.start(name)
+            elif process.paused:
+                process.resume()

@@ -1,0 +1,186 @@
+"""One simulated process: a Replica on a disk that forgets what was not synced."""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+from docstore.operation import Answer
+from docstore.ownership.by_hash import Placement
+from docstore.protocol.core import ReplicaConfig
+from docstore.protocol.effects import Alarm, Persist, Publish, Read, Respond, Send
+from docstore.protocol.events import Event, Persisted, QueryAnswered, Tick, TurnEnded
+from docstore.protocol.replica import Replica
+from docstore.service import ServiceOptions, State
+from docstore.storage.ledger import Ledger
+from docstore.storage.store import Query, Write
+from tests.sim.world import World
+
+EPOCH_US = 1_700_000_000_000_000
+TICK_S = 0.05
+
+
+class Appending:
+    """A service whose PATCH appends an id to a list: one read shows the whole history."""
+
+    options = ServiceOptions(path="/t", kind="t")
+    checks = False
+
+    def check(self, state: State) -> None:
+        """Refuse nothing."""
+
+    def patch(self, state: State, change: State) -> State:
+        """Append."""
+        return {**state, "log": [*state.get("log", []), change["append"]]}
+
+
+class Process:
+    """A node: its disk outlives it, its Replica does not."""
+
+    def __init__(
+        self,
+        name: str,
+        world: World,
+        placement: Placement,
+        members: Sequence[str],
+        config: ReplicaConfig,
+        send: Callable[[str, int, str, Any], None],
+    ) -> None:
+        self.name = name
+        self.disk = Ledger()
+        self.boot = 0
+        self.life = 0
+        self.up = False
+        self.paused = False
+        self.resumed_at = 0.0
+        self.alarms: list[str] = []
+        self.after_step: Callable[[Process], None] = lambda process: None
+        self._world = world
+        self._placement = placement
+        self._members = members
+        self._config = config
+        self._send = send
+        self._stash: list[Event] = []
+        self._answers: dict[int, Callable[[Answer], None]] = {}
+        self._requests = 0
+
+    def start(self) -> None:
+        """Begin a life on what the disk holds."""
+        assert not self.up
+        self.up, self.paused = True, False
+        self.boot += 1
+        self.life += 1
+        self._turn = False
+        self._writes: list[Write] = []
+        self._token = 0
+        self._syncing: list[Write] | None = None
+        self._stash = []
+        self._answers = {}
+        service = Appending()
+        self.replica = Replica(
+            self.name,
+            self.disk.recovered(self.name, self.boot),
+            self._placement,
+            members=self._members,
+            service_for=lambda link: service,
+            rng=Random(self._world.rng.random()),
+            config=self._config,
+            now=self._world.now,
+        )
+        self._world.after(self._world.rng.random() * TICK_S, self._tick, self.life)
+
+    def crash(self) -> None:
+        """End this life; the batch that was being synced may be on the disk, or not."""
+        self.up = False
+        self.life += 1
+        if self._syncing is not None and self._world.rng.random() < 0.5:
+            self.disk.apply(self._syncing)
+
+    def pause(self) -> None:
+        """Stand still; what arrives waits."""
+        self.paused = True
+
+    def resume(self) -> None:
+        """Go on, with all that has waited."""
+        self.paused = False
+        self.resumed_at = self._world.now
+        stash, self._stash = self._stash, []
+        for event in stash:
+            self.feed(event)
+
+    def request(self, make: Callable[[int], Event], answered: Callable[[Answer], None]) -> None:
+        """Feed a client's request; `answered` is called once, if this life lasts."""
+        self._requests += 1
+        self._answers[self._requests] = answered
+        self.feed(make(self._requests))
+
+    def feed(self, event: Event) -> None:
+        """Give the replica an event, and perform what it asks."""
+        if not self.up:
+            return
+        if self.paused:
+            self._stash.append(event)
+            return
+        for effect in self.replica.step(event, self._world.now):
+            match effect:
+                case Send(to, message):
+                    self._send(self.name, self.life, to, message)
+                case Persist(token, writes):
+                    self._writes.extend(writes)
+                    self._token = token
+                case Read(token, query):
+                    delay = 0.0002 + self._world.rng.random() * 0.002
+                    self._world.after(delay, self._read, self.life, token, query)
+                case Respond(request, answer):
+                    answered = self._answers.pop(request, None)
+                    if answered is not None:
+                        answered(answer)
+                case Alarm(what):
+                    self.alarms.append(what)
+                case Publish():
+                    pass
+        self.after_step(self)
+        self._sync()
+        if not self._turn:
+            self._turn = True
+            self._world.after(self._world.rng.random() * 0.0003, self._end_turn, self.life)
+
+    def _end_turn(self, life: int) -> None:
+        if life != self.life:
+            return
+        if self.paused:
+            self._world.after(0.01, self._end_turn, life)
+            return
+        if self.replica.wants_turn:
+            self.feed(TurnEnded())
+        self._turn = False
+        if self.replica.wants_turn:
+            self._turn = True
+            self._world.after(0.0001, self._end_turn, life)
+
+    def _sync(self) -> None:
+        """Begin the next commit if none is under way."""
+        if self._syncing is not None or not self._writes:
+            return
+        self._syncing, self._writes = self._writes, []
+        delay = 0.0005 + self._world.rng.random() * 0.006
+        self._world.after(delay, self._synced, self.life, self._token)
+
+    def _synced(self, life: int, token: int) -> None:
+        if life != self.life:
+            return
+        assert self._syncing is not None
+        self.disk.apply(self._syncing)
+        self._syncing = None
+        self.feed(Persisted(token))
+        self._sync()
+
+    def _read(self, life: int, token: int, query: Query) -> None:
+        if life == self.life:
+            self.feed(QueryAnswered(token, self.disk.answer(query)))
+
+    def _tick(self, life: int) -> None:
+        if life != self.life:
+            return
+        if not self.paused:
+            self.feed(Tick(EPOCH_US + int(self._world.now * 1e6)))
+        self._world.after(TICK_S, self._tick, life)

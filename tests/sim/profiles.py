@@ -1,0 +1,18 @@
+"""The shapes of the runs, chosen by the seed so that all of them occur."""
+
+from random import Random
+
+from tests.sim.run import Profile
+
+
+def profile_of(seed: int, nodes: str) -> Profile:
+    """Return the shape of a seed's run: 3 or 5 nodes, and what else varies."""
+    rng = Random(seed * 7919 + 1)
+    size = rng.choice((3, 5)) if nodes == "both" else int(nodes)
+    return Profile(
+        size=size,
+        factor=rng.choice((None, 3)) if size == 5 else None,
+        slots=rng.choice((1, 2, 4)),
+        links=rng.choice((2, 3, 4)),
+        page_rows=rng.choice((2, 3, 256)),
+    )

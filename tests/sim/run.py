@@ -1,0 +1,124 @@
+"""One run: a cluster, its clients and its nemesis from one seed, and the verdict."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from docstore.operation import Operation
+from docstore.protocol.core import ReplicaConfig
+from docstore.protocol.events import Requested
+from tests.sim.cluster import Cluster
+from tests.sim.invariants import Invariants, Violation
+from tests.sim.nemesis import ALL, Nemesis
+from tests.sim.process import Process
+from tests.sim.verdict import document_problems, split
+from tests.sim.workload import Client, History, Op, to_answer
+from tests.sim.world import World
+
+FAULTS_S, HEALING_S = 12.0, 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a run aims at."""
+
+    size: int = 3
+    factor: int | None = None
+    slots: int = 2
+    links: int = 3
+    clients: int = 4
+    kinds: tuple[str, ...] = ALL
+    page_rows: int = 256
+    faults_s: float = FAULTS_S
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a run."""
+
+    seed: int
+    problems: list[str] = field(default_factory=list)
+    stuck: list[str] = field(default_factory=list)
+    operations: int = 0
+    counters: Counter[str] = field(default_factory=Counter)
+    trace: str = ""
+
+
+def run(seed: int, profile: Profile, watch: Callable[[str], None] | None = None) -> Outcome:
+    """Return the outcome of a seed under a profile; the same for the same, always."""
+    outcome = Outcome(seed)
+    world = World(seed)
+    config = ReplicaConfig(page_rows=profile.page_rows)
+    cluster = Cluster(
+        world, profile.size, factor=profile.factor, slots=profile.slots, config=config
+    )
+    invariants = Invariants()
+    trace = hashlib.sha256()
+
+    def after_step(process: Process) -> None:
+        invariants.after_step(process)
+        if watch is not None:
+            watch(f"{world.now:9.4f} {process.name}")
+        trace.update(f"{world.now}{process.name}{world.events}".encode())
+
+    for process in cluster.processes.values():
+        process.after_step = after_step
+    history = History()
+    links = [f"/t/d{index}" for index in range(profile.links)]
+    nemesis = Nemesis(cluster, profile.faults_s, profile.kinds)
+    for index in range(profile.clients):
+        Client(f"c{index}", cluster, links, history, profile.faults_s + HEALING_S / 2)
+    try:
+        world.run(profile.faults_s)
+        nemesis.heal()
+        world.run(profile.faults_s + HEALING_S)
+        outcome.stuck = _final_reads(cluster, links, history)
+        _judge(outcome, cluster, invariants, history)
+    except (Violation, AssertionError) as error:
+        outcome.problems.append(f"{type(error).__name__}: {error}")
+    outcome.operations = len(history.ops)
+    outcome.trace = trace.hexdigest()
+    for process in cluster.processes.values():
+        outcome.counters.update(process.replica.core.counters)
+        outcome.problems.extend(process.alarms)
+    outcome.counters.update(invariants.checked)
+    return outcome
+
+
+def _final_reads(cluster: Cluster, links: list[str], history: History) -> list[str]:
+    """Read every document through every node; return what could not be read."""
+    world, stuck = cluster.world, []
+    for link in links:
+        for name in cluster.names:
+            op = Op("read", link, "", world.now)
+            history.ops.append(op)
+            deadline = world.now + 2.0
+
+            def make(request: int, link: str = link, deadline: float = deadline) -> Requested:
+                return Requested(request, Operation("GET", link), deadline)
+
+            cluster.processes[name].request(
+                make, lambda answer, op=op: to_answer(op, world.now, answer)
+            )
+    world.run(world.now + 2.5)
+    for op in history.ops[-len(links) * len(cluster.names) :]:
+        if op.outcome != "ok":
+            stuck.append(f"{op.link} cannot be read: {op.outcome}")
+    return stuck
+
+
+def _judge(
+    outcome: Outcome, cluster: Cluster, invariants: Invariants, history: History
+) -> None:
+    rows = [row for slot in invariants.decided.values() for row in slot]
+    for link, ops in split(history.ops).items():
+        versions = [row for row in rows if row.link == link]
+        outcome.problems.extend(f"{link}: {each}" for each in document_problems(ops, versions))
+    for slot, replicas in enumerate(cluster.placement.table):
+        ends = {name: cluster.processes[name].replica.core.logs[slot].end for name in replicas}
+        digests = {
+            name: cluster.processes[name].disk.digests([slot]).get(slot) for name in replicas
+        }
+        if len(set(ends.values())) > 1 or len(set(digests.values())) > 1:
+            outcome.stuck.append(f"replicas of slot {slot} differ: {ends}")

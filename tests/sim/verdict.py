@@ -1,0 +1,85 @@
+"""Hold what clients were told against the log that was decided."""
+
+import json
+from collections import Counter, defaultdict
+
+from docstore.document import Row
+from tests.sim.checkers import INFINITE, Event, by_version, by_zones
+from tests.sim.workload import Op
+
+
+def document_problems(ops: list[Op], rows: list[Row]) -> list[str]:
+    """Return what is wrong with one document. `rows`: its decided versions, in order."""
+    wrong = []
+    if [row.version for row in rows] != list(range(len(rows))):
+        wrong.append(f"versions {[row.version for row in rows]}")
+    writers = _writers(rows)
+    for uid, count in Counter(uid for uid in writers.values() if uid).items():
+        if count > 1:
+            wrong.append(f"{uid} was applied {count} times")
+    made = {uid: version for version, uid in writers.items() if uid}
+    events = []
+    for op in ops:
+        wrong.extend(_op_problems(op, rows, made))
+        version = op.version if op.outcome == "ok" else made.get(op.uid)
+        if version is None or (op.kind == "read" and op.outcome != "ok"):
+            continue
+        end = op.end if op.outcome == "ok" else INFINITE
+        events.append(Event(op.kind != "read", op.start, end, version))
+    return wrong + _order_problems(events, rows)
+
+
+def _order_problems(events: list[Event], rows: list[Row]) -> list[str]:
+    known = {event.version for event in events if event.is_write}
+    # A tombstone whose client never heard of it has no writer among the events.
+    missing = [row.version for row in rows if row.version not in known]
+    whole = [*events, *(Event(True, 0.0, INFINITE, version) for version in missing)]
+    found = [problem for problem in (by_version(whole), by_zones(whole)) if problem]
+    return sorted(set(found))
+
+
+def _writers(rows: list[Row]) -> dict[int, str]:
+    """Return version -> uid of the operation that made it, "" for a deletion."""
+    writers = {}
+    for row in rows:
+        log = json.loads(row.state).get("log", [])
+        writers[row.version] = "" if row.deleted or not log else log[-1]
+    return writers
+
+
+def _op_problems(op: Op, rows: list[Row], made: dict[str, int]) -> list[str]:
+    label = f"{op.kind} {op.uid}"
+    if op.outcome == "overdue":
+        return [f"{label} had no answer by its deadline"]
+    if op.kind == "read":
+        return _read_problems(op, label, rows)
+    if op.outcome == "refused" and op.uid in made:
+        return [f"{label} was refused and took effect"]
+    if op.outcome == "ok":
+        if op.version is None or op.version >= len(rows):
+            return [f"{label} v{op.version} is lost"]
+        row = rows[op.version]
+        right = row.deleted if op.kind == "delete" else made.get(op.uid) == op.version
+        if not right:
+            return [f"{label} v{op.version} is lost: another stands there"]
+        if op.expected is not None and op.version != op.expected + 1:
+            return [f"{label} was based on v{op.expected} and became v{op.version}"]
+    return []
+
+
+def _read_problems(op: Op, label: str, rows: list[Row]) -> list[str]:
+    if op.outcome != "ok" or op.version is None or op.version < 0:
+        return []
+    if op.version >= len(rows):
+        return [f"{label} saw v{op.version}, which was never decided"]
+    row = rows[op.version]
+    log = None if row.deleted else tuple(json.loads(row.state).get("log", ()))
+    return [] if log == op.log else [f"{label} saw v{op.version} with another content"]
+
+
+def split(ops: list[Op]) -> dict[str, list[Op]]:
+    """Return link -> its operations."""
+    by_link: dict[str, list[Op]] = defaultdict(list)
+    for op in ops:
+        by_link[op.link].append(op)
+    return by_link

@@ -1,0 +1,124 @@
+"""Clients that append, put, delete and read, and remember every outcome."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from docstore.operation import Answer, Conditions, Operation
+from docstore.protocol.events import Requested
+from tests.sim.cluster import Cluster
+
+DEADLINE_S = 2.5
+
+
+@dataclass(slots=True)
+class Op:
+    """One operation, as its client saw it."""
+
+    kind: str
+    """append, put, delete or read."""
+    link: str
+    uid: str
+    start: float
+    end: float = float("inf")
+    outcome: str = "pending"
+    """ok, refused (nothing happened) or unknown."""
+    version: int | None = None
+    log: tuple[str, ...] | None = None
+    """What a read saw, oldest first; None for an absent document."""
+    expected: int | None = None
+    """The version that a conditional update was based on."""
+
+
+@dataclass(slots=True)
+class History:
+    """Everything that all clients did."""
+
+    ops: list[Op] = field(default_factory=list)
+
+
+def to_answer(op: Op, now: float, answer: Answer) -> None:
+    """Record what a client was told."""
+    op.end = now
+    row = answer.row
+    if op.kind == "read":
+        if answer.status in (200, 404):
+            op.outcome = "ok"
+            op.version = row.version if row else -1
+            if answer.status == 200 and row is not None:
+                op.log = tuple(json.loads(row.state).get("log", ()))
+        else:
+            op.outcome = "refused"
+    elif answer.is_success:
+        op.outcome = "ok"
+        op.version = row.version if row else None
+    else:
+        op.outcome = "unknown" if answer.unknown else "refused"
+
+
+class Client:
+    """One client after the other request, through random nodes, until `until`."""
+
+    def __init__(
+        self, name: str, cluster: Cluster, links: list[str], history: History, until: float
+    ) -> None:
+        self._name = name
+        self._cluster = cluster
+        self._world = cluster.world
+        self._links = links
+        self._history = history
+        self._until = until
+        self._count = 0
+        self._seen: dict[str, int] = {}
+        self._world.after(0.2 + self._world.rng.random() * 0.1, self._next)
+
+    def _next(self) -> None:
+        if self._world.now > self._until:
+            return
+        rng = self._world.rng
+        self._count += 1
+        kind = rng.choices(["append", "put", "delete", "read"], [10, 3, 1, 9])[0]
+        op = Op(kind, rng.choice(self._links), f"{self._name}.{self._count}", self._world.now)
+        self._history.ops.append(op)
+        process = self._cluster.processes[rng.choice(self._cluster.names)]
+        operation = self._operation(op)
+        deadline = self._world.now + DEADLINE_S
+        if process.up:
+            process.request(
+                lambda request: Requested(request, operation, deadline),
+                lambda answer: self._answered(op, answer),
+            )
+        self._world.after(DEADLINE_S + 1.0, self._give_up, op, process, process.life)
+
+    def _operation(self, op: Op) -> Operation:
+        if op.kind == "read":
+            return Operation("GET", op.link)
+        conditions = None
+        if self._world.rng.random() < 0.2 and op.link in self._seen:
+            op.expected = self._seen[op.link]
+            conditions = Conditions(version=op.expected)
+        if op.kind == "append":
+            body = json.dumps({"append": op.uid}).encode()
+            return Operation("PATCH", op.link, body, "handler", conditions=conditions)
+        if op.kind == "delete":
+            return Operation("DELETE", op.link, conditions=conditions)
+        body = json.dumps({"log": [op.uid]}).encode()
+        return Operation("PUT", op.link, body, conditions=conditions, creates=True)
+
+    def _answered(self, op: Op, answer: Answer) -> None:
+        if op.outcome != "pending":
+            return
+        to_answer(op, self._world.now, answer)
+        if op.version is not None:
+            self._seen[op.link] = op.version
+        self._world.after(0.005 + self._world.rng.random() * 0.06, self._next)
+
+    def _give_up(self, op: Op, process: Any, life: int) -> None:
+        """The connection broke, or worse: an answer is overdue."""
+        if op.outcome != "pending":
+            return
+        op.end = self._world.now
+        steady = not process.paused and process.resumed_at < op.start
+        alive = process.up and process.life == life and steady
+        op.outcome = "overdue" if alive else "unknown"
+        self._world.after(0.01, self._next)

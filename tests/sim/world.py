@@ -1,0 +1,31 @@
+"""Virtual time: a heap of what happens when, and one seeded source of chance."""
+
+import heapq
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+
+class World:
+    """The clock and the order of things. Equal instants happen in the order they were planned."""
+
+    def __init__(self, seed: int) -> None:
+        self.now = 0.0
+        self.rng = Random(seed)
+        self.events = 0
+        self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._planned = 0
+
+    def after(self, delay: float, what: Callable[..., None], *arguments: Any) -> None:
+        """Plan `what` for `delay` seconds from now."""
+        self._planned += 1
+        heapq.heappush(self._heap, (self.now + delay, self._planned, what, arguments))
+
+    def run(self, until: float) -> None:
+        """Let everything happen that is planned up to `until`."""
+        heap = self._heap
+        while heap and heap[0][0] <= until:
+            self.now, _, what, arguments = heapq.heappop(heap)
+            self.events += 1
+            what(*arguments)
+        self.now = until
