@@ -90,6 +90,8 @@ def _put(
         return _refuse(404, "not-found", "PUT does not create documents here", head)
     if live is not None and service.options.immutable:
         return _refuse(409, "immutable", "documents of this factory do not change", live)
+    if live is None and operation.conditions and operation.conditions.version is not None:
+        return _refuse(409, "version-conflict", "there is no version to go on from", head)
     return _replace(head, operation, service, floor, "PUT")
 
 

@@ -111,6 +111,7 @@ class Operations:
 
     def cut(self, end: int) -> None:
         """Forget the operations of rows above `end`: they have left the log."""
+        self.since = min(self.since, end + 1)
         for known in self._rows.values():
             for seq in [seq for seq, n in known.items() if n > end]:
                 del known[seq]

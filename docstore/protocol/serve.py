@@ -128,12 +128,12 @@ class Server:
         def found(result: Result) -> None:
             if log.tenure is not tenure:
                 return
-            if isinstance(result, Corrupt) or not result:
+            if isinstance(result, Corrupt):
                 self.core.corrupt(log)
                 return
             for row in result:
                 log.operations.note(row)
-            if result[-1].n < last:
+            if result and result[-1].n < last:
                 self._recall_page(log, tenure, since, result[-1].n + 1, last)
                 return
             log.operations.since, log.recalled = since, True

@@ -1,26 +1,194 @@
-"""Rules taken away one at a time, from outside: the harness must notice each."""
+"""Rules taken away one at a time, from outside: the harness must notice each.
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+Every rule of the protocol that can be lost by one wrong line has an entry here: the function
+that holds it, what stands in its place while it is away, and the profile of faults that aims at
+it. The product knows nothing of this.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
 
+from docstore.document import NO_BALLOT, Row
+from docstore.ownership import ballot as fence
+from docstore.protocol import handle as handling
+from docstore.protocol import quorum
+from docstore.protocol.confirm import Confirmer
+from docstore.protocol.core import Core
+from docstore.protocol.decide import Decider
+from docstore.protocol.forward import Entry
+from docstore.protocol.learn import Learner
+from docstore.protocol.operations import Operations
+from docstore.protocol.replica import Replica
+from docstore.protocol.serve import Server
+from docstore.protocol.takeover import TakeOver
+from docstore.protocol.tenure import Phase, Tenure
 from tests.sim.run import Profile
+
+BASIC = Profile()
+ONE_SLOT = Profile(slots=1, links=2)
+CUTS = Profile(slots=1, links=2, kinds=("cut", "oneway", "isolate", "isolate", "pause"))
+CRASHES = Profile(slots=1, links=2, kinds=("crash", "crash", "storm", "flap"))
+TAKEOVERS = Profile(slots=1, links=2, kinds=("crash", "isolate", "pause", "flap", "oneway"))
+FIVE = Profile(size=5, slots=1, links=2, kinds=("isolate", "cut", "oneway", "crash", "pause"))
 
 
 @dataclass(frozen=True, slots=True)
 class Ablation:
-    """One rule removed: where it stands, what stands there instead, and what to aim with."""
+    """One rule removed: (where, name, instead) for each function, and what to aim with."""
 
     rule: str
-    target: str
-    replacement: object
-    profile: Profile | None = None
+    changes: tuple[tuple[Any, str, Any], ...]
+    profile: Profile
+    first: int = 0
+    """A seed that catches it, so that a short run need not search."""
 
 
-ABLATIONS: dict[str, Ablation] = {}
+def _own_evidence(self: TakeOver, log: Any, evidence: Any) -> Any:
+    return log.tenure.evidence.get(self.core.me) or max(evidence, key=lambda e: (e.adopted, e.end))
+
+
+def _longest(self: TakeOver, log: Any, evidence: Any) -> Any:
+    return max(evidence, key=lambda each: (each.end, each.adopted))
+
+
+def _one_promise(self: TakeOver, log: Any, tenure: Tenure) -> bool:
+    return self.core.me in tenure.evidence
+
+
+def _open_at_once(self: Decider, log: Any, tenure: Tenure) -> bool:
+    return tenure.ends.get(self.core.me, -1) >= tenure.base
+
+
+def _over_a_hole(self: Learner, log: Any, ballot: Any, offer: Any) -> bool:
+    return bool(offer.first <= log.end + 1 if log.adopted == ballot else offer.first == log.end + 1)
+
+
+def _live_majority(heard: Any, replicas: Any) -> bool:
+    return len([each for each in replicas if each in heard]) >= 1
+
+
+def _live_decided(ends: Any, replicas: Any) -> int:
+    return max(ends.values(), default=-1)
+
+
+_flush = Core.flush
+
+
+def _tell_before_disk(self: Core) -> None:
+    """Let out what speaks of the disk as soon as the turn ends."""
+    batch = self.batch
+    _flush(self)
+    if batch in self.unfinished and batch.writes:
+        self._release(batch)
+        batch.accepted, batch.then, batch.ends = {}, [], []
+
+
+def _no_find(self: Server, log: Any, inflight: Any) -> None:
+    return None
+
+
+def _fresh_identity(self: Entry, pending: Any) -> int:
+    return int(pending.seq * 1000 + pending.attempt)
+
+
+def _plain_refusal(self: Entry, pending: Any, refusal: Any) -> Any:
+    return refusal
+
+
+def _newest(self: Server, head: Any) -> Row | None:
+    return head.newest  # type: ignore[no-any-return]
+
+
+def _restart_numbers(head: Row | None, floor: int) -> int:
+    return 0 if head is None or head.deleted else head.version + 1
+
+
+def _is_fenced_by_epoch(promised: Any, ballot: Any) -> bool:
+    return bool(ballot[0] < promised[0])
+
+
+_init = Replica.__init__
+
+
+def _resume(self: Replica, *arguments: Any, **keywords: Any) -> None:
+    """Go on as owner after a restart, under the ballot that is on the disk."""
+    _init(self, *arguments, **keywords)
+    for log in self.core.logs.values():
+        if log.promised[1] == self.core.me and log.adopted == log.promised:
+            tenure = log.tenure = Tenure(log.promised, Phase.OPEN, float("inf"), base=log.end)
+            tenure.ends = {self.core.me: log.end}
+            tenure.identical = set(log.replicas)
+            tenure.rooted = True
+            log.decided = log.end
+            from docstore.protocol.tenure import Follower
+
+            tenure.followers = {
+                peer: Follower(acked=0, sent=log.end) for peer in log.replicas if peer != self.core.me
+            }
+
+
+def _always(*_: Any, **__: Any) -> bool:
+    return True
+
+
+def _never(*_: Any, **__: Any) -> bool:
+    return False
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+def _count_any(self: Decider, tenure: Tenure, end: int) -> bool:
+    tenure.ends  # noqa: B018 - the same signature
+    return True
+
+
+_gap: Callable[..., None] = Learner._gap
+
+
+def _gap_counts(self: Learner, sender: str, log: Any, epoch: int) -> None:
+    """Acknowledge rows of a log that does not join: they are counted before it is adopted."""
+    self.core.accept(sender, log, epoch)
+    _gap(self, sender, log, epoch)
+
+
+ABLATIONS: dict[str, Ablation] = {
+    "no-promise-check": Ablation("P2", ((Learner, "is_fenced", _never),), TAKEOVERS),
+    "own-log-as-base": Ablation("T2", ((TakeOver, "best", _own_evidence),), TAKEOVERS),
+    "longest-log-as-base": Ablation("T2", ((TakeOver, "best", _longest),), TAKEOVERS),
+    "one-promise": Ablation("T1", ((TakeOver, "has_evidence", _one_promise),), CUTS),
+    "open-before-quorum-at-base": Ablation("T2", ((Decider, "may_open", _open_at_once),), TAKEOVERS),
+    "accept-over-a-hole": Ablation("P2", ((Learner, "joins", _over_a_hole),), TAKEOVERS),
+    "count-before-adoption": Ablation("SL6", ((Learner, "_gap", _gap_counts),), TAKEOVERS),
+    "adopt-cuts-twice": Ablation("SL4", ((Learner, "is_late", _never),), TAKEOVERS),
+    "quorum-of-the-living": Ablation(
+        "Q1", ((quorum, "is_quorum", _live_majority), (quorum, "decided_end", _live_decided)), CUTS
+    ),
+    "tell-before-disk": Ablation("P3", ((Core, "flush", _tell_before_disk),), CRASHES),
+    "local-read": Ablation("R1", ((Confirmer, "is_confirmed", _always),), CUTS),
+    "dirty-read": Ablation("R3", ((Server, "visible", _newest),), CUTS),
+    "retry-without-identity": Ablation("C1", ((Entry, "identity", _fresh_identity),), TAKEOVERS),
+    "forget-operations": Ablation(
+        "C1", ((Server, "find", _no_find), (Operations, "is_over", _never)), TAKEOVERS
+    ),
+    "unknown-told-as-refused": Ablation("C3", ((Entry, "verdict", _plain_refusal),), CUTS),
+    "old-ballot-after-restart": Ablation("B2", ((Replica, "__init__", _resume),), CRASHES),
+    "ballots-without-owner": Ablation("B1", ((fence, "is_fenced", _is_fenced_by_epoch),), TAKEOVERS),
+    "recreate-restarts-numbers": Ablation("D2", ((handling, "next_version", _restart_numbers),), BASIC),
+    "refuse-before-rooted": Ablation("C3", (), TAKEOVERS),
+}
+del ABLATIONS["refuse-before-rooted"]
+assert NO_BALLOT
 
 
 @contextmanager
 def ablated(name: str) -> Iterator[None]:
     """Run the body without a rule."""
-    yield
+    with ExitStack() as stack:
+        for where, attribute, instead in ABLATIONS[name].changes:
+            stack.enter_context(patch.object(where, attribute, instead))
+        yield

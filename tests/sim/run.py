@@ -75,7 +75,9 @@ def run(seed: int, profile: Profile, watch: Callable[[str], None] | None = None)
         world.run(profile.faults_s + HEALING_S)
         outcome.stuck = _final_reads(cluster, links, history)
         _judge(outcome, cluster, invariants, history)
-    except (Violation, AssertionError) as error:
+    except Violation as error:
+        outcome.problems.append(str(error))
+    except Exception as error:  # noqa: BLE001 - a step that raises is a finding like any other
         outcome.problems.append(f"{type(error).__name__}: {error}")
     outcome.operations = len(history.ops)
     outcome.trace = trace.hexdigest()
