@@ -1,0 +1,216 @@
+"""The commands that talk to a group: one function each, a table on a terminal, JSON on request."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import orjson
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from docstore.cli import demo as demonstration
+from docstore.cli import load as loading
+from docstore.cli.status import show_status
+from docstore.client import Client, RequestFailed, Unreachable
+
+app = typer.Typer(
+    help="A replicated store of versioned JSON documents over HTTP.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+out, err = Console(), Console(stderr=True)
+T = TypeVar("T")
+
+Urls = Annotated[
+    list[str],
+    typer.Option("--url", envvar="DOCSTORE_URL", help="A node; repeatable."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+DEFAULT_URLS = ["http://127.0.0.1:8001"]
+
+
+def talk(urls: list[str], work: Callable[[Client], Awaitable[T]]) -> T:
+    """Run `work` with a client; end with one clear line when the group says no."""
+
+    async def run() -> T:
+        async with Client(urls) as client:
+            return await work(client)
+
+    try:
+        return asyncio.run(run())
+    except (RequestFailed, Unreachable, loading.BadFile) as error:
+        err.print(f"docstore: {error}", highlight=False, markup=False)
+        raise typer.Exit(1) from None
+
+
+def show(value: Any) -> None:
+    """Print a value as indented JSON."""
+    text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    if out.is_terminal:
+        out.print_json(text)
+    else:
+        sys.stdout.write(text + "\n")
+
+
+def _value(text: str) -> dict[str, Any]:
+    raw = sys.stdin.read() if text == "-" else text
+    try:
+        value = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise typer.BadParameter(f"not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise typer.BadParameter("a document is a JSON object")
+    return value
+
+
+@app.command()
+def serve() -> None:
+    """Run one node (see `docstore serve --help`)."""
+
+
+@app.command()
+def status(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
+    """Show members, owners and lag at a glance."""
+    talk(url, lambda client: show_status(client, out, as_json=as_json))
+
+
+@app.command()
+def get(
+    link: str,
+    version: Annotated[int | None, typer.Option(help="A past version.")] = None,
+    at: Annotated[str, typer.Option(help="A past time, RFC 3339 or microseconds.")] = "",
+    url: Urls = DEFAULT_URLS,
+) -> None:
+    """Show a document as it is, or as it was."""
+    show(talk(url, lambda client: client.get(link, version=version, at=at)).value)
+
+
+@app.command()
+def put(link: str, value: str = "-", if_match: str = "", url: Urls = DEFAULT_URLS) -> None:
+    """Replace or create a document with JSON (- reads standard input)."""
+    state = _value(value)
+    show(talk(url, lambda client: client.put(link, state, if_match=if_match)).value)
+
+
+@app.command()
+def patch(link: str, value: str = "-", if_match: str = "", url: Urls = DEFAULT_URLS) -> None:
+    """Change some fields of a document."""
+    change = _value(value)
+    show(talk(url, lambda client: client.patch(link, change, if_match=if_match)).value)
+
+
+@app.command()
+def post(factory: str, value: str = "-", url: Urls = DEFAULT_URLS) -> None:
+    """Create a document with an id of its own."""
+    state = _value(value)
+    show(talk(url, lambda client: client.post(factory, state)).value)
+
+
+@app.command()
+def delete(link: str, if_match: str = "", url: Urls = DEFAULT_URLS) -> None:
+    """Delete a document; its history stays."""
+    show(talk(url, lambda client: client.delete(link, if_match=if_match)).value)
+
+
+@app.command()
+def ls(factory: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
+    """List the documents of a factory."""
+    links = talk(url, lambda client: client.ls(factory))
+    if as_json:
+        show(links)
+    else:
+        sys.stdout.write("".join(f"{link}\n" for link in links))
+
+
+@app.command()
+def dump(factory: str, url: Urls = DEFAULT_URLS) -> None:
+    """Print the documents of a factory, one JSON object a line."""
+    for document in talk(url, lambda client: client.ls(factory, expand=True)):
+        sys.stdout.write(orjson.dumps(document).decode() + "\n")
+
+
+@app.command()
+def history(link: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
+    """Show all versions of a document, newest first."""
+    versions = talk(url, lambda client: client.history(link))
+    if as_json:
+        show(versions)
+        return
+    table = Table("version", "epoch", "owner", "action", "state", title=link)
+    for each in versions:
+        state = {key: value for key, value in each.items() if not key.startswith("document")}
+        table.add_row(
+            str(each["documentVersion"]), str(each["documentEpoch"]), each["documentOwner"],
+            each["documentUpdateAction"], orjson.dumps(state).decode()[:100],
+        )  # fmt: skip
+    out.print(table)
+
+
+@app.command()
+def explain(link: str, url: Urls = DEFAULT_URLS) -> None:
+    """Show where a document lives, and why."""
+    show(talk(url, lambda client: client.json("GET", f"{link}/explain")))
+
+
+@app.command()
+def load(
+    file: Path,
+    into: Annotated[str, typer.Option(help="The factory, such as /movies.")],
+    ids: Annotated[str, typer.Option("--id", help="FIELD[,FIELD], or row.")] = "row",
+    upsert: Annotated[bool, typer.Option(help="A later row of the same id replaces it.")] = False,
+    url: Urls = DEFAULT_URLS,
+) -> None:
+    """Load a JSON array, NDJSON or CSV file."""
+    plan = loading.Plan(file, into, ids, upsert=upsert)
+    talk(url, lambda client: loading.load(client, plan, out))
+
+
+@app.command()
+def resync(
+    link: Annotated[str, typer.Argument(help="A factory or a document; none: everything.")] = "",
+    url: Urls = DEFAULT_URLS,
+    as_json: AsJson = False,
+) -> None:
+    """Have the replicas brought to their owners' logs, and compared; follow it."""
+    page = talk(url, lambda client: follow_resync(client, link or None))
+    if as_json:
+        show(page)
+    else:
+        slots, documents = page["slots"], page["documents"]
+        out.print(
+            f"{page['state']}: {slots['synchronised']} of {slots['total']} slots,"
+            f" {documents['compared']} documents compared, {documents['copied']} rows copied"
+        )
+    if page["state"] != "FINISHED":
+        raise typer.Exit(1)
+
+
+async def follow_resync(client: Client, link: str | None) -> dict[str, Any]:
+    """Start a resynchronisation and return its page when it is over."""
+    request: dict[str, Any] = {"kind": "SynchronizeRequest"}
+    if link:
+        request["documentSelfLink"] = link
+    page: dict[str, Any] = await client.json("PATCH", "/core/management", request)
+    while page["state"] == "RUNNING":
+        await asyncio.sleep(0.1)
+        page = await client.json("GET", f"/core/management/synch?id={page['id']}")
+    return page
+
+
+@app.command()
+def drain(url: Urls = DEFAULT_URLS) -> None:
+    """Have a node finish what it does, and stop."""
+    show(talk(url[:1], lambda client: client.json("DELETE", "/core/management")))
+
+
+@app.command()
+def demo(
+    keep: Annotated[bool, typer.Option(help="Leave the nodes running.")] = False,
+    data: Annotated[Path | None, typer.Option(help="Load this file instead.")] = None,
+) -> None:
+    """Start three nodes, load real documents, kill an owner, and show that nothing is lost."""
+    raise typer.Exit(demonstration.run(out, keep=keep, data=data))

@@ -1,0 +1,212 @@
+"""`docstore demo`: three real nodes, real documents, a killed owner - and each claim checked."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.table import Table
+
+from docstore.cli.load import Plan, load
+from docstore.client import Client, LocalCluster, RequestFailed, Unreachable
+from docstore.client.local import LocalNode
+
+FACTORY = "/airports"
+WRITES_AFTER_KILL = 60
+GAP_S_MAX = 5.0
+
+
+@dataclass(slots=True)
+class Claims:
+    """What the demo says, whether it turned out true, and what was seen."""
+
+    rows: list[tuple[str, bool, str]] = field(default_factory=list)
+
+    def check(self, claim: str, holds: bool, seen: str) -> None:
+        """Note one claim."""
+        self.rows.append((claim, holds, seen))
+
+    @property
+    def hold(self) -> bool:
+        """Say whether everything that was shown is true."""
+        return all(holds for _, holds, _ in self.rows)
+
+    def table(self) -> Table:
+        """Return the claims as a table."""
+        table = Table("", "claim", "seen", title="what was shown")
+        for claim, holds, seen in self.rows:
+            table.add_row("[green]✓[/]" if holds else "[red]✗[/]", claim, seen)
+        return table
+
+
+def run(out: Console, *, keep: bool, data: Path | None) -> int:
+    """Run the demo; return 0 only if every claim held."""
+    file = data or _airports()
+    ids = "iata" if data is None else "row"
+    cluster = LocalCluster(3)
+    claims = Claims()
+    out.print(Panel("docstore: three nodes, one machine, documents that survive", style="bold"))
+    started = time.perf_counter()
+    try:
+        cluster.__enter__()
+        ready_s = time.perf_counter() - started
+        out.print(f"three nodes serve after {ready_s:.1f} s: {', '.join(cluster.urls)}")
+        claims.check("three processes form a group", holds=True, seen=f"{ready_s:.1f} s")
+        asyncio.run(_show(cluster, out, claims, Plan(file, FACTORY, ids)))
+        out.print(claims.table())
+        if keep:
+            _keep(cluster, out)
+    finally:
+        cluster.stop()
+    out.print(f"{'all of it is true' if claims.hold else 'NOT all of it is true'}")
+    return 0 if claims.hold else 1
+
+
+async def _show(cluster: LocalCluster, out: Console, claims: Claims, plan: Plan) -> None:
+    async with Client(cluster.urls) as client:
+        await _documents(client, out, claims, plan)
+        link = sorted(await client.ls(FACTORY))[0]
+        await _verbs(cluster, out, claims, link)
+        await _kill(cluster, client, out, claims, link)
+        await _resync(cluster, client, out, claims)
+
+
+async def _documents(client: Client, out: Console, claims: Claims, plan: Plan) -> None:
+    out.rule("documents")
+    out.print(f"POST /core/factories declares {FACTORY}")
+    loaded = await load(client, plan, out)
+    page = await client.json("GET", f"{FACTORY}?$count&$limit=1")
+    claims.check(
+        "a real data set is loaded, durable on a majority",
+        holds=page["documentCount"] == loaded.documents + loaded.skipped,
+        seen=f"{loaded.documents} documents, {loaded.documents / loaded.seconds:,.0f}/s",
+    )
+
+
+async def _verbs(cluster: LocalCluster, out: Console, claims: Claims, link: str) -> None:
+    """Write and read one document through different nodes."""
+    out.rule("PUT, PATCH, GET through different nodes")
+    n1, n2, n3 = cluster.nodes
+    async with Client([n1.url]) as one, Client([n2.url]) as two, Client([n3.url]) as three:
+        first = await one.get(link)
+        second = await two.patch(link, {"visited": True})
+        third = await three.get(link)
+        out.print(f"{link}: v{first.version} by GET on n1, v{second.version} by PATCH on n2")
+        claims.check(
+            "a write through one node is read through another",
+            holds=third.value == second.value and third.version == first.version + 1,
+            seen=f"v{third.version} on n3",
+        )
+        refused = await _refused(lambda: one.put(link, {"name": "lost?"}, if_match=first.etag))
+        claims.check("a lost update is refused", holds=refused == 412, seen=f"status {refused}")
+        out.print(f"PUT with the old entity tag {first.etag}: {refused}")
+        third = await three.put(link, {**_own(third.value), "visited": 2}, if_match=third.etag)
+        versions = await one.history(link)
+        numbers = [each["documentVersion"] for each in versions]
+        claims.check(
+            "history keeps every version",
+            holds=numbers == list(range(third.version, -1, -1)),
+            seen=f"versions {numbers}",
+        )
+
+
+async def _refused(request: Callable[[], Any]) -> int:
+    try:
+        await request()
+    except RequestFailed as error:
+        return error.status
+    return 200
+
+
+async def _kill(
+    cluster: LocalCluster, client: Client, out: Console, claims: Claims, link: str
+) -> None:
+    """Kill the owner of a document while it is written to; look for every acknowledged write."""
+    out.rule("kill -9 of an owner")
+    owner = cluster.owner_of(link)
+    others = [node for node in cluster.nodes if node is not owner]
+    acknowledged: dict[int, int] = {}
+    writer = asyncio.create_task(_write(others, link, acknowledged))
+    while len(acknowledged) < 20:
+        await asyncio.sleep(0.005)
+    cluster.kill(owner)
+    killed_at, before = time.perf_counter(), len(acknowledged)
+    out.print(f"{owner.name}, the owner of {link}, is killed after {before} writes")
+    while len(acknowledged) == before and time.perf_counter() - killed_at < 20:
+        await asyncio.sleep(0.002)
+    gap_s = time.perf_counter() - killed_at
+    await writer
+    async with Client([node.url for node in others]) as survivors:
+        versions = {each["documentVersion"]: each for each in await survivors.history(link)}
+    lost = [v for v, count in acknowledged.items() if versions.get(v, {}).get("count") != count]
+    heir = cluster.owner_of(link, asked=others[0])
+    out.print(f"{heir.name} owns it now; the next write was accepted after {gap_s * 1000:.0f} ms")
+    claims.check(
+        "no acknowledged write is lost",
+        holds=not lost and len(acknowledged) >= before + WRITES_AFTER_KILL,
+        seen=f"{len(acknowledged)} acknowledged, {len(lost)} lost",
+    )
+    claims.check(
+        "another node takes over", holds=gap_s < GAP_S_MAX and heir is not owner,
+        seen=f"{gap_s * 1000:.0f} ms",
+    )  # fmt: skip
+    cluster.start(owner)
+    await asyncio.to_thread(cluster.wait_ready)
+    out.print(f"{owner.name} is started again, and is ready")
+
+
+async def _write(nodes: Sequence[LocalNode], link: str, acknowledged: dict[int, int]) -> None:
+    """Write a counter through the survivors until enough was acknowledged after the kill."""
+    async with Client([node.url for node in nodes]) as client:
+        for count in range(20 + WRITES_AFTER_KILL + 400):
+            try:
+                acknowledged[(await client.patch(link, {"count": count})).version] = count
+            except (RequestFailed, Unreachable):
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.002)
+
+
+async def _resync(cluster: LocalCluster, client: Client, out: Console, claims: Claims) -> None:
+    out.rule("resynchronise, compare")
+    page = await client.json("PATCH", "/core/management", {"kind": "SynchronizeRequest"})
+    while page["state"] == "RUNNING":
+        await asyncio.sleep(0.05)
+        page = await client.json("GET", f"/core/management/synch?id={page['id']}")
+    slots = page["slots"]
+    out.print(f"PATCH /core/management: {page['state'].lower()}, {slots['synchronised']} slots")
+    claims.check(
+        "a resync brings the restarted node up to date",
+        holds=page["state"] == "FINISHED" and slots["synchronised"] == slots["total"],
+        seen=f"{slots['synchronised']} of {slots['total']} slots",
+    )
+    digests = await client.json("GET", "/core/management/digests")
+    distinct = {str(sorted(each.items())) for each in digests.values()}
+    claims.check(
+        "all replicas hold the same, by digest",
+        holds=len(digests) == len(cluster.nodes) and len(distinct) == 1,
+        seen=f"{len(digests)} nodes, {len(distinct)} different digest",
+    )
+
+
+def _own(value: dict[str, Any]) -> dict[str, Any]:
+    return {key: member for key, member in value.items() if not key.startswith("document")}
+
+
+def _airports() -> Path:
+    """Return the airports of the vega_datasets package: 3,376 of them, in the United States."""
+    return Path(str(files("vega_datasets") / "_data" / "airports.csv"))
+
+
+def _keep(cluster: LocalCluster, out: Console) -> None:
+    out.print(f"the nodes go on until Ctrl-C: {', '.join(cluster.urls)}")
+    out.print(f"  curl {cluster.urls[0]}{FACTORY}")
+    try:
+        while True:
+            time.sleep(1)
+    except KeyboardInterrupt:
+        out.print("stopping")

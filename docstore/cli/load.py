@@ -1,0 +1,194 @@
+"""`docstore load`: a file into a factory, through /core/bulk, several requests in flight.
+
+Ids come from fields of a row, or from the file's name and the row's number. What a path cannot
+hold is slugged. A duplicate id is an error that names both rows, found before anything is sent.
+What was acknowledged is written down, so that an interrupted load goes on where it stopped.
+"""
+
+import asyncio
+import csv
+import hashlib
+import io
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from docstore.client import Client
+from docstore.paths import slug
+
+BATCH_ROWS = 250
+IN_FLIGHT = 6
+
+
+class BadFile(Exception):
+    """The file cannot be loaded as it is; nothing was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to load, where to, and how rows get their ids."""
+
+    file: Path
+    into: str
+    ids: str = "row"
+    upsert: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What came of a load."""
+
+    documents: int
+    skipped: int
+    seconds: float
+
+
+def read_rows(file: Path) -> list[dict[str, Any]]:
+    """Return the rows of a JSON array, NDJSON or CSV file. Raises BadFile."""
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadFile(f"{file}: {error}") from None
+    try:
+        if file.suffix.lower() == ".csv":
+            return [dict(row) for row in csv.DictReader(io.StringIO(text))]
+        if text.lstrip().startswith("["):
+            rows = json.loads(text)
+        else:
+            rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+    except json.JSONDecodeError as error:
+        raise BadFile(f"{file}: line {error.lineno}: {error.msg}") from None
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict):
+            raise BadFile(f"{file}: row {number} is not an object")
+    return list(rows)
+
+
+def links_of(plan: Plan, rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Return a link for each row. Raises BadFile on a missing id, or one that is there twice."""
+    fields = [] if plan.ids == "row" else [field.strip() for field in plan.ids.split(",")]
+    seen: dict[str, int] = {}
+    links = []
+    for number, row in enumerate(rows, 1):
+        link = f"{plan.into.rstrip('/')}/{_id_of(plan, fields, number, row)}"
+        if link in seen and not plan.upsert:
+            raise BadFile(
+                f"{plan.file}: rows {seen[link]} and {number} have the same id {link!r};"
+                " --upsert lets the later one replace the earlier, --id row numbers them"
+            )
+        seen[link] = number
+        links.append(link)
+    return links
+
+
+def _id_of(plan: Plan, fields: list[str], number: int, row: dict[str, Any]) -> str:
+    if not fields:
+        return slug(f"{plan.file.stem}-{number:06d}")
+    parts = []
+    for field in fields:
+        value = row.get(field)
+        if value is None or value == "":
+            raise BadFile(f"{plan.file}: row {number} has no {field}; try --id row")
+        parts.append(str(value))
+    return slug("-".join(parts))
+
+
+async def load(client: Client, plan: Plan, out: Console) -> Loaded:
+    """Load the file; print progress and the rate. Raises BadFile, RequestFailed, Unreachable."""
+    rows = read_rows(plan.file)
+    links = links_of(plan, rows)
+    await client.declare(plan.into)
+    journal = Journal(plan)
+    todo = [batch for batch in _batches(len(rows)) if batch[0] not in journal.done]
+    skipped = len(rows) - sum(last - first for first, last in todo)
+    started = time.perf_counter()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=out) as progress:
+        bar = progress.add_task(f"loading {plan.into}", total=len(rows), completed=skipped)
+        queue = iter(todo)
+
+        async def work(one: Client) -> None:
+            for first, last in queue:
+                await _send(one, plan, links[first:last], rows[first:last], first)
+                journal.note(first)
+                progress.advance(bar, last - first)
+
+        await _with_clients(client.urls, work)
+    journal.finish()
+    seconds = time.perf_counter() - started
+    loaded = len(rows) - skipped
+    rate = f", {loaded / seconds:,.0f} documents/s" if loaded else ""
+    note = f" ({skipped} were there from before)" if skipped else ""
+    out.print(f"{loaded} documents into {plan.into} in {seconds:.2f} s{rate}{note}")
+    return Loaded(loaded, skipped, seconds)
+
+
+async def _with_clients(urls: Sequence[str], work: Any) -> None:
+    """Run `work` a few times side by side, each beginning with another node."""
+
+    async def one(index: int) -> None:
+        turned = [*urls[index % len(urls) :], *urls[: index % len(urls)]]
+        async with Client(turned, timeout_s=120.0) as client:
+            await work(client)
+
+    async with asyncio.TaskGroup() as group:
+        for index in range(max(IN_FLIGHT, len(urls))):
+            group.create_task(one(index))
+
+
+def _batches(count: int) -> Iterator[tuple[int, int]]:
+    for first in range(0, count, BATCH_ROWS):
+        yield first, min(first + BATCH_ROWS, count)
+
+
+async def _send(
+    client: Client, plan: Plan, links: list[str], rows: list[dict[str, Any]], first: int
+) -> None:
+    """Put a batch; a row that the group could not take is sent again, others end the load."""
+    left = list(zip(links, rows, strict=True))
+    for pause_s in (0.1, 0.3, 1.0, 2.0, None):
+        lines = [{"op": "PUT", "link": link, "body": row} for link, row in left]
+        results = await client.bulk(lines)
+        again = []
+        for (link, row), result in zip(left, results, strict=True):
+            if result["status"] in (503, 504):
+                again.append((link, row))  # A PUT of the same state: safe to repeat.
+            elif result["status"] >= 300:
+                detail = result.get("detail", result["status"])
+                raise BadFile(f"{plan.file}: near row {first + 1}: {link}: {detail}")
+        if not again:
+            return
+        left = again
+        if pause_s is None:
+            raise BadFile(f"{plan.file}: {len(left)} rows could not be stored; run it again")
+        await asyncio.sleep(pause_s)
+
+
+class Journal:
+    """Which batches of this file, for this target, have been acknowledged."""
+
+    def __init__(self, plan: Plan) -> None:
+        content = hashlib.sha256(plan.file.read_bytes())
+        content.update(f"{plan.into}\0{plan.ids}\0{BATCH_ROWS}".encode())
+        cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+        self._path = cache / "docstore" / "loads" / content.hexdigest()[:32]
+        self.done: set[int] = set()
+        if self._path.exists():
+            self.done = {int(line) for line in self._path.read_text().split()}
+
+    def note(self, first: int) -> None:
+        """Write down that the batch beginning at row `first` is stored."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a") as file:
+            file.write(f"{first}\n")
+
+    def finish(self) -> None:
+        """Forget: the load is complete, and another one is another load."""
+        self._path.unlink(missing_ok=True)

@@ -1,0 +1,53 @@
+"""`docstore status`: the group at a glance."""
+
+import sys
+from typing import Any
+
+import orjson
+from rich.console import Console
+from rich.table import Table
+
+from docstore.client import Client, RequestFailed, Unreachable
+
+
+async def show_status(client: Client, out: Console, *, as_json: bool) -> None:
+    """Print members with their state, what they own, and who lags."""
+    group = await client.json("GET", "/core/node-groups/default")
+    selector = await client.json("GET", "/core/node-selectors/default")
+    nodes = {member["id"]: await _node(member) for member in group["members"]}
+    if as_json:
+        page = {"group": group, "shares": selector["shares"], "nodes": nodes}
+        sys.stdout.write(orjson.dumps(page, option=orjson.OPT_INDENT_2).decode() + "\n")
+        return
+    table = Table(
+        "node", "state", "ready", "slots owned", "share", "behind", "zone", "address",
+        title=f"group {group['configuration']['clusterId'][:8]}, {group['convergence'].lower()}",
+    )  # fmt: skip
+    for member in group["members"]:
+        node = nodes[member["id"]]
+        share = selector["shares"].get(member["id"], {})
+        behind = sum(
+            other.get("replicationLag", {}).get(member["id"], 0) for other in nodes.values()
+        )
+        table.add_row(
+            member["id"], _coloured(member["status"]), "yes" if node.get("ready") else "no",
+            str(share.get("owned", 0)), f"{share.get('share', 0):.0%}", f"{behind} rows",
+            member["zone"], member["address"],
+        )  # fmt: skip
+    out.print(table)
+
+
+async def _node(member: dict[str, Any]) -> dict[str, Any]:
+    if member["status"] in ("DEAD", "LEFT") or not member["address"]:
+        return {}
+    try:
+        async with Client([member["address"]], timeout_s=3.0) as client:
+            page: dict[str, Any] = await client.json("GET", "/core/management")
+            return page
+    except (RequestFailed, Unreachable, TimeoutError):
+        return {}
+
+
+def _coloured(state: str) -> str:
+    colour = {"ALIVE": "green", "SUSPECT": "yellow"}.get(state, "red")
+    return f"[{colour}]{state.lower()}[/{colour}]"

@@ -1,0 +1,15 @@
+"""A small client: documents, bulk, history, and what the group says of itself.
+
+    async with Client(["http://127.0.0.1:8001"]) as store:
+        created = await store.put("/notes/a", {"text": "first"})
+        await store.put("/notes/a", {"text": "second"}, if_match=created.etag)
+
+A request goes to the first URL that answers. It is sent again elsewhere only when that is safe:
+the connection was refused, or the answer was 503, which says that nothing was applied.
+"""
+
+from docstore.client.client import Client, Document
+from docstore.client.errors import RequestFailed, Unreachable
+from docstore.client.local import LocalCluster
+
+__all__ = ["Client", "Document", "LocalCluster", "RequestFailed", "Unreachable"]

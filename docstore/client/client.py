@@ -1,0 +1,168 @@
+"""The client itself: one HTTP session, a list of nodes, and rules for when to ask again."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+import aiohttp
+import orjson
+
+from docstore.client.errors import RequestFailed, Unreachable
+
+ATTEMPTS = 8
+PAUSE_S = 0.1
+JSON = {"Content-Type": "application/json"}
+NDJSON = {"Content-Type": "application/x-ndjson"}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document as a node gave it: its fields, its entity tag and its version."""
+
+    value: dict[str, Any]
+    etag: str
+
+    @property
+    def version(self) -> int:
+        """Return the version of this state."""
+        return int(self.value["documentVersion"])
+
+
+class Client:
+    """Speaks to a group through any of its nodes."""
+
+    def __init__(self, urls: Sequence[str], *, timeout_s: float = 30.0) -> None:
+        self.urls = [url.rstrip("/") for url in urls]
+        self._timeout = aiohttp.ClientTimeout(total=timeout_s)
+        self._session: aiohttp.ClientSession | None = None
+        self._first = 0
+
+    async def __aenter__(self) -> Self:
+        """Open the session."""
+        self._session = aiohttp.ClientSession(
+            timeout=self._timeout, connector=aiohttp.TCPConnector(limit=0)
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the session."""
+        assert self._session is not None
+        await self._session.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        """Return status, headers and body. Raises Unreachable, RequestFailed from 400 on."""
+        assert self._session is not None, "use `async with Client(...)`"
+        refusals: list[str] = []
+        for attempt in range(ATTEMPTS):
+            url = self.urls[(self._first + attempt) % len(self.urls)]
+            try:
+                async with self._session.request(
+                    method, url + path, data=body, headers=headers
+                ) as answer:
+                    content = await answer.read()
+                    if answer.status == 503 and attempt + 1 < ATTEMPTS:
+                        await asyncio.sleep(PAUSE_S * (attempt + 1))
+                        continue
+                    if answer.status >= 400:
+                        raise RequestFailed(answer.status, _problem(content))
+                    return answer.status, answer.headers, content
+            except aiohttp.ClientConnectorError as error:
+                refusals.append(str(error))
+                self._first = (self._first + attempt + 1) % len(self.urls)
+                await asyncio.sleep(PAUSE_S if attempt >= len(self.urls) - 1 else 0)
+        raise Unreachable(f"no node answers: {refusals[-1] if refusals else 'all are busy'}")
+
+    async def json(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
+        """Return the parsed answer of any request."""
+        raw = None if body is None else orjson.dumps(body)
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        _, _, content = await self.request(method, path, raw, JSON | named)
+        return orjson.loads(content) if content else None
+
+    # Documents
+
+    async def get(self, link: str, *, version: int | None = None, at: str = "") -> Document:
+        """Return a document as it is, or as it was."""
+        query = f"?documentVersion={version}" if version is not None else ""
+        query = f"?at={quote(at)}" if at else query
+        return await self._document("GET", link, query)
+
+    async def put(self, link: str, value: dict[str, Any], *, if_match: str = "") -> Document:
+        """Replace a document, or create it."""
+        return await self._document("PUT", link, "", value, if_match)
+
+    async def patch(self, link: str, value: dict[str, Any], *, if_match: str = "") -> Document:
+        """Change some fields of a document."""
+        return await self._document("PATCH", link, "", value, if_match)
+
+    async def post(self, factory: str, value: dict[str, Any]) -> Document:
+        """Create a document with an id of its own."""
+        return await self._document("POST", factory, "", value)
+
+    async def delete(self, link: str, *, if_match: str = "") -> Document:
+        """Delete a document; its history stays."""
+        return await self._document("DELETE", link, "", None, if_match)
+
+    async def _document(
+        self, method: str, link: str, query: str, value: Any = None, if_match: str = ""
+    ) -> Document:
+        headers = JSON | ({"If-Match": if_match} if if_match else {})
+        body = None if value is None else orjson.dumps(value)
+        _, answered, content = await self.request(method, quote(link) + query, body, headers)
+        return Document(orjson.loads(content), answered.get("ETag", ""))
+
+    async def history(self, link: str) -> list[dict[str, Any]]:
+        """Return all versions of a document, newest first."""
+        versions: list[dict[str, Any]] = []
+        path: str | None = f"{quote(link)}/versions?limit=500"
+        while path:
+            page = await self.json("GET", path)
+            versions += page["versions"]
+            path = page.get("nextPageLink")
+        return versions
+
+    async def ls(self, factory: str, *, expand: bool = False) -> list[Any]:
+        """Return the links under a factory, or the documents if `expand`."""
+        found: list[Any] = []
+        path: str | None = f"{quote(factory)}?$limit=1000" + ("&expand" if expand else "")
+        while path:
+            page = await self.json("GET", path)
+            found += page["documents"].values() if expand else page["documentLinks"]
+            path = page.get("nextPageLink")
+        return found
+
+    async def declare(self, factory: str, **members: Any) -> None:
+        """Declare a factory; one that is there already is left as it is."""
+        try:
+            await self.json("POST", "/core/factories", {"path": factory, **members})
+        except RequestFailed as error:
+            if error.status != 409:
+                raise
+
+    async def bulk(self, operations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Return a result for each operation, in their order."""
+        body = b"".join(orjson.dumps(operation) + b"\n" for operation in operations)
+        _, _, content = await self.request("POST", "/core/bulk", body, NDJSON)
+        return [orjson.loads(line) for line in content.splitlines()]
+
+
+def _problem(content: bytes) -> dict[str, Any]:
+    try:
+        value = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return {"detail": content[:200].decode("utf-8", "replace")}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,21 @@
+"""What a client can be told, with what it may conclude."""
+
+from typing import Any
+
+
+class Unreachable(Exception):
+    """None of the nodes took the connection. Nothing was sent."""
+
+
+class RequestFailed(Exception):
+    """The group answered with a problem.
+
+    status: as in HTTP. outcome: "not_applied", or "unknown" when it may have happened.
+    """
+
+    def __init__(self, status: int, problem: dict[str, Any]) -> None:
+        detail = str(problem.get("detail") or problem.get("title") or f"status {status}")
+        super().__init__(f"{status} {detail}")
+        self.status = status
+        self.problem = problem
+        self.outcome = str(problem.get("outcome", "unknown"))

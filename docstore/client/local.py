@@ -1,0 +1,153 @@
+"""A group of real nodes on this machine, for trying things out: examples, the demo, tests."""
+
+import contextlib
+import json
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+POLL_S = 0.05
+
+
+@dataclass(slots=True)
+class LocalNode:
+    """One node: its name, its address, its directory, and its process while it runs."""
+
+    name: str
+    url: str
+    data: Path
+    process: subprocess.Popen[bytes] | None = None
+
+
+class LocalCluster:
+    """Nodes n1, n2, ... on free loopback ports; stopped, each by its own process, at the end."""
+
+    def __init__(self, size: int = 3, directory: Path | None = None) -> None:
+        self._own_directory = directory is None
+        self.directory = directory or Path(tempfile.mkdtemp(prefix="docstore-"))
+        self.nodes = [
+            LocalNode(f"n{i + 1}", f"http://127.0.0.1:{port}", self.directory / f"n{i + 1}")
+            for i, port in enumerate(_free_ports(size))
+        ]
+        self._bootstrap = ",".join(f"{node.name}={node.url}" for node in self.nodes)
+
+    @property
+    def urls(self) -> list[str]:
+        """Return the addresses of all nodes."""
+        return [node.url for node in self.nodes]
+
+    def __enter__(self) -> Self:
+        """Start all nodes and wait until they serve."""
+        try:
+            for node in self.nodes:
+                self.start(node)
+            self.wait_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop all nodes; remove what was made for them."""
+        self.stop()
+
+    def node(self, name: str) -> LocalNode:
+        """Return a node by its name."""
+        return next(node for node in self.nodes if node.name == name)
+
+    def start(self, node: LocalNode) -> None:
+        """Start a node on its data."""
+        assert node.process is None
+        node.data.mkdir(parents=True, exist_ok=True)
+        with (node.data / "log.txt").open("ab") as log:
+            node.process = subprocess.Popen(
+                [
+                    sys.executable, "-m", "docstore", "serve", "--data", str(node.data),
+                    "--listen", node.url.removeprefix("http://"), "--node-id", node.name,
+                    "--bootstrap", self._bootstrap,
+                ],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+
+    def kill(self, node: LocalNode) -> None:
+        """End a node without a word, as a power cut would."""
+        assert node.process is not None
+        node.process.kill()
+        node.process.wait()
+        node.process = None
+
+    def wait_ready(self, timeout_s: float = 30.0) -> None:
+        """Return when every running node is ready. Raises TimeoutError, RuntimeError."""
+        deadline = time.monotonic() + timeout_s
+        for node in self.nodes:
+            while node.process is not None and not _is_ready(node.url):
+                if node.process.poll() is not None:
+                    log = (node.data / "log.txt").read_text()[-2000:]
+                    raise RuntimeError(f"{node.name} ended by itself:\n{log}")
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{node.name} is not ready after {timeout_s} s")
+                time.sleep(POLL_S)
+
+    def owner_of(self, link: str, *, asked: LocalNode | None = None) -> LocalNode:
+        """Return the node that owns a document."""
+        url = (asked or self.nodes[0]).url
+        with urllib.request.urlopen(f"{url}{link}/explain") as answer:
+            page: dict[str, Any] = json.load(answer)
+        return self.node(page["owner"])
+
+    def stop(self) -> None:
+        """Stop every node that runs: gently, then not."""
+        running = [node for node in self.nodes if node.process is not None]
+        for node in running:
+            assert node.process is not None
+            node.process.send_signal(signal.SIGTERM)
+        for node in running:
+            assert node.process is not None
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                node.process.wait(5)
+            self.kill(node)
+        if self._own_directory:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def _is_ready(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/health/ready", timeout=2) as answer:
+            return int(answer.status) == 200
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def _free_ports(count: int) -> Sequence[int]:
+    """Return ports p so that p, p + 1 and p + 2 are free, TCP and UDP."""
+    found: list[int] = []
+    while len(found) < count:
+        port = random.randrange(20_000, 32_000, 4)
+        with contextlib.ExitStack() as stack:
+            try:
+                for offset in range(3):
+                    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+                        probe = stack.enter_context(socket.socket(socket.AF_INET, kind))
+                        probe.bind(("127.0.0.1", port + offset))
+            except OSError:
+                continue
+        if port not in found:
+            found.append(port)
+    return found
