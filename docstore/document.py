@@ -108,8 +108,8 @@ def common_end(mine: Reigns, my_end: int, theirs: Reigns, their_end: int) -> int
 
 def _reign_ends(reigns: Reigns, end: int) -> dict[Ballot, int]:
     """Return for each reign the n of its last row; one less than its first if it has none."""
-    nexts = [first for _, first in reigns[1:]] + [end + 1]
+    firsts = [first for _, first in reigns] + [end + 1]
     return {
-        ballot: max(first, following) - 1 if following <= end + 1 else end
-        for (ballot, first), following in zip(reigns, nexts, strict=True)
+        ballot: max(first, min(firsts[index + 1], end + 1)) - 1
+        for index, (ballot, first) in enumerate(reigns)
     }

@@ -1,171 +1,258 @@
 """Many operations in one request: a line each, answered by a line each, in the same order.
 
 Lines are read as they come, submitted in batches, and answered while later ones are still on
-their way, so neither side holds the whole. A line that is wrong fails alone.
+their way. A line that is wrong fails alone. Results are given to the socket without waiting for
+the client to read them, up to a bound: many clients send everything before they read anything.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
-import msgpack
 from aiohttp import web
 
 from docstore import json
-from docstore.errors import BadRequest, DocstoreError, NotFound
-from docstore.http import reading
+from docstore.errors import BadRequest, DocstoreError, NotFound, TooLarge, TooSlow
+from docstore.http import bodies, reading
 from docstore.http.backend import Backend
-from docstore.http.documents import canonical_text
+from docstore.http.encodings import inflater
+from docstore.http.ids import id_of_key, new_id
+from docstore.http.lines import InflatedLines, JsonLines, Lines, MsgpackLines
 from docstore.http.representation import MSGPACK_TYPE
 from docstore.operation import Answer, Conditions, Operation
+from docstore.paths import SUFFIXES, canonical_link
+from docstore.service import Refusal, Service
+from docstore.services.registry import FACTORIES, check_declaration
 
 NDJSON_TYPE = "application/x-ndjson"
-BATCH_LINES = 512
-LINE_BYTES_MAX = 2 << 20
-VERBS = ("PUT", "POST", "PATCH", "DELETE")
+BATCHES_IN_FLIGHT = 4
+UNREAD_BYTES_MAX = 16 << 20
+VERBS = frozenset({"PUT", "POST", "PATCH", "DELETE"})
 MEMBERS = frozenset({"op", "link", "body", "ifVersion", "recreate", "key"})
 TYPES = {NDJSON_TYPE: "", "application/ndjson": "", "application/json": "", MSGPACK_TYPE: ""}
+
+Submitted = Any
+"""The future answer of a line, or the error that kept it from being submitted."""
 
 
 class Bulk:
     """POST /core/bulk."""
 
-    def __init__(self, backend: Backend, *, state_bytes_max: int) -> None:
+    def __init__(self, backend: Backend, *, state_bytes_max: int, timeout_s: float) -> None:
         self._backend = backend
         self._state_bytes_max = state_bytes_max
+        self._timeout_s = timeout_s
 
     async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a stream of operations with a stream of results."""
-        if "atomic" in request.rel_url.query:
+        if request.rel_url.query.get("atomic", "false") != "false":
             raise BadRequest("atomic batches are not offered yet")
-        media = reading.content_media(request, TYPES)
+        packed = reading.content_media(request, TYPES) == MSGPACK_TYPE
         patience_s = reading.timeout_s(request)
+        bodies.invite(request)
         response = web.StreamResponse(headers={"Content-Type": NDJSON_TYPE})
         await response.prepare(request)
-        lines = _msgpack_lines(request) if media == MSGPACK_TYPE else _json_lines(request)
-        batch: list[Any] = []
-        try:
-            async for line in lines:
-                batch.append(line)
-                if len(batch) >= BATCH_LINES:
-                    await response.write(await self._run(batch, patience_s))
-                    batch = []
-        except BadRequest as error:
-            batch.append(error)  # What follows cannot be told apart: the last line says why.
-        if batch:
-            await response.write(await self._run(batch, patience_s))
+        lines: Lines = MsgpackLines() if packed else JsonLines()
+        inflate = inflater(request.headers.get("Content-Encoding"))
+        if inflate is not None:
+            lines = InflatedLines(lines, inflate)
+        await self._run(request, lines, patience_s, _Results(request, response))
         await response.write_eof()
         return response
 
-    async def _run(self, lines: Sequence[Any], patience_s: float) -> bytes:
-        """Submit a batch side by side; return its result lines."""
-        pending = [await self._begin(line, patience_s) for line in lines]
-        results = []
-        for link, submitted in pending:
-            if isinstance(submitted, DocstoreError):
-                results.append(_refusal(link, submitted))
-            else:
-                results.append(_result(link, await submitted))
-        return b"".join(results)
-
-    async def _begin(self, line: Any, patience_s: float) -> tuple[str, Any]:
-        """Return the link and the future answer of a line, or why it cannot be submitted."""
-        link = ""
+    async def _run(
+        self, request: web.BaseRequest, lines: Lines, patience_s: float, results: "_Results"
+    ) -> None:
+        """Read and answer side by side, with some batches in flight."""
+        pending: deque[asyncio.Task[bytes]] = deque()
+        reader: asyncio.Task[Sequence[Any] | None] | None
+        reader = asyncio.create_task(self._read(request, lines))
         try:
-            if isinstance(line, DocstoreError):
-                raise line
-            value = json.parse_object(line) if isinstance(line, bytes) else line
-            if not isinstance(value, dict):
-                raise BadRequest("a line is an object")
-            link = value.get("link", "")
-            operation = await self._operation(value, patience_s)
-            return link, asyncio.ensure_future(self._backend.submit(operation, patience_s))
-        except DocstoreError as error:
-            return link if isinstance(link, str) else "", error
+            while reader is not None or pending:
+                waits: list[asyncio.Task[Any]] = [*list(pending)[:1]]
+                if reader is not None and len(pending) < BATCHES_IN_FLIGHT:
+                    waits.append(reader)
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+                while pending and pending[0].done():
+                    await results.write(pending.popleft().result())
+                if reader is not None and reader.done() and len(pending) < BATCHES_IN_FLIGHT:
+                    batch = reader.result()
+                    reader = None
+                    if batch is not None:
+                        submitted = await self._submit(batch, patience_s)
+                        pending.append(asyncio.create_task(_answers(submitted)))
+                        if not lines.is_over:
+                            reader = asyncio.create_task(self._read(request, lines))
+        finally:
+            for task in (*pending, *([reader] if reader is not None else [])):
+                task.cancel()
 
-    async def _operation(self, value: dict[str, Any], patience_s: float) -> Operation:
-        verb, link = value.get("op", "PUT"), value.get("link")
-        if verb not in VERBS:
-            raise BadRequest(f"op is one of {', '.join(VERBS)}")
-        unknown = value.keys() - MEMBERS
-        if unknown:
-            raise BadRequest(f"a line has no member {min(unknown)[:40]!r}")
-        if not isinstance(link, str) or not link.startswith("/"):
+    async def _read(self, request: web.BaseRequest, lines: Lines) -> Sequence[Any] | None:
+        """Return the next lines, None at the end. An error of the whole is the last line."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                while not lines.is_over:
+                    chunk = await request.content.readany()
+                    found = lines.feed(chunk) if chunk else lines.end()
+                    if found:
+                        return found
+        except TimeoutError:
+            lines.is_over = True
+            return [TooSlow("no more lines arrived in time")]
+        except web.RequestPayloadError:
+            lines.is_over = True
+            return [BadRequest("the body is not what its headers say")]
+        return None
+
+    async def _submit(self, lines: Sequence[Any], patience_s: float) -> list[tuple[Any, Submitted]]:
+        """Return each line's link with its future answer, or why it cannot be submitted."""
+        submitted: list[tuple[Any, Submitted]] = []
+        unknown: set[str] = set()
+        backend = self._backend
+        for line in lines:
+            link: Any = ""
+            try:
+                value = line if isinstance(line, dict) else _parsed(line)
+                link = value.get("link")
+                factory = self._factory(link, value)
+                service = backend.service_at(factory)
+                if service is None and factory not in unknown:
+                    service = await backend.find_service(factory, patience_s)
+                if service is None:
+                    unknown.add(factory)
+                    raise NotFound(f"there is no factory {factory}")
+                operation = self._operation(value, link, factory, service)
+                submitted.append((operation.link, backend.submit(operation, patience_s)))
+            except (DocstoreError, Refusal) as error:
+                submitted.append((link if isinstance(link, str) else "", error))
+        return submitted
+
+    def _factory(self, link: Any, value: dict[str, Any]) -> str:
+        """Return the factory that a line is for: above its link, or the link of a POST itself."""
+        if not isinstance(link, str):
             raise BadRequest("link is a path")
-        factory = canonical_text(link).rpartition("/")[0]
-        service = self._backend.service_at(factory)
-        if service is None:
-            service = await self._backend.find_service(factory, patience_s)
-        if service is None:
-            raise NotFound(f"there is no factory {factory}")
-        version = reading.sent_version({"documentVersion": value.get("ifVersion")})
-        recreate = value.get("recreate", False)
-        key = value.get("key", "")
-        if not isinstance(recreate, bool) or not isinstance(key, str):
-            raise BadRequest("recreate is true or false, key is a string")
+        canonical_link(link)
+        if value.get("op") in ("POST", "post") and self._backend.service_at(link) is not None:
+            return link
+        factory, _, name = link.rpartition("/")
+        if name in SUFFIXES:
+            raise BadRequest("a utility's name cannot be an id")
+        return factory
+
+    def _operation(
+        self, value: dict[str, Any], link: str, factory: str, service: Service
+    ) -> Operation:
+        verb = value.get("op", "PUT")
+        verb = verb.upper() if isinstance(verb, str) else ""
+        if verb not in VERBS:
+            raise BadRequest(f"op is one of {', '.join(sorted(VERBS))}")
+        if not MEMBERS.issuperset(value):
+            raise BadRequest(f"a line has no member {min(value.keys() - MEMBERS)[:40]!r}")
+        options = service.options
+        recreate, key = value.get("recreate", False), _key(value)
+        version = bodies.sent_version({"documentVersion": value.get("ifVersion")}, name="ifVersion")
+        if options.needs_precondition and version is None and verb != "POST":
+            raise BadRequest("this factory demands ifVersion")
+        if not isinstance(recreate, bool):
+            raise BadRequest("recreate is true or false")
         body, signature = b"", b""
         if verb != "DELETE":
-            body, signature = self._body(value.get("body"), link)
+            body, signature, link = self._body(value.get("body"), link, factory, key)
+        if factory == FACTORIES and verb in ("PUT", "POST"):
+            check_declaration(link, value["body"])
         return Operation(
             verb, link, body, "handler" if verb == "PATCH" else "",
             signature if verb != "PATCH" else b"",
             Conditions(version=version) if version is not None else None,
-            recreate=recreate, creates=service.options.put_creates, key=key,
+            recreate=recreate, creates=options.put_creates, key=key,
         )  # fmt: skip
 
-    def _body(self, value: Any, link: str) -> tuple[bytes, bytes]:
-        if not isinstance(value, dict):
+    def _body(self, state: Any, link: str, factory: str, key: str) -> tuple[bytes, bytes, str]:
+        """Return the author's bytes, their signature, and the link, which a POST may leave open."""
+        if not isinstance(state, dict):
             raise BadRequest("body is an object")
-        body, state, theirs = reading.author_state(json.dump(value), self._state_bytes_max)
-        reading.check_self_link(theirs, link)
-        return body, json.signature(state)
+        theirs = bodies.parted(state)
+        if link == factory:
+            named = bodies.named_link(theirs, factory)
+            link = named or f"{factory}/{id_of_key(factory, key) if key else new_id()}"
+        elif theirs:
+            bodies.check_self_link(theirs, link)
+        body = json.dump(state)
+        if len(body) > self._state_bytes_max:
+            raise TooLarge(f"a document has at most {self._state_bytes_max} bytes")
+        return body, json.signature(state), link
 
 
-async def _json_lines(request: web.BaseRequest) -> AsyncIterator[bytes]:
-    """Yield the lines of the body that are not empty."""
-    rest = b""
-    async for chunk in request.content.iter_any():
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            if line.strip():
-                yield line.strip()
-        if len(rest) > LINE_BYTES_MAX:
-            raise BadRequest(f"a line has at most {LINE_BYTES_MAX} bytes")
-    if rest.strip():
-        yield rest.strip()
+def _parsed(line: Any) -> dict[str, Any]:
+    if isinstance(line, DocstoreError):
+        raise line
+    if not isinstance(line, bytes):
+        raise BadRequest("a line is an object")
+    return json.parse_object(line)
 
 
-async def _msgpack_lines(request: web.BaseRequest) -> AsyncIterator[Any]:
-    """Yield the msgpack objects of the body."""
-    unpacker = msgpack.Unpacker(
-        max_buffer_size=2 * LINE_BYTES_MAX, strict_map_key=True, max_ext_len=0, max_bin_len=0
-    )
-    try:
-        async for chunk in request.content.iter_any():
-            unpacker.feed(chunk)
-            for value in unpacker:
-                yield value
-    except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
-        raise BadRequest(f"not a stream of msgpack objects: {type(error).__name__}") from None
+def _key(value: dict[str, Any]) -> str:
+    key = value.get("key", "")
+    if not isinstance(key, str) or len(key.encode()) > reading.KEY_BYTES_MAX:
+        raise BadRequest(f"key is a string of at most {reading.KEY_BYTES_MAX} bytes")
+    return key
+
+
+async def _answers(submitted: Sequence[tuple[str, Submitted]]) -> bytes:
+    """Return the result lines of a batch, when all are there."""
+    results = []
+    for link, outcome in submitted:
+        if isinstance(outcome, DocstoreError):
+            results.append(_refused(link, outcome.status, outcome.code, str(outcome)))
+        elif isinstance(outcome, Refusal):
+            results.append(_refused(link, outcome.status, "refused-by-service", outcome.detail))
+        else:
+            results.append(_result(link, await outcome))
+    return b"".join(results)
 
 
 def _result(link: str, answer: Answer) -> bytes:
-    line: dict[str, Any] = {"link": link, "status": answer.status}
-    if answer.row is not None:
-        line["version"] = answer.row.version
-    if not answer.is_success:
-        line["outcome"] = "unknown" if answer.unknown else "not_applied"
-        line["errorCode"] = answer.code
-        line["detail"] = answer.detail
+    row = answer.row
+    if answer.status < 300 and row is not None:
+        line = b'{"link":%b,"status":%d,"version":%d}\n'
+        return line % (json.dump(link), answer.status, row.version)
+    return _refused(
+        link, answer.status, answer.code, answer.detail,
+        unknown=answer.unknown, version=row.version if row is not None else None,
+    )  # fmt: skip
+
+
+def _refused(
+    link: str,
+    status: int,
+    code: str,
+    detail: str,
+    *,
+    unknown: bool = False,
+    version: int | None = None,
+) -> bytes:
+    line: dict[str, Any] = {"link": link, "status": status}
+    if version is not None:
+        line["version"] = version
+    line["outcome"] = "unknown" if unknown else "not_applied"
+    line["errorCode"] = code
+    line["detail"] = detail[:512]
     return json.dump(line) + b"\n"
 
 
-def _refusal(link: str, error: DocstoreError) -> bytes:
-    line = {
-        "link": link,
-        "status": error.status,
-        "outcome": "not_applied",
-        "errorCode": error.code,
-        "detail": str(error),
-    }
-    return json.dump(line) + b"\n"
+class _Results:
+    """The answer's stream. Waits for the client only when very much is unread."""
+
+    def __init__(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
+        self._request = request
+        self._response = response
+
+    async def write(self, lines: bytes) -> None:
+        """Send result lines."""
+        transport = self._request.transport
+        if transport is None:
+            raise ConnectionResetError("the client has gone")
+        await self._request.writer.write(lines, drain=False)  # type: ignore[call-arg]
+        if transport.get_write_buffer_size() > UNREAD_BYTES_MAX:
+            await self._response.drain()

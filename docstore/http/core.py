@@ -9,136 +9,152 @@ from docstore import json
 from docstore.errors import BadRequest, Conflict, NotFound
 from docstore.http import reading
 from docstore.http.backend import Backend
-from docstore.http.documents import Documents, not_allowed
+from docstore.http.documents import Documents, allowed, not_allowed
+from docstore.http.metrics import CONTENT_TYPE, HttpMetrics
 from docstore.http.problems import problem
-from docstore.http.representation import encode
+from docstore.http.reply import Reply
+from docstore.http.representation import JSON_TYPE, page_reply
+from docstore.paths import canonical_link
 
-Page = Callable[[web.BaseRequest], Awaitable[web.Response]]
+Page = Callable[[web.BaseRequest, bytes], Awaitable[Reply]]
+READ_METHODS = "GET, HEAD, OPTIONS"
+SELECTORS = "/core/node-selectors/"
 SYNCH = "/core/management/synch"
+WAIT_S_MAX = 300
 
 
 class CorePages:
-    """Exact path -> page, but for the selectors, which are named."""
+    """Exact path -> what answers there, and for which methods."""
 
-    def __init__(self, backend: Backend, documents: Documents) -> None:
+    def __init__(self, backend: Backend, documents: Documents, metrics: HttpMetrics) -> None:
         self._backend = backend
         self._documents = documents
-        self.pages: dict[str, Page] = {
-            "/core/management": self._management,
-            SYNCH: self._synch,
-            "/core/management/digests": self._digests,
-            "/core/node-groups/default": self._node_group,
-            "/core/node-groups/default/available": self._available,
-            "/core/document-index": self._document_index,
-            "/health/live": self._live,
-            "/health/ready": self._ready,
-            "/metrics": self._metrics,
+        self._metrics = metrics
+        management = "DELETE, GET, HEAD, OPTIONS, PATCH"
+        self.pages: dict[str, tuple[str, Page]] = {
+            "/core/management": (management, self._management),
+            SYNCH: (READ_METHODS, self._synch),
+            "/core/management/digests": (READ_METHODS, self._digests),
+            "/core/node-groups/default": ("GET, HEAD, OPTIONS, PATCH", self._node_group),
+            "/core/node-groups/default/available": (READ_METHODS, self._available),
+            "/core/document-index": (READ_METHODS, self._document_index),
+            "/health/live": (READ_METHODS, self._live),
+            "/health/ready": (READ_METHODS, self._ready),
+            "/metrics": (READ_METHODS, self._metrics_text),
         }
-        self.requests = 0
 
-    async def selector(self, request: web.BaseRequest, name: str) -> web.Response:
+    async def serve(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer a request for one of the pages."""
+        methods, page = self.pages[path]
+        check_method(request, methods)
+        return allowed(methods) if request.method == "OPTIONS" else await page(request, body)
+
+    async def selector(self, request: web.BaseRequest, name: str) -> Reply:
         """Answer GET /core/node-selectors/<name>."""
-        _only_get(request)
+        check_method(request, READ_METHODS)
         page = self._backend.selector(name)
         if page is None:
             raise NotFound(f"there is no node selector {name[:60]}")
-        return _json(request, page)
+        return allowed(READ_METHODS) if request.method == "OPTIONS" else _json(request, page)
 
-    async def explain(self, request: web.BaseRequest, link: str) -> web.Response:
+    async def explain(self, request: web.BaseRequest, link: str) -> Reply:
         """Answer GET <link>/explain."""
-        _only_get(request)
+        check_method(request, READ_METHODS)
+        if request.method == "OPTIONS":
+            return allowed(READ_METHODS)
         return _json(request, await self._backend.explain(link, reading.timeout_s(request)))
 
-    async def _management(self, request: web.BaseRequest) -> web.Response:
-        match request.method:
-            case "GET" | "HEAD":
-                return _json(request, self._backend.management())
-            case "PATCH":
-                return await self._synchronize(request)
-            case "DELETE":
-                self._backend.drain()
-                return _json(request, {"state": "DRAINING"}, status=202)
-            case _:
-                raise not_allowed(request.method, "DELETE, GET, HEAD, OPTIONS, PATCH")
+    async def available(self, request: web.BaseRequest) -> Reply:
+        """Answer GET <factory>/available."""
+        check_method(request, READ_METHODS)
+        if request.method == "OPTIONS":
+            return allowed(READ_METHODS)
+        return await self._available(request, b"")
 
-    async def _synchronize(self, request: web.BaseRequest) -> web.Response:
-        reading.content_media(request, {"application/json": ""})
-        body = json.parse_object(await request.read())
-        if body.get("kind") != "SynchronizeRequest":
+    async def _management(self, request: web.BaseRequest, body: bytes) -> Reply:
+        if request.method == "PATCH":
+            return await self._synchronize(request, body)
+        if request.method == "DELETE":
+            self._backend.drain()
+            return _json(request, {"state": "DRAINING"}, status=202)
+        return _json(request, self._backend.management())
+
+    async def _synchronize(self, request: web.BaseRequest, body: bytes) -> Reply:
+        asked = _asked(request, body)
+        if asked.get("kind") != "SynchronizeRequest":
             raise BadRequest('kind must be "SynchronizeRequest"')
-        link = body.get("documentSelfLink")
-        if link is not None and (not isinstance(link, str) or not link.startswith("/")):
-            raise BadRequest("documentSelfLink is a path")
-        run_id = await self._backend.resync(link, reading.timeout_s(request))
-        location = f"{SYNCH}?id={run_id}"
-        headers = {"Location": location}
+        link = asked.get("documentSelfLink")
+        if link is not None:
+            if not isinstance(link, str):
+                raise BadRequest("documentSelfLink is a path")
+            canonical_link(link)
         wait_s = _wait_s(request)
-        page = await self._backend.resync_status(run_id, reading.timeout_s(request))
+        patience_s = reading.timeout_s(request)
+        run_id = await self._backend.resync(link, patience_s)
         if wait_s:
             await self._backend.resync_wait(run_id, wait_s)
-            page = await self._backend.resync_status(run_id, reading.timeout_s(request))
-        status = 202 if page["state"] == "RUNNING" or not wait_s else 200
-        return _json(request, page, status=status, headers=headers)
+        page = await self._backend.resync_status(run_id, patience_s)
+        status = 200 if wait_s and page["state"] != "RUNNING" else 202
+        return _json(request, page, status=status, headers={"Location": f"{SYNCH}?id={run_id}"})
 
-    async def _synch(self, request: web.BaseRequest) -> web.Response:
-        _only_get(request)
+    async def _synch(self, request: web.BaseRequest, body: bytes) -> Reply:
         run_id = request.rel_url.query.get("id")
         patience_s = reading.timeout_s(request)
         return _json(request, await self._backend.resync_status(run_id, patience_s))
 
-    async def _digests(self, request: web.BaseRequest) -> web.Response:
-        _only_get(request)
+    async def _digests(self, request: web.BaseRequest, body: bytes) -> Reply:
         return _json(request, await self._backend.digests(reading.timeout_s(request)))
 
-    async def _node_group(self, request: web.BaseRequest) -> web.Response:
+    async def _node_group(self, request: web.BaseRequest, body: bytes) -> Reply:
         if request.method != "PATCH":
-            _only_get(request, allow="GET, HEAD, OPTIONS, PATCH")
             return _json(request, self._backend.node_group())
-        body = json.parse_object(await request.read())
-        if body.get("kind") == "UpdateQuorumRequest":
+        asked = _asked(request, body)
+        if asked.get("kind") == "UpdateQuorumRequest":
             raise Conflict("quorums are computed from the configuration at level 3")
-        if body.get("kind") in ("JoinPeerRequest", "RemoveMemberRequest"):
+        if asked.get("kind") in ("JoinPeerRequest", "RemoveMemberRequest"):
             raise Conflict("the group was founded with its members; it cannot change yet")
         raise BadRequest("kind must be UpdateQuorumRequest, JoinPeerRequest or RemoveMemberRequest")
 
-    async def _available(self, request: web.BaseRequest) -> web.Response:
-        _only_get(request)
+    async def _available(self, request: web.BaseRequest, body: bytes) -> Reply:
         if self._backend.group_available():
             return _json(request, {"available": True})
-        return problem(503, "not-available", "the group has not converged", instance=request.path)
+        return _not_yet(request, "not-available", "the group has not converged")
 
-    async def _document_index(self, request: web.BaseRequest) -> web.Response:
-        _only_get(request)
-        query = request.rel_url.query
-        link = query.get("documentSelfLink", "")
-        service = self._backend.service_at(link.rpartition("/")[0])
+    async def _document_index(self, request: web.BaseRequest, body: bytes) -> Reply:
+        link = canonical_link(request.rel_url.query.get("documentSelfLink", ""))
+        factory = link.rpartition("/")[0]
+        patience_s = reading.timeout_s(request)
+        service = await self._backend.find_service(factory, patience_s) if factory else None
         if service is None:
             raise NotFound("there is no such document")
-        return await self._documents.serve(request, link, service)
+        return await self._documents.serve(request, link, service, b"")
 
-    async def _live(self, request: web.BaseRequest) -> web.Response:
-        _only_get(request)
-        return _json(request, {"live": True})
+    async def _live(self, request: web.BaseRequest, body: bytes) -> Reply:
+        return page_reply({"live": True}, JSON_TYPE)
 
-    async def _ready(self, request: web.BaseRequest) -> web.Response:
-        _only_get(request)
+    async def _ready(self, request: web.BaseRequest, body: bytes) -> Reply:
         ready, why_not = self._backend.ready()
         if ready:
-            return _json(request, {"ready": True})
-        return problem(503, "not-ready", why_not, instance=request.path)
+            return page_reply({"ready": True}, JSON_TYPE)
+        return _not_yet(request, "not-ready", why_not)
 
-    async def _metrics(self, request: web.BaseRequest) -> web.Response:
-        _only_get(request)
-        values = dict(self._backend.metrics())
-        values["docstore_http_requests_total"] = float(self.requests)
-        lines = []
-        for name, value in sorted(values.items()):
-            family = name.partition("{")[0]
-            kind = "counter" if family.endswith("_total") else "gauge"
-            lines.append(f"# TYPE {family} {kind}\n{name} {value:g}\n")
-        return web.Response(
-            body="".join(lines).encode(), headers={"Content-Type": "text/plain; version=0.0.4"}
-        )
+    async def _metrics_text(self, request: web.BaseRequest, body: bytes) -> Reply:
+        return Reply(200, self._metrics.text(self._backend.metrics()), CONTENT_TYPE)
+
+
+def check_method(request: web.BaseRequest, methods: str) -> None:
+    """Refuse a method that is not among those of a page."""
+    if request.method not in methods.split(", "):
+        raise not_allowed(request.method, methods)
+
+
+def _asked(request: web.BaseRequest, body: bytes) -> dict[str, Any]:
+    reading.content_media(request, {"application/json": ""})
+    return json.parse_object(body)
+
+
+def _not_yet(request: web.BaseRequest, code: str, why: str) -> Reply:
+    return problem(503, code, why, instance=request.raw_path.partition("?")[0])
 
 
 def _json(
@@ -147,21 +163,11 @@ def _json(
     *,
     status: int = 200,
     headers: dict[str, str] | None = None,
-) -> web.Response:
-    media = reading.accepted_media(request)
-    all_headers = {"Content-Type": media, **(headers or {})}
-    return web.Response(status=status, body=encode(page, media), headers=all_headers)
-
-
-def _only_get(request: web.BaseRequest, allow: str = "GET, HEAD, OPTIONS") -> None:
-    if request.method not in ("GET", "HEAD"):
-        raise not_allowed(request.method, allow)
+) -> Reply:
+    return page_reply(page, reading.accepted_media(request), status=status, headers=headers)
 
 
 def _wait_s(request: web.BaseRequest) -> int:
     """Return the seconds of `Prefer: wait=`, 0 if it is not there (RFC 7240)."""
-    for part in request.headers.get("Prefer", "").lower().split(","):
-        name, _, value = part.strip().partition("=")
-        if name == "wait":
-            return reading.whole_number(value, "Prefer: wait", 1, 300)
-    return 0
+    value = reading.preference(request, "wait")
+    return 0 if value is None else reading.whole_number(value, "Prefer: wait", 1, WAIT_S_MAX)

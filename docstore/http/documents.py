@@ -1,185 +1,216 @@
 """Documents over HTTP: POST, PUT, PATCH, GET, HEAD, DELETE, their history and their past."""
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from aiohttp import web
 
 from docstore import json
-from docstore.errors import BadRequest, Conflict, MethodNotAllowed
-from docstore.http import reading
+from docstore.errors import BadRequest, Conflict, MethodNotAllowed, UnsupportedMedia
+from docstore.http import bodies, reading
 from docstore.http.backend import Backend
-from docstore.http.ids import new_id
+from docstore.http.ids import id_of_key, new_id
 from docstore.http.problems import problem_of_answer
+from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import (
     document_bytes,
-    document_value,
-    encode,
+    document_json,
     entity_tag,
+    stitched,
 )
-from docstore.operation import CURRENT, Answer, Operation
-from docstore.paths import SUFFIXES, canonical
+from docstore.operation import CURRENT, Answer, Conditions, Operation
+from docstore.paths import encoded
 from docstore.service import Service
-from docstore.services.registry import FACTORIES, declaration_id
+from docstore.services.declared import path_of
+from docstore.services.registry import FACTORIES, check_declaration, declaration_link
 
 DOCUMENT_METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH, PUT"
 FACTORY_METHODS = "GET, HEAD, OPTIONS, POST"
 HISTORY_LIMIT, HISTORY_LIMIT_MAX = 100, 1000
+EPOCH_OF_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+
+Handler = Callable[[web.BaseRequest, str, Service, bytes], Awaitable[Reply]]
 
 
 class Documents:
-    """Translates requests about documents into operations, and answers into responses."""
+    """Translates requests about documents into operations, and answers into replies."""
 
     def __init__(self, backend: Backend, *, state_bytes_max: int) -> None:
         self._backend = backend
         self._state_bytes_max = state_bytes_max
+        self._handlers: dict[str, Handler] = {
+            "GET": self._get,
+            "HEAD": self._get,
+            "PUT": self._put,
+            "PATCH": self._patch,
+            "DELETE": self._delete,
+            "OPTIONS": self._options,
+        }
 
-    async def serve(self, request: web.BaseRequest, link: str, service: Service) -> web.Response:
+    def serve(
+        self, request: web.BaseRequest, link: str, service: Service, body: bytes
+    ) -> Awaitable[Reply]:
         """Answer a request about the document at `link`."""
-        match request.method:
-            case "GET" | "HEAD":
-                return await self._get(request, link, service)
-            case "PUT":
-                return await self._put(request, link, service)
-            case "PATCH":
-                return await self._patch(request, link, service)
-            case "DELETE":
-                return await self._delete(request, link, service)
-            case "OPTIONS":
-                return web.Response(status=204, headers={"Allow": DOCUMENT_METHODS})
-            case _:
-                raise not_allowed(request.method, DOCUMENT_METHODS)
+        handler = self._handlers.get(request.method)
+        if handler is None:
+            raise not_allowed(request.method, DOCUMENT_METHODS)
+        return handler(request, link, service, body)
 
     async def create(
-        self, request: web.BaseRequest, factory: str, service: Service
-    ) -> web.Response:
+        self, request: web.BaseRequest, factory: str, service: Service, body: bytes
+    ) -> Reply:
         """Answer a POST to a factory."""
-        media = reading.content_media(request, reading.BODIES)
-        raw = reading.json_body(await request.read(), media)
-        body, state, theirs = reading.author_state(raw, self._state_bytes_max)
-        link = self._new_link(factory, state, theirs)
-        recreate: bool | int = "recreate" in request.headers.get("Prefer", "").lower()
-        version = reading.sent_version(theirs)
+        raw = bodies.json_bytes(body, reading.content_media(request, reading.BODIES))
+        raw, state, theirs = bodies.author_state(raw, self._state_bytes_max)
+        key = reading.idempotency_key(request)
+        link = self._new_link(factory, state, theirs, key)
+        recreate: bool | int = reading.preference(request, "recreate") is not None
         operation = Operation(
             "POST",
             link,
-            body,
+            raw,
             signature=json.signature(state),
             conditions=reading.conditions(request, None),
-            recreate=recreate or (version if version is not None else False),
-            key=reading.idempotency_key(request),
-            replicas=reading.replicas(request),
+            recreate=recreate or bodies.sent_version(theirs) or False,
+            key=key,
+            replicas=self._replicas(request),
         )
         return await self._submit(request, operation, service)
 
-    def _new_link(self, factory: str, state: dict[str, Any], theirs: dict[str, Any]) -> str:
-        if factory == FACTORIES and isinstance(state.get("path"), str):
-            return f"{factory}/{declaration_id(canonical(state['path']))}"
-        named = theirs.get("documentSelfLink")
-        if named is None:
-            return f"{factory}/{new_id()}"
-        if not isinstance(named, str) or not named:
-            raise BadRequest("documentSelfLink is a string")
-        link = named if named.startswith("/") else f"{factory}/{named}"
-        parent, _, name = link.rpartition("/")
-        if parent != factory or name in SUFFIXES or canonical_text(link) != link:
-            raise BadRequest("documentSelfLink is an id, or a path directly under the factory")
-        return link
+    def _new_link(
+        self, factory: str, state: dict[str, Any], theirs: dict[str, Any], key: str
+    ) -> str:
+        if factory == FACTORIES:
+            link = declaration_link(path_of(state))
+            bodies.check_self_link(theirs, link)
+            return link
+        named = bodies.named_link(theirs, factory)
+        # A retry under the same key must meet the same document.
+        return named or f"{factory}/{id_of_key(factory, key) if key else new_id()}"
 
-    async def _put(self, request: web.BaseRequest, link: str, service: Service) -> web.Response:
-        media = reading.content_media(request, reading.BODIES)
-        raw = reading.json_body(await request.read(), media)
-        body, state, theirs = reading.author_state(raw, self._state_bytes_max)
+    async def _put(
+        self, request: web.BaseRequest, link: str, service: Service, body: bytes
+    ) -> Reply:
+        raw = bodies.json_bytes(body, reading.content_media(request, reading.BODIES))
+        raw, state, theirs = bodies.author_state(raw, self._state_bytes_max)
         if theirs:
-            reading.check_self_link(theirs, link)
-        self._demand_precondition(request, service)
+            bodies.check_self_link(theirs, link)
+        options = service.options
+        if options.path == FACTORIES:
+            check_declaration(link, state)
         operation = Operation(
             "PUT",
             link,
-            body,
+            raw,
             "",
             json.signature(state),
             self._conditions(request, service, theirs),
-            creates=service.options.put_creates,
-            key=reading.idempotency_key(request),
-            replicas=reading.replicas(request),
+            False,
+            options.put_creates,
+            reading.idempotency_key(request),
+            self._replicas(request),
         )
         return await self._submit(request, operation, service)
 
-    async def _patch(self, request: web.BaseRequest, link: str, service: Service) -> web.Response:
-        media = reading.content_media(request, reading.PATCHES)
-        raw = reading.json_body(await request.read(), media)
+    async def _patch(
+        self, request: web.BaseRequest, link: str, service: Service, body: bytes
+    ) -> Reply:
+        content = reading.content_media(request, reading.PATCHES)
+        raw = bodies.json_bytes(body, content)
+        media = reading.PATCHES[content]
         theirs: dict[str, Any] = {}
-        if reading.PATCHES[media] == "json":
+        if media == "json":
             json.parse(raw)
         else:
-            raw, _, theirs = reading.author_state(raw, self._state_bytes_max)
-            reading.check_self_link(theirs, link)
-        self._demand_precondition(request, service)
+            raw, _, theirs = bodies.author_state(raw, self._state_bytes_max)
+            bodies.check_self_link(theirs, link)
+        if service.options.path == FACTORIES:
+            if media == "json":
+                raise UnsupportedMedia("a factory is patched with JSON or a merge patch")
+            media = "handler"  # It knows what may change.
         operation = Operation(
             "PATCH",
             link,
             raw,
-            reading.PATCHES[media],
+            media,
             conditions=self._conditions(request, service, theirs),
             key=reading.idempotency_key(request),
-            replicas=reading.replicas(request),
+            replicas=self._replicas(request),
         )
         return await self._submit(request, operation, service)
 
-    async def _delete(self, request: web.BaseRequest, link: str, service: Service) -> web.Response:
-        self._demand_precondition(request, service)
+    async def _delete(
+        self, request: web.BaseRequest, link: str, service: Service, body: bytes
+    ) -> Reply:
         operation = Operation(
             "DELETE",
             link,
-            conditions=reading.conditions(request, None),
+            conditions=self._conditions(request, service, {}),
             key=reading.idempotency_key(request),
-            replicas=reading.replicas(request),
+            replicas=self._replicas(request),
         )
         return await self._submit(request, operation, service)
 
+    async def _options(
+        self, request: web.BaseRequest, link: str, service: Service, body: bytes
+    ) -> Reply:
+        return allowed(DOCUMENT_METHODS)
+
     def _conditions(
         self, request: web.BaseRequest, service: Service, theirs: dict[str, Any]
-    ) -> Any:
-        version = reading.sent_version(theirs)
-        return reading.conditions(request, version if service.options.strict_updates else None)
-
-    def _demand_precondition(self, request: web.BaseRequest, service: Service) -> None:
-        if service.options.needs_precondition and not (
-            "If-Match" in request.headers or "If-None-Match" in request.headers
+    ) -> Conditions | None:
+        version = bodies.sent_version(theirs) if theirs else None
+        options = service.options
+        found = reading.conditions(request, version if options.strict_updates else None)
+        if options.needs_precondition and (
+            found is None or (found.match is None and found.none_match is None)
         ):
             raise PreconditionRequired("this factory demands If-Match or If-None-Match")
+        return found
+
+    def _replicas(self, request: web.BaseRequest) -> int:
+        """Return the copies that are asked for, if they may be: the quorum is never lowered."""
+        wanted = reading.replicas(request)
+        if wanted > 0:
+            configuration = self._backend.node_group()["configuration"]
+            voters = len(configuration["voters"])
+            copies = min(configuration.get("replicationFactor") or voters, voters)
+            if not copies // 2 < wanted <= copies:
+                detail = f"Docstore-Quorum is all, or from {copies // 2 + 1} to {copies} here"
+                raise BadRequest(detail)
+        return wanted
 
     async def _submit(
         self, request: web.BaseRequest, operation: Operation, service: Service
-    ) -> web.Response:
+    ) -> Reply:
         media = reading.accepted_media(request)
         answer = await self._backend.submit(operation, reading.timeout_s(request))
-        return self.response(request, answer, service, media)
+        return self._reply(request, answer, service, media)
 
     # Reading
 
-    async def _get(self, request: web.BaseRequest, link: str, service: Service) -> web.Response:
+    async def _get(
+        self, request: web.BaseRequest, link: str, service: Service, body: bytes
+    ) -> Reply:
         media = reading.accepted_media(request)
-        query = request.rel_url.query if "?" in request.raw_path else {}
-        operation = Operation("GET", link, select=_selection(query) if query else CURRENT)
+        select = _selection(request.rel_url.query) if "?" in request.raw_path else CURRENT
+        operation = Operation("GET", link, select=select)
         wanted = reading.consistency(request)
+        minimum = reading.min_version(request)
         patience_s = reading.timeout_s(request)
-        raw_minimum = request.headers.get("Docstore-Min-Version")
         if wanted == "linearizable":
             answer = await self._backend.submit(operation, patience_s)
-            return self.response(request, answer, service, media)
-        minimum = None
-        if raw_minimum is not None:
-            minimum = reading.whole_number(raw_minimum, "Docstore-Min-Version", 0, 1 << 62)
+            return self._reply(request, answer, service, media)
         answer, staleness_ms = await self._backend.read_replica(operation, minimum, patience_s)
-        response = self.response(request, answer, service, media)
-        response.headers["Docstore-Staleness-Ms"] = str(staleness_ms)
-        return response
+        reply = self._reply(request, answer, service, media)
+        reply.head += b"Docstore-Staleness-Ms: %d\r\n" % staleness_ms
+        return reply
 
-    async def history(self, request: web.BaseRequest, link: str, service: Service) -> web.Response:
+    async def history(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
         """Answer GET <link>/versions: history, newest first, in pages."""
+        if request.method == "OPTIONS":
+            return allowed("GET, HEAD, OPTIONS")
         if request.method not in ("GET", "HEAD"):
             raise not_allowed(request.method, "GET, HEAD, OPTIONS")
         media = reading.accepted_media(request)
@@ -190,48 +221,45 @@ class Documents:
         before = None
         if "from" in query:
             before = reading.whole_number(query["from"], "from", 0, 1 << 62) + 1
-        select = ("history", before, limit + 1)
-        operation = Operation("GET", link, select=select)
+        operation = Operation("GET", link, select=("history", before, limit + 1))
         answer = await self._backend.submit(operation, reading.timeout_s(request))
         if not answer.is_success or answer.rows is None:
-            return self.response(request, answer, service, media)
-        rows = answer.rows
+            return self._reply(request, answer, service, media)
+        rows, kind = answer.rows, service.options.kind
         page: dict[str, Any] = {
             "documentSelfLink": link,
-            "versions": [document_value(row, service.options.kind) for row in rows[:limit]],
+            "versions": b"[%b]" % b",".join([document_json(row, kind) for row in rows[:limit]]),
         }
         if len(rows) > limit:
-            page["nextPageLink"] = f"{request.path}?from={rows[limit].version}&limit={limit}"
-        body = encode(page, media)
-        return web.Response(body=body, headers={"Content-Type": media} | _owner_headers(answer))
+            following = f"?from={rows[limit].version}&limit={limit}"
+            page["nextPageLink"] = encoded(link) + "/versions" + following
+        head = b"Content-Type: %b\r\n%b" % (media.encode(), _owner_lines(answer))
+        return Reply(200, stitched(page, media), head)
 
-    def response(
+    def _reply(
         self, request: web.BaseRequest, answer: Answer, service: Service, media: str
-    ) -> web.Response:
-        """Return the response that an answer of the cluster is."""
-        headers = _owner_headers(answer)
-        row = answer.row
-        if row is None or not answer.is_success:
-            if row is not None:
-                headers["Docstore-Version"] = str(row.version)
-            return problem_of_answer(
-                answer, instance=request.path, kind=service.options.kind, headers=headers
-            )
-        tag = headers["ETag"] = entity_tag(row, media)
-        headers["Content-Type"] = media
+    ) -> Reply:
+        """Return the reply that an answer of the cluster is."""
+        row, kind = answer.row, service.options.kind
+        head = _owner_lines(answer)
+        if row is not None:
+            head += b"Docstore-Version: %d\r\n" % row.version
+        if row is None or answer.status >= 300:
+            instance = request.raw_path.partition("?")[0]
+            return problem_of_answer(answer, instance=instance, kind=kind, head=head)
+        tag = entity_tag(row, media)
+        head = b"Content-Type: %b\r\nETag: %b\r\n%b" % (media.encode(), tag, head)
         if answer.replicas:
-            headers["Docstore-Replicas"] = str(answer.replicas)
-        if request.method == "GET" and "If-None-Match" in request.headers:
-            held = reading.tags(request.headers["If-None-Match"], "If-None-Match")
-            if held == "*" or [row.epoch, row.version] in held:
-                return web.Response(status=304, headers={"ETag": tag})
-        if answer.status == 201:
-            headers["Location"] = row.link
-        trace = request.headers.get("traceparent")
-        if trace:
-            headers["traceparent"] = trace
-        body = document_bytes(row, service.options.kind, media)
-        return web.Response(status=answer.status, body=body, headers=headers)
+            head += b"Docstore-Replicas: %d\r\n" % answer.replicas
+        if request.method in ("GET", "HEAD"):
+            held = request.headers.get("If-None-Match")
+            if held is not None:
+                tags = reading.tags(held, "If-None-Match", strong=False)
+                if reading.is_current(tags, epoch=row.epoch, version=row.version):
+                    return Reply(304, head=head)
+        elif answer.status == 201:
+            head += header_lines({"Location": encoded(row.link)})
+        return Reply(answer.status, document_bytes(row, kind, media), head)
 
 
 class PreconditionRequired(Conflict):
@@ -241,6 +269,11 @@ class PreconditionRequired(Conflict):
     code = "precondition-required"
 
 
+def allowed(methods: str) -> Reply:
+    """Return the answer to OPTIONS."""
+    return Reply(204, head=header_lines({"Allow": methods}))
+
+
 def not_allowed(method: str, allow: str) -> MethodNotAllowed:
     """Return the error for a method that this resource does not take."""
     error = MethodNotAllowed(f"{method[:20]} is not for this resource")
@@ -248,17 +281,9 @@ def not_allowed(method: str, allow: str) -> MethodNotAllowed:
     return error
 
 
-def canonical_text(link: str) -> str:
-    """Return the canonical form of a decoded link; raises BadRequest."""
-    for segment in link[1:].split("/"):
-        if not segment or segment in (".", "..") or any(c < " " or c in "\\\x7f" for c in segment):
-            raise BadRequest("documentSelfLink is not a path")
-    if len(link.encode()) > 1024:
-        raise BadRequest("documentSelfLink is too long")
-    return link
-
-
 def _selection(query: Mapping[str, str]) -> tuple[Any, ...]:
+    if "watch" in query:
+        raise BadRequest("watch is not offered yet")
     if "documentVersion" in query:
         version = reading.whole_number(query["documentVersion"], "documentVersion", 0, 1 << 62)
         return ("version", version)
@@ -272,15 +297,16 @@ def _instant_us(raw: str) -> int:
     if raw.isascii() and raw.isdecimal() and len(raw) <= 18:
         return int(raw)
     try:
+        # A plus sign that nobody encoded arrives as a space.
         instant = datetime.fromisoformat(raw.replace(" ", "+"))
     except ValueError:
         raise BadRequest("at is an RFC 3339 time, or microseconds since 1970") from None
     if instant.tzinfo is None:
         raise BadRequest("at needs a time zone, such as Z")
-    return int(instant.timestamp() * 1_000_000)
+    return (instant - EPOCH_OF_TIME) // timedelta(microseconds=1)
 
 
-def _owner_headers(answer: Answer) -> dict[str, str]:
+def _owner_lines(answer: Answer) -> bytes:
     if not answer.owner:
-        return {}
-    return {"Docstore-Owner": answer.owner, "Docstore-Epoch": str(answer.epoch)}
+        return b""
+    return b"Docstore-Owner: %b\r\nDocstore-Epoch: %d\r\n" % (answer.owner.encode(), answer.epoch)

@@ -1,5 +1,10 @@
-"""Ids for documents whose client gave none: UUID version 7, which sorts by time (RFC 9562)."""
+"""Ids for documents whose client gave none: UUID version 7, which sorts by time (RFC 9562).
 
+With an Idempotency-Key the id must be the same when the request is sent again, to any node: it
+is then made from the key (version 8).
+"""
+
+import hashlib
 import os
 import time
 import uuid
@@ -9,7 +14,17 @@ def new_id() -> str:
     """Return a fresh id."""
     milliseconds = time.time_ns() // 1_000_000
     noise = int.from_bytes(os.urandom(10), "big")
-    value = (milliseconds & (1 << 48) - 1) << 80 | noise & (1 << 80) - 1
-    value = value & ~(0xF << 76) | 7 << 76
+    return _uuid((milliseconds & (1 << 48) - 1) << 80 | noise, version=7)
+
+
+def id_of_key(factory: str, key: str) -> str:
+    """Return the id that a key always gives under a factory."""
+    content = f"{factory}\0{key}".encode("utf-8", "surrogateescape")
+    digest = hashlib.blake2b(content, digest_size=16, person=b"docstore-id").digest()
+    return _uuid(int.from_bytes(digest, "big"), version=8)
+
+
+def _uuid(value: int, *, version: int) -> str:
+    value = value & ~(0xF << 76) | version << 76
     value = value & ~(0x3 << 62) | 2 << 62
     return str(uuid.UUID(int=value))

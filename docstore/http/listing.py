@@ -1,56 +1,84 @@
 """A factory as a collection: GET lists its live documents by link, in pages, over all owners."""
 
+from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import urlencode
 
 from aiohttp import web
 
+from docstore.document import Row
 from docstore.errors import BadRequest
 from docstore.http import reading
 from docstore.http.backend import Backend
-from docstore.http.representation import document_value, encode
+from docstore.http.reply import Reply
+from docstore.http.representation import document_json, stitched
+from docstore.paths import encoded
 from docstore.service import Service
 
 PAGE, PAGE_MAX = 1000, 10_000
-LATER = ("$filter", "$orderby", "$select")
+PAGE_BYTES_MAX = 16 << 20
+EXPANDED_AT_ONCE = 256
+UNDERSTOOD = frozenset({"$limit", "$top", "$count", "$expand", "expand", "after"})
+
+Entry = tuple[str, int, Row | None]
 
 
 async def listing(
     backend: Backend, request: web.BaseRequest, factory: str, service: Service
-) -> web.Response:
+) -> Reply:
     """Answer GET of a factory: `documentLinks`, and what the query asks for beside them."""
     media = reading.accepted_media(request)
     query = request.rel_url.query
-    for name in LATER:
-        if name in query:
-            raise BadRequest(f"{name} is not offered yet; list and choose on your side")
-    limit = reading.whole_number(
-        query.get("$limit", query.get("$top", str(PAGE))), "$limit", 1, PAGE_MAX
-    )
-    expand = "expand" in query or "$expand" in query
+    limit = _limit(query)
+    expand = "expand" in query or query.get("$expand", "false") != "false"
     patience_s = reading.timeout_s(request)
-    found = await backend.listing(
-        factory,
-        after=query.get("after", ""),
-        limit=limit + 1,
-        expand=expand,
-        timeout_s=patience_s,
+    found, has_more = await _page(
+        backend, factory, query.get("after", ""), limit, expand=expand, patience_s=patience_s
     )
-    links = [link for link, _, _ in found[:limit]]
+    kind = service.options.kind
     page: dict[str, Any] = {
         "documentSelfLink": factory,
-        "documentKind": service.options.kind,
-        "documentLinks": links,
+        "documentKind": kind,
+        "documentLinks": [link for link, _, _ in found],
     }
     if expand:
-        page["documents"] = {
-            link: document_value(row, service.options.kind)
-            for link, _, row in found[:limit]
-            if row is not None
-        }
-    if "$count" in query:
+        pairs = [(link, row) for link, _, row in found if row is not None]
+        page["documents"] = stitched({link: document_json(row, kind) for link, row in pairs})
+    if query.get("$count", "false") != "false":
         page["documentCount"] = await backend.counting(factory, patience_s)
-    if len(found) > limit and "$top" not in query:
-        flags = "&expand" if expand else ""
-        page["nextPageLink"] = f"{factory}?$limit={limit}&after={quote(links[-1])}{flags}"
-    return web.Response(body=encode(page, media), headers={"Content-Type": media})
+    if has_more and "$top" not in query:
+        following = {"$limit": limit, "after": found[-1][0]} | ({"expand": ""} if expand else {})
+        page["nextPageLink"] = f"{encoded(factory)}?{urlencode(following, safe='$/')}"
+    return Reply(200, stitched(page, media), b"Content-Type: %b\r\n" % media.encode())
+
+
+def _limit(query: Mapping[str, str]) -> int:
+    for name in query:
+        if name.startswith("$") and name not in UNDERSTOOD:
+            raise BadRequest(f"{name[:40]} is not offered yet; list and choose on your side")
+    if "watch" in query:
+        raise BadRequest("watch is not offered yet")
+    asked = query.get("$limit", query.get("$top", str(PAGE)))
+    return reading.whole_number(asked, "$limit", 1, PAGE_MAX)
+
+
+async def _page(
+    backend: Backend, factory: str, after: str, limit: int, *, expand: bool, patience_s: float
+) -> tuple[list[Entry], bool]:
+    """Return up to `limit` entries, fewer if they get too large, and if there are more."""
+    found: list[Entry] = []
+    size = 0
+    while True:
+        wanted = limit + 1 - len(found)
+        part = min(wanted, EXPANDED_AT_ONCE) if expand else wanted
+        entries = await backend.listing(
+            factory, after=after, limit=part, expand=expand, timeout_s=patience_s
+        )
+        for entry in entries:
+            size += len(entry[2].state) + 400 if entry[2] is not None else 0
+            if found and (len(found) == limit or size > PAGE_BYTES_MAX):
+                return found, True
+            found.append(entry)
+        if len(entries) < part:
+            return found, False
+        after = entries[-1][0]

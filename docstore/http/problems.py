@@ -4,18 +4,19 @@
 or retry with the same Idempotency-Key). No body shows a traceback, SQL or a path of this host.
 """
 
-from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
 import orjson
-from aiohttp import web
 
 from docstore.errors import DocstoreError, Family
+from docstore.http.reply import Reply, header_lines
 from docstore.operation import Answer
 
-RETRY_AFTER_S = "1"
-PROBLEM_TYPE = "application/problem+json"
+INSTANCE_CHARACTERS_MAX = 256
+DETAIL_CHARACTERS_MAX = 512
+RETRY_AFTER = b"Retry-After: 1\r\n"
+PROBLEM_TYPE = b"Content-Type: application/problem+json\r\n"
 
 
 def problem(
@@ -26,56 +27,57 @@ def problem(
     instance: str,
     unknown: bool = False,
     kind: str = "",
-    headers: Mapping[str, str] | None = None,
-) -> web.Response:
-    """Return a problem response."""
+    head: bytes = b"",
+    closes: bool = False,
+) -> Reply:
+    """Return a problem as a reply. `instance` is the raw path that was asked for."""
     title = HTTPStatus(status).phrase
+    shown = _printable(detail)[:DETAIL_CHARACTERS_MAX] or title
     body: dict[str, Any] = {
         "type": f"https://docstore.invalid/problems/{code}",
         "title": title,
         "status": status,
-        "detail": detail or title,
-        "instance": instance[:1024],
+        "detail": shown,
+        "instance": _printable(instance)[:INSTANCE_CHARACTERS_MAX],
         "outcome": (Family.UNDECIDED if unknown else Family.REFUSED).value,
-        "message": detail or title,
+        "message": shown,
         "statusCode": status,
         "errorCode": code,
         "documentKind": kind or "docstore:ServiceErrorResponse",
     }
-    all_headers = dict(headers or {})
-    all_headers["Content-Type"] = PROBLEM_TYPE
+    head = PROBLEM_TYPE + head
     if status in (429, 503):
-        all_headers["Retry-After"] = RETRY_AFTER_S
-    return web.Response(status=status, body=orjson.dumps(body), headers=all_headers)
+        head += RETRY_AFTER
+    return Reply(status, orjson.dumps(body), head, closes=closes)
 
 
-def problem_of_answer(
-    answer: Answer, *, instance: str, kind: str, headers: Mapping[str, str]
-) -> web.Response:
+def problem_of_answer(answer: Answer, *, instance: str, kind: str, head: bytes) -> Reply:
     """Return the problem that an answer of the cluster is."""
-    code = answer.code or "not-found"
     return problem(
         answer.status,
-        code,
+        answer.code or "not-found",
         answer.detail,
         instance=instance,
         unknown=answer.unknown,
         kind=kind,
-        headers=headers,
+        head=head,
     )
 
 
-def problem_of_error(error: DocstoreError, *, instance: str) -> web.Response:
+def problem_of_error(error: DocstoreError, *, instance: str) -> Reply:
     """Return the problem that an exception at the edge is."""
-    headers = {}
-    allow = getattr(error, "allow", None)
-    if allow:
-        headers["Allow"] = allow
+    allow = getattr(error, "allow", "")
     return problem(
         error.status,
         error.code,
         str(error),
         instance=instance,
         unknown=error.family is Family.UNDECIDED,
-        headers=headers,
+        head=header_lines({"Allow": allow}) if allow else b"",
+        closes=error.status in (408, 413),
     )
+
+
+def _printable(text: str) -> str:
+    """Return the text without what could not be written, or would surprise a terminal."""
+    return "".join([each if each.isprintable() else "\ufffd" for each in text])

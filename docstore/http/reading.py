@@ -1,81 +1,113 @@
-"""What a request says: headers and body as values, each checked; the rest is refused.
+"""What a request says in its headers, as values, each checked; the rest is refused.
 
-Everything that can be wrong with a request before anybody looks at a document is found here.
+Everything that can be wrong with a request before anybody looks at a document is found here and
+in `bodies.py`. What clients send over and over (media types, header names) is judged once.
 """
 
 import re
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
-import msgpack
 from aiohttp import web
 
-from docstore import json
-from docstore.document import STORE_SET
-from docstore.errors import (
-    BadRequest,
-    ExpectationFailed,
-    NotAcceptable,
-    TooLarge,
-    UnsupportedMedia,
-)
+from docstore.errors import BadRequest, ExpectationFailed, NotAcceptable, UnsupportedMedia
 from docstore.http.representation import JSON_TYPE, MSGPACK_TYPE
 from docstore.operation import Conditions
 
 TIMEOUT_MS_DEFAULT, TIMEOUT_MS_MAX = 10_000, 60_000
 KEY_BYTES_MAX = 128
 PATCHES = {
-    "application/json": "handler",
+    JSON_TYPE: "handler",
     "application/merge-patch+json": "merge",
     "application/json-patch+json": "json",
     MSGPACK_TYPE: "handler",
 }
 BODIES = {JSON_TYPE: "", MSGPACK_TYPE: ""}
+CONSISTENCIES = ("linearizable", "committed", "stale")
 
-_TAG = re.compile(r'\s*(?:W/)?"(\d{1,18})\.(\d{1,18})(?:-m)?"\s*\Z')
-_QUOTED = re.compile(r'\s*(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"\s*\Z')
-_INTERNAL = ("docstore-internal", "docstore-forwarded", "docstore-replication", "x-xenon", "pragma")
+_OUR_TAG = re.compile(r'(W/)?"(\d{1,18})\.(\d{1,18})(?:-m)?"\Z')
+_TAG_LIST = re.compile(r'[ \t]*((?:W/)?"[\x21\x23-\x7e\x80-\U0010ffff]*")[ \t]*(?:,|\Z)')
+_TRACE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(?:-[!-~]{0,200})?\Z")
+_INTERNAL = ("docstore-internal", "docstore-forwarded", "docstore-replication", "x-xenon")
+_JUDGED = frozenset({"content-encoding", "expect", "pragma"})
+_NAMES_REMEMBERED_MAX = 1000
+_harmless: set[str] = set()
 
 
 def refuse_oddities(request: web.BaseRequest) -> None:
     """Refuse what no client of ours sends: internal headers, odd expectations and encodings."""
-    headers = request.headers
-    if len(headers) > 3:
-        for name in headers:
-            lowered = name.lower()
-            if lowered.startswith(_INTERNAL) and not _is_harmless(lowered, headers[name]):
-                raise BadRequest(f"the header {name[:60]} is not for clients")
-    encoding = headers.get("Content-Encoding", "identity").lower()
-    if encoding not in ("identity", "gzip", "deflate"):
+    for name in request.headers:
+        if name not in _harmless:
+            _judge_header(name, request.headers[name])
+
+
+def _judge_header(name: str, value: str) -> None:
+    lowered, value = name.lower(), value.strip().lower()
+    if lowered.startswith(_INTERNAL):
+        raise BadRequest(f"the header {name[:60]} is not for clients")
+    if lowered not in _JUDGED:
+        if len(_harmless) < _NAMES_REMEMBERED_MAX:
+            _harmless.add(name)
+        return
+    if lowered == "pragma" and value != "no-cache":
+        raise BadRequest("the only pragma understood is no-cache")
+    if lowered == "content-encoding" and value not in ("identity", "gzip", "deflate"):
         raise UnsupportedMedia("bodies come plain, or with gzip or deflate")
-    if headers.get("Expect", "100-continue").lower() != "100-continue":
+    if lowered == "expect" and value != "100-continue":
         raise ExpectationFailed("the only expectation understood is 100-continue")
-
-
-def _is_harmless(name: str, value: str) -> bool:
-    return name == "pragma" and value.strip().lower() == "no-cache"
 
 
 def accepted_media(request: web.BaseRequest) -> str:
     """Return the media type to answer in. Raises NotAcceptable."""
     accept = request.headers.get("Accept")
-    if not accept or "*/*" in accept or "application/*" in accept or "json" in accept:
-        return JSON_TYPE
-    if MSGPACK_TYPE in accept:
-        return MSGPACK_TYPE
-    raise NotAcceptable(f"answers come as {JSON_TYPE} or {MSGPACK_TYPE}")
+    return JSON_TYPE if accept is None else _accepted(accept)
 
 
-def content_media(request: web.BaseRequest, allowed: dict[str, str]) -> str:
+@lru_cache(maxsize=1024)
+def _accepted(accept: str) -> str:
+    """Return the better of ours by quality, JSON when they are equal (RFC 9110, 12.5.1)."""
+    ranges: dict[str, float] = {}
+    for part in accept.lower().split(","):
+        media, *parameters = [piece.strip() for piece in part.split(";")]
+        quality = next((each[2:] for each in parameters if each.startswith("q=")), "1")
+        ranges[media] = _quality(quality)
+    offers = {
+        media: next((ranges[each] for each in names if each in ranges), 0.0)
+        for media, names in (
+            (JSON_TYPE, (JSON_TYPE, "application/problem+json", "application/*", "*/*")),
+            (MSGPACK_TYPE, (MSGPACK_TYPE, "application/*", "*/*")),
+        )
+    }
+    best = max(offers, key=lambda media: offers[media])
+    if offers[best] <= 0 and accept.strip():
+        raise NotAcceptable(f"answers come as {JSON_TYPE} or {MSGPACK_TYPE}")
+    return best
+
+
+def _quality(text: str) -> float:
+    if not re.fullmatch(r"[01](\.[0-9]{0,3})?", text):
+        raise BadRequest("Accept: a quality is a number from 0 to 1")
+    return float(text)
+
+
+def content_media(request: web.BaseRequest, allowed: Mapping[str, str]) -> str:
     """Return the media type of the body. Raises UnsupportedMedia."""
-    raw = request.headers.get("Content-Type", JSON_TYPE)
-    media, _, parameters = raw.partition(";")
-    media = media.strip().lower()
+    raw = request.headers.get("Content-Type")
+    if raw is None or raw == JSON_TYPE:
+        return JSON_TYPE
+    media, charset = _content_type(raw)
     if media not in allowed:
         raise UnsupportedMedia(f"the body may be {', '.join(sorted(allowed))}")
-    charset = parameters.strip().lower()
-    if charset.startswith("charset=") and charset[8:].strip('"') not in ("utf-8", "utf8"):
+    if charset not in ("", "utf-8", "utf8"):
         raise UnsupportedMedia("the only charset is UTF-8")
     return media
+
+
+@lru_cache(maxsize=1024)
+def _content_type(raw: str) -> tuple[str, str]:
+    media, *parameters = [part.strip() for part in raw.lower().split(";")]
+    charsets = [part[8:].strip('"') for part in parameters if part.startswith("charset=")]
+    return media, charsets[0] if charsets else ""
 
 
 def timeout_s(request: web.BaseRequest) -> float:
@@ -88,9 +120,10 @@ def timeout_s(request: web.BaseRequest) -> float:
 
 def whole_number(raw: str, name: str, least: int, most: int) -> int:
     """Return a decimal integer within bounds. Raises BadRequest."""
-    if not raw.isascii() or not raw.isdecimal() or not least <= int(raw[:20]) <= most:
+    digits = raw.isascii() and raw.isdecimal() and len(raw) < 20
+    if not digits or not least <= int(raw) <= most:
         raise BadRequest(f"{name} is a whole number from {least} to {most}")
-    return int(raw[:20])
+    return int(raw)
 
 
 def conditions(request: web.BaseRequest, version: int | None) -> Conditions | None:
@@ -100,34 +133,46 @@ def conditions(request: web.BaseRequest, version: int | None) -> Conditions | No
     if match is None and none_match is None and version is None:
         return None
     return Conditions(
-        tags(match, "If-Match") if match is not None else None,
-        tags(none_match, "If-None-Match") if none_match is not None else None,
+        tags(match, "If-Match", strong=True) if match is not None else None,
+        tags(none_match, "If-None-Match", strong=False) if none_match is not None else None,
         version,
     )
 
 
-def tags(raw: str, name: str) -> str | list[list[int]]:
+def tags(raw: str, name: str, *, strong: bool) -> str | list[list[int]]:
     """Return "*" or the [epoch, version] pairs of a list of entity tags. Raises BadRequest.
 
-    A well-formed tag that is none of ours matches nothing and is left out.
+    strong: weak tags match nothing (RFC 9110, section 8.8.3.2). A well-formed tag that is none
+    of ours matches nothing either; both are left out.
     """
     if raw.strip() == "*":
         return "*"
-    found = []
-    for part in raw.split(","):
-        tag = _TAG.match(part)
-        if tag:
-            found.append([int(tag[1]), int(tag[2])])
-        elif not _QUOTED.match(part):
-            raise BadRequest(f"{name} is a list of quoted entity tags, or *")
+    found, at = [], 0
+    while at < len(raw):
+        part = _TAG_LIST.match(raw, at)
+        if part is None:
+            break
+        at = part.end()
+        ours = _OUR_TAG.match(part[1])
+        if ours and not (strong and ours[1]):
+            found.append([int(ours[2]), int(ours[3])])
+    if at < len(raw) or not raw or raw.rstrip().endswith(","):
+        raise BadRequest(f"{name} is a list of quoted entity tags, or *")
     return found
+
+
+def is_current(held: str | Sequence[Sequence[int]], *, epoch: int, version: int) -> bool:
+    """Say whether a client's tags name this version."""
+    return held == "*" or any(list(tag) == [epoch, version] for tag in held)
 
 
 def idempotency_key(request: web.BaseRequest) -> str:
     """Return the client's key for this update, "" for none."""
-    key = request.headers.get("Idempotency-Key", "")
-    if len(key.encode("utf-8", "surrogateescape")) > KEY_BYTES_MAX:
-        raise BadRequest(f"an Idempotency-Key has at most {KEY_BYTES_MAX} bytes")
+    key = request.headers.get("Idempotency-Key")
+    if key is None:
+        return ""
+    if not key.isprintable() or not 0 < len(key.encode("utf-8", "replace")) <= KEY_BYTES_MAX:
+        raise BadRequest(f"an Idempotency-Key has 1 to {KEY_BYTES_MAX} printable bytes")
     return key
 
 
@@ -141,56 +186,30 @@ def replicas(request: web.BaseRequest) -> int:
 
 def consistency(request: web.BaseRequest) -> str:
     """Return how fresh a read must be."""
-    value = request.headers.get("Docstore-Consistency", "linearizable")
-    if value not in ("linearizable", "committed", "stale"):
+    value = request.headers.get("Docstore-Consistency")
+    if value is None:
+        return "linearizable"
+    if value not in CONSISTENCIES:
         raise BadRequest("Docstore-Consistency is linearizable, committed or stale")
     return value
 
 
-def json_body(raw: bytes, media: str) -> bytes:
-    """Return a body as JSON bytes, whatever it came as. Raises BadRequest."""
-    if not raw:
-        raise BadRequest("a body is needed")
-    if media != MSGPACK_TYPE:
-        return raw.strip()
-    try:
-        value = msgpack.unpackb(raw, strict_map_key=True, timestamp=0, max_ext_len=0, max_bin_len=0)
-        return json.dump(value)
-    except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
-        raise BadRequest(f"not msgpack of JSON values: {type(error).__name__}") from None
+def min_version(request: web.BaseRequest) -> int | None:
+    """Return the version that a read must have reached, None for any."""
+    raw = request.headers.get("Docstore-Min-Version")
+    return None if raw is None else whole_number(raw, "Docstore-Min-Version", 0, 1 << 62)
 
 
-def author_state(raw: bytes, state_bytes_max: int) -> tuple[bytes, dict[str, Any], dict[str, Any]]:
-    """Return the author's bytes, the author's fields, and the document* fields that came along.
-
-    The bytes are as they came when the client sent none of the fields that the store sets.
-    """
-    if len(raw) > state_bytes_max:
-        raise TooLarge(f"a document has at most {state_bytes_max} bytes")
-    value = json.parse_object(raw)
-    if not value:
-        return b"{}", value, {}
-    if b'"document' not in raw and b"\\u" not in raw:
-        return raw, value, {}
-    theirs = {key: value.pop(key) for key in list(value) if key in STORE_SET}
-    expiry = value.get("documentExpirationTimeMicros", 0)
-    if isinstance(expiry, bool) or not isinstance(expiry, int) or expiry < 0:
-        raise BadRequest("documentExpirationTimeMicros is a time in microseconds")
-    return (json.dump(value) if theirs else raw), value, theirs
+def trace(request: web.BaseRequest) -> str:
+    """Return the trace context to pass back, "" for none or one that is malformed."""
+    value = request.headers.get("traceparent")
+    return value if value is not None and _TRACE.match(value) else ""
 
 
-def sent_version(theirs: dict[str, Any]) -> int | None:
-    """Return the documentVersion that a body is based on, None if it does not say."""
-    version = theirs.get("documentVersion")
-    if version is None:
-        return None
-    if isinstance(version, bool) or not isinstance(version, int) or version < 0:
-        raise BadRequest("documentVersion is a whole number")
-    return version
-
-
-def check_self_link(theirs: dict[str, Any], link: str) -> None:
-    """Refuse a body that names another document than the path does."""
-    named = theirs.get("documentSelfLink")
-    if named is not None and named not in (link, link.rpartition("/")[2]):
-        raise BadRequest("documentSelfLink differs from the path")
+def preference(request: web.BaseRequest, name: str) -> str | None:
+    """Return the value of a preference ("" if it has none), None if not there (RFC 7240)."""
+    for part in request.headers.get("Prefer", "").lower().split(","):
+        key, _, value = part.partition(";")[0].partition("=")
+        if key.strip() == name:
+            return value.strip().strip('"')
+    return None

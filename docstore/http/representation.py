@@ -4,38 +4,50 @@ The author's bytes are not parsed for JSON. The entity tag is `"<epoch>.<version
 suffix for the msgpack form, since it is another representation (RFC 9110, section 8.8.3).
 """
 
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgpack
 import orjson
 
 from docstore.document import Row
+from docstore.http.reply import Reply, header_lines
 
 JSON_TYPE = "application/json"
 MSGPACK_TYPE = "application/msgpack"
 
 
+@lru_cache(maxsize=1024)
+def _quoted(text: str) -> bytes:
+    return orjson.dumps(text)
+
+
 def document_json(row: Row, kind: str) -> bytes:
     """Return the document as JSON."""
-    link = row.link
-    quoted = orjson.dumps(link) if not link.isascii() or '"' in link else b'"%b"' % link.encode()
     fields = (
-        b'"documentSelfLink":%b,"documentKind":"%b","documentVersion":%d,"documentEpoch":%d,'
-        b'"documentOwner":"%b","documentUpdateTimeMicros":%d,"documentUpdateAction":"%b",'
+        b'"documentSelfLink":%b,"documentKind":%b,"documentVersion":%d,"documentEpoch":%d,'
+        b'"documentOwner":%b,"documentUpdateTimeMicros":%d,"documentUpdateAction":"%b",'
         b'"documentSignature":"%b"}'
     ) % (
-        quoted, kind.encode(), row.version, row.epoch, row.owner.encode(), row.updated_us,
-        row.action.encode(), row.signature.hex().encode(),
+        orjson.dumps(row.link), _quoted(kind), row.version, row.epoch, _quoted(row.owner),
+        row.updated_us, row.action.encode(), row.signature.hex().encode(),
     )  # fmt: skip
     if row.state == b"{}":
         return b"{" + fields
     return row.state[:-1] + b"," + fields
 
 
-def document_value(row: Row, kind: str) -> dict[str, Any]:
-    """Return the document as a parsed object."""
-    value: dict[str, Any] = orjson.loads(document_json(row, kind))
-    return value
+def document_bytes(row: Row, kind: str, media: str) -> bytes:
+    """Return the document in the media type that the client accepts."""
+    if media == JSON_TYPE:
+        return document_json(row, kind)
+    return encode(orjson.loads(document_json(row, kind)), media)
+
+
+def entity_tag(row: Row, media: str) -> bytes:
+    """Return the strong entity tag of a document's representation."""
+    return (b'"%d.%d-m"' if media == MSGPACK_TYPE else b'"%d.%d"') % (row.epoch, row.version)
 
 
 def encode(value: Any, media: str) -> bytes:
@@ -46,14 +58,19 @@ def encode(value: Any, media: str) -> bytes:
     return orjson.dumps(value)
 
 
-def document_bytes(row: Row, kind: str, media: str) -> bytes:
-    """Return the document in the media type that the client accepts."""
-    if media == JSON_TYPE:
-        return document_json(row, kind)
-    return encode(document_value(row, kind), media)
+def stitched(page: Mapping[str, Any], media: str = JSON_TYPE) -> bytes:
+    """Return a page whose members are values, or JSON bytes that are taken as they are."""
+    members = [
+        b"%b:%b" % (orjson.dumps(name), value if isinstance(value, bytes) else orjson.dumps(value))
+        for name, value in page.items()
+    ]
+    whole = b"{" + b",".join(members) + b"}"
+    return whole if media == JSON_TYPE else encode(orjson.loads(whole), media)
 
 
-def entity_tag(row: Row, media: str) -> str:
-    """Return the strong entity tag of a document's representation."""
-    suffix = "-m" if media == MSGPACK_TYPE else ""
-    return f'"{row.epoch}.{row.version}{suffix}"'
+def page_reply(
+    page: Any, media: str, *, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Reply:
+    """Return a reply with any value for its body."""
+    head = header_lines({"Content-Type": media, **(headers or {})})
+    return Reply(status, encode(page, media), head)

@@ -1,46 +1,38 @@
-"""The listener: one handler for every request, routed by a look-up, and an answer to each.
+"""The HTTP face: one handler for every request, routed by a look-up, and an answer to each.
 
-aiohttp's low-level server parses and writes; there is no application, no middleware and no
-router between it and us, because a request costs tens of microseconds here and every layer
-would be felt. Errors of the edge become problems in one place.
+There is no application, no middleware and no router between the listener and us, because a
+request costs tens of microseconds here and every layer would be felt. Errors of the edge become
+problems in one place.
 """
 
 import asyncio
-from collections import Counter
-from dataclasses import dataclass
+import time
 
 import structlog
 from aiohttp import web
-from aiohttp.http_exceptions import ContentEncodingError
+from aiohttp.http_exceptions import HttpProcessingError
 
-from docstore.errors import DocstoreError, Misdirected, NotFound, TooSlow
-from docstore.http import reading
+from docstore.errors import BadRequest, DocstoreError, Misdirected, NotFound
+from docstore.http import bodies, reading
 from docstore.http.backend import Backend
 from docstore.http.bulk import Bulk
-from docstore.http.core import CorePages
-from docstore.http.documents import FACTORY_METHODS, Documents, not_allowed
+from docstore.http.core import SELECTORS, CorePages
+from docstore.http.documents import FACTORY_METHODS, Documents, allowed, not_allowed
+from docstore.http.listener import Limits, Listener
 from docstore.http.listing import listing
+from docstore.http.metrics import KNOWN_METHODS, HttpMetrics
 from docstore.http.problems import problem, problem_of_error
+from docstore.http.reply import Reply, header_lines
 from docstore.paths import SUFFIXES, canonical
-from docstore.service import Service
+from docstore.service import Refusal, Service
 
-SELECTORS = "/core/node-selectors/"
 BULK = "/core/bulk"
-KNOWN_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+BULK_METHODS = "OPTIONS, POST"
+ALL_METHODS = ", ".join(sorted(KNOWN_METHODS))
 
 log = structlog.get_logger("docstore.http")
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Bounds of what clients may send."""
-
-    body_bytes_max: int = 1 << 20
-    header_line_bytes_max: int = 8190
-    connections_max: int = 10_000
-    connections_per_address_max: int = 1_000
-    keepalive_timeout_s: float = 75.0
-    body_timeout_s: float = 30.0
+__all__ = ["HttpServer", "Limits"]
 
 
 class HttpServer:
@@ -49,153 +41,151 @@ class HttpServer:
     def __init__(self, backend: Backend, limits: Limits) -> None:
         self._backend = backend
         self._limits = limits
+        self.metrics = HttpMetrics()
         self._documents = Documents(backend, state_bytes_max=limits.body_bytes_max)
-        self._core = CorePages(backend, self._documents)
-        self._bulk = Bulk(backend, state_bytes_max=limits.body_bytes_max)
-        self._server: web.Server | None = None
-        self._listener: asyncio.Server | None = None
-        self._addresses: Counter[str] = Counter()
+        self._core = CorePages(backend, self._documents, self.metrics)
+        self._bulk = Bulk(
+            backend, state_bytes_max=limits.body_bytes_max, timeout_s=limits.body_timeout_s
+        )
+        self._listener: Listener | None = None
+        self._socket: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> int:
         """Listen; return the port. Raises OSError when it is taken."""
-        self._server = web.Server(
-            self._handle,
-            request_factory=self._request,
-            access_log=None,
-            keepalive_timeout=self._limits.keepalive_timeout_s,
-            max_line_size=self._limits.header_line_bytes_max,
-            max_field_size=self._limits.header_line_bytes_max,
-        )
+        self._listener = Listener(self._handle, self._limits, self.metrics)
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(
-            self._server, host, port, backlog=1024, reuse_address=True
+        self._socket = await loop.create_server(
+            self._listener, host, port, backlog=1024, reuse_address=True
         )
-        bound: int = self._listener.sockets[0].getsockname()[1]
+        bound: int = self._socket.sockets[0].getsockname()[1]
         return bound
 
     async def stop(self, grace_s: float) -> None:
         """Stop listening, let requests finish within `grace_s`, close the connections."""
+        if self._socket is not None:
+            self._socket.close()
         if self._listener is not None:
-            self._listener.close()
-        if self._server is not None:
-            await self._server.shutdown(grace_s)
-
-    def _request(self, *parts: object) -> web.BaseRequest:
-        message, payload, protocol, writer, task = parts
-        return web.BaseRequest(
-            message,  # type: ignore[arg-type]
-            payload,  # type: ignore[arg-type]
-            protocol,  # type: ignore[arg-type]
-            writer,  # type: ignore[arg-type]
-            task,  # type: ignore[arg-type]
-            asyncio.get_running_loop(),
-            client_max_size=self._limits.body_bytes_max,
-        )
+            await self._listener.shutdown(grace_s)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer any request, whatever happens on the way."""
-        self._core.requests += 1
+        began = time.perf_counter()
+        assert self._listener is not None
+        self._listener.heard(request.protocol)
         try:
-            return await self._route(request)
+            reply = await self._route(request)
         except DocstoreError as error:
-            return problem_of_error(error, instance=request.path)
-        except web.HTTPRequestEntityTooLarge:
-            most = self._limits.body_bytes_max
-            return problem(413, "too-large", f"at most {most} bytes", instance=request.path)
-        except (web.RequestPayloadError, ContentEncodingError):
+            reply = problem_of_error(error, instance=_instance(request))
+        except Refusal as error:
+            code = "refused-by-service"
+            reply = problem(error.status, code, error.detail, instance=_instance(request))
+        except (web.RequestPayloadError, HttpProcessingError):
             detail = "the body is not what its headers say"
-            return problem(400, "malformed", detail, instance=request.path)
-        except asyncio.CancelledError:
-            raise
+            reply = problem(400, "malformed", detail, instance=_instance(request), closes=True)
+        except (asyncio.CancelledError, ConnectionError):
+            raise  # The client has gone, or this node stops.
         except Exception:
-            log.exception("a request failed", method=request.method, path=request.path[:200])
-            return problem(500, "internal", "an error of ours", instance=request.path)
+            log.exception("a request failed", method=request.method, path=_instance(request)[:200])
+            reply = problem(500, "internal", "an error of ours", instance=_instance(request))
+        if isinstance(reply, Reply):
+            trace = reading.trace(request)
+            if trace:
+                reply.head += header_lines({"traceparent": trace})
+        self.metrics.note(request.method, reply.status, time.perf_counter() - began)
+        return reply
 
-    async def _route(self, request: web.BaseRequest) -> web.StreamResponse:
-        raw, _, _ = request.raw_path.partition("?")
-        if not raw.startswith("/"):
-            raw = self._own_path(request, raw)
+    async def _route(self, request: web.BaseRequest) -> Reply | web.StreamResponse:
+        method = request.method
+        if method not in KNOWN_METHODS:
+            raise not_allowed(method, ALL_METHODS)
         reading.refuse_oddities(request)
+        raw = request.raw_path.partition("?")[0]
+        if not raw.startswith("/"):
+            if raw == "*" and method == "OPTIONS":
+                return allowed(ALL_METHODS)
+            raw = _own_path(request, raw)
+        if raw == BULK:
+            return await self._serve_bulk(request)
         path = canonical(raw)
-        page = self._core.pages.get(path)
-        if page is not None:
-            if request.method == "OPTIONS":
-                return web.Response(status=204, headers={"Allow": "GET, HEAD, OPTIONS"})
-            return await page(request)
+        body = await bodies.receive(
+            request,
+            bytes_max=self._limits.body_bytes_max,
+            timeout_s=self._limits.body_timeout_s,
+        )
         parent, _, last = path.rpartition("/")
         service = self._backend.service_at(parent)
-        if service is not None and last not in SUFFIXES:
-            await self._receive_body(request)
-            return await self._documents.serve(request, path, service)
-        return await self._route_rarer(request, path, parent, last)
+        if service is not None and last not in SUFFIXES and not self._backend.service_at(path):
+            return await self._documents.serve(request, path, service, body)
+        if path in self._core.pages:
+            return await self._core.serve(request, path, body)
+        return await self._route_rarer(request, path, body)
 
-    async def _route_rarer(
-        self, request: web.BaseRequest, path: str, parent: str, last: str
-    ) -> web.StreamResponse:
-        if path == BULK:
-            if request.method != "POST":
-                raise not_allowed(request.method, "POST")
-            return await self._bulk.serve(request)
+    async def _route_rarer(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         if path.startswith(SELECTORS):
             return await self._core.selector(request, path[len(SELECTORS) :])
+        parent, _, last = path.rpartition("/")
         if last in SUFFIXES:
             return await self._utility(request, parent, last)
         factory = await self._find(request, path)
         if factory is not None:
-            return await self._factory(request, path, factory)
+            return await self._factory(request, path, factory, body)
         service = await self._find(request, parent)
         if service is not None:
-            await self._receive_body(request)
-            return await self._documents.serve(request, path, service)
+            return await self._documents.serve(request, path, service, body)
         raise NotFound("there is no such service")
+
+    async def _serve_bulk(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.method == "OPTIONS":
+            return allowed(BULK_METHODS)
+        if request.method != "POST":
+            raise not_allowed(request.method, BULK_METHODS)
+        return await self._bulk.serve(request)
 
     async def _find(self, request: web.BaseRequest, path: str) -> Service | None:
         """Return the service at a path, asking the cluster if this node has not heard of it."""
         known = self._backend.service_at(path)
-        if known is not None or not path or path.startswith(("/core", "/health")):
+        if known is not None or not path or path.startswith(("/core", "/health", "/metrics")):
             return known
         return await self._backend.find_service(path, reading.timeout_s(request))
 
     async def _factory(
-        self, request: web.BaseRequest, path: str, service: Service
-    ) -> web.StreamResponse:
+        self, request: web.BaseRequest, path: str, service: Service, body: bytes
+    ) -> Reply:
         match request.method:
             case "POST":
-                await self._receive_body(request)
-                return await self._documents.create(request, path, service)
+                return await self._documents.create(request, path, service, body)
             case "GET" | "HEAD":
                 return await listing(self._backend, request, path, service)
             case "OPTIONS":
-                return web.Response(status=204, headers={"Allow": FACTORY_METHODS})
+                return allowed(FACTORY_METHODS)
             case _:
                 raise not_allowed(request.method, FACTORY_METHODS)
 
-    async def _utility(
-        self, request: web.BaseRequest, link: str, suffix: str
-    ) -> web.StreamResponse:
-        service = await self._find(request, link.rpartition("/")[0])
+    async def _utility(self, request: web.BaseRequest, link: str, suffix: str) -> Reply:
+        factory = await self._find(request, link)
+        service = factory or await self._find(request, link.rpartition("/")[0])
         if service is None:
             raise NotFound("there is no such service")
-        if suffix == "versions":
+        if suffix == "available":
+            return await self._core.available(request)
+        if factory is None and suffix == "versions":
             return await self._documents.history(request, link, service)
-        if suffix == "explain":
+        if factory is None and suffix == "explain":
             return await self._core.explain(request, link)
-        raise NotFound(f"{suffix} is not offered yet")
+        raise NotFound(f"{suffix} is not offered here yet")
 
-    async def _receive_body(self, request: web.BaseRequest) -> None:
-        """Wait for the body, but not for ever."""
-        if request.method in KNOWN_METHODS and request.content.is_eof():
-            return
-        try:
-            async with asyncio.timeout(self._limits.body_timeout_s):
-                await request.read()
-        except TimeoutError:
-            raise TooSlow("the body did not arrive in time") from None
 
-    def _own_path(self, request: web.BaseRequest, target: str) -> str:
-        """Return the path of an absolute-form target, if it is for this host."""
-        scheme, _, rest = target.partition("://")
-        authority, slash, path = rest.partition("/")
-        if scheme not in ("http", "https") or authority != request.headers.get("Host"):
-            raise Misdirected("this host does not serve that authority")
-        return slash + path
+def _instance(request: web.BaseRequest) -> str:
+    return request.raw_path.partition("?")[0]
+
+
+def _own_path(request: web.BaseRequest, target: str) -> str:
+    """Return the path of an absolute-form target, if it is for this host."""
+    scheme, separator, rest = target.partition("://")
+    if not separator:
+        raise BadRequest("the request's target is a path")
+    authority, slash, path = rest.partition("/")
+    host = request.headers.get("Host", "")
+    if scheme.lower() not in ("http", "https") or authority.lower() != host.lower():
+        raise Misdirected("this host does not serve that authority")
+    return slash + path

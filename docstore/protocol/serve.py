@@ -156,10 +156,11 @@ class Server:
                     self.core.reply(inflight, None)
                 return
             row = result[0] if result else None
-            head = tenure.heads[link] = Head(row, row)
+            tenure.heads[link] = Head(row, row)
             tenure.head_bytes += _weight(row)
             for inflight in waiting:
-                self._meet(log, tenure, head, inflight)
+                # From the door again: two attempts of one operation may have waited here.
+                self._enter(log, tenure, inflight)
             if tenure.head_bytes > self.core.config.head_bytes_per_slot:
                 self._evict(log, tenure)
 

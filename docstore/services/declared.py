@@ -6,13 +6,11 @@ soon after it is decided.
 
 from typing import Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError, best_match
-
 from docstore import patch
 from docstore.errors import BadRequest
 from docstore.paths import canonical, check_factory_path
 from docstore.service import LEVEL_3, Refusal, ServiceOptions, State
+from docstore.services.schemas import Schema, check_schema
 
 OPTIONS = frozenset(
     {
@@ -24,7 +22,7 @@ OPTIONS = frozenset(
 MEMBERS = frozenset(
     {
         "path", "kind", "options", "schema", "putCreates", "requiresPrecondition", "nodeSelector",
-        "defaultExpirationSeconds",
+        "defaultExpirationSeconds", "indexes", "retention",
     }
 )  # fmt: skip
 
@@ -34,17 +32,13 @@ class DeclaredService:
 
     def __init__(self, options: ServiceOptions) -> None:
         self.options = options
-        schema = options.schema
-        self._validator = Draft202012Validator(schema) if schema else None
-        self.checks = self._validator is not None
+        self._schema = Schema(options.schema) if options.schema is not None else None
+        self.checks = self._schema is not None
 
     def check(self, state: State) -> None:
         """Refuse a state that the schema does not allow."""
-        if self._validator is None:
-            return
-        error = best_match(self._validator.iter_errors(state))
-        if error is not None:
-            raise Refusal(f"{error.json_path}: {error.message}"[:500])
+        if self._schema is not None:
+            self._schema.check(state)
 
     def patch(self, state: State, change: State) -> State | None:
         """Merge the change (RFC 7396)."""
@@ -60,10 +54,11 @@ def options_of(declaration: State) -> ServiceOptions:
     if unknown:
         raise Refusal(f"a declaration has no member {unknown[0]!r}", status=400)
     options = _options(declaration.get("options", list(LEVEL_3)))
-    path = _path(declaration.get("path"))
+    _check_wishes(declaration)
+    path = path_of(declaration)
     return ServiceOptions(
         path=path,
-        kind=_text(declaration, "kind", path[1:].replace("/", ":")),
+        kind=_kind(declaration.get("kind", path[1:].replace("/", ":"))),
         options=options,
         put_creates=_flag(declaration, "putCreates", default=True),
         strict_updates="STRICT_UPDATE_CHECKING" in options,
@@ -74,7 +69,24 @@ def options_of(declaration: State) -> ServiceOptions:
     )
 
 
-def _path(value: Any) -> str:
+def _check_wishes(declaration: State) -> None:
+    """Refuse what would be promised and not kept; what only costs space or time may be asked."""
+    if declaration.get("nodeSelector", "default") != "default":
+        raise Refusal("the only node selector for factories is default")
+    if declaration.get("defaultExpirationSeconds", 0) != 0:
+        raise Refusal("documents do not expire in this version: leave it out, or 0")
+    indexes = declaration.get("indexes", [])
+    if not isinstance(indexes, list) or not all(isinstance(each, str) for each in indexes):
+        raise Refusal("indexes is an array of paths, such as $.status", status=400)
+    retention = declaration.get("retention", {})
+    kept = retention.get("versions", 1) if isinstance(retention, dict) else None
+    if isinstance(kept, bool) or not isinstance(kept, int) or kept < 1 or len(retention) > 1:
+        raise Refusal('retention is an object such as {"versions": 100}', status=400)
+
+
+def path_of(declaration: State) -> str:
+    """Return the path that a declaration is for. Raises Refusal."""
+    value = declaration.get("path")
     if not isinstance(value, str):
         raise Refusal("path is required: the factory's path, such as /orders", status=400)
     try:
@@ -104,12 +116,7 @@ def _schema(value: Any) -> dict[str, Any] | None:
         return None
     if not isinstance(value, dict):
         raise Refusal("schema is a JSON Schema object", status=400)
-    if "$ref" in str(value) and "://" in str(value):
-        raise Refusal("schema: references to other documents are not followed", status=400)
-    try:
-        Draft202012Validator.check_schema(value)
-    except SchemaError as error:
-        raise Refusal(f"schema: {error.message}"[:500], status=400) from None
+    check_schema(value)
     return value
 
 
@@ -120,10 +127,9 @@ def _flag(declaration: State, key: str, *, default: bool) -> bool:
     return value
 
 
-def _text(declaration: State, key: str, default: str) -> str:
-    value = declaration.get(key, default)
-    if not isinstance(value, str) or not 0 < len(value) <= 200:
-        raise Refusal(f"{key} is a short string", status=400)
+def _kind(value: Any) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= 1024 or not value.isprintable():
+        raise Refusal("kind is a short text", status=400)
     return value
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from docstore import json
 from docstore.document import Row
-from docstore.service import Refusal, Service
-from docstore.services.declared import DeclaredService, FactoryService, options_of
+from docstore.service import Refusal, Service, State
+from docstore.services.declared import DeclaredService, FactoryService, options_of, path_of
 from docstore.services.example import ExampleService
 
 FACTORIES = "/core/factories"
@@ -19,6 +19,13 @@ def declaration_id(path: str) -> str:
 def declaration_link(path: str) -> str:
     """Return the link of the declaration of the factory at `path`."""
     return f"{FACTORIES}/{declaration_id(path)}"
+
+
+def check_declaration(link: str, state: State) -> None:
+    """Raise Refusal unless the state declares the factory that `link` stands for."""
+    path = path_of(state)
+    if declaration_link(path) != link:
+        raise Refusal(f"{path} is declared at {declaration_link(path)}", status=400)
 
 
 class Registry:
@@ -36,11 +43,14 @@ class Registry:
         if known is not None and known[0] >= row.version:
             return
         try:
-            options = options_of(json.parse_object(row.state))
+            state = json.load(row.state)
+            check_declaration(row.link, state)
+            service = DeclaredService(options_of(state))
         except Refusal:
             return  # Written by a version that allowed more: not a service here.
-        self._declared[row.link] = (row.version, options.path)
-        self._services[options.path] = DeclaredService(options)
+        path = service.options.path
+        self._declared[row.link] = (row.version, path)
+        self._services[path] = service
 
     def retire(self, row: Row) -> None:
         """Forget the service of a declaration that was deleted."""

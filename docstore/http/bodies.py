@@ -1,0 +1,188 @@
+"""A request's body: received within its limits, and read strictly.
+
+It is parted into what the author says, and what the store set and the client sent back.
+"""
+
+import asyncio
+import math
+import re
+from typing import Any
+
+import msgpack
+from aiohttp import web
+
+from docstore import json
+from docstore.document import STORE_SET
+from docstore.errors import BadRequest, TooLarge, TooSlow
+from docstore.http.encodings import inflater
+from docstore.http.representation import MSGPACK_TYPE
+from docstore.paths import SUFFIXES, canonical_link
+
+EXPIRY = "documentExpirationTimeMicros"
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+_WHITE = b" \t\r\n"
+_NEGATIVE_VERSION = re.compile(rb'"documentVersion"[ \t\r\n]*:[ \t\r\n]*-')
+
+
+async def receive(request: web.BaseRequest, *, bytes_max: int, timeout_s: float) -> bytes:
+    """Return the body. Raises TooLarge, TooSlow, or what aiohttp says of broken chunks."""
+    content = request.content
+    if content.is_eof():
+        body = content.read_nowait()
+    else:
+        if (request.content_length or 0) > bytes_max:
+            raise TooLarge(f"a body has at most {bytes_max} bytes")
+        invite(request)
+        try:
+            async with asyncio.timeout(timeout_s):
+                body = await _gathered(request, bytes_max)
+        except TimeoutError:
+            raise TooSlow("the body did not arrive in time") from None
+    if body and "Content-Encoding" in request.headers:
+        body = _plain(body, request.headers["Content-Encoding"], bytes_max)
+    if len(body) > bytes_max:
+        raise TooLarge(f"a body has at most {bytes_max} bytes")
+    return body
+
+
+def _plain(body: bytes, encoding: str, bytes_max: int) -> bytes:
+    """Return a body without its compression, or a little more of it than is allowed."""
+    inflate = inflater(encoding)
+    if inflate is None:
+        return body
+    pieces, size = [], 0
+    for piece in inflate.feed(body):
+        pieces.append(piece)
+        size += len(piece)
+        if size > bytes_max:
+            return b"".join(pieces)
+    inflate.end()
+    return b"".join(pieces)
+
+
+def invite(request: web.BaseRequest) -> None:
+    """Tell a client that waits for leave to send its body to go on."""
+    if "Expect" in request.headers and request.transport is not None:
+        request.transport.write(CONTINUE)
+
+
+async def _gathered(request: web.BaseRequest, bytes_max: int) -> bytes:
+    chunks, size = [], 0
+    async for chunk in request.content.iter_any():
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > bytes_max:
+            break
+    return b"".join(chunks)
+
+
+def json_bytes(raw: bytes, media: str) -> bytes:
+    """Return a body as JSON bytes, whatever it came as. Raises BadRequest."""
+    raw = raw if media == MSGPACK_TYPE else raw.strip(_WHITE)
+    if not raw:
+        raise BadRequest("a body is needed")
+    return json.dump(unpacked(raw)) if media == MSGPACK_TYPE else raw
+
+
+def unpacked(raw: bytes) -> Any:
+    """Return the JSON value that msgpack bytes stand for. Raises BadRequest."""
+    most = len(raw)
+    try:
+        value = msgpack.unpackb(
+            raw, strict_map_key=True, timestamp=0, max_ext_len=0, max_bin_len=0,
+            max_array_len=most, max_map_len=most, object_pairs_hook=object_of_pairs,
+        )  # fmt: skip
+    except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
+        raise BadRequest(f"not msgpack of JSON values: {type(error).__name__}") from None
+    check_value(value)
+    return value
+
+
+def object_of_pairs(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    """Return an object. Raises ValueError when a key is there twice."""
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        raise ValueError("a key is there twice")
+    return result
+
+
+def check_value(value: Any, room: int = json.DEPTH_MAX) -> None:
+    """Refuse what msgpack can say and strict JSON cannot. Raises BadRequest."""
+    if isinstance(value, dict):
+        if not room or not all(isinstance(key, str) for key in value):
+            raise BadRequest("keys are strings, and nesting has an end")
+        for member in value.values():
+            check_value(member, room - 1)
+    elif isinstance(value, list):
+        if not room:
+            raise BadRequest(f"nested deeper than {json.DEPTH_MAX}")
+        for member in value:
+            check_value(member, room - 1)
+    elif isinstance(value, int):
+        if not -json.INTEGER_MAX - 1 <= value <= json.INTEGER_MAX:
+            raise BadRequest("an integer of more than 64 bits")
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise BadRequest("a number that is not finite")
+    elif value is not None and not isinstance(value, str):
+        raise BadRequest(f"JSON has no {type(value).__name__}")
+
+
+def author_state(raw: bytes, bytes_max: int) -> tuple[bytes, dict[str, Any], dict[str, Any]]:
+    """Return the author's bytes, the author's fields, and the document* fields that came along.
+
+    The bytes are as they came when the client sent none of the fields that the store sets.
+    """
+    if len(raw) > bytes_max:
+        raise TooLarge(f"a document has at most {bytes_max} bytes")
+    value = json.parse_object(raw)
+    if b'"document' not in raw and b"\\u" not in raw:
+        return (raw if value else b"{}"), value, {}
+    theirs = parted(value)
+    if "documentVersion" in theirs and _NEGATIVE_VERSION.search(raw):
+        raise BadRequest("documentVersion is a whole number")  # Also -0, which reads as 0.
+    if not value:
+        return b"{}", value, theirs
+    return (json.dump(value) if theirs else raw), value, theirs
+
+
+def parted(value: dict[str, Any]) -> dict[str, Any]:
+    """Take the fields that the store sets out of a state, and return them."""
+    theirs = {key: value.pop(key) for key in list(value) if key in STORE_SET}
+    expiry = value.get(EXPIRY, 0)
+    if isinstance(expiry, bool) or not isinstance(expiry, int) or expiry < 0:
+        raise BadRequest(f"{EXPIRY} is a time in microseconds")
+    return theirs
+
+
+def sent_version(theirs: dict[str, Any], *, name: str = "documentVersion") -> int | None:
+    """Return the version that a body is based on, None if it does not say."""
+    version = theirs.get("documentVersion")
+    if version is None:
+        return None
+    if isinstance(version, bool) or not isinstance(version, int) or version < 0:
+        raise BadRequest(f"{name} is a whole number")
+    return version
+
+
+def check_self_link(theirs: dict[str, Any], link: str) -> None:
+    """Refuse a body that names another document than the path does."""
+    named = theirs.get("documentSelfLink")
+    if named is not None and named not in (link, link.rpartition("/")[2]):
+        raise BadRequest("documentSelfLink differs from the path")
+
+
+def named_link(theirs: dict[str, Any], factory: str) -> str | None:
+    """Return the link that a POST's body names, None if it leaves that to us."""
+    named = theirs.get("documentSelfLink")
+    if named is None:
+        return None
+    if not isinstance(named, str) or not named:
+        raise BadRequest("documentSelfLink is a string")
+    link = canonical_link(named if named.startswith("/") else f"{factory}/{named}")
+    if link.rpartition("/")[0] != factory:
+        raise BadRequest("documentSelfLink is an id, or a path directly under the factory")
+    if link.rpartition("/")[2] in SUFFIXES:
+        raise BadRequest("documentSelfLink is the name of a utility")
+    return link

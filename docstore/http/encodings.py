@@ -1,0 +1,57 @@
+"""Compressed bodies, unfolded piece by piece, so that a small one cannot become anything.
+
+Ours rather than the listener's: a broken or unknown encoding is then an answer about the body,
+not an error of the connection.
+"""
+
+import zlib
+from collections.abc import Iterator
+
+from docstore.errors import BadRequest
+
+PIECE_BYTES_MAX = 1 << 18
+GZIP_WBITS, ZLIB_WBITS, RAW_WBITS = 31, 15, -15
+
+
+class Inflater:
+    """One body in gzip (of any number of members) or deflate (with or without zlib's frame)."""
+
+    def __init__(self, encoding: str) -> None:
+        self._encoding = encoding
+        self._stream: zlib._Decompress | None = None
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Yield what the next bytes unfold to. Raises BadRequest."""
+        while data:
+            stream = self._stream or self._started(data)
+            try:
+                piece = stream.decompress(data, PIECE_BYTES_MAX)
+            except zlib.error:
+                raise BadRequest(f"the body is not {self._encoding}") from None
+            data = stream.unconsumed_tail
+            if stream.eof:
+                data = stream.unused_data
+                self._stream = None
+                if data and self._encoding != "gzip":
+                    raise BadRequest(f"the body goes on after its {self._encoding}")
+            if piece:
+                yield piece
+
+    def end(self) -> None:
+        """Raise BadRequest if the stream was cut off."""
+        if self._stream is not None:
+            raise BadRequest(f"the {self._encoding} of the body is cut off")
+
+    def _started(self, data: bytes) -> "zlib._Decompress":
+        if self._encoding == "gzip":
+            wbits = GZIP_WBITS
+        else:
+            wbits = ZLIB_WBITS if data[0] & 0x0F == 8 else RAW_WBITS
+        self._stream = zlib.decompressobj(wbits)
+        return self._stream
+
+
+def inflater(encoding: str | None) -> Inflater | None:
+    """Return what unfolds a body with this Content-Encoding, None if it comes plain."""
+    name = (encoding or "identity").strip().lower()
+    return None if name == "identity" else Inflater(name)

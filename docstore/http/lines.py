@@ -1,0 +1,125 @@
+"""A body as a stream of values: lines of JSON, or msgpack objects one after the other.
+
+`feed` takes bytes as they come and gives what is complete. When the stream cannot be told apart
+any more, the error is given as the last value, and the stream is over.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgpack
+
+from docstore.errors import BadRequest
+from docstore.http.bodies import check_value, object_of_pairs
+from docstore.http.encodings import Inflater
+
+LINE_BYTES_MAX = 2 << 20
+
+
+class Lines(Protocol):
+    """What both kinds do."""
+
+    is_over: bool
+
+    def feed(self, chunk: bytes) -> Sequence[Any]:
+        """Return the values that are complete with this chunk."""
+
+    def end(self) -> Sequence[Any]:
+        """Return what is left at the end of the body."""
+
+
+class JsonLines:
+    """Lines, each as bytes; empty ones are left out."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._rest = b""
+
+    def feed(self, chunk: bytes) -> Sequence[Any]:
+        """Return the lines that are complete."""
+        if self._rest:
+            chunk = self._rest + chunk
+        *lines, self._rest = chunk.split(b"\n")
+        found: list[Any] = [line for line in lines if line and not line.isspace()]
+        if len(self._rest) > LINE_BYTES_MAX:
+            self.is_over = True
+            found.append(BadRequest(f"a line has at most {LINE_BYTES_MAX} bytes"))
+        return found
+
+    def end(self) -> Sequence[Any]:
+        """Return the last line, if nothing ended it."""
+        self.is_over = True
+        return [self._rest] if self._rest.strip() else []
+
+
+class MsgpackLines:
+    """Objects, checked as strictly as JSON is."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._held = 0
+        self._unpacker = msgpack.Unpacker(
+            max_buffer_size=2 * LINE_BYTES_MAX, strict_map_key=True, timestamp=0,
+            max_ext_len=0, max_bin_len=0, max_str_len=LINE_BYTES_MAX,
+            max_array_len=LINE_BYTES_MAX, max_map_len=LINE_BYTES_MAX,
+            object_pairs_hook=object_of_pairs,
+        )  # fmt: skip
+
+    def feed(self, chunk: bytes) -> Sequence[Any]:
+        """Return the objects that are complete."""
+        found: list[Any] = []
+        try:
+            self._unpacker.feed(chunk)
+            for value in self._unpacker:
+                found.append(_checked(value))  # noqa: PERF401 - keeps what came before an error
+        except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
+            self.is_over = True
+            found.append(BadRequest(f"not a stream of msgpack objects: {type(error).__name__}"))
+        return found
+
+    def end(self) -> Sequence[Any]:
+        """Return an error if the last object is not complete."""
+        self.is_over = True
+        rest = self._unpacker.read_bytes(1)
+        return [BadRequest("the last object is cut off")] if rest else []
+
+
+class InflatedLines:
+    """Lines or objects that come compressed."""
+
+    def __init__(self, lines: Lines, inflate: Inflater) -> None:
+        self.is_over = False
+        self._lines = lines
+        self._inflate = inflate
+
+    def feed(self, chunk: bytes) -> Sequence[Any]:
+        """Return what is complete with the next compressed bytes."""
+        found: list[Any] = []
+        try:
+            for piece in self._inflate.feed(chunk):
+                found += self._lines.feed(piece)
+                if self._lines.is_over:
+                    break
+        except BadRequest as error:
+            found.append(error)
+            self._lines.is_over = True
+        self.is_over = self._lines.is_over
+        return found
+
+    def end(self) -> Sequence[Any]:
+        """Return what is left, and an error if the compressed stream was cut off."""
+        self.is_over = True
+        found = list(self._lines.end())
+        try:
+            self._inflate.end()
+        except BadRequest as error:
+            found.append(error)
+        return found
+
+
+def _checked(value: Any) -> Any:
+    try:
+        check_value(value)
+    except BadRequest as error:
+        return error
+    return value

@@ -1,0 +1,70 @@
+"""What the HTTP face counts, and all counters of a node as Prometheus reads them.
+
+Plain dicts and a bisection per request: the client library's locked objects would cost more than
+routing does. The text format is simple enough to be written here.
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+CONTENT_TYPE = b"Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
+KNOWN_METHODS = frozenset("GET HEAD POST PUT PATCH DELETE OPTIONS".split())
+
+
+class HttpMetrics:
+    """Requests by method and status, and how long they took by method."""
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.connections_refused = 0
+        self.malformed = 0
+        self._requests: defaultdict[tuple[str, int], int] = defaultdict(int)
+        self._buckets: dict[str, list[int]] = {}
+        self._took_s: defaultdict[str, float] = defaultdict(float)
+
+    def note(self, method: str, status: int, took_s: float) -> None:
+        """Count one request that has its answer."""
+        if method not in KNOWN_METHODS:
+            method = "other"  # Names from clients must not become labels without end.
+        self._requests[method, status] += 1
+        buckets = self._buckets.get(method)
+        if buckets is None:
+            buckets = self._buckets[method] = [0] * (len(BOUNDS_S) + 1)
+        buckets[bisect_left(BOUNDS_S, took_s)] += 1
+        self._took_s[method] += took_s
+
+    def text(self, others: Mapping[str, float]) -> bytes:
+        """Return everything in the text format, with the node's other counters."""
+        lines: list[str] = []
+        families: dict[str, list[str]] = {}
+        values = {
+            "docstore_http_connections": float(self.connections),
+            "docstore_http_connections_refused_total": float(self.connections_refused),
+            "docstore_http_malformed_total": float(self.malformed),
+            **{
+                f'docstore_http_requests_total{{method="{method}",status="{status}"}}': float(count)
+                for (method, status), count in self._requests.items()
+            },
+            **others,
+        }
+        for name, value in sorted(values.items()):
+            family = name.partition("{")[0]
+            families.setdefault(family, []).append(f"{name} {value:.17g}")
+        for family, samples in families.items():
+            kind = "counter" if family.endswith("_total") else "gauge"
+            lines += [f"# TYPE {family} {kind}", *samples]
+        lines += self._histogram()
+        return ("\n".join(lines) + "\n").encode()
+
+    def _histogram(self) -> Iterator[str]:
+        name = "docstore_http_request_seconds"
+        yield f"# TYPE {name} histogram"
+        for method, buckets in sorted(self._buckets.items()):
+            so_far = 0
+            for bound, count in zip((*map(str, BOUNDS_S), "+Inf"), buckets, strict=True):
+                so_far += count
+                yield f'{name}_bucket{{method="{method}",le="{bound}"}} {so_far}'
+            yield f'{name}_sum{{method="{method}"}} {self._took_s[method]:.9g}'
+            yield f'{name}_count{{method="{method}"}} {so_far}'
