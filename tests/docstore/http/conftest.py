@@ -1,0 +1,103 @@
+"""A server to talk to: one in this process, or the one that DOCSTORE_TEST_URL names."""
+
+import asyncio
+import itertools
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import pytest
+
+from docstore.http.server import HttpServer, Limits
+from tests.docstore.http.single import SingleNode
+
+_numbers = itertools.count()
+
+FAST = Limits(body_timeout_s=0.3, first_request_timeout_s=0.3, keepalive_timeout_s=5.0)
+
+
+OUTSIDE = os.environ.get("DOCSTORE_TEST_URL", "").rstrip("/")
+
+
+@pytest.fixture
+def node() -> SingleNode:
+    """What is behind the face; only for tests that make it say something special."""
+    if OUTSIDE:
+        pytest.skip("needs the backend in this process")
+    return SingleNode()
+
+
+@pytest.fixture
+def limits() -> Limits:
+    return FAST
+
+
+if OUTSIDE:
+
+    @pytest.fixture
+    def base_url() -> str:
+        return OUTSIDE
+
+else:
+
+    @pytest.fixture
+    async def base_url(node: SingleNode, limits: Limits) -> AsyncIterator[str]:
+        server = HttpServer(node, limits)
+        yield f"http://127.0.0.1:{await server.start('127.0.0.1', 0)}"
+        await server.stop(0.1)
+
+
+@pytest.fixture
+async def client(base_url: str) -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession(base_url) as session:
+        yield session
+
+
+Declare = Callable[..., Awaitable[str]]
+
+
+@pytest.fixture
+def declare(client: aiohttp.ClientSession) -> Declare:
+    """Declare a factory at a path that nobody has used; return the path."""
+
+    async def declared(**members: Any) -> str:
+        path = f"/t{os.getpid()}x{next(_numbers)}"
+        async with client.post("/core/factories", json={"path": path, **members}) as response:
+            assert response.status == 201, await response.text()
+        return path
+
+    return declared
+
+
+@pytest.fixture
+async def factory(declare: Declare) -> str:
+    return await declare()
+
+
+Raw = Callable[..., Awaitable[bytes]]
+
+
+@pytest.fixture
+def raw(base_url: str) -> Raw:
+    """Send bytes as they are; return everything until the server closes or falls silent."""
+    parts = urlsplit(base_url)
+
+    async def sent(data: bytes, *, silence_s: float = 2.0) -> bytes:
+        reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+        try:
+            writer.write(data)
+            answer = b""
+            while True:
+                try:
+                    chunk = await asyncio.wait_for(reader.read(65536), silence_s)
+                except (TimeoutError, ConnectionResetError):
+                    return answer
+                if not chunk:
+                    return answer
+                answer += chunk
+        finally:
+            writer.close()
+
+    return sent

@@ -1,0 +1,167 @@
+"""A group of one without disk or protocol: what the HTTP face needs behind it, and no more.
+
+It decides with the same `handle` and `Registry` as a node, so that its answers are real ones.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from docstore.document import Row, chain_digest
+from docstore.errors import NotFound
+from docstore.operation import Answer, Operation
+from docstore.protocol.handle import New, Unchanged, handle
+from docstore.service import Service
+from docstore.services.registry import FACTORIES, Registry
+
+
+class SingleNode:
+    """Implements `Backend` over a dict of histories."""
+
+    def __init__(self) -> None:
+        self.node_id = "n1"
+        self.registry = Registry()
+        self.histories: dict[str, list[Row]] = {}
+        self.answers: list[Answer] = []
+        """Answers to give, in this order, instead of doing anything: what a cluster can say."""
+        self.waits: list[asyncio.Future[None]] = []
+        """What the next submissions wait for before they are answered."""
+        self.fails = False
+        self.draining = False
+        self.why_not = ""
+
+    def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        if self.fails:
+            raise RuntimeError("a bug, with /etc/passwd and SELECT in its text")
+        if self.answers:
+            future.set_result(self.answers.pop(0))
+        elif self.waits:
+            answer = self._answer(operation)
+            self.waits.pop(0).add_done_callback(lambda _: future.set_result(answer))
+        else:
+            future.set_result(self._answer(operation))
+        return future
+
+    def _answer(self, operation: Operation) -> Answer:
+        answer = self._read(operation) if operation.is_read else self._update(operation)
+        return answer._replace(owner=self.node_id, epoch=1)
+
+    def _read(self, operation: Operation) -> Answer:
+        rows = self.histories.get(operation.link, [])
+        kind, *arguments = operation.select
+        if kind == "history":
+            before, limit = arguments
+            page = [row for row in reversed(rows) if before is None or row.version < before][:limit]
+            return Answer(200 if page else 404, "" if page else "not-found", rows=page)
+        if kind == "version":
+            rows = [row for row in rows if row.version == arguments[0]]
+        if kind == "at":
+            rows = [row for row in rows if row.updated_us <= arguments[0]]
+        if not rows:
+            return Answer(404, "not-found")
+        if rows[-1].deleted and kind != "version":
+            return Answer(404, "not-found", row=rows[-1])
+        return Answer(200, row=rows[-1])
+
+    def _update(self, operation: Operation) -> Answer:
+        rows = self.histories.setdefault(operation.link, [])
+        head = rows[-1] if rows else None
+        service = self.registry.service_for(operation.link)
+        assert service is not None
+        outcome = handle(head, operation, service, floor=-1)
+        if isinstance(outcome, Unchanged):
+            return Answer(200, row=outcome.row)
+        if not isinstance(outcome, New):
+            return outcome.answer
+        before = head.digest if head else b""
+        digest = chain_digest(
+            before, operation.link, outcome.version, outcome.deleted, outcome.state
+        )
+        row = Row(
+            0, len(rows) + 1, 1, self.node_id, operation.link, outcome.version, outcome.action,
+            1_000_000 + len(rows), outcome.deleted, outcome.signature, b"", digest, outcome.state,
+        )  # fmt: skip
+        rows.append(row)
+        self._publish(row)
+        created = not outcome.deleted and (head is None or head.deleted)
+        return Answer(201 if created else 200, row=row, replicas=1)
+
+    def _publish(self, row: Row) -> None:
+        if row.link.startswith(FACTORIES + "/"):
+            if row.deleted:
+                self.registry.retire(row)
+            else:
+                self.registry.declare(row)
+
+    async def read_replica(
+        self, operation: Operation, min_version: int | None, timeout_s: float
+    ) -> tuple[Answer, int]:
+        answer = self._answer(operation)
+        version = answer.row.version if answer.row else -1
+        if min_version is not None and version < min_version:
+            return Answer(503, "version-not-here", "it has not arrived here in time"), 0
+        return answer, 7
+
+    def service_at(self, path: str) -> Service | None:
+        return self.registry.service_at(path)
+
+    async def find_service(self, path: str, timeout_s: float) -> Service | None:
+        return self.registry.service_at(path)
+
+    def services(self) -> Sequence[Service]:
+        return self.registry.services()
+
+    async def listing(
+        self, factory: str, *, after: str, limit: int, expand: bool, timeout_s: float
+    ) -> Sequence[tuple[str, int, Row | None]]:
+        live = [rows[-1] for rows in self.histories.values() if rows and not rows[-1].deleted]
+        under = sorted(
+            row for row in live if row.link.rpartition("/")[0] == factory and row.link > after
+        )
+        under.sort(key=lambda row: row.link)
+        return [(row.link, row.version, row if expand else None) for row in under[:limit]]
+
+    async def counting(self, factory: str, timeout_s: float) -> int:
+        found = await self.listing(factory, after="", limit=1 << 30, expand=False, timeout_s=1)
+        return len(found)
+
+    async def explain(self, link: str, timeout_s: float) -> Any:
+        return {"documentSelfLink": link, "slot": 0, "owner": self.node_id}
+
+    def management(self) -> Any:
+        return {"documentSelfLink": "/core/management", "id": self.node_id}
+
+    def node_group(self) -> Any:
+        return {"members": [], "configuration": {"voters": ["n1"], "quorum": 1}}
+
+    def group_available(self) -> bool:
+        return not self.why_not
+
+    def selector(self, name: str) -> Any:
+        return {"slots": 1} if name == "default" else None
+
+    async def resync(self, link: str | None, timeout_s: float) -> str:
+        if link is not None and link not in self.histories and not self.service_at(link):
+            raise NotFound(f"there is no document {link}")
+        return "n1.1"
+
+    async def resync_status(self, run_id: str | None, timeout_s: float) -> Any:
+        if run_id not in (None, "n1.1"):
+            raise NotFound(f"there is no synchronisation {run_id}")
+        return {"id": "n1.1", "state": "FINISHED"}
+
+    async def resync_wait(self, run_id: str, timeout_s: float) -> None:
+        return
+
+    async def digests(self, timeout_s: float) -> Any:
+        return {"n1": {}}
+
+    def drain(self) -> None:
+        self.draining = True
+
+    def ready(self) -> tuple[bool, str]:
+        return not self.why_not, self.why_not
+
+    def metrics(self) -> Mapping[str, float]:
+        return {'docstore_lag_rows{peer="n2"}': 1.0, 'docstore_lag_rows{peer="n3"}': 2.0}

@@ -1,0 +1,365 @@
+"""Bad inputs, and the answer that each must get: never a 500, a hang or a traceback."""
+
+import asyncio
+import contextlib
+import gzip
+import io
+import json
+import math
+import re
+import time
+import zlib
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgpack
+import pytest
+
+from docstore.http.server import Limits
+from tests.docstore.http.conftest import Raw
+from tests.docstore.http.problem import LEAKS, problem_of
+from tests.docstore.http.single import SingleNode
+
+Client = aiohttp.ClientSession
+JSON = {"Content-Type": "application/json"}
+BODY_MAX = 1 << 20
+
+
+def status_of(answer: bytes) -> int:
+    """Return the status of a raw answer, after checking what every refusal must be."""
+    found = re.match(rb"HTTP/1\.1 (\d{3}) ", answer)
+    assert found, answer[:200]
+    text = answer.decode("utf-8", "replace")
+    assert not any(leak in text for leak in LEAKS), text
+    return int(found[1])
+
+
+GET = b"GET /core/examples HTTP/1.1\r\nHost: x\r\n"
+PUT = b"PUT /core/examples/x HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+
+MALFORMED = {
+    "no Host": b"GET /core/examples HTTP/1.1\r\n\r\n",
+    "garbage": bytes(range(256)) + b"\r\n\r\n",
+    "TLS hello": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\xaa" * 200 + b"\r\n\r\n",
+    "request line of 9 KB": b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+    "header of 9 KB": GET + b"X: " + b"a" * 9000 + b"\r\n\r\n",
+    "200 headers": GET + b"".join(b"X%d: 1\r\n" % n for n in range(200)) + b"\r\n",
+    "5000 headers": GET + b"".join(b"X%d: 1\r\n" % n for n in range(5000)) + b"\r\n",
+    "length and chunks": PUT + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "two lengths": PUT + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}x",
+    "length -1": PUT + b"Content-Length: -1\r\n\r\n{}",
+    "length +5": PUT + b"Content-Length: +5\r\n\r\n{}   ",
+    "length 0x2": PUT + b"Content-Length: 0x2\r\n\r\n{}",
+    "bad chunk size": PUT + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
+    "only gzip as transfer": PUT + b"Transfer-Encoding: gzip\r\n\r\n{}",
+    "obs-fold": GET + b"X: a\r\n b\r\n\r\n",
+    "space before colon": GET + b"X : a\r\n\r\n",
+    "NUL in a value": GET + b"X: a\x00b\r\n\r\n",
+    "CR in a value": GET + b"X: a\rb\r\n\r\n",
+    "only LF": b"GET /core/examples HTTP/1.1\nHost: x\n\n",
+    "HTTP/2 preface": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "HTTP/9.9": b"GET / HTTP/9.9\r\nHost: x\r\n\r\n",
+    "method with @": b"G@T / HTTP/1.1\r\nHost: x\r\n\r\n",
+    "method of 5 KB": b"A" * 5000 + b" / HTTP/1.1\r\nHost: x\r\n\r\n",
+    "no target": b"GET HTTP/1.1\r\nHost: x\r\n\r\n",
+    "raw bytes in the path": b"GET /core/\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
+    "raw UTF-8 in the path": "GET /core/ä HTTP/1.1\r\nHost: x\r\n\r\n".encode(),
+}
+
+
+@pytest.mark.parametrize("data", MALFORMED.values(), ids=MALFORMED.keys())
+async def test_what_is_no_http_is_400_and_the_connection_closed(raw: Raw, data: bytes) -> None:
+    answer = await raw(data)
+    assert status_of(answer) in (400, 414, 431, 505)
+    assert b"application/problem+json" in answer
+    last = answer.rpartition(b"HTTP/1.1 ")[2]
+    assert b"Connection: close" in last, "so that nothing is smuggled"
+
+
+async def test_an_absolute_target_must_be_ours(raw: Raw) -> None:
+    foreign = b"GET http://evil.example/core/management HTTP/1.1\r\nHost: x\r\n"
+    assert status_of(await raw(foreign + b"Connection: close\r\n\r\n")) == 421
+    ours = b"GET http://x/core/management HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    assert status_of(await raw(ours)) == 200
+
+
+async def test_odd_targets(raw: Raw) -> None:
+    end = b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    assert status_of(await raw(b"OPTIONS *" + end)) == 204
+    assert status_of(await raw(b"GET *" + end)) == 400
+    assert status_of(await raw(b"CONNECT x:443" + end)) == 405
+    assert status_of(await raw(b"GET x" + end)) in (400, 421)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/a/../../etc/passwd", "/core/%2e%2e/x", "//core", "/core//x", "/a/./b", "/core/examples/",
+        "/a%2fb", "/a%5cb", "/a%00", "/a%0d%0aX:1", "/a%zz", "/a%ff", "/a%", "/a\\b",
+        "/core/examples/" + "a" * 1100, "/a" * 33, "/a%cc%88", "/a%7f", "/a%c2%85",
+    ],
+)  # fmt: skip
+async def test_paths_with_another_spelling_are_400(raw: Raw, path: str) -> None:
+    for verb in (b"GET ", b"PUT "):
+        answer = await raw(
+            verb + path.encode() + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        )
+        assert status_of(answer) == 400
+
+
+async def send(client: Client, data: Any, status: int, **headers: str) -> dict[str, Any]:
+    data = io.BytesIO(data) if isinstance(data, bytes) else data
+    async with client.put("/core/examples/x", data=data, headers=JSON | headers) as response:
+        return await problem_of(response, status)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b" ", b"{", b'{"name":"x"} x', b'\xef\xbb\xbf{"name":"x"}', b"[" * 65, b"[" * 100_000,
+        b'{"a":' * 1000, b'{"a":NaN}', b'{"a":-Infinity}', b'{"a":1e999}',
+        b'{"a":' + b"1" * 10_000 + b"}", b'{"a":9223372036854775808}', b'{"a":1,"a":2}',
+        b'{"a":"\\ud800"}', b'{"a":"\xff"}', '{"a":1}'.encode("utf-16"), b'{"a":"\\uD83D"}',
+        b"[]", b'"x"', b"null", b"7", b"true",
+        b'{"name":"x","documentVersion":"7"}', b'{"name":"x","documentVersion":-1}',
+        b'{"name":"x","documentVersion":1.5}', b'{"name":"x","documentVersion":true}',
+        b'{"name":"x","documentVersion":9223372036854775808}', b'{"name":"x","documentVersion":-0}',
+        b'{"name":"x","documentSelfLink":"/core/examples/y"}',
+        b'{"name":"x","documentSelfLink":"../x"}', b'{"name":"x","documentSelfLink":7}',
+        b'{"name":"x","documentExpirationTimeMicros":"soon"}',
+        b'{"name":"x","documentExpirationTimeMicros":-1}',
+        b'{"name":"x","\\u0064ocumentVersion":"7"}',
+    ],
+)  # fmt: skip
+async def test_bodies_that_are_400(client: Client, factory: str, body: bytes) -> None:
+    began = time.perf_counter()
+    for link in ("/core/examples/x", f"{factory}/x"):
+        async with client.put(link, data=body, headers=JSON) as response:
+            status = 404 if link.startswith("/core") and b"selfLink" in body else 400
+            await problem_of(response, status)
+    assert time.perf_counter() - began < 0.5
+
+
+async def test_bodies_that_are_too_large_are_413(client: Client, raw: Raw) -> None:
+    large = b'{"name":"' + b"x" * BODY_MAX + b'"}'
+    await send(client, large, 413)
+
+    async def in_chunks() -> Any:
+        for at in range(0, len(large), 65536):
+            yield large[at : at + 65536]
+
+    # Closed while it was still sending is also an answer.
+    with contextlib.suppress(aiohttp.ClientConnectionError):
+        await send(client, in_chunks(), 413)
+    lied = PUT + b"Content-Length: 99999999999\r\n\r\n{"
+    assert status_of(await raw(lied)) == 413
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+async def test_compressed_bodies(client: Client, factory: str, encoding: str) -> None:
+    pack = gzip.compress if encoding == "gzip" else zlib.compress
+    headers = JSON | {"Content-Encoding": encoding}
+    good = pack(b'{"n":1}')
+    async with client.put(f"{factory}/z", data=good, headers=headers) as response:
+        assert (await response.json())["n"] == 1
+    for bad in (
+        b"this is not compressed",
+        good[:-1],
+        good[:12],
+        good + b"x",
+        pack(b""),
+        b"\x1f\x8b" + b"\0" * 50,
+    ):
+        async with client.put(f"{factory}/z", data=bad, headers=headers) as response:
+            await problem_of(response, 400)
+    bomb = pack(b" " * (200 << 20))
+    began = time.perf_counter()
+    async with client.put(f"{factory}/z", data=bomb, headers=headers) as response:
+        await problem_of(response, 413)
+    assert time.perf_counter() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Content-Encoding": "br"}, 415), ({"Content-Encoding": "gzip, gzip"}, 415),
+        ({"Content-Encoding": "x"}, 415), ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/xml"}, 415), ({"Content-Type": ""}, 415),
+        ({"Content-Type": "application/json; charset=utf-16"}, 415),
+        ({"Content-Type": "application/json-patch+json"}, 415),
+        ({"Accept": "text/html"}, 406), ({"Accept": "application/json;q=x"}, 400),
+        ({"Docstore-Quorum": "0"}, 400), ({"Docstore-Quorum": "-1"}, 400),
+        ({"Docstore-Quorum": "x"}, 400), ({"Docstore-Quorum": "200"}, 400),
+        ({"Docstore-Quorum": "1.5"}, 400), ({"Docstore-Quorum": ""}, 400),
+        ({"Docstore-Timeout-Ms": "0"}, 400), ({"Docstore-Timeout-Ms": "60001"}, 400),
+        ({"Docstore-Timeout-Ms": "-5"}, 400), ({"Docstore-Timeout-Ms": "soon"}, 400),
+        ({"Docstore-Timeout-Ms": "000000000000000000000001"}, 400),
+        ({"Idempotency-Key": "k" * 129}, 400), ({"Idempotency-Key": ""}, 400),
+        ({"Docstore-Internal-Forwarded": "1"}, 400), ({"X-Xenon-Forwarded": "1"}, 400),
+        ({"Docstore-Forwarded": "n2"}, 400), ({"Docstore-Replication": "1"}, 400),
+        ({"Pragma": "xn-from-replication"}, 400), ({"Pragma": "xn-force-index-update"}, 400),
+    ],
+)  # fmt: skip
+async def test_headers_that_are_refused(
+    client: Client, factory: str, headers: dict[str, str], status: int
+) -> None:
+    link = f"{factory}/h"
+    async with client.put(link, data=b"{}", headers=JSON | headers) as response:
+        await problem_of(response, status)
+    async with client.get(link) as response:
+        await problem_of(response, 404)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Pragma": "no-cache"}, {"Docstore-Quorum": "all"}, {"Docstore-Quorum": "ALL"},
+        {"Content-Type": 'application/json; charset="UTF-8"'}, {"Docstore-Timeout-Ms": "60000"},
+        {"Idempotency-Key": "k" * 128}, {"Content-Encoding": "identity"}, {"Accept": ""},
+    ],
+)  # fmt: skip
+async def test_headers_that_are_fine(client: Client, factory: str, headers: dict[str, str]) -> None:
+    async with client.put(f"{factory}/h", data=b"{}", headers=JSON | headers) as response:
+        assert response.status == 201, await response.text()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Docstore-Consistency": "foo"}, {"Docstore-Consistency": ""},
+        {"Docstore-Min-Version": "-1"}, {"Docstore-Min-Version": "x"},
+        {"Docstore-Consistency": "stale", "Docstore-Min-Version": "1.5"},
+    ],
+)  # fmt: skip
+async def test_reads_with_headers_that_are_refused(
+    client: Client, factory: str, headers: dict[str, str]
+) -> None:
+    async with client.get(f"{factory}/x", headers=headers) as response:
+        await problem_of(response, 400)
+
+
+async def test_expectations(client: Client, factory: str, raw: Raw) -> None:
+    async with client.get(factory, headers={"Expect": "nonsense"}) as response:
+        await problem_of(response, 417)
+    head = f"PUT {factory}/e HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    waiting = f"{head}Content-Length: 2\r\nExpect: 100-continue\r\n\r\n".encode()
+    assert (await raw(waiting, silence_s=0.15)).startswith(b"HTTP/1.1 100 Continue\r\n\r\n")
+    async with client.put(f"{factory}/e", json={}, expect100=True) as response:
+        assert response.status == 201
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\xdb\xff\xff\xff\xffx", b"\xc1",
+        b"\x91" * 100_000, b"\x81\xa1a" * 100 + b"\xc0", b"\x81\x01\x02", b"\x81\xa1a\xc4\x01x",
+        b"\x81\xa1a\xd4\x01x", b"\x81\xa1a\xd6\xff\x00\x00\x00\x00", b"\x80\x80", b"\x81\xa1a",
+        b"\x81\xa1a\xa1\xff", b"\x81\xa1a\xcf" + b"\xff" * 8, b"\x90", b"\xc0", b"",
+        b"\x82\xa1a\x01\xa1a\x02", msgpack.packb({"a": math.nan}), msgpack.packb({"a": math.inf}),
+        b"\x81\xa1a" + b"\xdc\xff\xff" + b"\x80" * 65535,
+    ],
+)  # fmt: skip
+async def test_msgpack_that_is_refused(client: Client, factory: str, packed: bytes) -> None:
+    headers = {"Content-Type": "application/msgpack"}
+    async with client.put(f"{factory}/m", data=packed, headers=headers) as response:
+        if packed.startswith(b"\x81\xa1a\xdc"):
+            assert response.status == 201, "many empty objects are only many"
+        else:
+            await problem_of(response, 400)
+
+
+async def test_queries_of_listings_that_are_refused(client: Client, factory: str) -> None:
+    bad = (
+        "$limit=-1", "$limit=0", "$limit=1000000000", "$limit=abc", "$top=0", "$limit=",
+        "$filter=a%20eq%201", "$orderby=a", "$select=a", "$skip=3", "$skiptoken=x", "watch",
+    )  # fmt: skip
+    for query in bad:
+        async with client.get(f"{factory}?{query}") as response:
+            await problem_of(response, 400)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({}, 400), ({"path": 7}, 400), ({"path": "orders"}, 400), ({"path": "/core/x"}, 400),
+        ({"path": "/mgmt"}, 400), ({"path": "/a/../b"}, 400), ({"path": "/a%2fb"}, 400),
+        ({"path": "/x/stats"}, 400), ({"path": "/a:b"}, 400), ({"path": "/" + "x" * 2000}, 400),
+        ({"path": "/x", "bogus": 1}, 400), ({"path": "/x", "options": "ALL"}, 400),
+        ({"path": "/x", "options": ["NONSENSE"]}, 400), ({"path": "/x", "options": [1]}, 400),
+        ({"path": "/x", "options": ["PERSISTENCE"]}, 422), ({"path": "/x", "options": []}, 422),
+        ({"path": "/x", "schema": []}, 400), ({"path": "/x", "schema": {"type": "nonsense"}}, 400),
+        ({"path": "/x", "schema": {"$ref": "http://evil/x"}}, 400),
+        ({"path": "/x", "schema": {"$ref": "file:///etc/passwd"}}, 400),
+        ({"path": "/x", "schema": {"properties": {"a": {"pattern": "(a+)+$"}}}}, 400),
+        ({"path": "/x", "schema": {"properties": {"a": {"pattern": "("}}}}, 400),
+        ({"path": "/x", "kind": 7}, 400), ({"path": "/x", "kind": "a\nb"}, 400),
+        ({"path": "/x", "putCreates": "yes"}, 400), ({"path": "/x", "nodeSelector": "1x"}, 422),
+        ({"path": "/x", "defaultExpirationSeconds": 60}, 422),
+        ({"path": "/x", "retention": {"versions": 0}}, 400), ({"path": "/x", "indexes": "a"}, 400),
+        ({"path": "/x", "documentSelfLink": "/core/factories/y"}, 400),
+    ],
+)  # fmt: skip
+async def test_declarations_that_are_refused(client: Client, body: Any, status: int) -> None:
+    async with client.post("/core/factories", json=body) as response:
+        await problem_of(response, status)
+    async with client.get("/x") as response:
+        await problem_of(response, 404)
+
+
+# Time and numbers
+
+
+async def test_a_body_that_does_not_come_is_408(raw: Raw, node: SingleNode) -> None:
+    answer = await raw(PUT + b"Content-Length: 10\r\n\r\n{")
+    assert status_of(answer) == 408
+    assert b"Connection: close" in answer
+
+
+@pytest.mark.parametrize("data", [b"", b"GET / HT", GET])
+async def test_a_client_that_does_not_ask_is_hung_up_on(
+    raw: Raw, node: SingleNode, data: bytes
+) -> None:
+    began = time.perf_counter()
+    assert await raw(data, silence_s=5) == b""
+    assert 0.2 < time.perf_counter() - began < 3
+
+
+class TestFewConnections:
+    @pytest.fixture
+    def limits(self) -> Limits:
+        return Limits(connections_per_address_max=2)
+
+    async def test_more_connections_than_allowed_are_refused(
+        self, base_url: str, node: SingleNode
+    ) -> None:
+        parts = urlsplit(base_url)
+        links = [await asyncio.open_connection(parts.hostname, parts.port) for _ in range(3)]
+        try:
+            async with asyncio.timeout(2):
+                answers = await links[2][0].read()
+            assert status_of(answers) == 503
+            links[0][1].write(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+            async with asyncio.timeout(2):
+                assert b"200 OK" in await links[0][0].readline()
+        finally:
+            for _, writer in links:
+                writer.close()
+        async with asyncio.timeout(2):
+            while True:
+                async with aiohttp.ClientSession(base_url) as client:
+                    try:
+                        async with client.get("/health/live") as response:
+                            if response.status == 200:
+                                return
+                    except aiohttp.ClientConnectionError:
+                        pass
+                await asyncio.sleep(0.01)
+
+
+async def test_a_bug_of_ours_is_a_500_that_tells_nothing(client: Client, node: SingleNode) -> None:
+    node.fails = True
+    async with client.get("/core/examples/x") as response:
+        body = await problem_of(response, 500)
+    assert body["errorCode"] == "internal"
+    assert "passwd" not in json.dumps(body)
