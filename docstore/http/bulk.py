@@ -16,6 +16,7 @@ from docstore import json
 from docstore.errors import BadRequest, DocstoreError, NotFound, TooLarge, TooSlow
 from docstore.http import bodies, reading
 from docstore.http.backend import Backend
+from docstore.http.documents import PreconditionRequired
 from docstore.http.encodings import inflater
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.lines import InflatedLines, JsonLines, Lines, MsgpackLines
@@ -153,7 +154,7 @@ class Bulk:
         recreate, key = value.get("recreate", False), _key(value)
         version = bodies.sent_version({"documentVersion": value.get("ifVersion")}, name="ifVersion")
         if options.needs_precondition and version is None and verb != "POST":
-            raise BadRequest("this factory demands ifVersion")
+            raise PreconditionRequired("this factory demands ifVersion")
         if not isinstance(recreate, bool):
             raise BadRequest("recreate is true or false")
         body, signature = b"", b""

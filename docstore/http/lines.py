@@ -57,7 +57,7 @@ class MsgpackLines:
 
     def __init__(self) -> None:
         self.is_over = False
-        self._held = 0
+        self._fed = self._complete = 0
         self._unpacker = msgpack.Unpacker(
             max_buffer_size=2 * LINE_BYTES_MAX, strict_map_key=True, timestamp=0,
             max_ext_len=0, max_bin_len=0, max_str_len=LINE_BYTES_MAX,
@@ -70,8 +70,10 @@ class MsgpackLines:
         found: list[Any] = []
         try:
             self._unpacker.feed(chunk)
+            self._fed += len(chunk)
             for value in self._unpacker:
-                found.append(_checked(value))  # noqa: PERF401 - keeps what came before an error
+                found.append(_checked(value))
+                self._complete = self._unpacker.tell()
         except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
             self.is_over = True
             found.append(BadRequest(f"not a stream of msgpack objects: {type(error).__name__}"))
@@ -80,8 +82,8 @@ class MsgpackLines:
     def end(self) -> Sequence[Any]:
         """Return an error if the last object is not complete."""
         self.is_over = True
-        rest = self._unpacker.read_bytes(1)
-        return [BadRequest("the last object is cut off")] if rest else []
+        cut_off = self._complete < self._fed
+        return [BadRequest("the last object is cut off")] if cut_off else []
 
 
 class InflatedLines:

@@ -84,8 +84,10 @@ class HttpServer:
             reply = problem(400, "malformed", detail, instance=_instance(request), closes=True)
         except (asyncio.CancelledError, ConnectionError):
             raise  # The client has gone, or this node stops.
-        except Exception:
+        except Exception as error:
             log.exception("a request failed", method=request.method, path=_instance(request)[:200])
+            if request.writer.output_size:
+                raise ConnectionResetError("the answer cannot be finished") from error
             reply = problem(500, "internal", "an error of ours", instance=_instance(request))
         if isinstance(reply, Reply):
             trace = reading.trace(request)

@@ -51,7 +51,8 @@ else:
 
 @pytest.fixture
 async def client(base_url: str) -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession(base_url) as session:
+    timeout = aiohttp.ClientTimeout(total=20)
+    async with aiohttp.ClientSession(base_url, timeout=timeout) as session:
         yield session
 
 

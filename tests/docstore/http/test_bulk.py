@@ -1,0 +1,244 @@
+"""Bulk: a line in, a line out, in order; what is wrong with a line is its own affair."""
+
+import asyncio
+import gzip
+import io
+import json
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgpack
+import pytest
+
+from tests.docstore.http.conftest import Declare, Raw
+from tests.docstore.http.problem import problem_of
+
+Client = aiohttp.ClientSession
+NDJSON = {"Content-Type": "application/x-ndjson"}
+
+
+def ndjson(lines: Iterable[Any]) -> io.BytesIO:
+    raw = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines]
+    return io.BytesIO(b"\n".join(raw))
+
+
+async def bulk(client: Client, lines: Iterable[Any]) -> list[dict[str, Any]]:
+    async with client.post("/core/bulk", data=ndjson(lines), headers=NDJSON) as response:
+        assert response.status == 200
+        assert response.content_type == "application/x-ndjson"
+        return [json.loads(line) for line in (await response.text()).splitlines()]
+
+
+async def test_every_line_has_its_result_in_order(client: Client, factory: str) -> None:
+    lines = [{"op": "PUT", "link": f"{factory}/{n}", "body": {"n": n}} for n in range(3000)]
+    results = await bulk(client, lines)
+    assert results == [{"link": f"{factory}/{n}", "status": 201, "version": 0} for n in range(3000)]
+    async with client.get(f"{factory}/2999") as response:
+        assert (await response.json())["n"] == 2999
+
+
+async def test_one_document_takes_its_lines_in_order(client: Client, factory: str) -> None:
+    link = f"{factory}/a"
+    results = await bulk(
+        client,
+        [
+            {"op": "POST", "link": link, "body": {"n": 1}},
+            {"op": "POST", "link": link, "body": {}},
+            {"op": "patch", "link": link, "body": {"m": 2}, "ifVersion": 0},
+            {"op": "PATCH", "link": link, "body": {"m": 3}, "ifVersion": 0},
+            {"op": "put", "link": link, "body": {"n": 3}},
+            {"link": link, "body": {"n": 4}},
+            {"op": "DELETE", "link": link, "ifVersion": 3},
+            {"op": "DELETE", "link": link},
+            {"op": "POST", "link": link, "body": {}},
+            {"op": "POST", "link": link, "body": {}, "recreate": True},
+        ],
+    )
+    assert [each["status"] for each in results] == [
+        201, 409, 200, 409, 200, 200, 200, 404, 409, 201,
+    ]  # fmt: skip
+    assert [each.get("version") for each in results] == [0, 0, 1, 1, 2, 3, 4, 4, 4, 5]
+    assert results[1]["errorCode"] == "already-exists"
+    assert all(each["outcome"] == "not_applied" for each in results if each["status"] >= 400)
+
+
+async def test_a_post_to_a_factory_gets_a_link(client: Client, factory: str) -> None:
+    results = await bulk(
+        client,
+        [
+            {"op": "POST", "link": factory, "body": {"n": 1}},
+            {"op": "POST", "link": factory, "body": {"documentSelfLink": "named"}},
+            {"op": "POST", "link": factory, "body": {"n": 2}, "key": "k"},
+            {"op": "POST", "link": factory, "body": {"documentSelfLink": "../x"}},
+        ],
+    )
+    assert [each["status"] for each in results] == [201, 201, 201, 400]
+    assert results[0]["link"].startswith(factory + "/")
+    assert results[1]["link"] == f"{factory}/named"
+
+
+WRONG: list[Any] = [
+    b"nonsense", b"{", b"[]", b"7", b'{"a":1,"a":2}', b'{"link":"/x/y","body":{"a":NaN}}',
+    {}, {"link": 7}, {"link": "x"}, {"link": "/core/../x"}, {"link": ""}, {"link": "/nowhere/x"},
+    {"op": "GET", "link": "{f}/x"}, {"op": 7, "link": "{f}/x"}, {"op": "PUT", "link": "{f}/x"},
+    {"op": "PUT", "link": "{f}/x", "body": []}, {"op": "PUT", "link": "{f}/x", "body": None},
+    {"op": "PUT", "link": "{f}/x", "body": {}, "ifVersion": "1"},
+    {"op": "PUT", "link": "{f}/x", "body": {}, "ifVersion": -1},
+    {"op": "PUT", "link": "{f}/x", "body": {}, "ifVersion": True},
+    {"op": "PUT", "link": "{f}/x", "body": {}, "ifVersion": 5},
+    {"op": "PUT", "link": "{f}/x", "body": {}, "key": 7},
+    {"op": "PUT", "link": "{f}/x", "body": {}, "key": "k" * 129},
+    {"op": "PUT", "link": "{f}/x", "body": {}, "recreate": "yes"},
+    {"op": "PUT", "link": "{f}/x", "body": {}, "bogus": 1},
+    {"op": "PUT", "link": "{f}/x", "body": {"documentSelfLink": "{f}/y"}},
+    {"op": "PUT", "link": "{f}/stats", "body": {}},
+    {"op": "PUT", "link": "{f}/x", "body": {"documentExpirationTimeMicros": -1}},
+    {"op": "PUT", "link": "{f}/x", "body": {"a": "x" * (1 << 20)}},
+    {"op": "PUT", "link": "/core/factories/q", "body": {"path": "/elsewhere"}},
+    {"op": "POST", "link": "/core/factories/q", "body": {"path": "/elsewhere"}},
+    {"op": "POST", "link": "/core/examples/x", "body": {}},
+    {"op": "PUT", "link": "/core/management", "body": {}},
+]  # fmt: skip
+
+
+async def test_a_wrong_line_fails_alone(client: Client, factory: str) -> None:
+    def here(line: Any) -> bytes:
+        raw = line if isinstance(line, bytes) else json.dumps(line).encode()
+        return raw.replace(b"{f}", factory.encode())
+
+    good = {"op": "PUT", "link": f"{factory}/good", "body": {}}
+    lines = [each for line in WRONG for each in (here(line), good)]
+    results = await bulk(client, lines)
+    assert len(results) == len(lines)
+    for wrong, result in zip(WRONG, results[::2], strict=True):
+        assert 400 <= result["status"] < 500, (wrong, result)
+        assert result["outcome"] == "not_applied"
+        assert result["detail"]
+        assert isinstance(result["link"], str)
+    assert [each["status"] for each in results[1::2]] == [201] + [200] * (len(WRONG) - 1)
+    async with client.get(f"{factory}/x") as response:
+        await problem_of(response, 404)
+
+
+async def test_empty_lines_and_an_empty_body(client: Client, factory: str) -> None:
+    line = json.dumps({"link": f"{factory}/a", "body": {}}).encode()
+    assert len(await bulk(client, [b"", line, b"  ", line + b"\r", b""])) == 2
+    assert await bulk(client, []) == []
+
+
+async def test_a_line_without_an_end_stops_the_stream_but_not_what_came_before(
+    client: Client, factory: str
+) -> None:
+    line = json.dumps({"link": f"{factory}/a", "body": {}}).encode()
+    results = await bulk(client, [line, b'{"a":"' + b"x" * (3 << 20)])
+    assert [each["status"] for each in results] == [201, 400]
+
+
+async def test_msgpack_streams(client: Client, factory: str) -> None:
+    lines = [{"op": "PUT", "link": f"{factory}/{n}", "body": {"n": n}} for n in range(100)]
+    packed = b"".join(msgpack.packb(line) for line in [*lines, 7, {"link": f"{factory}/x"}])
+    headers = {"Content-Type": "application/msgpack"}
+    async with client.post("/core/bulk", data=packed, headers=headers) as response:
+        results = [json.loads(line) for line in (await response.text()).splitlines()]
+    assert [each["status"] for each in results] == [201] * 100 + [400, 400]
+    for tail in (b"\xc1", b"\x81\xa1a", b"\x91" * 5000, b"\xdf\xff\xff\xff\xff"):
+        data = msgpack.packb(lines[0]) + tail
+        async with client.post("/core/bulk", data=data, headers=headers) as response:
+            results = [json.loads(line) for line in (await response.text()).splitlines()]
+        assert [each["status"] for each in results] == [200, 400], tail[:9]
+
+
+async def test_compressed_streams(client: Client, factory: str) -> None:
+    lines = ndjson({"link": f"{factory}/{n}", "body": {"n": n}} for n in range(2000)).getvalue()
+    packed = gzip.compress(lines)
+    headers = NDJSON | {"Content-Encoding": "gzip"}
+    async with client.post("/core/bulk", data=packed, headers=headers) as response:
+        assert len((await response.text()).splitlines()) == 2000
+    async with client.post("/core/bulk", data=packed[:-20], headers=headers) as response:
+        results = (await response.text()).splitlines()
+        assert json.loads(results[-1])["status"] == 400
+
+
+async def test_what_a_stream_may_not_ask_for(client: Client) -> None:
+    async with client.post("/core/bulk?atomic=true", data=b"", headers=NDJSON) as response:
+        await problem_of(response, 400)
+    headers = {"Content-Type": "text/csv"}
+    async with client.post("/core/bulk", data=b"", headers=headers) as response:
+        await problem_of(response, 415)
+
+
+async def test_preconditions_are_demanded_of_lines_too(client: Client, declare: Declare) -> None:
+    factory = await declare(requiresPrecondition=True)
+    results = await bulk(
+        client,
+        [
+            {"op": "POST", "link": f"{factory}/a", "body": {}},
+            {"op": "PUT", "link": f"{factory}/a", "body": {}},
+            {"op": "PUT", "link": f"{factory}/a", "body": {}, "ifVersion": 0},
+        ],
+    )
+    assert [each["status"] for each in results] == [201, 428, 200]
+
+
+async def test_results_come_while_lines_are_still_sent(client: Client, factory: str) -> None:
+    first_result = asyncio.Event()
+
+    async def lines() -> Any:
+        yield json.dumps({"link": f"{factory}/1", "body": {}}).encode() + b"\n"
+        async with asyncio.timeout(5):
+            await first_result.wait()
+        yield json.dumps({"link": f"{factory}/2", "body": {}}).encode() + b"\n"
+
+    async with client.post("/core/bulk", data=lines(), headers=NDJSON) as response:
+        async for line in response.content:
+            assert json.loads(line)["status"] == 201
+            first_result.set()
+
+
+async def test_a_client_that_sends_all_before_it_reads_is_not_locked_out(
+    base_url: str, factory: str
+) -> None:
+    line = json.dumps({"link": f"{factory}/same", "body": {}}).encode() + b"\n"
+    count = 60_000
+    parts = urlsplit(base_url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=1024)
+    head = "POST /core/bulk HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\n"
+    writer.write(f"{head}Content-Length: {count * len(line)}\r\n\r\n".encode())
+    async with asyncio.timeout(60):
+        for _ in range(count // 1000):
+            writer.write(line * 1000)
+            await writer.drain()
+        answer = b""
+        while not answer.endswith(b"\r\n0\r\n\r\n"):
+            answer = answer[-100:] + await reader.read(1 << 20)
+    writer.close()
+
+
+async def test_silence_in_a_stream_is_told(raw: Raw, node: Any) -> None:
+    head = b"POST /core/bulk HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\n"
+    answer = await raw(head + b"Content-Length: 100\r\n\r\n{")
+    assert b'"status":408' in answer
+
+
+@pytest.mark.parametrize("where", ["between", "inside"])
+async def test_a_client_that_goes_away_hurts_nobody(
+    base_url: str, client: Client, factory: str, where: str
+) -> None:
+    parts = urlsplit(base_url)
+    _, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    line = json.dumps({"link": f"{factory}/gone", "body": {}}).encode() + b"\n"
+    head = b"POST /core/bulk HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\n"
+    writer.write(head + b"Content-Length: 100000\r\n\r\n" + line)
+    if where == "inside":
+        writer.write(b'{"link":')
+    await writer.drain()
+    async with asyncio.timeout(5):
+        while True:
+            async with client.get(f"{factory}/gone") as response:
+                if response.status == 200:
+                    break
+            await asyncio.sleep(0.01)
+    writer.transport.abort()
+    assert len(await bulk(client, [line.strip()])) == 1
