@@ -111,7 +111,8 @@ class Administration:
         replicas = placement.replicas(slot)
         owner = self._core.owner_of(slot)
         order = [
-            {"id": id, "distance": f"{gap:064x}"} for gap, id in ranking(slot, self._slots, points)
+            {"id": member, "distance": f"{gap:064x}"}
+            for gap, member in ranking(slot, self._slots, points)
         ]
         heir = next((each for each in replicas if each != owner and self._core.may_own(each)), None)
         held = await asyncio.gather(*(self._held(each, slot, link, timeout_s) for each in replicas))
@@ -123,7 +124,9 @@ class Administration:
             "owner": owner,
             "preferredOwner": replicas[0],
             "takesOverNext": heir,
-            "replicas": [{"id": id, **holding} for id, holding in zip(replicas, held, strict=True)],
+            "replicas": [
+                {"id": member, **holding} for member, holding in zip(replicas, held, strict=True)
+            ],
         }
 
     async def _held(self, member: str, slot: int, link: str, timeout_s: float) -> Json:

@@ -9,13 +9,11 @@ import asyncio
 import contextlib
 import os
 import random
-import signal
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 import structlog
-import uvloop
 
 from docstore.administration import Administration
 from docstore.config import Config
@@ -41,11 +39,9 @@ from docstore.storage.sqlite import SqliteStore
 from docstore.storage.store import Corrupt, Newest, Recovered
 from docstore.wire import Ask, Message, Told
 
-EXIT_STOPPED, EXIT_BAD_CONFIG, EXIT_DISK_FAILED = 0, 2, 74
+EXIT_STOPPED, EXIT_DISK_FAILED = 0, 74
 DRAIN_TIMEOUT_S = 10.0
 POLL_S = 0.02
-GIL_SWITCH_S = 0.0005
-"""A disk thread that wakes waits at most this long for the event loop to let go; 5 ms by default."""
 
 log = structlog.get_logger("docstore.node")
 
@@ -295,7 +291,11 @@ class Node:
 
     def management(self) -> Any:
         """Return what this node is."""
-        page: dict[str, Any] = {"documentSelfLink": "/core/management", "kind": "NodeState", "id": self.node_id}
+        page: dict[str, Any] = {
+            "documentSelfLink": "/core/management",
+            "kind": "NodeState",
+            "id": self.node_id,
+        }
         page |= self.config.public()
         if self.administration is not None:
             page |= self.administration.describe()
@@ -363,54 +363,3 @@ class Node:
             values["docstore_event_loop_lag_seconds"] = self.driver.loop_lag_s
             values["docstore_requests_in_flight"] = float(self.driver.in_flight)
         return values
-
-
-async def _main(config: Config) -> int:
-    loop = asyncio.get_running_loop()
-    node = Node(config)
-    try:
-        await node.start()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, node.drain)
-        announced = asyncio.create_task(_announce(node))
-        await node.stopping.wait()
-        announced.cancel()
-        await asyncio.gather(announced, return_exceptions=True)
-        await node.drained()
-    finally:
-        await node.stop()
-    return node.exit_code
-
-
-async def _announce(node: Node) -> None:
-    """Print one line with the address as soon as the node can serve."""
-    while not node.ready()[0]:  # noqa: ASYNC110 - readiness has many causes, and is met once
-        await asyncio.sleep(POLL_S)
-    config = node.config
-    address = f"http://{config.listen_host}:{config.listen_port}"
-    _say(f"docstore {node.node_id} serves at {address}", sys.stdout)
-
-
-def _say(line: str, stream: TextIO) -> None:
-    stream.write(line + "\n")
-    stream.flush()
-
-
-def run(config: Config) -> int:
-    """Run a node until it is told to stop; return the exit code of the process.
-
-    0 stopped, 2 bad configuration, 74 the disk failed.
-    """
-    sys.setswitchinterval(GIL_SWITCH_S)
-    try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_main(config))
-    except BadConfig as error:
-        _say(f"docstore: {error}", sys.stderr)
-        return EXIT_BAD_CONFIG
-    except StoreBroken as error:
-        _say(f"docstore: {error}", sys.stderr)
-        return EXIT_DISK_FAILED
-    except OSError as error:
-        _say(f"docstore: cannot start: {error}", sys.stderr)
-        return EXIT_BAD_CONFIG

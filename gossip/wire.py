@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-import msgpack  # type: ignore[import-untyped]  # It ships no types.
+import msgpack  # It ships no types.
 
 from gossip.member import Address, Member, State
 

@@ -70,7 +70,7 @@ def run(out: Console, *, keep: bool, data: Path | None) -> int:
 async def _show(cluster: LocalCluster, out: Console, claims: Claims, plan: Plan) -> None:
     async with Client(cluster.urls) as client:
         await _documents(client, out, claims, plan)
-        link = sorted(await client.ls(FACTORY))[0]
+        link = min(await client.ls(FACTORY))
         await _verbs(cluster, out, claims, link)
         await _kill(cluster, client, out, claims, link)
         await _resync(cluster, client, out, claims)

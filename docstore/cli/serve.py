@@ -29,7 +29,7 @@ def serve(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"docstore: {error}\n")
         return EXIT_BAD_CONFIG
     _set_up_logs(config.log)
-    from docstore.node import run
+    from docstore.run import run
 
     return run(config)
 

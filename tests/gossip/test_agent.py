@@ -27,7 +27,7 @@ Launch = Callable[..., Awaitable[Agent]]
 
 async def until(condition: Callable[[], bool], within_s: float = 10.0) -> None:
     async with asyncio.timeout(within_s):
-        while not condition():  # noqa: ASYNC110 - what is waited for is in other processes too.
+        while not condition():
             await asyncio.sleep(0.01)
 
 

@@ -37,7 +37,10 @@ def sweep(first: int, count: int, nodes: str, ablation: str | None, jobs: int) -
             found = outcome.problems or outcome.stuck
             if found and (ablation is None or bad + stuck == 1):
                 print(f"seed {outcome.seed}: {found[0]}")
-                print(f"  again: python -m tests.sim --seed {outcome.seed} --nodes {nodes}", flush=True)
+                print(
+                    f"  again: python -m tests.sim --seed {outcome.seed} --nodes {nodes}",
+                    flush=True,
+                )
             if ablation is not None and bad:
                 break
     took = time.perf_counter() - started

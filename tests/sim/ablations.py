@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-from docstore.document import NO_BALLOT, Row
+from docstore.document import Row
 from docstore.ownership import ballot as fence
 from docstore.protocol import handle as handling
 from docstore.protocol import quorum
@@ -24,7 +24,7 @@ from docstore.protocol.operations import Operations
 from docstore.protocol.replica import Replica
 from docstore.protocol.serve import Server
 from docstore.protocol.takeover import TakeOver
-from docstore.protocol.tenure import Phase, Tenure
+from docstore.protocol.tenure import Follower, Phase, Tenure
 from tests.sim.run import Profile
 
 BASIC = Profile()
@@ -123,10 +123,10 @@ def _resume(self: Replica, *arguments: Any, **keywords: Any) -> None:
             tenure.identical = set(log.replicas)
             tenure.rooted = True
             log.decided = log.end
-            from docstore.protocol.tenure import Follower
-
             tenure.followers = {
-                peer: Follower(acked=0, sent=log.end) for peer in log.replicas if peer != self.core.me
+                peer: Follower(acked=0, sent=log.end)
+                for peer in log.replicas
+                if peer != self.core.me
             }
 
 
@@ -161,7 +161,9 @@ ABLATIONS: dict[str, Ablation] = {
     "own-log-as-base": Ablation("T2", ((TakeOver, "best", _own_evidence),), TAKEOVERS),
     "longest-log-as-base": Ablation("T2", ((TakeOver, "best", _longest),), TAKEOVERS),
     "one-promise": Ablation("T1", ((TakeOver, "has_evidence", _one_promise),), CUTS),
-    "open-before-quorum-at-base": Ablation("T2", ((Decider, "may_open", _open_at_once),), TAKEOVERS),
+    "open-before-quorum-at-base": Ablation(
+        "T2", ((Decider, "may_open", _open_at_once),), TAKEOVERS
+    ),
     "accept-over-a-hole": Ablation("P2", ((Learner, "joins", _over_a_hole),), TAKEOVERS),
     "count-before-adoption": Ablation("SL6", ((Learner, "_gap", _gap_counts),), TAKEOVERS),
     "adopt-cuts-twice": Ablation("SL4", ((Learner, "is_late", _never),), TAKEOVERS),
@@ -177,12 +179,13 @@ ABLATIONS: dict[str, Ablation] = {
     ),
     "unknown-told-as-refused": Ablation("C3", ((Entry, "verdict", _plain_refusal),), CUTS),
     "old-ballot-after-restart": Ablation("B2", ((Replica, "__init__", _resume),), CRASHES),
-    "ballots-without-owner": Ablation("B1", ((fence, "is_fenced", _is_fenced_by_epoch),), TAKEOVERS),
-    "recreate-restarts-numbers": Ablation("D2", ((handling, "next_version", _restart_numbers),), BASIC),
-    "refuse-before-rooted": Ablation("C3", (), TAKEOVERS),
+    "ballots-without-owner": Ablation(
+        "B1", ((fence, "is_fenced", _is_fenced_by_epoch),), TAKEOVERS
+    ),
+    "recreate-restarts-numbers": Ablation(
+        "D2", ((handling, "next_version", _restart_numbers),), BASIC
+    ),
 }
-del ABLATIONS["refuse-before-rooted"]
-assert NO_BALLOT
 
 
 @contextmanager

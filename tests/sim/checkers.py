@@ -6,10 +6,11 @@ Korach, Testing Shared Memories, 1997). The oracle (Wing and Gong, 1993) tries a
 what the two are tested against.
 """
 
+import itertools
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 INFINITE = float("inf")
 
@@ -68,7 +69,7 @@ def by_zones(events: Sequence[Event]) -> str | None:
         zone = (min(first_end, last_start), max(first_end, last_start))
         (forward if first_end < last_start else backward).append(zone)
     forward.sort()
-    for before, after in zip(forward, forward[1:], strict=False):
+    for before, after in itertools.pairwise(forward):
         if after[0] < before[1]:
             return "two values were each current while the other was"
     starts = [zone[0] for zone in forward]
@@ -86,7 +87,7 @@ def by_trying(events: Sequence[Event]) -> bool:
     """
     everything = tuple(events)
 
-    @lru_cache(maxsize=None)
+    @cache
     def fits(done: frozenset[int], current: int) -> bool:
         rest = [i for i in range(len(everything)) if i not in done]
         if all(everything[i].end == INFINITE and everything[i].is_write for i in rest):

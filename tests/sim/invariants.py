@@ -100,7 +100,9 @@ class Invariants:
             raise Violation(f"I9: an operation twice in slot {row.slot}")
         operations.add(identity)
         if row.version != self._versions.get(row.link, -1) + 1:
-            raise Violation(f"I11: {row.link} goes from {self._versions.get(row.link)} to {row.version}")
+            raise Violation(
+                f"I11: {row.link} goes from {self._versions.get(row.link)} to {row.version}"
+            )
         self._versions[row.link] = row.version
 
     def _rows(self, process: Process, log: SlotLog) -> dict[int, Row]:

@@ -90,7 +90,7 @@ def run(seed: int, profile: Profile, watch: Callable[[str], None] | None = None)
 
 def _final_reads(cluster: Cluster, links: list[str], history: History) -> list[str]:
     """Read every document through every node; return what could not be read."""
-    world, stuck = cluster.world, []
+    world = cluster.world
     for link in links:
         for name in cluster.names:
             op = Op("read", link, "", world.now)
@@ -104,15 +104,11 @@ def _final_reads(cluster: Cluster, links: list[str], history: History) -> list[s
                 make, lambda answer, op=op: to_answer(op, world.now, answer)
             )
     world.run(world.now + 2.5)
-    for op in history.ops[-len(links) * len(cluster.names) :]:
-        if op.outcome != "ok":
-            stuck.append(f"{op.link} cannot be read: {op.outcome}")
-    return stuck
+    last = history.ops[-len(links) * len(cluster.names) :]
+    return [f"{op.link} cannot be read: {op.outcome}" for op in last if op.outcome != "ok"]
 
 
-def _judge(
-    outcome: Outcome, cluster: Cluster, invariants: Invariants, history: History
-) -> None:
+def _judge(outcome: Outcome, cluster: Cluster, invariants: Invariants, history: History) -> None:
     rows = [row for slot in invariants.decided.values() for row in slot]
     for link, ops in split(history.ops).items():
         versions = [row for row in rows if row.link == link]

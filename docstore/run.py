@@ -1,0 +1,68 @@
+"""One node as a process: its event loop, its signals, its exit code, its word that it serves."""
+
+import asyncio
+import signal
+import sys
+from typing import TextIO
+
+import uvloop
+
+from docstore.config import Config
+from docstore.errors import BadConfig, StoreBroken
+from docstore.node import EXIT_DISK_FAILED, Node
+
+EXIT_BAD_CONFIG = 2
+POLL_S = 0.02
+GIL_SWITCH_S = 0.0005
+"""The disk's thread waits at most this long for the event loop to let go; 5 ms is Python's."""
+
+
+async def _main(config: Config) -> int:
+    loop = asyncio.get_running_loop()
+    node = Node(config)
+    try:
+        await node.start()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, node.drain)
+        announced = asyncio.create_task(_announce(node))
+        await node.stopping.wait()
+        announced.cancel()
+        await asyncio.gather(announced, return_exceptions=True)
+        await node.drained()
+    finally:
+        await node.stop()
+    return node.exit_code
+
+
+async def _announce(node: Node) -> None:
+    """Print one line with the address as soon as the node can serve."""
+    while not node.ready()[0]:  # noqa: ASYNC110 - readiness has many causes, and is met once
+        await asyncio.sleep(POLL_S)
+    config = node.config
+    address = f"http://{config.listen_host}:{config.listen_port}"
+    _say(f"docstore {node.node_id} serves at {address}", sys.stdout)
+
+
+def _say(line: str, stream: TextIO) -> None:
+    stream.write(line + "\n")
+    stream.flush()
+
+
+def run(config: Config) -> int:
+    """Run a node until it is told to stop; return the exit code of the process.
+
+    0 stopped, 2 bad configuration, 74 the disk failed.
+    """
+    sys.setswitchinterval(GIL_SWITCH_S)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_main(config))
+    except BadConfig as error:
+        _say(f"docstore: {error}", sys.stderr)
+        return EXIT_BAD_CONFIG
+    except StoreBroken as error:
+        _say(f"docstore: {error}", sys.stderr)
+        return EXIT_DISK_FAILED
+    except OSError as error:
+        _say(f"docstore: cannot start: {error}", sys.stderr)
+        return EXIT_BAD_CONFIG
