@@ -35,7 +35,7 @@ class Registry:
         built_in: Sequence[Service] = (ExampleService(), FactoryService())
         self._services: dict[str, Service] = {each.options.path: each for each in built_in}
         self._declared: dict[str, tuple[int, str]] = {}
-        """Link of the declaration -> (its version, the path that it declares)."""
+        """Link of the declaration -> (its version, the path that it declares, "" once deleted)."""
 
     def declare(self, row: Row) -> None:
         """Know the service of a declaration; an older version than the known one is ignored."""
@@ -54,9 +54,10 @@ class Registry:
 
     def retire(self, row: Row) -> None:
         """Forget the service of a declaration that was deleted."""
-        known = self._declared.pop(row.link, None)
-        if known is not None and known[0] < row.version:
-            self._services.pop(known[1], None)
+        version, path = self._declared.get(row.link, (-1, ""))
+        if row.version > version:
+            self._declared[row.link] = (row.version, "")
+            self._services.pop(path, None)
 
     def service_at(self, path: str) -> Service | None:
         """Return the service whose factory is at `path`."""

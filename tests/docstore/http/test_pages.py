@@ -1,0 +1,210 @@
+"""Factories as collections, declarations, and what the node says of itself."""
+
+import re
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.docstore.http.conftest import Declare
+from tests.docstore.http.problem import problem_of
+
+Client = aiohttp.ClientSession
+
+
+async def get(client: Client, path: str) -> Any:
+    async with client.get(aiohttp.client.URL(path, encoded=True)) as response:
+        assert response.status == 200, await response.text()
+        return await response.json()
+
+
+async def test_a_listing_shows_live_documents_in_order_of_link(
+    client: Client, factory: str
+) -> None:
+    assert (await get(client, factory))["documentLinks"] == []
+    for name in ("b", "a", "gone", "c d"):
+        async with client.post(factory, json={"documentSelfLink": name, "n": name}) as response:
+            assert response.status == 201
+    await client.delete(f"{factory}/gone")
+    page = await get(client, f"{factory}?$count=true")
+    assert page["documentLinks"] == [f"{factory}/{name}" for name in ("a", "b", "c d")]
+    assert page["documentCount"] == 3
+    assert "documents" not in page
+    assert "nextPageLink" not in page
+    for query in ("expand", "$expand=true"):
+        page = await get(client, f"{factory}?{query}")
+        assert list(page["documents"]) == page["documentLinks"]
+        assert page["documents"][f"{factory}/c d"]["n"] == "c d"
+        assert page["documents"][f"{factory}/a"]["documentVersion"] == 0
+
+
+@pytest.mark.parametrize("flags", ["", "&expand"])
+async def test_pages_walk_through_everything_once(client: Client, factory: str, flags: str) -> None:
+    links = [f"{factory}/{n:03} x" for n in range(25)]
+    for link in links:
+        await client.post(factory, json={"documentSelfLink": link})
+    seen, page = [], f"{factory}?$limit=10{flags}"
+    while page:
+        body = await get(client, page)
+        seen += body["documentLinks"]
+        assert len(body["documentLinks"]) <= 10
+        assert ("documents" in body) == bool(flags)
+        page = body.get("nextPageLink")
+    assert seen == links
+    top = await get(client, f"{factory}?$top=5")
+    assert (len(top["documentLinks"]), "nextPageLink" in top) == (5, False)
+
+
+async def test_an_expanded_page_ends_before_it_gets_too_large(client: Client, factory: str) -> None:
+    for n in range(20):
+        async with client.put(f"{factory}/{n:02}", json={"text": "x" * 1_000_000}) as response:
+            assert response.status == 201
+    page = await get(client, f"{factory}?expand")
+    assert len(page["documentLinks"]) == len(page["documents"]) == 16
+    page = await get(client, page["nextPageLink"])
+    assert len(page["documentLinks"]) == 4
+    assert "nextPageLink" not in page
+
+
+async def test_declaring_a_factory(client: Client) -> None:
+    body = {
+        "path": "/shop/orders",
+        "options": ["PERSISTENCE", "REPLICATION", "OWNER_SELECTION", "ENFORCE_QUORUM"],
+        "schema": {"properties": {"total": {"type": "number"}}, "required": ["total"]},
+        "indexes": ["$.status"],
+        "nodeSelector": "default",
+        "retention": {"versions": 100},
+        "defaultExpirationSeconds": 0,
+        "putCreates": True,
+        "kind": 'my:"Order"',
+    }
+    link = "/core/factories/shop:orders"
+    try:
+        async with client.post("/core/factories", json=body) as response:
+            assert response.status == 201, await response.text()
+            assert response.headers["Location"] == link
+        async with client.post("/core/factories", json=body) as response:
+            await problem_of(response, 409)
+        assert link in (await get(client, "/core/factories"))["documentLinks"]
+        async with client.put("/shop/orders/1", json={"total": "much"}) as response:
+            refused = await problem_of(response, 422)
+            assert "total" in refused["detail"]
+        async with client.put("/shop/orders/1", json={"total": 1}) as response:
+            assert (await response.json())["documentKind"] == 'my:"Order"'
+        moved = body | {"path": "/elsewhere"}
+        for verb, status in (("PUT", 400), ("PATCH", 409)):
+            async with client.request(verb, link, json=moved) as response:
+                await problem_of(response, status)
+        merge = {"Content-Type": "application/merge-patch+json"}
+        async with client.patch(link, json={"path": "/core/x"}, headers=merge) as response:
+            assert response.status in (400, 409)
+        patch = {"Content-Type": "application/json-patch+json"}
+        async with client.patch(link, json=[], headers=patch) as response:
+            await problem_of(response, 415)
+        async with client.patch(link, json={"schema": None}) as response:
+            assert response.status == 200
+        async with client.put("/shop/orders/2", json={}) as response:
+            assert response.status == 201
+    finally:
+        async with client.delete(link) as response:
+            assert response.status == 200
+    async with client.get("/shop/orders/1") as response:
+        await problem_of(response, 404)
+
+
+async def test_a_factory_that_does_not_let_put_create(client: Client, declare: Declare) -> None:
+    factory = await declare(putCreates=False)
+    async with client.put(f"{factory}/a", json={}) as response:
+        await problem_of(response, 404)
+
+
+async def test_the_pages_of_the_node(client: Client) -> None:
+    assert (await get(client, "/health/live")) == {"live": True}
+    assert (await get(client, "/health/ready")) == {"ready": True}
+    assert (await get(client, "/core/management"))["id"]
+    group = await get(client, "/core/node-groups/default")
+    assert group["configuration"]["voters"]
+    assert (await get(client, "/core/node-groups/default/available"))["available"]
+    assert (await get(client, "/core/node-selectors/default"))["slots"] >= 1
+    await get(client, "/core/management/digests")
+    async with client.get("/core/node-selectors/nonsense") as response:
+        await problem_of(response, 404)
+    async with client.get("/health/live", headers={"Accept": "text/html"}) as response:
+        assert response.status == 200
+
+
+async def test_explain_and_what_is_not_offered_yet(client: Client, factory: str) -> None:
+    await client.put(f"{factory}/a", json={})
+    assert (await get(client, f"{factory}/a/explain"))["owner"]
+    for suffix in ("stats", "config", "subscriptions", "template"):
+        async with client.get(f"{factory}/a/{suffix}") as response:
+            await problem_of(response, 404)
+        async with client.put(f"{factory}/{suffix}", json={}) as response:
+            await problem_of(response, 404)
+
+
+async def test_resynchronisation(client: Client, factory: str) -> None:
+    await client.put(f"{factory}/a", json={})
+    for link in (None, factory, f"{factory}/a"):
+        body = {"kind": "SynchronizeRequest"} | ({"documentSelfLink": link} if link else {})
+        async with client.patch("/core/management", json=body) as response:
+            assert response.status == 202
+            location = response.headers["Location"]
+        assert (await get(client, location))["state"]
+    headers = {"Prefer": "respond-async, wait=20"}
+    body = {"kind": "SynchronizeRequest"}
+    async with client.patch("/core/management", json=body, headers=headers) as response:
+        assert response.status == 200
+        assert (await response.json())["state"] != "RUNNING"
+    body = {"kind": "SynchronizeRequest", "documentSelfLink": f"{factory}/none"}
+    async with client.patch("/core/management", json=body) as response:
+        await problem_of(response, 404)
+    async with client.get("/core/management/synch?id=nobody.1") as response:
+        await problem_of(response, 404)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/core/management", {}, 400), ("/core/management", {"kind": "Nonsense"}, 400),
+        ("/core/management", [], 400),
+        ("/core/management", {"kind": "SynchronizeRequest", "documentSelfLink": 7}, 400),
+        ("/core/management", {"kind": "SynchronizeRequest", "documentSelfLink": "../x"}, 400),
+        ("/core/node-groups/default", {"kind": "UpdateQuorumRequest", "membershipQuorum": 1}, 409),
+        ("/core/node-groups/default", {"kind": "JoinPeerRequest"}, 409),
+        ("/core/node-groups/default", {"kind": "x"}, 400),
+    ],
+)  # fmt: skip
+async def test_administrative_requests_that_are_refused(
+    client: Client, path: str, body: Any, status: int
+) -> None:
+    async with client.patch(path, json=body) as response:
+        await problem_of(response, status)
+    headers = {"Content-Type": "text/plain"}
+    async with client.patch(path, data="x", headers=headers) as response:
+        await problem_of(response, 415)
+    for wait in ("0", "301", "x", ""):
+        body = {"kind": "SynchronizeRequest"}
+        headers = {"Prefer": f"wait={wait}"}
+        async with client.patch("/core/management", json=body, headers=headers) as response:
+            await problem_of(response, 400)
+
+
+SAMPLE = re.compile(r'[a-z_]+(\{([a-z]+="[^"\n]*",?)+\})? [-+0-9.eE]+(inf|nan)?\Z')
+
+
+async def test_metrics_are_prometheus_text(client: Client) -> None:
+    await get(client, "/health/live")
+    async with client.request("PURGE", "/pot") as response:
+        await problem_of(response, 405)
+    async with client.get("/metrics") as response:
+        assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        lines = (await response.text()).splitlines()
+    families = [line.split()[2] for line in lines if line.startswith("# TYPE")]
+    assert len(families) == len(set(families)), "one type a family"
+    assert all(SAMPLE.match(line) for line in lines if not line.startswith("#"))
+    text = "\n".join(lines)
+    assert 'docstore_http_requests_total{method="GET",status="200"}' in text
+    assert 'method="other",status="405"' in text
+    assert "PURGE" not in text
+    assert 'docstore_http_request_seconds_bucket{method="GET",le="+Inf"}' in text

@@ -1,0 +1,125 @@
+"""What a cluster can say, and how it is said over HTTP: status, code, outcome, retry advice."""
+
+import asyncio
+from typing import Any
+
+import aiohttp
+import pytest
+
+from docstore.document import Row
+from docstore.errors import Unavailable
+from docstore.operation import Answer
+from tests.docstore.http.problem import problem_of
+from tests.docstore.http.single import SingleNode
+
+Client = aiohttp.ClientSession
+LINK = "/core/examples/x"
+ROW = Row(0, 1, 3, "n2", LINK, 7, "PUT", 1, False, b"s" * 16, b"", b"", b'{"name":"x"}')
+
+SAID = [
+    (Answer(404, "not-found"), 404, "not_applied"),
+    (Answer(409, "version-conflict", "no", row=ROW), 409, "not_applied"),
+    (Answer(410, "gone", "kept from version 5 on"), 410, "not_applied"),
+    (Answer(412, "precondition-failed", "no", row=ROW), 412, "not_applied"),
+    (Answer(413, "too-large", "no"), 413, "not_applied"),
+    (Answer(422, "refused-by-service", "no", row=ROW), 422, "not_applied"),
+    (Answer(422, "key-reused", "no"), 422, "not_applied"),
+    (Answer(429, "too-many-keys", "no"), 429, "not_applied"),
+    (Answer(503, "no-owner", "no owner was reached"), 503, "not_applied"),
+    (Answer(503, "no-quorum", "no majority"), 503, "not_applied"),
+    (Answer(503, "disk-full", "no room"), 503, "not_applied"),
+    (Answer(504, "undecided", "it may have happened", unknown=True), 504, "unknown"),
+]
+
+
+@pytest.mark.parametrize(("answer", "status", "outcome"), SAID)
+async def test_what_the_cluster_says_is_a_problem(
+    client: Client, node: SingleNode, answer: Answer, status: int, outcome: str
+) -> None:
+    node.answers = [answer._replace(owner="n2", epoch=4)]
+    async with client.put(LINK, json={"name": "x"}) as response:
+        body = await problem_of(response, status)
+        assert response.headers["Docstore-Owner"] == "n2"
+        assert response.headers["Docstore-Epoch"] == "4"
+        assert response.headers.get("Docstore-Version") == ("7" if answer.row else None)
+    assert (body["outcome"], body["errorCode"]) == (outcome, answer.code)
+    assert body["detail"] == (answer.detail or "Not Found")
+    assert body["documentKind"] == "example:ExampleService"
+
+
+async def test_success_tells_who_and_how_durable(client: Client, node: SingleNode) -> None:
+    node.answers = [Answer(200, row=ROW, replicas=3, owner="n3", epoch=5)]
+    async with client.put(LINK, json={"name": "x"}) as response:
+        assert response.status == 200
+        assert response.headers["ETag"] == '"3.7"'
+        expected = {"Owner": "n3", "Epoch": "5", "Replicas": "3", "Version": "7"}
+        for name, value in expected.items():
+            assert response.headers[f"Docstore-{name}"] == value
+        body = await response.json()
+    assert (body["documentOwner"], body["documentEpoch"]) == ("n2", 3), "of that version"
+
+
+async def test_quorums_are_judged_by_the_configuration(client: Client, node: SingleNode) -> None:
+    group: Any = {"members": [], "configuration": {"voters": ["a", "b", "c", "d", "e"]}}
+    node.node_group = lambda: group  # type: ignore[method-assign]
+    for wanted, status in (("1", 400), ("2", 400), ("3", 201), ("5", 200), ("6", 400)):
+        headers = {"Docstore-Quorum": wanted}
+        body = {"name": "x"}
+        if status == 201:
+            async with client.post("/core/examples", json=body, headers=headers) as response:
+                assert response.status == 201
+                link = response.headers["Location"]
+            continue
+        link = LINK if status == 400 else link
+        async with client.put(link, json=body, headers=headers) as response:
+            assert response.status == status, (wanted, await response.text())
+    group["configuration"]["replicationFactor"] = 3
+    async with client.put(link, json={"name": "x"}, headers={"Docstore-Quorum": "4"}) as response:
+        await problem_of(response, 400)
+
+
+async def test_pages_that_need_others_say_when_these_are_away(
+    client: Client, node: SingleNode
+) -> None:
+    async def away(*_: Any, **__: Any) -> Any:
+        raise Unavailable("slot 7 has no owner now")
+
+    node.listing = node.counting = node.explain = away  # type: ignore[method-assign, assignment]
+    for path in ("/core/examples", "/core/examples/x/explain"):
+        async with client.get(path) as response:
+            await problem_of(response, 503)
+
+
+async def test_readiness_says_why_not(client: Client, node: SingleNode) -> None:
+    node.why_not = "3 of 1024 slots have no open owner yet"
+    for path in (
+        "/health/ready",
+        "/core/node-groups/default/available",
+        "/core/examples/available",
+    ):
+        async with client.get(path) as response:
+            await problem_of(response, 503)
+    async with client.get("/health/live") as response:
+        assert response.status == 200
+
+
+async def test_a_client_that_goes_away_while_it_waits_hurts_nobody(
+    client: Client, node: SingleNode
+) -> None:
+    waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    node.waits = [waiting]
+    task = asyncio.create_task(client.get(LINK))
+    async with asyncio.timeout(5):
+        while node.waits:
+            await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    waiting.set_result(None)
+    async with client.get(LINK) as response:
+        await problem_of(response, 404)
+
+
+async def test_drain_is_accepted_and_told(client: Client, node: SingleNode) -> None:
+    async with client.delete("/core/management") as response:
+        assert response.status == 202
+    assert node.draining

@@ -1,0 +1,116 @@
+"""Declared services: schemas that cannot hurt, and the registry that follows decided rows."""
+
+import time
+from typing import Any
+
+import pytest
+
+from docstore import json
+from docstore.document import Row
+from docstore.service import Refusal
+from docstore.services.registry import Registry, declaration_link
+from docstore.services.schemas import Schema, degree, length_max
+
+
+def declaration(path: str, version: int = 0, link: str = "", **members: Any) -> Row:
+    state = json.dump({"path": path, **members})
+    link = link or declaration_link(path)
+    return Row(0, 1, 1, "n1", link, version, "POST", 1, False, b"", b"", b"", state)
+
+
+def test_the_registry_follows_decided_rows_in_any_order() -> None:
+    registry = Registry()
+    registry.declare(declaration("/notes", 1, kind="new"))
+    registry.declare(declaration("/notes", 0, kind="old"))
+    service = registry.service_at("/notes")
+    assert service is not None
+    assert service.options.kind == "new"
+    assert registry.service_for("/notes/a") is service
+    assert registry.service_for("/notes/a/b") is None
+    registry.retire(declaration("/notes", 2))
+    assert registry.service_at("/notes") is None
+    registry.declare(declaration("/notes", 1, kind="new"))
+    assert registry.service_at("/notes") is None, "an echo of what was retired"
+    registry.declare(declaration("/notes", 3, kind="again"))
+    assert registry.service_at("/notes") is not None
+
+
+def test_a_declaration_counts_only_at_its_own_link() -> None:
+    registry = Registry()
+    registry.declare(declaration("/core/examples"))
+    registry.declare(declaration("/notes", link="/core/factories/other"))
+    registry.declare(declaration("/a", options=[]))
+    assert [each.options.path for each in registry.services()] == [
+        "/core/examples", "/core/factories",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("pattern", "power"),
+    [
+        ("^abc$", 0), ("abc", 1), ("^a+$", 1), (r"^[A-Z]{2}-\d{4}$", 0), ("a+b", 2),
+        (r"^[^@]+@[^@]+\.[a-z]+$", 3), ("^(ab)?c*$", 1), (r"^\(\)*$", 1), ("^[)*]+$", 1),
+        ("^a{2,}$", 1), ("^a|b$", 1),
+    ],
+)  # fmt: skip
+def test_patterns_have_a_power(pattern: str, power: int) -> None:
+    assert degree(pattern) == power
+    assert length_max(pattern) > 200
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["(a+)+$", "(a|a)*b", "(a*)*", r"(a)\1", "(?P<x>a)(?P=x)", "a*a*a*a*b", "(", "(a){2,}",
+     "(?:a+){50}", "[", "a{99999999999}"],
+)  # fmt: skip
+def test_patterns_that_could_take_for_ever_are_refused(pattern: str) -> None:
+    with pytest.raises(Refusal):
+        degree(pattern)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "nonsense"}, {"$ref": "http://evil/x"}, {"$ref": "other.json"},
+        {"allOf": [{"$ref": "file:///x"}]}, {"$dynamicRef": "x#y"}, {"$id": "http://evil/"},
+        {"properties": {"a": {"pattern": "(a+)+"}}}, {"patternProperties": {"a+": {}}},
+        {"items": {"required": "x"}}, {"$ref": 7},
+    ],
+)  # fmt: skip
+def test_schemas_that_are_refused(schema: Any) -> None:
+    with pytest.raises(Refusal) as refused:
+        Schema(schema)
+    assert refused.value.status == 400
+
+
+@pytest.mark.parametrize(
+    ("schema", "state"),
+    [
+        ({"$ref": "#"}, {}),
+        ({"$ref": "#/nowhere"}, {}),
+        ({"properties": {"a": {"pattern": "a+b"}}}, {"a": "a" * 1_000_000}),
+        ({"properties": {"a": {"pattern": "^a+a+a+$"}}}, {"a": "a" * 256 + "b"}),
+        ({"properties": {"a": {"uniqueItems": True}}}, {"a": [*range(100_000), "x", {}, {}]}),
+        ({"properties": {"a": {"multipleOf": 1e-308}}}, {"a": 1e308}),
+        ({"properties": {"a": {"uniqueItems": True}}}, {"a": [1, 1.0]}),
+    ],
+)
+def test_a_schema_never_holds_the_owner_up(schema: Any, state: Any) -> None:
+    began = time.perf_counter()
+    with pytest.raises(Refusal):
+        Schema(schema).check(state)
+    assert time.perf_counter() - began < 2
+
+
+def test_a_schema_that_fits_is_silent() -> None:
+    schema = {
+        "$defs": {"name": {"type": "string", "pattern": "^[A-Z][a-z]*$"}},
+        "properties": {"name": {"$ref": "#/$defs/name"}, "tags": {"uniqueItems": True}},
+        "patternProperties": {"^x-": {"type": "integer"}},
+    }
+    applied = Schema(schema)
+    applied.check({"name": "Ada", "tags": [1, "1", True], "x-1": 1})
+    for wrong in ({"name": "ada"}, {"tags": [{"a": 1, "b": 2}, {"b": 2, "a": 1}]}, {"x-1": "1"}):
+        with pytest.raises(Refusal) as refused:
+            applied.check(wrong)
+        assert refused.value.detail.startswith("$")
