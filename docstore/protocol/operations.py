@@ -65,8 +65,8 @@ class Operations:
     since: int = 1
     _rows: dict[Origin, dict[int, int]] = field(default_factory=dict)
     _oldest: dict[Origin, int] = field(default_factory=dict)
-    _closed: dict[Origin, set[int]] = field(default_factory=dict)
-    """Operations that were refused here: an echo of one must not be applied later."""
+    _closed: dict[Origin, set[tuple[int, int]]] = field(default_factory=dict)
+    """(seq, attempt) that were refused here: an echo of one must not be applied later."""
     _keys: dict[str, dict[str, KeyUse]] = field(default_factory=dict)
 
     def note(self, row: Row) -> None:
@@ -87,13 +87,15 @@ class Operations:
         """Return the n of the row that this operation made, None if there is none known."""
         return self._rows.get(origin, {}).get(seq)
 
-    def close(self, origin: Origin, seq: int) -> None:
-        """Remember that this operation was refused for good."""
-        self._closed.setdefault(origin, set()).add(seq)
+    def close(self, origin: Origin, seq: int, attempt: int) -> None:
+        """Remember that this attempt is being refused."""
+        self._closed.setdefault(origin, set()).add((seq, attempt))
 
-    def is_over(self, origin: Origin, seq: int) -> bool:
-        """Say whether the entry node has its answer already, so that this is only an echo."""
-        return seq < self._oldest.get(origin, 0) or seq in self._closed.get(origin, ())
+    def is_over(self, origin: Origin, seq: int, attempt: int) -> bool:
+        """Say whether this is an echo: of what was refused, or of what was answered for good."""
+        if seq < self._oldest.get(origin, 0):
+            return True
+        return (seq, attempt) in self._closed.get(origin, ())
 
     def find_key(self, link: str, key: str, now_us: int) -> KeyUse | None:
         """Return where a client's key was used on this link in the last ten minutes."""
@@ -128,6 +130,6 @@ class Operations:
             return
         self._oldest[origin] = oldest
         if origin in self._closed:
-            self._closed[origin] = {seq for seq in self._closed[origin] if seq >= oldest}
+            self._closed[origin] = {each for each in self._closed[origin] if each[0] >= oldest}
         while known and (first := next(iter(known))) < oldest:
             del known[first]

@@ -81,7 +81,7 @@ class Server:
             self.decider.answer_duplicate(log, tenure, n, inflight)
             return True
         origin = (inflight.entry, inflight.boot)
-        if log.operations.is_over(origin, inflight.seq):
+        if log.operations.is_over(origin, inflight.seq, inflight.attempt):
             return True
         operation = inflight.operation
         if (inflight.attempt > 1 or operation.key) and log.operations.since > log.kept + 1:
@@ -204,6 +204,7 @@ class Server:
         else:
             answer = outcome.answer._replace(owner=self.core.me, epoch=tenure.ballot[0])
         n = head.newest.n if head.newest else 0
+        log.operations.close((inflight.entry, inflight.boot), inflight.seq, inflight.attempt)
         refusal = Refusal(inflight, answer, n)
         self._when_confirmed(log, tenure, inflight, lambda: self._refuse(log, tenure, refusal))
 
@@ -237,8 +238,6 @@ class Server:
         self.core.counters["proposed"] += 1
 
     def _refuse(self, log: SlotLog, tenure: Tenure, refusal: Refusal) -> None:
-        inflight = refusal.inflight
-        log.operations.close((inflight.entry, inflight.boot), inflight.seq)
         tenure.refusals.append(refusal)
         self.decider.give_refusals(log, tenure)
 

@@ -20,6 +20,7 @@ class Invariants:
         self.checked: Counter[str] = Counter()
         self.decided: dict[int, list[Row]] = {}
         """slot -> the rows that some owner has decided, in order."""
+        self._decided_under: dict[int, list[Ballot]] = {}
         self._contents: dict[tuple[int, Ballot, int], bytes] = {}
         self._promised: dict[tuple[str, int], Ballot] = {}
         self._ends: dict[tuple[str, int, int], int] = {}
@@ -63,14 +64,20 @@ class Invariants:
                 raise Violation(f"I3: two contents for {row.ballot} n={n} of slot {log.slot}")
 
     def _check_open(self, process: Process, log: SlotLog) -> None:
-        """I5: a log that is opened holds everything that was decided before."""
+        """I5: a log that is opened holds everything that was decided under smaller ballots.
+
+        One that opens late, when a higher ballot has decided already, cannot decide any more.
+        """
         assert log.tenure is not None
         key = (log.slot, log.tenure.ballot)
         if key in self._opened:
             return
         self._opened[key] = log.tenure.base
         mine = self._rows(process, log)
-        for row in self.decided.get(log.slot, ()):
+        under = self._decided_under.get(log.slot, [])
+        for row, ballot in zip(self.decided.get(log.slot, ()), under, strict=True):
+            if ballot > log.tenure.ballot:
+                continue
             self.checked["I5"] += 1
             held = mine.get(row.n)
             if held is None or held != row:
@@ -83,6 +90,8 @@ class Invariants:
         decided = self.decided.setdefault(log.slot, [])
         if log.decided <= len(decided):
             return
+        assert log.tenure is not None
+        under = self._decided_under.setdefault(log.slot, [])
         mine = self._rows(process, log)
         for n in range(len(decided) + 1, log.decided + 1):
             row = mine.get(n)
@@ -90,6 +99,7 @@ class Invariants:
                 raise Violation(f"I12: {process.name} decided row {n}, which it does not hold")
             self._check_row(row)
             decided.append(row)
+            under.append(log.tenure.ballot)
 
     def _check_row(self, row: Row) -> None:
         """I9: an operation once; I11: versions of a link grow by one."""
