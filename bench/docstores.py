@@ -74,9 +74,7 @@ class Docstores(Cluster):
         """Return the owner of each slot as `member` sees it."""
         url = f"http://{member.address}/core/node-selectors/default"
         selector = await self.ask("GET", url)
-        table = selector["table"]
-        assert isinstance(table, list)
-        return table
+        return [entry["owner"] for entry in selector["table"]]
 
     async def settled(self) -> None:
         """All nodes are ready, own a share and agree on who owns what."""

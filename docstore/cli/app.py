@@ -43,7 +43,7 @@ def talk(urls: list[str], work: Callable[[Client], Awaitable[T]]) -> T:
     try:
         return asyncio.run(run())
     except (RequestFailed, Unreachable, loading.BadFile) as error:
-        err.print(f"docstore: {error}", highlight=False, markup=False)
+        err.print(f"docstore: {error}", highlight=False, markup=False, soft_wrap=True)
         raise typer.Exit(1) from None
 
 
