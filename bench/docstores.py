@@ -77,14 +77,14 @@ class Docstores(Cluster):
         return [entry["owner"] for entry in selector["table"]]
 
     async def settled(self) -> None:
-        """All nodes are ready, own a share and agree on who owns what."""
+        """All nodes are ready and agree on who owns what; one that came back may own nothing."""
         deadline = time.monotonic() + SETTLE_LIMIT_S
         names = {member.name for member in self.members}
         while time.monotonic() < deadline:
             for member in self.members:
                 await self.until_ready(member)
             tables = [await self._owners(member) for member in self.members]
-            if set(tables[0]) == names and all(table == tables[0] for table in tables):
+            if set(tables[0]) <= names and all(table == tables[0] for table in tables):
                 self.table = tables[0]
                 return
             await asyncio.sleep(0.1)
@@ -129,10 +129,11 @@ class Docstores(Cluster):
         return sum(200 <= json.loads(line)["status"] < 300 for line in answer.splitlines())
 
     async def victim(self, turn: int) -> tuple[Member, list[str]]:
-        """Each node in turn, with some of the documents that it owns."""
-        member = self.members[turn % len(self.members)]
+        """Each node in turn that owns something, with some of the documents that it owns."""
+        owners = [member for member in self.members if member.name in set(self.table)]
+        member = owners[turn % len(owners)]
         owned = self._owned_by(member, self.links)
-        return member, random.Random(turn).sample(owned, 16)
+        return member, random.Random(turn).sample(owned, min(16, len(owned)))
 
     async def write(self, link: str, survivor: Member, number: int) -> bool:
         """Put one document at a node that may or may not know already who owns it now."""
