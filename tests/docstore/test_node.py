@@ -1,0 +1,185 @@
+"""Real nodes: founded, killed, wiped, cut off from their majority, on a disk that fails."""
+
+import asyncio
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from docstore.client import Client, LocalCluster, RequestFailed
+from docstore.client.local import LocalNode
+
+POLL_S = 0.05
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+    """Three nodes that serve."""
+    with LocalCluster(3, tmp_path) as group:
+        yield group
+
+
+def page(url: str) -> dict[str, object]:
+    """Return a JSON page, also of a refusal."""
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return dict(json.load(answer))
+    except urllib.error.HTTPError as error:
+        return dict(json.load(error))
+
+
+def until(condition: object, timeout_s: float = 15.0) -> None:
+    """Return when the condition holds; fail when it does not in time."""
+    assert callable(condition)
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(POLL_S)
+
+
+async def test_a_killed_owner_is_replaced_and_comes_back(cluster: LocalCluster) -> None:
+    async with Client(cluster.urls) as store:
+        await store.declare("/notes")
+        links = [f"/notes/{number}" for number in range(30)]
+        for link in links:
+            await store.put(link, {"text": link})
+        owner = await asyncio.to_thread(cluster.owner_of, links[0])
+        await asyncio.to_thread(cluster.kill, owner)
+        others = [node for node in cluster.nodes if node is not owner]
+        async with Client([node.url for node in others]) as survivors:
+            for link in links:
+                assert (await survivors.put(link, {"text": "again"})).version == 1
+        cluster.start(owner)
+        await asyncio.to_thread(cluster.wait_ready)
+        async with Client([owner.url]) as returned:
+            for link in links:
+                document = await returned.get(link)
+                assert (document.version, document.value["text"]) == (1, "again")
+
+
+async def test_a_wiped_disk_is_a_learner_and_says_so(cluster: LocalCluster) -> None:
+    async with Client(cluster.urls) as store:
+        await store.declare("/notes")
+        await store.put("/notes/a", {"text": "kept"})
+        wiped = cluster.nodes[2]
+        await asyncio.to_thread(cluster.kill, wiped)
+        shutil.rmtree(wiped.data)
+        cluster.start(wiped)
+
+        def says_so() -> bool:
+            try:
+                return "learner" in str(page(f"{wiped.url}/health/ready").get("detail"))
+            except urllib.error.URLError:
+                return False
+
+        await asyncio.to_thread(until, says_so)
+        async with Client([cluster.nodes[0].url]) as other:
+            assert (await other.get("/notes/a")).value["text"] == "kept"
+            assert (await other.put("/notes/a", {"text": "new"})).version == 1
+
+
+async def test_a_node_without_its_majority_refuses_at_once(cluster: LocalCluster) -> None:
+    left, *others = cluster.nodes
+    async with Client([left.url]) as store:
+        await store.declare("/notes")
+        await store.put("/notes/a", {"text": "kept"})
+    for node in others:
+        await asyncio.to_thread(cluster.kill, node)
+
+    def refuses() -> bool:
+        answer = page(f"{left.url}/notes/a")
+        return answer.get("status") == 503 and answer.get("outcome") == "not_applied"
+
+    await asyncio.to_thread(until, refuses)
+    for node in others:
+        cluster.start(node)
+    await asyncio.to_thread(cluster.wait_ready)
+    async with Client([left.url]) as store:
+        assert (await store.get("/notes/a")).value["text"] == "kept"
+
+
+async def test_a_paused_majority_leaves_the_fate_of_a_write_unknown(cluster: LocalCluster) -> None:
+    async with Client(cluster.urls) as store:
+        await store.declare("/notes")
+        await store.put("/notes/a", {"text": "kept"})
+    owner = await asyncio.to_thread(cluster.owner_of, "/notes/a")
+    others = [node for node in cluster.nodes if node is not owner]
+    _signal(others, signal.SIGSTOP)
+    try:
+        async with Client([owner.url]) as one:
+            with pytest.raises(RequestFailed) as failed:
+                await one.put("/notes/a", {"text": "perhaps"})
+    finally:
+        _signal(others, signal.SIGCONT)
+    assert (failed.value.status, failed.value.outcome) == (504, "unknown")
+
+
+def _signal(nodes: list[LocalNode], number: int) -> None:
+    for node in nodes:
+        assert node.process is not None
+        node.process.send_signal(number)
+
+
+def _serve(*flags: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "docstore", "serve", *flags],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--data", "{tmp}", "--slots", "1000"], "slots"),
+        (["--data", "{tmp}", "--listen", "nowhere"], "listen"),
+        (["--data", "{tmp}", "--listen", "0.0.0.0:8001"], "--insecure"),
+        (["--data", "{tmp}", "--node-id", "x", "--bootstrap", "a=http://127.0.0.1:1"], "node_id"),
+        (["--data", "/proc/nowhere"], "data"),
+        (["--config", "/nowhere.toml"], "config"),
+    ],
+)
+def test_a_wrong_setting_ends_the_start_in_one_line(
+    tmp_path: Path, flags: list[str], named: str
+) -> None:
+    ended = _serve(*(flag.replace("{tmp}", str(tmp_path)) for flag in flags))
+    assert ended.returncode == 2
+    assert named in ended.stderr
+    assert len(ended.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="injecting a failed fsync needs strace")
+def test_a_failed_fsync_ends_the_process_with_74(tmp_path: Path) -> None:
+    with LocalCluster(1, tmp_path) as group:
+        [node] = group.nodes
+        assert node.process is not None
+        inject = ["-e", "trace=fdatasync,fsync", "-e", "inject=fdatasync,fsync:error=EIO"]
+        tracer = subprocess.Popen(
+            ["strace", "-f", "-p", str(node.process.pid), *inject],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        try:
+            assert tracer.stderr is not None
+            assert b"attached" in tracer.stderr.readline()
+            body = json.dumps({"path": "/notes"}).encode()
+            request = urllib.request.Request(
+                f"{node.url}/core/factories", body, {"Content-Type": "application/json"}
+            )
+            with pytest.raises(OSError, match=r".*"):
+                urllib.request.urlopen(request, timeout=15)
+            assert node.process.wait(15) == 74
+        finally:
+            tracer.kill()
+            tracer.communicate()
+            node.process = None
