@@ -14,7 +14,7 @@ DEMO_FLAGS ?=
 PYTEST_FLAGS ?=
 SEED ?= 0
 SEEDS ?= 200
-ROUNDS ?= 20
+ROUNDS ?= 0
 BENCH_FLAGS ?=
 # Short enough for every run of the tests; `make sim` and `make long` go far beyond.
 SEEDS_SHORT := 20
@@ -50,7 +50,7 @@ sim: $(STAMP) ## Whole clusters in virtual time, from a seed (SEED=0 SEEDS=200).
 	$(BIN)/python -m tests.sim --seed $(SEED) --seeds $(SEEDS)
 
 .PHONY: chaos
-chaos: $(STAMP) ## Real processes, killed, paused and cut off (ROUNDS=20).
+chaos: $(STAMP) ## Real processes, killed, all killed, paused (ROUNDS=0: 50, 20 and 5).
 	$(BIN)/python -m tests.chaos --rounds $(ROUNDS)
 
 .PHONY: long

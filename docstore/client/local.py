@@ -117,6 +117,7 @@ class LocalCluster:
         running = [node for node in self.nodes if node.process is not None]
         for node in running:
             assert node.process is not None
+            node.process.send_signal(signal.SIGCONT)
             node.process.send_signal(signal.SIGTERM)
         for node in running:
             assert node.process is not None

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import aiohttp
 
+from docstore.client.local import LocalCluster, LocalNode
 from docstore.protocol.slots import slot_of
-from tests.chaos.cluster import Cluster, Process
 from tests.chaos.pause import pause_round
 from tests.chaos.verify import problems
 from tests.chaos.workload import FACTORY, Client, History, declare
@@ -27,7 +27,7 @@ DOCUMENTS = 200
 REPLACED_S_MAX = 3.0
 
 
-async def owned_link(session: aiohttp.ClientSession, asked: Process, owner: str) -> str:
+async def owned_link(session: aiohttp.ClientSession, asked: LocalNode, owner: str) -> str:
     """Return a link that a node owns; any link when it owns nothing, being lately restarted."""
     async with session.get(f"{asked.url}/core/node-selectors/default") as answer:
         page = await answer.json()
@@ -40,7 +40,7 @@ async def owned_link(session: aiohttp.ClientSession, asked: Process, owner: str)
 
 
 async def replaced_after_s(
-    session: aiohttp.ClientSession, asked: Process, link: str, killed_at: float
+    session: aiohttp.ClientSession, asked: LocalNode, link: str, killed_at: float
 ) -> float:
     """Return the time from a kill to the first accepted write on a document of the dead node."""
     while True:
@@ -53,7 +53,7 @@ async def replaced_after_s(
 
 
 async def kill_round(
-    cluster: Cluster, session: aiohttp.ClientSession, rng: random.Random, writes: int
+    cluster: LocalCluster, session: aiohttp.ClientSession, rng: random.Random, writes: int
 ) -> tuple[list[str], float, int]:
     """Kill one node during writes; return problems, the time to replace it, and the writes."""
     history = History()
@@ -70,17 +70,17 @@ async def kill_round(
     threshold = rng.randrange(writes * 3 // 4)
     while len(history.writes) < threshold and not work.done():
         await asyncio.sleep(0.005)
-    cluster.kill(victim)
+    await asyncio.to_thread(cluster.kill, victim)
     gap_s = await replaced_after_s(session, asked, link, time.monotonic())
     await asyncio.sleep(rng.random())
     cluster.start(victim)
     await work
-    await cluster.ready(session)
+    await asyncio.to_thread(cluster.wait_ready)
     return await problems(session, cluster.nodes, history), gap_s, len(history.writes)
 
 
 async def all_round(
-    cluster: Cluster, session: aiohttp.ClientSession, rng: random.Random, writes: int
+    cluster: LocalCluster, session: aiohttp.ClientSession, rng: random.Random, writes: int
 ) -> tuple[list[str], float, int]:
     """Kill all nodes at once during writes; return problems, the time to ready, the writes."""
     history = History()
@@ -100,7 +100,7 @@ async def all_round(
     started = time.monotonic()
     for node in cluster.nodes:
         cluster.start(node)
-    await cluster.ready(session)
+    await asyncio.to_thread(cluster.wait_ready)
     return (
         await problems(session, cluster.nodes, history),
         time.monotonic() - started,
@@ -116,14 +116,14 @@ async def run(fault: str, rounds: int, writes: int, seed: int) -> int:
     rng = random.Random(seed)
     times: list[float] = []
     with tempfile.TemporaryDirectory(prefix="docstore-chaos-") as directory:
-        cluster = Cluster(Path(directory))
+        cluster = LocalCluster(3, Path(directory))
         timeout = aiohttp.ClientTimeout(total=30)
         connector = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
             try:
                 for node in cluster.nodes:
                     cluster.start(node)
-                await cluster.ready(session)
+                await asyncio.to_thread(cluster.wait_ready)
                 await declare(session, cluster.nodes[0].url)
                 for number in range(1, rounds + 1):
                     wrong, took_s, count = await ROUNDS[fault](cluster, session, rng, writes)

@@ -6,14 +6,14 @@ from typing import Any
 
 import aiohttp
 
-from tests.chaos.cluster import Process
+from docstore.client.local import LocalNode
 from tests.chaos.workload import History, Write
 
 PAGE = 500
 
 
 async def versions_of(
-    session: aiohttp.ClientSession, node: Process, link: str
+    session: aiohttp.ClientSession, node: LocalNode, link: str
 ) -> dict[int, dict[str, Any]]:
     """Return version -> document, the whole history of a link."""
     found: dict[int, dict[str, Any]] = {}
@@ -31,7 +31,7 @@ async def versions_of(
 
 
 async def problems(
-    session: aiohttp.ClientSession, nodes: list[Process], history: History
+    session: aiohttp.ClientSession, nodes: list[LocalNode], history: History
 ) -> list[str]:
     """Return every way in which what is stored differs from what was promised."""
     by_link: dict[str, list[Write]] = defaultdict(list)
@@ -40,7 +40,7 @@ async def problems(
     found = list(history.errors)
     gate = asyncio.Semaphore(16)
 
-    async def check(link: str, writes: list[Write], node: Process) -> None:
+    async def check(link: str, writes: list[Write], node: LocalNode) -> None:
         async with gate:
             stored = await versions_of(session, node, link)
         found.extend(f"{link}: {problem}" for problem in _compare(writes, stored))

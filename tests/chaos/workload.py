@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
-from tests.chaos.cluster import Process
+from docstore.client.local import LocalNode
 
 DEADLINE_S = 10.0
 SLACK_S = 1.0
@@ -51,7 +51,7 @@ class Client:
     def __init__(
         self,
         name: str,
-        nodes: list[Process],
+        nodes: list[LocalNode],
         session: aiohttp.ClientSession,
         history: History,
         rng: random.Random,
