@@ -65,8 +65,8 @@ class Operations:
     since: int = 1
     _rows: dict[Origin, dict[int, int]] = field(default_factory=dict)
     _oldest: dict[Origin, int] = field(default_factory=dict)
-    _closed: dict[Origin, set[tuple[int, int]]] = field(default_factory=dict)
-    """(seq, attempt) that were refused here: an echo of one must not be applied later."""
+    _closed: dict[Origin, dict[int, int]] = field(default_factory=dict)
+    """seq -> the last attempt that was refused here: no echo up to it may be applied later."""
     _keys: dict[str, dict[str, KeyUse]] = field(default_factory=dict)
 
     def note(self, row: Row) -> None:
@@ -88,14 +88,15 @@ class Operations:
         return self._rows.get(origin, {}).get(seq)
 
     def close(self, origin: Origin, seq: int, attempt: int) -> None:
-        """Remember that this attempt is being refused."""
-        self._closed.setdefault(origin, set()).add((seq, attempt))
+        """Remember that this attempt is being refused, and so all before it."""
+        closed = self._closed.setdefault(origin, {})
+        closed[seq] = max(attempt, closed.get(seq, 0))
 
     def is_over(self, origin: Origin, seq: int, attempt: int) -> bool:
         """Say whether this is an echo: of what was refused, or of what was answered for good."""
         if seq < self._oldest.get(origin, 0):
             return True
-        return (seq, attempt) in self._closed.get(origin, ())
+        return attempt <= self._closed.get(origin, {}).get(seq, 0)
 
     def find_key(self, link: str, key: str, now_us: int) -> KeyUse | None:
         """Return where a client's key was used on this link in the last ten minutes."""
@@ -130,6 +131,8 @@ class Operations:
             return
         self._oldest[origin] = oldest
         if origin in self._closed:
-            self._closed[origin] = {each for each in self._closed[origin] if each[0] >= oldest}
+            self._closed[origin] = {
+                seq: attempt for seq, attempt in self._closed[origin].items() if seq >= oldest
+            }
         while known and (first := next(iter(known))) < oldest:
             del known[first]

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from itertools import permutations
 
+from docstore.protocol.events import SlotDoubted
+from docstore.storage.store import Status
 from tests.sim.cluster import Cluster
 
 ALL = ("crash", "crash", "pause", "cut", "oneway", "isolate", "flap", "storm")
@@ -68,6 +70,23 @@ class Nemesis:
         other = self._world.rng.choice([each for each in self._cluster.names if each != name])
         if self._cluster.processes[name].up and self._cluster.processes[other].up:
             self._cluster.flap(name, other)
+
+    def _rot(self, name: str) -> None:
+        """Let a node find one of its slots damaged; never a majority of a slot's replicas."""
+        process = self._cluster.processes[name]
+        if not process.up or process.paused or not process.replica.core.logs:
+            return
+        slot = self._world.rng.choice(sorted(process.replica.core.logs))
+        for other in self._cluster.placement.replicas(slot):
+            if other != name and not self._is_whole(other, slot):
+                return
+        process.feed(SlotDoubted(slot))
+
+    def _is_whole(self, name: str, slot: int) -> bool:
+        process = self._cluster.processes[name]
+        found = process.disk.recovered(name, process.boot).slots.get(slot)
+        stored = found is None or found.record.status is Status.FULL
+        return stored and (not process.up or process.replica.core.logs[slot].full)
 
     def _storm(self, name: str) -> None:
         """Crash several at once."""

@@ -2,6 +2,7 @@
 
 from random import Random
 
+from tests.sim.nemesis import ALL
 from tests.sim.run import Profile
 
 
@@ -9,7 +10,10 @@ def profile_of(seed: int, nodes: str) -> Profile:
     """Return the shape of a seed's run: 3 or 5 nodes, and what else varies."""
     rng = Random(seed * 7919 + 1)
     size = rng.choice((3, 5)) if nodes == "both" else int(nodes)
+    # In one of eleven runs disks rot as well: slots abstain, and are copied anew.
+    kinds = (*ALL, "rot", "rot") if seed % 11 == 10 else ALL
     return Profile(
+        kinds=kinds,
         size=size,
         factor=rng.choice((None, 3)) if size == 5 else None,
         slots=rng.choice((1, 2, 4)),
