@@ -30,6 +30,7 @@ Urls = Annotated[
     typer.Option("--url", envvar="DOCSTORE_URL", help="A node; repeatable."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Body = Annotated[str, typer.Argument(help="JSON; - reads standard input.")]
 DEFAULT_URLS = ["http://127.0.0.1:8001"]
 
 
@@ -90,21 +91,21 @@ def get(
 
 
 @app.command()
-def put(link: str, value: str = "-", if_match: str = "", url: Urls = DEFAULT_URLS) -> None:
+def put(link: str, value: Body = "-", if_match: str = "", url: Urls = DEFAULT_URLS) -> None:
     """Replace or create a document with JSON (- reads standard input)."""
     state = _value(value)
     show(talk(url, lambda client: client.put(link, state, if_match=if_match)).value)
 
 
 @app.command()
-def patch(link: str, value: str = "-", if_match: str = "", url: Urls = DEFAULT_URLS) -> None:
+def patch(link: str, value: Body = "-", if_match: str = "", url: Urls = DEFAULT_URLS) -> None:
     """Change some fields of a document."""
     change = _value(value)
     show(talk(url, lambda client: client.patch(link, change, if_match=if_match)).value)
 
 
 @app.command()
-def post(factory: str, value: str = "-", url: Urls = DEFAULT_URLS) -> None:
+def post(factory: str, value: Body = "-", url: Urls = DEFAULT_URLS) -> None:
     """Create a document with an id of its own."""
     state = _value(value)
     show(talk(url, lambda client: client.post(factory, state)).value)

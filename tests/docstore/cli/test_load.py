@@ -1,0 +1,121 @@
+"""Loading: how files become rows and rows get ids, and a load into real nodes."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from docstore.cli.load import BadFile, Plan, links_of, read_rows
+from docstore.client import LocalCluster
+
+ROWS = [
+    {"title": "Heat", "year": 1995, "href": "Heat"},
+    {"title": "Face/Off", "year": 1997, "href": None},
+    {"title": "Heat", "year": 1986, "href": "Heat_86"},
+]
+
+
+def written(directory: Path, name: str, text: str) -> Path:
+    path = directory / name
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.json", json.dumps(ROWS)),
+        ("a.ndjson", "\n".join(json.dumps(row) for row in ROWS) + "\n\n"),
+    ],
+)
+def test_arrays_and_lines_give_the_same_rows(tmp_path: Path, name: str, text: str) -> None:
+    assert read_rows(written(tmp_path, name, text)) == ROWS
+
+
+def test_csv_gives_its_columns(tmp_path: Path) -> None:
+    file = written(tmp_path, "a.csv", "id,name\n1,x\n2,y\n")
+    assert read_rows(file) == [{"id": "1", "name": "x"}, {"id": "2", "name": "y"}]
+
+
+@pytest.mark.parametrize("text", ["[1]", "{", '{"a":1}\n[]'])
+def test_what_is_no_list_of_objects_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(BadFile):
+        read_rows(written(tmp_path, "a.json", text))
+
+
+def test_ids_come_from_fields_and_are_made_fit_for_a_path() -> None:
+    plan = Plan(Path("films.json"), "/films", "title,year")
+    assert links_of(plan, ROWS) == ["/films/Heat-1995", "/films/Face-Off-1997", "/films/Heat-1986"]
+
+
+def test_rows_are_numbered_by_default() -> None:
+    assert links_of(Plan(Path("films.json"), "/films"), ROWS)[1] == "/films/films-000002"
+
+
+def test_a_duplicate_names_both_rows() -> None:
+    with pytest.raises(BadFile, match="rows 1 and 3"):
+        links_of(Plan(Path("f.json"), "/films", "title"), ROWS)
+    assert links_of(Plan(Path("f.json"), "/films", "title", upsert=True), ROWS)[2] == "/films/Heat"
+
+
+def test_a_missing_id_names_the_row_and_the_way_out() -> None:
+    with pytest.raises(BadFile, match=r"row 2 has no href.*--id row"):
+        links_of(Plan(Path("f.json"), "/films", "href"), ROWS)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    """Three nodes that serve."""
+    with LocalCluster(3) as group:
+        yield group
+
+
+def docstore(cluster: LocalCluster, cache: Path, *arguments: str) -> tuple[int, str, str]:
+    """Run a command against the group; return exit code, output and errors."""
+    urls = [part for url in cluster.urls for part in ("--url", url)]
+    ended = subprocess.run(
+        [sys.executable, "-m", "docstore", *arguments, *urls],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "XDG_CACHE_HOME": str(cache), "COLUMNS": "200"},
+    )
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+def test_a_file_is_loaded_listed_and_found_equal_everywhere(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    rows = [{"title": f"film {number}", "n": number} for number in range(700)]
+    file = written(tmp_path, "films.json", json.dumps(rows))
+    code, out, errors = docstore(cluster, tmp_path, "load", str(file), "--into", "/films")
+    assert (code, errors) == (0, "")
+    assert "700 documents" in out
+    code, out, _ = docstore(cluster, tmp_path, "ls", "/films")
+    assert (code, len(out.splitlines())) == (0, 700)
+    code, out, _ = docstore(cluster, tmp_path, "get", "/films/films-000007")
+    assert json.loads(out)["n"] == 6
+    code, out, _ = docstore(cluster, tmp_path, "resync", "--json")
+    assert json.loads(out)["state"] == "FINISHED"
+    code, out, _ = docstore(cluster, tmp_path, "status", "--json")
+    page = json.loads(out)
+    assert {member["status"] for member in page["group"]["members"]} == {"ALIVE"}
+
+
+def test_commands_change_documents_and_fail_in_one_line(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    assert docstore(cluster, tmp_path, "put", "/nowhere/a", "{}")[0] == 1
+    docstore(cluster, tmp_path, "post", "/core/factories", '{"path": "/notes"}')
+    assert docstore(cluster, tmp_path, "put", "/notes/a", '{"x": 1}')[0] == 0
+    assert docstore(cluster, tmp_path, "patch", "/notes/a", '{"y": 2}')[0] == 0
+    code, out, _ = docstore(cluster, tmp_path, "history", "/notes/a", "--json")
+    assert [each["documentVersion"] for each in json.loads(out)] == [1, 0]
+    assert docstore(cluster, tmp_path, "delete", "/notes/a")[0] == 0
+    code, out, errors = docstore(cluster, tmp_path, "get", "/notes/a")
+    assert (code, out, len(errors.splitlines())) == (1, "", 1)

@@ -1,0 +1,223 @@
+"""The machine, one event at a time: what it says, in which order, and what it waits for."""
+
+from random import Random
+
+import pytest
+
+from docstore.document import Row, ballot_at, common_end, reign_added
+from docstore.operation import Operation
+from docstore.ownership.by_hash import Placement
+from docstore.protocol import quorum
+from docstore.protocol.effects import Effect, Persist, Read, Respond, Send
+from docstore.protocol.events import (
+    LinkMade,
+    Persisted,
+    QueryAnswered,
+    Received,
+    Requested,
+    Tick,
+    TurnEnded,
+)
+from docstore.protocol.replica import Replica
+from docstore.storage.store import Append, Recovered
+from docstore.wire import (
+    Accepted,
+    Confirm,
+    Confirmed,
+    Gap,
+    Heartbeat,
+    Offer,
+    Prepare,
+    PreVote,
+    PreVoted,
+    Promised,
+    Propose,
+    Refused,
+)
+from tests.sim.process import Appending
+
+ALL_SLOTS = b"\x01"
+
+
+def replica(name: str = "n1", order: tuple[str, ...] = ("n1", "n2", "n3")) -> Replica:
+    """Return a fresh replica of one slot, with links to both others."""
+    service = Appending()
+    machine = Replica(
+        name,
+        Recovered(name, 1, None),
+        Placement(1, (order,), 1),
+        members=order,
+        service_for=lambda link: service,
+        rng=Random(1),
+    )
+    for peer in order:
+        if peer != name:
+            machine.step(LinkMade(peer), 0.0)
+    return machine
+
+
+def row(n: int, epoch: int = 1, owner: str = "n1", link: str = "/t/a") -> Row:
+    return Row(0, n, epoch, owner, link, n - 1, "PUT", n, False, b"", b"", b"%d" % n, b"{}")
+
+
+def offer(first: int, *rows: Row, epoch: int = 1, previous: tuple[int, str] = (0, "")) -> Propose:
+    return Propose([Offer(0, epoch, 0, first, previous, 0, rows)])
+
+
+def sends(effects: list[Effect]) -> list[tuple[str, object]]:
+    return [
+        (effect.to, effect.message)
+        for effect in effects
+        if isinstance(effect, Send) and not isinstance(effect.message, Heartbeat)
+    ]
+
+
+def tokens(effects: list[Effect]) -> list[int]:
+    return [effect.token for effect in effects if isinstance(effect, Persist)]
+
+
+def test_a_promise_is_told_only_when_it_is_on_the_disk() -> None:
+    machine = replica("n2")
+    assert sends(machine.step(Received("n1", Prepare(1, ALL_SLOTS)), 0.1)) == []
+    ended = machine.step(TurnEnded(), 0.1)
+    assert sends(ended) == []
+    [token] = tokens(ended)
+    [(to, promised)] = sends(machine.step(Persisted(token), 0.2))
+    assert to == "n1"
+    assert isinstance(promised, Promised)
+    assert promised.epoch == 1
+
+
+def test_what_is_below_the_promise_is_refused_at_once() -> None:
+    machine = replica("n2")
+    machine.step(Received("n3", Prepare(5, ALL_SLOTS)), 0.1)
+    answered = sends(machine.step(Received("n1", offer(1, row(1))), 0.2))
+    assert answered == [("n1", Refused([(0, 1, (5, "n3"))]))]
+
+
+def test_rows_are_acknowledged_after_their_batch_and_only_then() -> None:
+    machine = replica("n2")
+    machine.step(Received("n1", offer(1, row(1), row(2))), 0.1)
+    ended = machine.step(TurnEnded(), 0.1)
+    [persist] = [effect for effect in ended if isinstance(effect, Persist)]
+    assert persist.writes[0] == Append([row(1), row(2)])
+    assert sends(ended) == []
+    assert sends(machine.step(Persisted(persist.token), 0.2)) == [("n1", Accepted([(0, 1, 2)]))]
+
+
+def test_a_hole_is_answered_with_what_is_there() -> None:
+    machine = replica("n2")
+    machine.step(Received("n1", offer(3, row(3), previous=(1, "n1"))), 0.1)
+    [token] = tokens(machine.step(TurnEnded(), 0.1))
+    [(to, gap)] = sends(machine.step(Persisted(token), 0.2))
+    assert (to, gap) == ("n1", Gap(0, 1, True, (0, ""), 0, 0, ()))
+
+
+def opened() -> Replica:
+    """Return an owner whose reign is open, by the road that every owner takes."""
+    machine = replica()
+    asked = machine.step(Received("n2", Heartbeat((), True, b"")), 0.1)
+    asked += machine.step(Tick(1_000_000), 0.15)
+    [prevote] = [message for _, message in sends(asked) if isinstance(message, PreVote)][:1]
+    machine.step(Received("n2", PreVoted(prevote.round, b"\x00")), 0.2)
+    [token] = tokens(machine.step(TurnEnded(), 0.2))
+    machine.step(Persisted(token), 0.3)
+    evidence = Promised(1, [machine.learner.evidence(machine.core.logs[0])])
+    machine.step(Received("n2", evidence), 0.4)
+    [token] = tokens(machine.step(TurnEnded(), 0.4))
+    machine.step(Persisted(token), 0.5)
+    assert machine.core.logs[0].tenure is not None
+    return machine
+
+
+def put(machine: Replica, request: int, body: bytes = b'{"a":1}') -> list[Effect]:
+    """Return the effects of a PUT up to its proposal, the document being absent on the disk."""
+    operation = Operation("PUT", "/t/a", body, creates=True)
+    effects = machine.step(Requested(request, operation, 9.0), 0.6)
+    for effect in effects:
+        if isinstance(effect, Read):
+            machine.step(QueryAnswered(effect.token, []), 0.6)
+    return machine.step(TurnEnded(), 0.6)
+
+
+def test_a_proposal_leaves_beside_the_own_write_and_is_answered_by_a_quorum() -> None:
+    machine = opened()
+    ended = put(machine, 7)
+    proposed = [(to, message) for to, message in sends(ended) if isinstance(message, Propose)]
+    assert [to for to, _ in proposed] == ["n2", "n3"]
+    [token] = tokens(ended)
+    stored = machine.step(Persisted(token), 0.7)
+    assert not [effect for effect in stored if isinstance(effect, Respond)]
+    decided = machine.step(Received("n3", Accepted([(0, 1, 1)])), 0.8)
+    [response] = [effect for effect in decided if isinstance(effect, Respond)]
+    assert (response.request, response.answer.status, response.answer.replicas) == (7, 201, 2)
+
+
+def test_two_replicas_decide_without_the_own_disk() -> None:
+    machine = opened()
+    put(machine, 7)
+    machine.step(Received("n2", Accepted([(0, 1, 1)])), 0.7)
+    decided = machine.step(Received("n3", Accepted([(0, 1, 1)])), 0.8)
+    assert [effect.request for effect in decided if isinstance(effect, Respond)] == [7]
+
+
+def test_a_read_waits_for_a_round_that_began_after_it() -> None:
+    machine = opened()
+    asked = machine.step(Requested(3, Operation("GET", "/t/a"), 9.0), 0.6)
+    [read] = [effect for effect in asked if isinstance(effect, Read)]
+    machine.step(QueryAnswered(read.token, []), 0.6)
+    ended = machine.step(TurnEnded(), 0.6)
+    [confirm, _] = [message for _, message in sends(ended) if isinstance(message, Confirm)]
+    assert not [effect for effect in ended if isinstance(effect, Respond)]
+    answered = machine.step(Received("n2", Confirmed(confirm.round, ())), 0.7)
+    [response] = [effect for effect in answered if isinstance(effect, Respond)]
+    assert response.answer.status == 404
+
+
+def test_a_higher_promise_elsewhere_ends_the_reign_and_leaves_the_fate_open() -> None:
+    machine = opened()
+    put(machine, 7)
+    machine.step(Received("n2", Refused([(0, 1, (2, "n2"))])), 0.7)
+    assert machine.core.logs[0].tenure is None
+    machine.step(Tick(8_000_000), 0.75)
+    late = machine.step(Tick(9_000_000), 9.0)
+    [response] = [effect for effect in late if isinstance(effect, Respond)]
+    assert (response.answer.status, response.answer.unknown) == (504, True)
+
+
+@pytest.mark.parametrize(
+    ("ends", "decided"),
+    [({}, -1), ({"a": 5}, -1), ({"a": 5, "b": 3}, 3), ({"a": 5, "b": 3, "c": 4}, 4)],
+)
+def test_decided_is_where_a_majority_has_come(ends: dict[str, int], decided: int) -> None:
+    assert quorum.decided_end(ends, ("a", "b", "c")) == decided
+
+
+def test_reigns_say_under_which_ballot_a_row_stands() -> None:
+    reigns = reign_added(reign_added((), (1, "a"), 1), (3, "b"), 5)
+    assert [ballot_at(reigns, n) for n in (0, 1, 4, 5, 9)] == [
+        (0, ""), (1, "a"), (1, "a"), (3, "b"), (3, "b"),
+    ]  # fmt: skip
+    assert reign_added(reigns, (4, "c"), 5) == (((1, "a"), 1), ((4, "c"), 5))
+
+
+@pytest.mark.parametrize(
+    ("mine", "my_end", "theirs", "their_end", "common"),
+    [
+        ((), 0, (), 0, 0),
+        ((((1, "a"), 1),), 5, (), 0, 0),
+        ((((1, "a"), 1),), 5, (((1, "a"), 1),), 3, 3),
+        ((((1, "a"), 1), ((2, "b"), 4)), 9, (((1, "a"), 1), ((3, "c"), 6)), 8, 3),
+        ((((1, "a"), 1), ((2, "b"), 4)), 4, (((1, "a"), 1), ((2, "b"), 4)), 9, 4),
+        ((((2, "b"), 1),), 3, (((1, "a"), 1),), 3, 0),
+    ],
+)
+def test_the_common_end_is_where_the_newest_shared_reign_ends_first(
+    mine: tuple[tuple[tuple[int, str], int], ...],
+    my_end: int,
+    theirs: tuple[tuple[tuple[int, str], int], ...],
+    their_end: int,
+    common: int,
+) -> None:
+    assert common_end(mine, my_end, theirs, their_end) == common
+    assert common_end(theirs, their_end, mine, my_end) == common

@@ -1,0 +1,63 @@
+"""Settings: what is understood, and the one line that names what is not."""
+
+from pathlib import Path
+
+import pytest
+
+from docstore.config import from_environment, merged, parse
+from docstore.errors import BadConfig
+
+
+def test_ports_follow_the_clients_port_unless_they_are_given() -> None:
+    config = parse({"data": "d", "listen": "127.0.0.1:9000", "gossip": "127.0.0.1:7"})
+    assert (config.listen_port, config.peer_port, config.gossip_port) == (9000, 9001, 7)
+    assert config.data == Path("d")
+    assert config.gossip_preset == "loopback"
+
+
+def test_founders_are_read_from_their_list() -> None:
+    config = parse(
+        {"data": "d", "node_id": "b", "bootstrap": "a=http://127.0.0.1:1,b=http://127.0.0.1:4/"}
+    )
+    assert [(each.id, each.port) for each in config.bootstrap] == [("a", 1), ("b", 4)]
+
+
+def test_the_later_layer_wins_and_silence_says_nothing() -> None:
+    layers = ({"zone": "file", "slots": 4}, {"zone": "environment"}, {"zone": None})
+    assert merged(*layers) == {"zone": "environment", "slots": 4}
+
+
+def test_the_environment_is_read_by_name_and_checked() -> None:
+    found = from_environment({"DOCSTORE_ZONE": "z", "HOME": "/", "DOCSTORE_URL": "http://x"})
+    assert found == {"zone": "z"}
+    with pytest.raises(BadConfig, match="DOCSTORE_ZONES"):
+        from_environment({"DOCSTORE_ZONES": "z"})
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({}, "data"),
+        ({"data": "d", "colour": "red"}, "colour"),
+        ({"data": "d", "slots": 12}, "slots"),
+        ({"data": "d", "slots": "many"}, "slots"),
+        ({"data": "d", "listen": "x"}, "listen"),
+        ({"data": "d", "listen": "127.0.0.1:0"}, "listen"),
+        ({"data": "d", "listen": "10.0.0.1:8001"}, "insecure"),
+        ({"data": "d", "bootstrap": "a"}, "bootstrap"),
+        ({"data": "d", "bootstrap": "a=http://h:1,a=http://h:2"}, "bootstrap"),
+        ({"data": "d", "node_id": "c", "bootstrap": "a=http://h:1"}, "node_id"),
+        ({"data": "d", "node_id": "a b"}, "node_id"),
+        ({"data": "d", "owner_timeout_s": "soon"}, "owner_timeout_s"),
+        ({"data": "d", "owner_timeout_s": 0.3}, "owner_timeout_s"),
+        ({"data": "d", "gossip_preset": "moon"}, "gossip_preset"),
+        ({"data": "d", "replication_factor": 0}, "replication_factor"),
+        ({"data": "d", "body_bytes_max": -1}, "body_bytes_max"),
+        ({"data": "d", "insecure": "perhaps"}, "insecure"),
+    ],
+)
+def test_what_is_wrong_is_named_in_one_line(settings: dict[str, object], named: str) -> None:
+    with pytest.raises(BadConfig) as refused:
+        parse(settings)
+    assert named in str(refused.value)
+    assert "\n" not in str(refused.value)
