@@ -31,7 +31,8 @@ class Membership:
         self._me = me
         self._changed = changed
         address = {"http": f"http://{config.listen_host}:{config.listen_port}"}
-        meta = address | {"zone": config.zone, "boot": recovered.boot}
+        links = {"peer": [config.peer_host, config.peer_port]}
+        meta = address | links | {"zone": config.zone, "boot": recovered.boot}
         seeds = [
             (founder.host, founder.port + 2) for founder in config.bootstrap if founder.id != me
         ]
@@ -60,6 +61,17 @@ class Membership:
             for member in self._agent.members()
             if member.state in (State.DEAD, State.LEFT)
         )
+
+    def peer_addresses(self) -> dict[str, tuple[str, int]]:
+        """Return where the links of the other live members listen, as they say themselves."""
+        found = {}
+        for member in self._agent.members():
+            if member.name == self._me or member.state is not State.ALIVE or not member.meta:
+                continue
+            host, port = msgpack.unpackb(member.meta).get("peer", ("", 0))
+            if host:
+                found[member.name] = (str(host), int(port))
+        return found
 
     def counters(self) -> Mapping[str, int]:
         """Return the agent's counters."""

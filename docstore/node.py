@@ -201,6 +201,9 @@ class Node:
             self.driver.feed(LinkLost(peer))
 
     def _view_changed(self) -> None:
+        for peer, address in self.membership.peer_addresses().items():
+            if peer in self.founding.addresses():
+                self.links.connect(peer, address)
         if self.driver is not None and self.replica is not None:
             members = frozenset(self.replica.core.members)
             self.driver.feed(ViewChanged(members - self.membership.gone()))
