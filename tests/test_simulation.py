@@ -17,8 +17,13 @@ PINNED = (135, 664, 689, 1113, 6856, 6890)
 
 # Ablation -> a seed of its own profile that notices it, so that a short run need not search.
 CAUGHT_BY = {
+    "accept-over-a-hole": 132,
+    "adopt-cuts-twice": 42,
+    "ballots-without-owner": 175,
+    "dirty-read": 89,
     "forget-operations": 0,
     "local-read": 3,
+    "longest-log-as-base": 151,
     "no-promise-check": 10,
     "old-ballot-after-restart": 12,
     "one-promise": 4,
