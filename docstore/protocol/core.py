@@ -235,7 +235,17 @@ class Core:
         answer: None means "not mine"; `proposed` then says whether it may take effect all the
         same, so that the entry node knows what it may tell its client.
         """
+        if not proposed and (answer is None or not answer.is_success):
+            self._close(inflight)
         self.answers.setdefault(inflight.entry, []).append((inflight, answer, proposed))
+
+    def _close(self, inflight: Inflight) -> None:
+        """Given back is given back: an echo of this attempt must not be applied here later."""
+        operation = inflight.operation
+        log = None if operation.is_read else self.logs.get(self.slot_of(operation.link))
+        if log is not None:
+            origin = (inflight.entry, inflight.boot)
+            log.operations.close(origin, inflight.seq, inflight.attempt)
 
     def emit(self, effect: Effect) -> None:
         """Let an effect leave, after all before it."""

@@ -48,7 +48,7 @@ class Server:
             self.core.reply(inflight, None)
         elif tenure.phase is not Phase.OPEN:
             tenure.held.append(inflight)
-        elif self.core.lacks_quorum():
+        elif self.core.lacks_quorum() and self.find(log, inflight) is None:
             self.core.reply(inflight, NO_QUORUM)
         else:
             self._enter(log, tenure, inflight)
