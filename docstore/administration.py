@@ -1,4 +1,4 @@
-"""What a node says of itself and of the group: the pages under /core, and merged listings.
+"""What a node says of itself and of the group: the pages under /core.
 
 Everything here is read-only but `resync`; it looks at the protocol's state between two events,
 which is safe because both run in one thread.
@@ -10,13 +10,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from docstore import __version__
-from docstore.document import Row
 from docstore.errors import NotFound, Unavailable
 from docstore.ownership.by_hash import member_points, ranking
 from docstore.protocol.configuration import Configuration
 from docstore.protocol.quorum import majority
 from docstore.protocol.replica import Replica
-from docstore.protocol.slots import from_bitmap, slot_of, to_bitmap
+from docstore.protocol.slots import slot_of
 from docstore.protocol.tenure import Phase
 from docstore.questions import Questions
 from docstore.resync import Resync
@@ -45,58 +44,7 @@ class Administration:
         self._resync = resync
         self._members = members
         self._slots = configuration.slots
-        questions.answer("list", self._list_here)
-        questions.answer("count", self._count_here)
         questions.answer("holds", self._holds_here)
-
-    # Listings
-
-    async def listing(
-        self, factory: str, *, after: str, limit: int, expand: bool, timeout_s: float
-    ) -> list[tuple[str, int, Row | None]]:
-        """Return up to `limit` live documents under a factory, by link, over all owners."""
-        argument = (factory, after, limit, expand)
-        parts = await self._ask_owners("list", argument, timeout_s)
-        merged = sorted(entry for part in parts for entry in part)[:limit]
-        return [(link, version, Row(*row) if row else None) for link, version, row in merged]
-
-    async def counting(self, factory: str, timeout_s: float) -> int:
-        """Return the number of live documents under a factory."""
-        return sum(await self._ask_owners("count", (factory,), timeout_s))
-
-    async def _ask_owners(self, question: str, argument: Any, timeout_s: float) -> list[Any]:
-        owners: dict[str, list[int]] = {}
-        for slot in range(self._slots):
-            owner = self._core.owner_of(slot)
-            if owner is None:
-                raise Unavailable(f"slot {slot} has no owner now")
-            owners.setdefault(owner, []).append(slot)
-        asks = [
-            self._questions.ask(
-                owner, question, (*argument, to_bitmap(slots, self._slots)), timeout_s
-            )
-            for owner, slots in owners.items()
-        ]
-        return list(await asyncio.gather(*asks))
-
-    async def _list_here(self, argument: Any) -> list[Any]:
-        factory, after, limit, expand, bitmap = argument
-        slots = frozenset(from_bitmap(bitmap))
-        found = await self._store.links(factory.rstrip("/") + "/", after, limit, slots)
-        if not expand:
-            return [(link, version, None) for _, link, version in found]
-        queries = [Newest(slot, link, self._decided(slot)) for slot, link, _ in found]
-        results = await self._store.read(queries)
-        rows = [result[0] for result in results if isinstance(result, list) and result]
-        return [(row.link, row.version, tuple(row)) for row in rows if not row.deleted]
-
-    async def _count_here(self, argument: Any) -> int:
-        factory, bitmap = argument
-        return await self._store.count(factory.rstrip("/") + "/", frozenset(from_bitmap(bitmap)))
-
-    def _decided(self, slot: int) -> int:
-        log = self._core.logs.get(slot)
-        return log.decided if log else 0
 
     # One document
 

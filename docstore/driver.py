@@ -59,6 +59,7 @@ class Driver:
         self._writes: list[Write] = []
         self._token = 0
         self._committing: asyncio.Task[None] | None = None
+        self._barriers: list[tuple[int, asyncio.Future[None]]] = []
         self._queries: list[tuple[int, Query]] = []
         self._reading: asyncio.Task[None] | None = None
         self._ticker: asyncio.TimerHandle | None = None
@@ -80,6 +81,8 @@ class Driver:
         for future in self._waiting.values():
             if not future.done():
                 future.cancel()
+        for _, barrier in self._barriers:
+            barrier.cancel()
 
     def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
         """Return a future for the answer; the protocol keeps the deadline."""
@@ -88,6 +91,14 @@ class Driver:
         self._waiting[self._requests] = future
         self.feed(Requested(self._requests, operation, time.monotonic() + timeout_s))
         return future
+
+    async def stored(self) -> None:
+        """Return when all that the protocol has asked to be stored by now is on the disk."""
+        if self._committing is None and not self._writes:
+            return
+        barrier = self._loop.create_future()
+        self._barriers.append((self._token, barrier))
+        await barrier
 
     @property
     def in_flight(self) -> int:
@@ -139,14 +150,25 @@ class Driver:
                 token = self._token
                 await self._store.commit(writes)
                 self.feed(Persisted(token))
+                self._pass_barriers(token)
         except DiskFull:
             log.warning("the disk is full: slots are yielded, reads go on")
             self._writes = []
             self.feed(DiskFilled(await self._store.recover()))
+            self._pass_barriers(self._token)
         except StoreBroken as error:
             self._broken(error)
         finally:
             self._committing = None
+
+    def _pass_barriers(self, token: int) -> None:
+        """Let those go on who waited for batches up to `token`."""
+        waiting, self._barriers = self._barriers, []
+        for until, barrier in waiting:
+            if until > token:
+                self._barriers.append((until, barrier))
+            elif not barrier.done():
+                barrier.set_result(None)
 
     async def _read(self) -> None:
         """Answer queries, all that gathered at once."""

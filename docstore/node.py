@@ -22,6 +22,7 @@ from docstore.driver import Driver
 from docstore.errors import BadConfig, StoreBroken, Unavailable
 from docstore.founding import Founding
 from docstore.http.server import HttpServer
+from docstore.listings import Listings
 from docstore.membership import Membership
 from docstore.operation import Answer, Operation
 from docstore.peers import PeerEvents, PeerLinks
@@ -128,6 +129,7 @@ class Node:
         driver = Driver(replica, self.store, self.links, publish=self._publish, broken=self._broken)
         resync = Resync(self.node_id, replica, self.store, self.questions, driver.feed)
         self._resync = resync
+        self.listings = Listings(replica, self.store, self.questions, driver.stored)
         self.administration = Administration(
             configuration, replica, self.store, self.questions, resync, self.membership.describe
         )
@@ -280,13 +282,15 @@ class Node:
         self, factory: str, *, after: str, limit: int, expand: bool, timeout_s: float
     ) -> Sequence[tuple[str, int, Row | None]]:
         """Return live documents under a factory."""
-        return await self._pages().listing(
+        self._pages()
+        return await self.listings.page(
             factory, after=after, limit=limit, expand=expand, timeout_s=timeout_s
         )
 
     async def counting(self, factory: str, timeout_s: float) -> int:
         """Return the number of live documents under a factory."""
-        return await self._pages().counting(factory, timeout_s)
+        self._pages()
+        return await self.listings.count(factory, timeout_s)
 
     async def explain(self, link: str, timeout_s: float) -> Any:
         """Return where a document lives and why."""

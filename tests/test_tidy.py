@@ -36,6 +36,7 @@ SHELLS = (
     "docstore/administration.py",
     "docstore/driver.py",
     "docstore/founding.py",
+    "docstore/listings.py",
     "docstore/membership.py",
     "docstore/node.py",
     "docstore/peers.py",

@@ -24,7 +24,8 @@ def depose(core: Core, log: SlotLog) -> None:
         core.reply(inflight, None, proposed=True)
     for refusal in tenure.refusals:
         core.reply(refusal.inflight, None)
-    for inflight in (*tenure.held, *(tenure.recalling or ())):
+    past_reads = (inflight for _, inflight in tenure.past_reads)
+    for inflight in (*tenure.held, *past_reads, *(tenure.recalling or ())):
         core.reply(inflight, None)
     for inflights in tenure.loading.values():
         for inflight in inflights:

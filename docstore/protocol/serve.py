@@ -250,22 +250,47 @@ class Server:
 
     def _read(self, log: SlotLog, head: Head, inflight: Inflight) -> None:
         """Answer from what is decided."""
-        select = inflight.operation.select
-        if select[0] == "current":
+        if inflight.operation.select[0] == "current":
             self.core.reply(inflight, self._current(self.visible(head)))
             return
-        query = past_query(log, inflight.operation, log.decided)
+        tenure = log.tenure
+        assert tenure is not None
+        tenure.past_reads.append((log.decided, inflight))
+        self._read_past(log, tenure)
 
+    def stored(self, log: SlotLog, tenure: Tenure, end: int) -> None:
+        """This node's own disk has come to row `end`: count it, and read what waited for it."""
+        self.decider.own_disk(log, tenure, end)
+        if log.tenure is tenure and tenure.past_reads:
+            self._read_past(log, tenure)
+
+    def _read_past(self, log: SlotLog, tenure: Tenure) -> None:
+        """Read older versions as soon as this disk holds all that was decided by then.
+
+        Others may have decided a row before the own disk had it: too early, it would be missing.
+        """
+        waiting, tenure.past_reads = tenure.past_reads, []
+        for until, inflight in waiting:
+            if self.holds(log, until):
+                self._read_disk(log, inflight, until)
+            else:
+                tenure.past_reads.append((until, inflight))
+
+    def holds(self, log: SlotLog, until: int) -> bool:
+        """Say whether this node's own disk has come to row `until`."""
+        return log.durable >= until
+
+    def _read_disk(self, log: SlotLog, inflight: Inflight, until: int) -> None:
         def found(result: Result) -> None:
             if isinstance(result, Corrupt):
                 self.core.corrupt(log)
                 self.core.reply(inflight, None)
                 return
-            answer = past_answer(select, result)
+            answer = past_answer(inflight.operation.select, result)
             epoch = self.decider.epoch_of(log.slot)
             self.core.reply(inflight, answer._replace(owner=self.core.me, epoch=epoch))
 
-        self.core.read(query, found)
+        self.core.read(past_query(log, inflight.operation, until), found)
 
     def visible(self, head: Head) -> Row | None:
         """Return the version that readers may see: the newest decided one (rule R3)."""

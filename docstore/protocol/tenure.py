@@ -104,6 +104,8 @@ class Tenure:
     refusals: list[Refusal] = field(default_factory=list)
     lacking: list[tuple[int, Inflight]] = field(default_factory=list)
     """Decided updates whose clients asked for more copies than a quorum."""
+    past_reads: list[tuple[int, Inflight]] = field(default_factory=list)
+    """Confirmed reads of older versions, with the row that this disk must hold first."""
     progress_at: float = 0.0
     """When it last decided something, or had nothing to decide."""
     recalling: list[Inflight] | None = None

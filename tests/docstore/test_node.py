@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -158,20 +159,36 @@ def test_a_wrong_setting_ends_the_start_in_one_line(
     assert len(ended.stderr.strip().splitlines()) == 1
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="injecting a failed fsync needs strace")
+needs_strace = pytest.mark.skipif(
+    shutil.which("strace") is None, reason="a disk that fails or lags is made with strace"
+)
+
+
+@contextmanager
+def disk_fault(node: LocalNode, fault: str) -> Iterator[None]:
+    """Let every sync of a running node's disk suffer `fault`, as strace spells it."""
+    assert node.process is not None
+    inject = ["-e", "trace=fdatasync,fsync", "-e", f"inject=fdatasync,fsync:{fault}"]
+    tracer = subprocess.Popen(
+        ["strace", "-f", "-p", str(node.process.pid), *inject],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        assert tracer.stderr is not None
+        assert b"attached" in tracer.stderr.readline()
+        yield
+    finally:
+        tracer.terminate()
+        tracer.communicate()
+
+
+@needs_strace
 def test_a_failed_fsync_ends_the_process_with_74(tmp_path: Path) -> None:
     with LocalCluster(1, tmp_path) as group:
         [node] = group.nodes
         assert node.process is not None
-        inject = ["-e", "trace=fdatasync,fsync", "-e", "inject=fdatasync,fsync:error=EIO"]
-        tracer = subprocess.Popen(
-            ["strace", "-f", "-p", str(node.process.pid), *inject],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )
-        try:
-            assert tracer.stderr is not None
-            assert b"attached" in tracer.stderr.readline()
+        with disk_fault(node, "error=EIO"):
             body = json.dumps({"path": "/notes"}).encode()
             request = urllib.request.Request(
                 f"{node.url}/core/factories", body, {"Content-Type": "application/json"}
@@ -179,7 +196,22 @@ def test_a_failed_fsync_ends_the_process_with_74(tmp_path: Path) -> None:
             with pytest.raises(OSError, match=r".*"):
                 urllib.request.urlopen(request, timeout=15)
             assert node.process.wait(15) == 74
-        finally:
-            tracer.kill()
-            tracer.communicate()
-            node.process = None
+        node.process = None
+
+
+@needs_strace
+async def test_an_owner_whose_disk_lags_behind_the_others_hides_nothing(
+    cluster: LocalCluster,
+) -> None:
+    async with Client(cluster.urls) as store:
+        await store.declare("/notes")
+        await store.put("/notes/0", {"text": "first"})
+        owner = await asyncio.to_thread(cluster.owner_of, "/notes/0")
+        with disk_fault(owner, "delay_enter=150000"):
+            for number in range(1, 8):
+                await store.put("/notes/0", {"text": "next"})
+                await store.put(f"/notes/{number}", {"text": "new"})
+                listed = await store.json("GET", "/notes?$count")
+                assert listed["documentCount"] == len(listed["documentLinks"]) == number + 1
+                past = await store.json("GET", f"/notes/0?documentVersion={number}")
+                assert past["text"] == "next"

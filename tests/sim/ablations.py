@@ -28,6 +28,7 @@ from docstore.protocol.tenure import Follower, Phase, Tenure
 from tests.sim.run import Profile
 
 BASIC = Profile()
+SLOW_DISKS = Profile(slots=1, links=2, kinds=("slow", "slow", "crash"), past=True)
 ONE_SLOT = Profile(slots=1, links=2)
 CUTS = Profile(slots=1, links=2, kinds=("cut", "oneway", "isolate", "isolate", "pause"))
 CRASHES = Profile(slots=1, links=2, kinds=("crash", "crash", "storm", "flap"))
@@ -173,6 +174,7 @@ ABLATIONS: dict[str, Ablation] = {
     "tell-before-disk": Ablation("P3", ((Core, "flush", _tell_before_disk),), CRASHES),
     "local-read": Ablation("R1", ((Confirmer, "is_confirmed", _always),), CUTS),
     "dirty-read": Ablation("R3", ((Server, "visible", _newest),), CUTS),
+    "past-before-disk": Ablation("R3", ((Server, "holds", _always),), SLOW_DISKS),
     "retry-without-identity": Ablation("C1", ((Entry, "identity", _fresh_identity),), TAKEOVERS),
     "forget-operations": Ablation(
         "C1", ((Server, "find", _no_find), (Operations, "is_over", _never)), TAKEOVERS

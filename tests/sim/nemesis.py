@@ -71,6 +71,14 @@ class Nemesis:
         if self._cluster.processes[name].up and self._cluster.processes[other].up:
             self._cluster.flap(name, other)
 
+    def _slow(self, name: str) -> None:
+        """Let a node's disk take fifty times as long, as a full queue or a worn drive does."""
+        self._cluster.processes[name].disk_slowness = 50.0
+        self._world.after(self._duration(), self._quick, name)
+
+    def _quick(self, name: str) -> None:
+        self._cluster.processes[name].disk_slowness = 1.0
+
     def _rot(self, name: str) -> None:
         """Let a node find one of its slots damaged; never a majority of a slot's replicas."""
         process = self._cluster.processes[name]
@@ -101,6 +109,7 @@ class Nemesis:
         weather = self._cluster.network.weather
         weather.loss = weather.straggle = weather.double = 0.0
         for name, process in self._cluster.processes.items():
+            process.disk_slowness = 1.0
             if not process.up:
                 self._cluster.start(name)
             elif process.paused:

@@ -59,6 +59,8 @@ class Process:
         self._members = members
         self._config = config
         self._send = send
+        self.disk_slowness = 1.0
+        """What a commit takes longer than usual, as a factor."""
         self._stash: list[Event] = []
         self._answers: dict[int, Callable[[Answer], None]] = {}
         self._requests = 0
@@ -162,7 +164,7 @@ class Process:
         if self._syncing is not None or not self._writes:
             return
         self._syncing, self._writes = self._writes, []
-        delay = 0.0005 + self._world.rng.random() * 0.006
+        delay = (0.0005 + self._world.rng.random() * 0.006) * self.disk_slowness
         self._world.after(delay, self._synced, self.life, self._token)
 
     def _synced(self, life: int, token: int) -> None:

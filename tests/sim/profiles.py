@@ -11,12 +11,14 @@ def profile_of(seed: int, nodes: str) -> Profile:
     rng = Random(seed * 7919 + 1)
     size = rng.choice((3, 5)) if nodes == "both" else int(nodes)
     # In one of eleven runs disks rot as well: slots abstain, and are copied anew.
-    kinds = (*ALL, "rot", "rot") if seed % 11 == 10 else ALL
+    # In another, disks are slow now and then, and clients read older versions as well.
+    more = {10: ("rot", "rot"), 5: ("slow", "slow")}.get(seed % 11, ())
     return Profile(
-        kinds=kinds,
+        kinds=(*ALL, *more),
         size=size,
         factor=rng.choice((None, 3)) if size == 5 else None,
         slots=rng.choice((1, 2, 4)),
         links=rng.choice((2, 3, 4)),
         page_rows=rng.choice((2, 3, 256)),
+        past="slow" in more,
     )

@@ -33,6 +33,8 @@ class Profile:
     kinds: tuple[str, ...] = ALL
     page_rows: int = 256
     faults_s: float = FAULTS_S
+    past: bool = False
+    """Clients read older versions as well."""
 
 
 @dataclass(slots=True)
@@ -70,7 +72,8 @@ def run(seed: int, profile: Profile, watch: Callable[[str], None] | None = None)
     links = [f"/t/d{index}" for index in range(profile.links)]
     nemesis = Nemesis(cluster, profile.faults_s, profile.kinds)
     for index in range(profile.clients):
-        Client(f"c{index}", cluster, links, history, profile.faults_s + HEALING_S / 2)
+        until = profile.faults_s + HEALING_S / 2
+        Client(f"c{index}", cluster, links, history, until, past=profile.past)
     try:
         world.run(profile.faults_s)
         nemesis.heal()

@@ -21,6 +21,8 @@ def document_problems(ops: list[Op], rows: list[Row]) -> list[str]:
     events = []
     for op in ops:
         wrong.extend(_op_problems(op, rows, made))
+        if op.kind == "past":
+            continue
         version = op.version if op.outcome == "ok" else made.get(op.uid)
         if version is None or (op.kind == "read" and op.outcome != "ok"):
             continue
@@ -53,6 +55,8 @@ def _op_problems(op: Op, rows: list[Row], made: dict[str, int]) -> list[str]:
         return [f"{label} had no answer by its deadline"]
     if op.kind == "read":
         return _read_problems(op, label, rows)
+    if op.kind == "past":
+        return _past_problems(op, label, rows)
     if op.outcome == "refused" and op.uid in made:
         return [f"{label} was refused and took effect"]
     if op.outcome == "ok":
@@ -75,6 +79,15 @@ def _read_problems(op: Op, label: str, rows: list[Row]) -> list[str]:
     row = rows[op.version]
     log = None if row.deleted else tuple(json.loads(row.state).get("log", ()))
     return [] if log == op.log else [f"{label} saw v{op.version} with another content"]
+
+
+def _past_problems(op: Op, label: str, rows: list[Row]) -> list[str]:
+    """A version that was answered once is there for ever, with its content."""
+    if op.outcome != "ok" or op.expected is None or op.expected < 0:
+        return []
+    if op.version is None:
+        return [f"{label} did not find v{op.expected}, which had been answered"]
+    return _read_problems(op, label, rows)
 
 
 def split(ops: list[Op]) -> dict[str, list[Op]]:

@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from docstore.document import Row
 from docstore.operation import Answer, Conditions, Operation
 from docstore.protocol.events import Requested
 from tests.sim.cluster import Cluster
@@ -16,7 +17,7 @@ class Op:
     """One operation, as its client saw it."""
 
     kind: str
-    """append, put, delete or read."""
+    """append, put, delete, read, or past: a read of a version that it had been told of."""
     link: str
     uid: str
     start: float
@@ -27,7 +28,7 @@ class Op:
     log: tuple[str, ...] | None = None
     """What a read saw, oldest first; None for an absent document."""
     expected: int | None = None
-    """The version that a conditional update was based on."""
+    """The version that a conditional update was based on, or that a read of the past asked for."""
 
 
 @dataclass(slots=True)
@@ -41,12 +42,17 @@ def to_answer(op: Op, now: float, answer: Answer) -> None:
     """Record what a client was told."""
     op.end = now
     row = answer.row
-    if op.kind == "read":
+    if op.kind == "past":
+        op.outcome = "ok" if answer.status in (200, 404) else "refused"
+        if answer.status == 200 and row is not None:
+            op.version = row.version
+            op.log = None if row.deleted else _content(row)
+    elif op.kind == "read":
         if answer.status in (200, 404):
             op.outcome = "ok"
             op.version = row.version if row else -1
             if answer.status == 200 and row is not None:
-                op.log = tuple(json.loads(row.state).get("log", ()))
+                op.log = _content(row)
         else:
             op.outcome = "refused"
     elif answer.is_success:
@@ -56,11 +62,22 @@ def to_answer(op: Op, now: float, answer: Answer) -> None:
         op.outcome = "unknown" if answer.unknown else "refused"
 
 
+def _content(row: Row) -> tuple[str, ...]:
+    return tuple(json.loads(row.state).get("log", ()))
+
+
 class Client:
     """One client after the other request, through random nodes, until `until`."""
 
     def __init__(
-        self, name: str, cluster: Cluster, links: list[str], history: History, until: float
+        self,
+        name: str,
+        cluster: Cluster,
+        links: list[str],
+        history: History,
+        until: float,
+        *,
+        past: bool = False,
     ) -> None:
         self._name = name
         self._cluster = cluster
@@ -68,6 +85,7 @@ class Client:
         self._links = links
         self._history = history
         self._until = until
+        self._past = past
         self._count = 0
         self._seen: dict[str, int] = {}
         self._world.after(0.2 + self._world.rng.random() * 0.1, self._next)
@@ -79,6 +97,8 @@ class Client:
         self._count += 1
         kind = rng.choices(["append", "put", "delete", "read"], [10, 3, 1, 9])[0]
         op = Op(kind, rng.choice(self._links), f"{self._name}.{self._count}", self._world.now)
+        if self._past and kind == "read" and op.link in self._seen and self._count % 2:
+            op.kind, op.expected = "past", self._seen[op.link]
         self._history.ops.append(op)
         process = self._cluster.processes[rng.choice(self._cluster.names)]
         operation = self._operation(op)
@@ -93,6 +113,8 @@ class Client:
     def _operation(self, op: Op) -> Operation:
         if op.kind == "read":
             return Operation("GET", op.link)
+        if op.kind == "past":
+            return Operation("GET", op.link, select=("version", op.expected))
         conditions = None
         if self._world.rng.random() < 0.2 and op.link in self._seen:
             op.expected = self._seen[op.link]

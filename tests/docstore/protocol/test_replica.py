@@ -19,7 +19,7 @@ from docstore.protocol.events import (
     TurnEnded,
 )
 from docstore.protocol.replica import Replica
-from docstore.storage.store import Append, Recovered
+from docstore.storage.store import Append, Recovered, Version
 from docstore.wire import (
     Accepted,
     Confirm,
@@ -172,6 +172,21 @@ def test_a_read_waits_for_a_round_that_began_after_it() -> None:
     answered = machine.step(Received("n2", Confirmed(confirm.round, ())), 0.7)
     [response] = [effect for effect in answered if isinstance(effect, Respond)]
     assert response.answer.status == 404
+
+
+def test_a_past_version_is_read_when_this_disk_holds_what_others_decided() -> None:
+    machine = opened()
+    [token] = tokens(put(machine, 7))
+    machine.step(Received("n2", Accepted([(0, 1, 1)])), 0.7)
+    machine.step(Received("n3", Accepted([(0, 1, 1)])), 0.7)
+    asked = Operation("GET", "/t/a", select=("version", 0))
+    machine.step(Requested(8, asked, 9.0), 0.7)
+    ended = machine.step(TurnEnded(), 0.7)
+    [confirm, _] = [message for _, message in sends(ended) if isinstance(message, Confirm)]
+    confirmed = machine.step(Received("n2", Confirmed(confirm.round, ())), 0.8)
+    assert [effect for effect in confirmed if isinstance(effect, Read | Respond)] == []
+    [read] = [effect for effect in machine.step(Persisted(token), 0.9) if isinstance(effect, Read)]
+    assert read.query == Version(0, "/t/a", 0, 1)
 
 
 def test_a_higher_promise_elsewhere_ends_the_reign_and_leaves_the_fate_open() -> None:
