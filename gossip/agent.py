@@ -1,12 +1,9 @@
-"""One living member: a clock, timers, sockets and randomness around one `Swim`. A shell.
+"""One living member: a clock, sockets and randomness around one `Swim`. A shell.
 
-It feeds events and performs the effects in their order; no rule of the protocol is here. What
-it adds is honesty about time: before a timer fires, the datagrams that have arrived are
-delivered, and when timers come late because the process did not run, the machine is told so
-(`Stalled`), lest it take its own sleep for the silence of others.
+It feeds events and performs the effects in their order; no rule of the protocol is here.
 
-Everything runs in the event loop that called `start`; there are no threads. All tasks belong
-to the agent and are gone after `stop`.
+Everything runs in the event loop that called `start`; there are no threads but those that write
+the snapshot. All tasks belong to the agent and are gone after `stop`.
 """
 
 from __future__ import annotations
@@ -19,19 +16,20 @@ import secrets
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import assert_never
 
-from gossip import wire
+from gossip import messages, news, wire
+from gossip.audience import Audience
+from gossip.clock import Clock
 from gossip.config import Config
-from gossip.errors import AlreadyStarted, MetaTooLarge, NameTooLong, NotRunning
+from gossip.errors import AlreadyStarted, MetaTooLarge, NameTooLong, NoteTooLarge, NotRunning
+from gossip.joining import Joining, JoinReport
 from gossip.member import Address, Change, Member
+from gossip.protocol.chronicle import Moment
 from gossip.protocol.effects import (
     Ask,
     Departed,
     Effect,
-    Notify,
     Reply,
-    ReportConflict,
     Send,
     SetTimer,
 )
@@ -42,6 +40,7 @@ from gossip.protocol.events import (
     Event,
     LeaveRequested,
     MetaChanged,
+    NoteWritten,
     Received,
     SeedAdded,
     Stalled,
@@ -51,6 +50,8 @@ from gossip.protocol.events import (
     Unanswered,
 )
 from gossip.protocol.swim import Swim
+from gossip.snapshot import Snapshot
+from gossip.subscription import Subscription
 from gossip.transport import Transport, advertised_host
 
 _log = logging.getLogger("gossip")
@@ -72,6 +73,7 @@ class Agent:
         meta: bytes = b"",
         rng: random.Random | None = None,
         advertise: Address | None = None,
+        snapshot: Snapshot | None = None,
     ) -> None:
         """Prepare a member; nothing is opened before `start`.
 
@@ -79,11 +81,11 @@ class Agent:
         bind: host and port for UDP and TCP; port 0 lets the kernel choose one.
         seeds: where other members may be found; host names are allowed here.
         meta: at most 512 bytes that all peers will see in `Member.meta`.
-        advertise: address at which peers reach us, an IP literal, if it is not `bind`.
+        advertise: where peers reach us, an IP literal, if it is not `bind`.
+        snapshot: keeps the addresses of the others over restarts.
         Raises NameTooLong, MetaTooLarge.
         """
-        if not wire.is_name(name):
-            raise NameTooLong(f"a name has 1 to {wire.NAME_BYTES_MAX} printable bytes: {name!r}")
+        _check_name(name)
         _check_meta(meta)
         self._name = name
         self._bind = bind
@@ -96,16 +98,20 @@ class Agent:
             config, on_datagram=self._on_datagram, on_request=self._on_request
         )
         self._swim: Swim | None = None
-        self._callbacks: list[Callable[[Change], None]] = []
+        self._audience = Audience(snapshot)
         self._counters: Counter[str] = Counter()
         self._inbox: deque[Event] = deque()
         self._is_stepping = False
-        self._timers: dict[Timer, asyncio.TimerHandle] = {}
+        self._clock = Clock(
+            max(config.stall_min_s, config.probe_timeout_s / 2),
+            before=self._transport.drain,
+            stalled=self._stalled,
+            fired=self._fired,
+        )
         self._tasks: set[asyncio.Task[None]] = set()
         self._streams = itertools.count(1)
         self._replies: dict[int, bytes] = {}
         self._departed = asyncio.Event()
-        self._listened_at_s = 0.0
         self._is_stopped = False
 
     async def start(self) -> None:
@@ -119,15 +125,29 @@ class Agent:
         towards = self._seeds[0] if self._seeds else None
         me = Member(
             name=self._name,
-            uid=secrets.token_bytes(wire.UID_BYTES),
+            uid=secrets.token_bytes(messages.UID_BYTES),
             address=self._advertise or (await advertised_host(bound[0], towards), bound[1]),
             incarnation=time.time_ns() // 1_000_000,
             meta=self._meta,
             changed_at_s=time.monotonic(),
         )
-        self._swim = Swim(me, self._config, rng=self._rng, seeds=tuple(self._seeds))
-        self._listened_at_s = time.monotonic()
+        self._seeds += self._audience.known_addresses()
+        seeds = tuple(seed for seed in dict.fromkeys(self._seeds) if seed != me.address)
+        self._swim = Swim(me, self._config, rng=self._rng, seeds=seeds)
         self._feed(Started())
+
+    async def join(self, seeds: Sequence[Address], *, timeout_s: float = 10.0) -> JoinReport:
+        """Return once a first seed has answered; the others are tried on in the background.
+
+        Raises JoinFailed when none has after `timeout_s`: the attempts go on all the same.
+        Raises NameConflict when a live process holds our name; it keeps it. Raises NotRunning.
+        """
+        self._running()
+        joining = Joining(self._name, seeds)
+        self._audience.begin(joining)
+        for seed in seeds:
+            self._feed(SeedAdded(seed))
+        return await joining.wait(timeout_s)
 
     async def leave(self) -> None:
         """Return once the others have been told that we go, or after `leave_timeout_s`.
@@ -149,14 +169,13 @@ class Agent:
         May be called twice, and before `start`.
         """
         self._is_stopped = True
-        for handle in self._timers.values():
-            handle.cancel()
-        self._timers.clear()
+        self._clock.stop()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._transport.stop()
+        await self._audience.close(has_left=self._departed.is_set())
 
     @property
     def address(self) -> Address:
@@ -186,7 +205,32 @@ class Agent:
 
         It must be quick. What it raises is logged and goes no further.
         """
-        self._callbacks.append(callback)
+        self._audience.add_callback(callback)
+
+    def events(self) -> Subscription:
+        """Return the news from now on, to be read with `async for`; ends with `stop`.
+
+        A reader that falls 1,024 news behind is told by NewsLost how many it missed.
+        """
+        return self._audience.subscribe()
+
+    def explain(self, name: str) -> Sequence[Moment]:
+        """Return the last turns in what we believe about a member, oldest first.
+
+        Each says when, by whom and how it came about: which probes, whose rumour, whose table.
+        Empty for one that was always alive, or is unknown. Raises NotRunning.
+        """
+        return self._running().membership.chronicle.of(name)
+
+    def broadcast(self, payload: bytes) -> None:
+        """Tell the applications of all others: once each, as far as gossip reaches them.
+
+        payload: at most 512 bytes. Raises NoteTooLarge, NotRunning.
+        """
+        if len(payload) > messages.NOTE_BYTES_MAX:
+            raise NoteTooLarge(f"{len(payload)} bytes, at most {messages.NOTE_BYTES_MAX} fit")
+        self._running()
+        self._feed(NoteWritten(payload))
 
     def add_seed(self, seed: Address) -> None:
         """Look for members at one more address, from now on."""
@@ -244,15 +288,11 @@ class Agent:
             case Reply(stream, message):
                 self._replies[stream] = wire.encode_frame(message)
             case SetTimer(timer, at_s):
-                self._set_timer(timer, at_s)
-            case Notify(change):
-                self._notify(change)
-            case ReportConflict(name, held, claimed):
-                _log.warning("two live processes claim the name %s: %s, %s", name, held, claimed)
+                self._clock.set(timer, at_s)
             case Departed():
                 self._departed.set()
             case _:
-                assert_never(effect)
+                self._audience.hear(effect)
 
     def _own(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -292,37 +332,21 @@ class Agent:
         self._feed(Asked(stream, message))
         return self._replies.pop(stream, None)
 
-    def _set_timer(self, timer: Timer, at_s: float) -> None:
-        earlier = self._timers.pop(timer, None)
-        if earlier is not None:
-            earlier.cancel()
-        wait_s = max(0.0, at_s - time.monotonic())
-        self._timers[timer] = asyncio.get_running_loop().call_later(wait_s, self._fire, timer, at_s)
+    def _stalled(self, lag_s: float, now: float) -> None:
+        _log.warning("%s was stalled for %.3f s", self._name, lag_s)
+        self._feed(Stalled(lag_s), now)
+        self._audience.tell(news.Stalled(lag_s))
 
-    def _fire(self, timer: Timer, at_s: float) -> None:
-        """Let a timer fire, after the datagrams that came before it, and after a stall's news."""
-        del self._timers[timer]
-        self._transport.drain()
-        # Loops round their clocks, so a timer may come a little early: it is never told so.
-        now = max(time.monotonic(), at_s)
-        lag_s = now - at_s
-        tolerated_s = max(self._config.stall_min_s, self._config.probe_timeout_s / 2)
-        if lag_s > tolerated_s and at_s > self._listened_at_s:
-            # Timers of the same gap are late for the same reason: one stall, told once.
-            self._listened_at_s = now
-            _log.warning("%s was stalled for %.3f s", self._name, lag_s)
-            self._feed(Stalled(lag_s), now)
-        if not self._is_stopped:
-            self._feed(TimerFired(timer), now)
+    def _fired(self, timer: Timer, now: float) -> None:
+        self._feed(TimerFired(timer), now)
 
-    def _notify(self, change: Change) -> None:
-        for callback in list(self._callbacks):
-            try:
-                callback(change)
-            except Exception:  # noqa: BLE001 - the door to code that is not ours.
-                _log.exception("a subscriber failed on %s", change)
+
+def _check_name(name: str) -> None:
+    if not messages.is_name(name):
+        most = messages.NAME_BYTES_MAX
+        raise NameTooLong(f"a name has 1 to {most} printable bytes: {name!r}")
 
 
 def _check_meta(meta: bytes) -> None:
-    if len(meta) > wire.META_BYTES_MAX:
-        raise MetaTooLarge(f"{len(meta)} bytes of metadata, at most {wire.META_BYTES_MAX} fit")
+    if len(meta) > messages.META_BYTES_MAX:
+        raise MetaTooLarge(f"{len(meta)} bytes of metadata, at most {messages.META_BYTES_MAX} fit")

@@ -39,13 +39,18 @@ class Config:
     section IV-A). Below 1, or the nack comes too late to vouch for us."""
 
     health_max: int = 8
-    """Upper bound S of the local health score: intervals grow at most (S+1)-fold (Lifeguard)."""
+    """Upper bound S of the local health score: intervals grow at most (S+1)-fold (Lifeguard).
+    Zero turns the score off: the first of Lifeguard's three parts."""
 
     suspicion_mult: int = 4
     """Shortest suspicion in probe intervals, times log10 of the members: Lifeguard's alpha."""
 
     suspicion_max_mult: int = 6
-    """Longest suspicion as a multiple of the shortest: Lifeguard's beta."""
+    """Longest suspicion as a multiple of the shortest: Lifeguard's beta. One turns the shrinking
+    of suspicions off: the second of Lifeguard's parts."""
+
+    buddy_rule: bool = True
+    """Whether a suspect is told so to its face, on probes and on acks: Lifeguard's third part."""
 
     confirmations_max: int = 3
     """Independent accusers beyond the first that bring a suspicion to its shortest: its K."""
@@ -82,8 +87,11 @@ class Config:
     revive them, and after a partition we know whom to look for."""
 
     sync_interval_s: float = 30.0
-    """Time between two exchanges of the whole table with a random peer, stretched by
+    """Time between two comparisons of tables with a random peer, stretched by
     ceil(log2(n) - 5) + 1 above 32 members. Repairs what gossip missed."""
+
+    digest_pause_s: float = 5.0
+    """Shortest time between two comparisons that a differing sum on a ping or ack sets off."""
 
     reconnect_interval_s: float = 30.0
     """Time between two attempts to reach somebody we hold dead. Heals partitions."""
@@ -133,8 +141,9 @@ class Config:
         """Refuse values that contradict each other. Raises ConfigError naming the setting."""
         for setting in dataclasses.fields(self):
             value = getattr(self, setting.name)
-            least = 0 if setting.name in _MAY_BE_ZERO else None
-            if value < 0 or (value == 0 and least is None):
+            if isinstance(value, bool):
+                continue
+            if value < 0 or (value == 0 and setting.name not in _MAY_BE_ZERO):
                 raise ConfigError(f"{setting.name} must be positive, is {value}")
         if self.probe_interval_s < 2 * self.probe_timeout_s:
             raise ConfigError("probe_interval_s must be at least twice probe_timeout_s")
@@ -165,6 +174,7 @@ class Config:
             gossip_fanout=4,
             dead_gossip_s=60.0,
             sync_interval_s=60.0,
+            digest_pause_s=20.0,
             reconnect_interval_s=60.0,
             seed_interval_s=120.0,
         )
@@ -187,6 +197,7 @@ class Config:
             gossip_interval_s=0.05,
             dead_gossip_s=6.0,
             sync_interval_s=3.0,
+            digest_pause_s=0.5,
             reconnect_interval_s=3.0,
             seed_interval_s=6.0,
             join_retry_min_s=0.1,
@@ -207,7 +218,7 @@ class Config:
             raise ConfigError(f"preset must be one of {', '.join(presets)}, is {name!r}")
         preset = presets[name]()
         kinds = {field.name: type(getattr(preset, field.name)) for field in dataclasses.fields(cls)}
-        changes: dict[str, int | float] = {}
+        changes: dict[str, int | float | bool] = {}
         for key, value in settings.items():
             if key == "preset":
                 continue
@@ -217,10 +228,16 @@ class Config:
         return dataclasses.replace(preset, **changes)  # type: ignore[arg-type]  # checked above
 
 
-_MAY_BE_ZERO = frozenset({"refused_grace_s", "confirmations_max", "indirect_probes_count"})
+_MAY_BE_ZERO = frozenset(
+    {"refused_grace_s", "confirmations_max", "indirect_probes_count", "health_max"}
+)
 
 
-def _number(key: str, value: object, kind: type[int | float]) -> int | float:
+def _number(key: str, value: object, kind: type[int | float | bool]) -> int | float | bool:
+    if kind is bool:
+        if not isinstance(value, bool):
+            raise ConfigError(f"{key} must be true or false, is {value!r}")
+        return value
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ConfigError(f"{key} must be a number, is {value!r}")
     if kind is int and not isinstance(value, int):

@@ -38,3 +38,18 @@ class NotRunning(GossipError):
 
 class AlreadyStarted(GossipError):
     """An agent lives once: its uid stands for one life. Build a new one to start again."""
+
+
+class NoteTooLarge(GossipError):
+    """The note exceeds 512 bytes. Nothing was sent; keep it elsewhere and announce where."""
+
+
+class JoinFailed(GossipError):
+    """No seed has answered in time; the message says why, seed by seed.
+
+    The agent goes on trying, so it may still join: check the addresses and the firewall.
+    """
+
+
+class NameConflict(GossipError):
+    """A live process holds our name, and keeps it. Choose another, or end that process."""

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from gossip.config import Config
 from gossip.errors import BindFailed
 from gossip.member import Address
-from gossip.wire import FRAME_HEADER_BYTES
+from gossip.messages import FRAME_HEADER_BYTES
 
 _DATAGRAMS_PER_WAKE_UP = 64
 _RECEIVE_BYTES = 65_535

@@ -1,4 +1,4 @@
-"""What members say to each other, and how it looks on the wire. All of it is here.
+"""How messages look on the wire. What they mean is in `messages.py`.
 
 A datagram is one msgpack array: the version, then messages. A message is an array headed by
 its number. There is no nesting and no compression, so reading costs no more than the datagram
@@ -9,21 +9,11 @@ Whatever arrives was written by a stranger. Decoding never raises: a message tha
 limit is dropped and counted, its neighbours survive, and fields after the known ones are
 ignored, so that later versions can add some.
 
-| group    | messages                        | travel by          |
-|----------|---------------------------------|--------------------|
-| probing  | Ping, Ack, PingReq, Nack        | datagram, or stream for Ping and Ack |
-| rumours  | Alive, Suspect, Dead, Left      | datagram, behind or without a probe  |
-| tables   | Sync, SyncAnswer                | stream             |
-
-Source: SWIM sections 3.1 and 4.1 for probes and piggybacked rumours; Lifeguard (Dadgar,
-Phillips and Currey, 2017) for the nack.
-Left out: encryption, digests, messages of users.
+Left out: encryption, which is put around it by `seal.py`.
 """
 
 from __future__ import annotations
 
-import functools
-import ipaddress
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
@@ -31,128 +21,45 @@ from typing import Any, assert_never
 import msgpack  # It ships no types.
 
 from gossip.member import Address, Member, State
+from gossip.messages import (
+    DIGEST_BYTES,
+    FRAME_HEADER_BYTES,
+    HASH_MAX,
+    INCARNATION_MAX,
+    MEMBERS_PER_SYNC_MAX,
+    MESSAGES_PER_DATAGRAM_MAX,
+    META_BYTES_MAX,
+    NACK_AFTER_MS_MAX,
+    NOTE_BYTES_MAX,
+    SEQUENCE_MAX,
+    UID_BYTES,
+    VERSION,
+    Ack,
+    Alive,
+    DatagramMessage,
+    Dead,
+    Digest,
+    DigestAnswer,
+    Left,
+    Message,
+    Nack,
+    NackReason,
+    Note,
+    Ping,
+    PingReq,
+    StreamMessage,
+    Suspect,
+    Sync,
+    SyncAnswer,
+    is_ip_literal,
+    is_name,
+)
 
-VERSION = 1
-NAME_BYTES_MAX = 128
-META_BYTES_MAX = 512
-UID_BYTES = 8
-INCARNATION_MAX = 2**62
-SEQUENCE_MAX = 2**32 - 1
-NACK_AFTER_MS_MAX = 600_000
-MEMBERS_PER_SYNC_MAX = 65_535
-MESSAGES_PER_DATAGRAM_MAX = 1024
-FRAME_HEADER_BYTES = 4
 _FIELD_BYTES_MAX = 1024
 """Where unpacking itself gives up. Fields have their own, smaller limits."""
 
 ENVELOPE_BYTES = 4
 """At most: the array header of up to 65 535 messages, and the version."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ping:
-    """Prober to target: are you there? Answered by an Ack with the same sequence number."""
-
-    sequence: int
-    target: str
-    """Whom the prober believes to live here. Anybody else keeps silent."""
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
-class Ack:
-    """Target to prober, or relay to prober on its behalf. No answer expected."""
-
-    sequence: int
-    source: str
-    """The target's name, also when a relay forwards it."""
-
-
-@dataclass(frozen=True, slots=True)
-class PingReq:
-    """Prober to relay, after its own ping went unanswered: try it from where you are.
-
-    Answered by the target's Ack, or by a Nack once `nack_after_ms` has passed in vain.
-    """
-
-    sequence: int
-    target: str
-    address: Address
-    nack_after_ms: int
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
-class Nack:
-    """Relay to prober: I am well and so is our link, but I hear nothing either."""
-
-    sequence: int
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
-class Alive:
-    """A rumour begun by its subject alone: I am here. Passed on by all, no answer expected."""
-
-    name: str
-    uid: bytes
-    incarnation: int
-    address: Address
-    meta: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Suspect:
-    """A rumour begun by `reporter`, whose probe failed. The subject answers with Alive."""
-
-    name: str
-    incarnation: int
-    reporter: str
-
-
-@dataclass(frozen=True, slots=True)
-class Dead:
-    """A rumour begun by whoever's suspicion ran out first. The subject answers with Alive."""
-
-    name: str
-    incarnation: int
-    reporter: str
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """A rumour begun by its subject alone: I am going, do not look for me."""
-
-    name: str
-    incarnation: int
-
-
-@dataclass(frozen=True, slots=True)
-class Sync:
-    """Anybody to anybody: all that I believe. Answered by a SyncAnswer, after it was merged."""
-
-    source: str
-    members: tuple[Member, ...]
-    news: tuple[str, ...] = ()
-    """Names about which the sender still spreads a rumour: whoever learns of them here carries
-    it on. Without it, those who join at the same moment would each be a dead end for the news
-    of the others."""
-
-
-@dataclass(frozen=True, slots=True)
-class SyncAnswer:
-    """The answer to Sync: all that I believe, yours included."""
-
-    source: str
-    members: tuple[Member, ...]
-    news: tuple[str, ...] = ()
-    """As in Sync."""
-
-
-Rumour = Alive | Suspect | Dead | Left
-DatagramMessage = Ping | Ack | PingReq | Nack | Rumour
-StreamMessage = Ping | Ack | Sync | SyncAnswer
-Message = DatagramMessage | StreamMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +98,7 @@ def decode_datagram(data: bytes) -> Decoded:
     dropped_count = 0
     for part in parts[1:]:
         message = _message(part)
-        if message is None or isinstance(message, Sync | SyncAnswer):
+        if message is None or not isinstance(message, DatagramMessage):
             dropped_count += 1
         else:
             messages.append(message)
@@ -204,7 +111,7 @@ def decode_frame(body: bytes) -> StreamMessage | None:
     if parts is None or len(parts) != 2:
         return None
     message = _message(parts[1])
-    return message if isinstance(message, Ping | Ack | Sync | SyncAnswer) else None
+    return message if isinstance(message, StreamMessage) else None
 
 
 class _Malformed(ValueError):
@@ -235,14 +142,14 @@ def _unpacked(data: bytes) -> list[Any] | None:
 
 def _fields(message: Message) -> list[Any]:
     match message:
-        case Ping(sequence, target, source):
-            return [1, sequence, target, source]
-        case Ack(sequence, source):
-            return [2, sequence, source]
+        case Ping(sequence, target, source, state_hash):
+            return _with([1, sequence, target, source], state_hash)
+        case Ack(sequence, source, state_hash):
+            return _with([2, sequence, source], state_hash)
         case PingReq(sequence, target, (host, port), nack_after_ms, source):
             return [3, sequence, target, host, port, nack_after_ms, source]
-        case Nack(sequence, source):
-            return [4, sequence, source]
+        case Nack(sequence, source, reason):
+            return [4, sequence, source, int(reason)]
         case Alive(name, uid, incarnation, (host, port), meta):
             return [5, name, uid, incarnation, host, port, meta]
         case Suspect(name, incarnation, reporter):
@@ -251,12 +158,22 @@ def _fields(message: Message) -> list[Any]:
             return [7, name, incarnation, reporter]
         case Left(name, incarnation):
             return [8, name, incarnation]
-        case Sync(source, members, news):
-            return [9, source, list(map(_member_fields, members)), list(news)]
+        case Sync(source, members, news, buckets):
+            return [9, source, list(map(_member_fields, members)), list(news), buckets]
         case SyncAnswer(source, members, news):
             return [10, source, list(map(_member_fields, members)), list(news)]
+        case Note(origin, number, payload):
+            return [13, origin, number, payload]
+        case Digest(source, sums):
+            return [11, source, sums]
+        case DigestAnswer(source, buckets):
+            return [12, source, buckets]
         case _:
             assert_never(message)
+
+
+def _with(fields: list[Any], state_hash: int | None) -> list[Any]:
+    return fields if state_hash is None else [*fields, state_hash]
 
 
 def _member_fields(member: Member) -> list[Any]:
@@ -293,16 +210,21 @@ def _read_alive(part: list[Any]) -> Alive:
 
 
 _READERS: dict[int, Callable[[list[Any]], Message]] = {
-    1: lambda part: Ping(_sequence(part[1]), _name(part[2]), _name(part[3])),
-    2: lambda part: Ack(_sequence(part[1]), _name(part[2])),
+    1: lambda part: Ping(_sequence(part[1]), _name(part[2]), _name(part[3]), _hash(part, 4)),
+    2: lambda part: Ack(_sequence(part[1]), _name(part[2]), _hash(part, 3)),
     3: _read_ping_req,
-    4: lambda part: Nack(_sequence(part[1]), _name(part[2])),
+    4: lambda part: Nack(_sequence(part[1]), _name(part[2]), NackReason(_whole(part[3], 3))),
     5: _read_alive,
     6: lambda part: Suspect(_name(part[1]), _incarnation(part[2]), _name(part[3])),
     7: lambda part: Dead(_name(part[1]), _incarnation(part[2]), _name(part[3])),
     8: lambda part: Left(_name(part[1]), _incarnation(part[2])),
-    9: lambda part: Sync(_name(part[1]), _members(part[2]), _names(part[3])),
+    9: lambda part: Sync(
+        _name(part[1]), _members(part[2]), _names(part[3]), _whole(part[4], HASH_MAX)
+    ),
     10: lambda part: SyncAnswer(_name(part[1]), _members(part[2]), _names(part[3])),
+    11: lambda part: Digest(_name(part[1]), _sums(part[2])),
+    12: lambda part: DigestAnswer(_name(part[1]), _whole(part[2], HASH_MAX)),
+    13: lambda part: Note(_name(part[1]), _whole(part[2], HASH_MAX), _payload(part[3])),
 }
 
 
@@ -352,13 +274,18 @@ def _name(value: Any) -> str:
     return value
 
 
-def is_name(name: str) -> bool:
-    """Tell whether `name` can name a member: printable, and 1 to 128 bytes of UTF-8."""
-    return name.isprintable() and 0 < len(name.encode()) <= NAME_BYTES_MAX
-
-
 def _uid(value: Any) -> bytes:
     if not isinstance(value, bytes) or len(value) != UID_BYTES:
+        raise _Malformed
+    return value
+
+
+def _hash(part: list[Any], place: int) -> int | None:
+    return _whole(part[place], HASH_MAX) if len(part) > place else None
+
+
+def _sums(value: Any) -> bytes:
+    if not isinstance(value, bytes) or len(value) != DIGEST_BYTES:
         raise _Malformed
     return value
 
@@ -369,19 +296,15 @@ def _meta(value: Any) -> bytes:
     return value
 
 
+def _payload(value: Any) -> bytes:
+    if not isinstance(value, bytes) or len(value) > NOTE_BYTES_MAX:
+        raise _Malformed
+    return value
+
+
 def _address(host: Any, port: Any) -> Address:
     if not isinstance(host, str) or not is_ip_literal(host):
         raise _Malformed
     if _whole(port, 65_535) == 0:
         raise _Malformed
     return host, port
-
-
-@functools.lru_cache(maxsize=4096)
-def is_ip_literal(host: str) -> bool:
-    """Tell whether `host` is an IPv4 or IPv6 address: a name would stall the sender in DNS."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True

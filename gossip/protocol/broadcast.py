@@ -9,6 +9,7 @@ Rumours lie in buckets by the number of times they were sent. Taking costs as mu
 
 Source: SWIM (Das, Gupta and Motivala, 2002), section 4.1: infection-style dissemination,
 lambda * ln n sends each, fewest sends first.
+Notes of the application ride in the same queue, each until it was sent as often.
 Left out: separate lists for joins and failures; packing the largest first.
 """
 
@@ -18,12 +19,14 @@ import math
 from collections.abc import Iterator, Sequence
 
 from gossip.config import Config
-from gossip.wire import (
-    ENVELOPE_BYTES,
-    DatagramMessage,
-    Rumour,
-    encoded_bytes,
-)
+from gossip.messages import DatagramMessage, Note, Rumour
+from gossip.wire import ENVELOPE_BYTES, encoded_bytes
+
+NOTES_MAX = 1024
+"""Notes that wait at once. Beyond it the oldest is dropped: gossip is no log."""
+
+Key = str | tuple[str, int]
+"""The subject of a rumour, or origin and number of a note."""
 
 _MISFITS_MAX = 4
 """Rumours that may be too long for the rest of a datagram before we stop looking for more."""
@@ -35,13 +38,18 @@ def transmit_limit(live_count: int, config: Config) -> int:
     return max(config.retransmit_min, config.retransmit_mult * spread)
 
 
+def _key(item: Rumour | Note) -> Key:
+    return (item.origin, item.number) if isinstance(item, Note) else item.name
+
+
 class Broadcasts:
-    """The queue of rumours: at most one per name, so never longer than the member table."""
+    """The queue: at most one rumour per name, and a bounded number of notes."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._buckets: list[dict[str, Rumour]] = [{}]
-        self._sends: dict[str, int] = {}
+        self._buckets: list[dict[Key, Rumour | Note]] = [{}]
+        self._sends: dict[Key, int] = {}
+        self._notes: dict[Key, None] = {}
 
     def __len__(self) -> int:
         return len(self._sends)
@@ -52,29 +60,36 @@ class Broadcasts:
     @property
     def names(self) -> tuple[str, ...]:
         """About whom there are rumours."""
-        return tuple(self._sends)
+        return tuple(key for key in self._sends if isinstance(key, str))
 
     @property
     def has_unsent(self) -> bool:
         """Whether some rumour was never sent at all."""
         return bool(self._buckets[0])
 
-    def put(self, rumour: Rumour) -> None:
-        """Spread `rumour` from the beginning, instead of any older one about its subject."""
-        self.drop(rumour.name)
-        self._buckets[0][rumour.name] = rumour
-        self._sends[rumour.name] = 0
+    def put(self, item: Rumour | Note) -> None:
+        """Spread `item` from the beginning, instead of any older one about its subject."""
+        key = _key(item)
+        self.drop(key)
+        self._buckets[0][key] = item
+        self._sends[key] = 0
+        if isinstance(item, Note):
+            self._notes[key] = None
+            if len(self._notes) > NOTES_MAX:
+                self.drop(next(iter(self._notes)))
 
-    def drop(self, name: str) -> None:
-        """Stop spreading what we say about `name`, if anything."""
-        sends = self._sends.pop(name, None)
+    def drop(self, key: Key) -> None:
+        """Stop spreading what we say about a name, or a note."""
+        sends = self._sends.pop(key, None)
         if sends is not None:
-            del self._buckets[sends][name]
+            del self._buckets[sends][key]
+            self._notes.pop(key, None)
 
     def clear(self) -> None:
         """Stop spreading anything: there is nobody to tell."""
         self._buckets = [{}]
         self._sends.clear()
+        self._notes.clear()
 
     def fill(
         self, head: Sequence[DatagramMessage], *, live_count: int
@@ -86,35 +101,38 @@ class Broadcasts:
         room = self._config.datagram_bytes_max - ENVELOPE_BYTES
         room -= sum(map(encoded_bytes, head))
         assert room >= 0
-        taken: list[Rumour] = []
+        taken: list[Rumour | Note] = []
         misfits = 0
         spoken = {message.name for message in head if isinstance(message, Rumour)}
-        for rumour in self._in_order():
-            if rumour.name in spoken:
+        for item in self._in_order():
+            if spoken and _key(item) in spoken:
                 continue
-            size = encoded_bytes(rumour)
+            size = encoded_bytes(item)
             if size <= room:
-                taken.append(rumour)
+                taken.append(item)
                 room -= size
             else:
                 misfits += 1
             if misfits > _MISFITS_MAX:
                 break
         limit = transmit_limit(live_count, self._config)
-        for rumour in taken:
-            self._count_send(rumour, limit)
+        for item in taken:
+            self._count_send(item, limit)
         return (*head, *taken)
 
-    def _in_order(self) -> Iterator[Rumour]:
+    def _in_order(self) -> Iterator[Rumour | Note]:
         for bucket in self._buckets:
             yield from reversed(bucket.values())
 
-    def _count_send(self, rumour: Rumour, limit: int) -> None:
-        sends = self._sends[rumour.name] + 1
-        self.drop(rumour.name)
+    def _count_send(self, item: Rumour | Note, limit: int) -> None:
+        key = _key(item)
+        sends = self._sends[key] + 1
+        del self._buckets[sends - 1][key]
         if sends >= limit:
+            del self._sends[key]
+            self._notes.pop(key, None)
             return
         while len(self._buckets) <= sends:
             self._buckets.append({})
-        self._buckets[sends][rumour.name] = rumour
-        self._sends[rumour.name] = sends
+        self._buckets[sends][key] = item
+        self._sends[key] = sends

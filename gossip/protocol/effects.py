@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gossip.member import Address, Change
+from gossip.messages import DatagramMessage, StreamMessage
 from gossip.protocol.events import Exchange, Timer
-from gossip.wire import DatagramMessage, StreamMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,29 @@ class Notify:
 
 
 @dataclass(frozen=True, slots=True)
+class Deliver:
+    """Give the application a note from another member; the same note only once."""
+
+    origin: str
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSeed:
+    """Tell whoever waits for a join how one seed answered: "" is well, else why not."""
+
+    address: Address
+    failure: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReportUnreachable:
+    """Tell the operator that a member answers over TCP only: its datagrams are lost."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReportConflict:
     """Tell the operator that two live processes claim one name. The one we hold stays."""
 
@@ -71,4 +94,15 @@ class Departed:
     """The others have been told that we leave, as far as possible. Nothing follows."""
 
 
-Effect = Send | Ask | Reply | SetTimer | Notify | ReportConflict | Departed
+Effect = (
+    Send
+    | Ask
+    | Reply
+    | SetTimer
+    | Notify
+    | Deliver
+    | ReportSeed
+    | ReportUnreachable
+    | ReportConflict
+    | Departed
+)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gossip.member import Address
-from gossip.wire import DatagramMessage, StreamMessage
+from gossip.messages import DatagramMessage, StreamMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,14 @@ class PingExchange:
 
 
 @dataclass(frozen=True, slots=True)
+class DigestExchange:
+    """Sums compared with a member that we knew by name at this incarnation."""
+
+    name: str
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
 class SyncExchange:
     """Tables compared with a member that we knew by name at this incarnation."""
 
@@ -103,7 +111,7 @@ class SeedExchange:
     address: Address
 
 
-Exchange = PingExchange | SyncExchange | SeedExchange
+Exchange = PingExchange | DigestExchange | SyncExchange | SeedExchange
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +187,13 @@ class MetaChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class NoteWritten:
+    """The application has something to say to all; at most 512 bytes."""
+
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class LeaveRequested:
     """The application wants to go, and others to know. Ends in the effect Departed."""
 
@@ -194,5 +209,6 @@ Event = (
     | SeedAdded
     | Doubted
     | MetaChanged
+    | NoteWritten
     | LeaveRequested
 )

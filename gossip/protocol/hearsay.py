@@ -21,11 +21,12 @@ our own answers to faults seen in practice.
 from __future__ import annotations
 
 import dataclasses
+from typing import NamedTuple, assert_never
 
 from gossip.member import Address, Member, State, supersedes
+from gossip.messages import Alive, Dead, Left, Rumour, Suspect, Sync, SyncAnswer
 from gossip.protocol.effects import Effect, ReportConflict, Send
 from gossip.protocol.membership import Membership, rumour_about
-from gossip.wire import Alive, Dead, Left, Rumour, Suspect, Sync, SyncAnswer
 
 ACCUSATION_LEAD_MAX = 2**20
 """An accusation this far above the greatest incarnation known of its subject is a forgery:
@@ -37,6 +38,16 @@ lead is no sign of forgery here: our clock may have been set back since our last
 
 _ANSWER_INTERVAL_S = 1.0
 """Shortest time between two unasked answers about one subject, or two would never end."""
+
+
+class _Told(NamedTuple):
+    """One accusation of somebody else, as `sender` passed it on."""
+
+    state: State
+    name: str
+    incarnation: int
+    reporter: str
+    sender: Address
 
 
 class Hearsay:
@@ -62,11 +73,14 @@ class Hearsay:
                 self._hear_accusation_of_me(_STATE_OF[type(rumour)], incarnation)
                 return self._answer_accuser(sender, now)
             case Suspect(name, incarnation, reporter):
-                return self._hear_accusation(State.SUSPECT, name, incarnation, reporter, now)
+                told = _Told(State.SUSPECT, name, incarnation, reporter, sender)
             case Dead(name, incarnation, reporter):
-                return self._hear_accusation(State.DEAD, name, incarnation, reporter, now)
+                told = _Told(State.DEAD, name, incarnation, reporter, sender)
             case Left(name, incarnation):
-                return self._hear_accusation(State.LEFT, name, incarnation, name, now)
+                told = _Told(State.LEFT, name, incarnation, name, sender)
+            case _:
+                assert_never(rumour)
+        return self._hear_accusation(told, now)
 
     def hear_table(self, table: Sync | SyncAnswer, now: float) -> list[Effect]:
         """Return what follows from the table of a peer.
@@ -85,7 +99,10 @@ class Hearsay:
                 # Only newcomers learn of the dead here. If others did too, members would
                 # remind each other of them for ever, and none would be forgotten.
                 is_spread = member.is_live and (not is_newcomer or member.name in news)
-                effects += self._membership.accept(member, table.source, now, is_spread=is_spread)
+                cause = f"table of {table.source}"
+                effects += self._membership.accept(
+                    member, table.source, now, cause=cause, is_spread=is_spread
+                )
         return effects
 
     def accusation_of(self, name: str, now: float) -> tuple[Rumour, ...]:
@@ -97,6 +114,7 @@ class Hearsay:
         if (
             held is None
             or held.state is State.ALIVE
+            or not self._membership.config.buddy_rule
             or not self._may_answer("accusation", name, now)
         ):
             return ()
@@ -123,7 +141,7 @@ class Hearsay:
         elif not held.is_live and claim.incarnation <= held.incarnation:
             accusation = self.accusation_of(held.name, now)
             return [Send(sender, accusation)] if accusation else []
-        return self._membership.accept(claim, alive.name, now)
+        return self._membership.accept(claim, alive.name, now, cause=_gossip_from(sender))
 
     def _hear_alive_me(self, claim: Member, now: float) -> list[Effect]:
         me = self._membership.me
@@ -138,19 +156,18 @@ class Hearsay:
         self._refute(claim.incarnation)
         return []
 
-    def _hear_accusation(
-        self, state: State, name: str, incarnation: int, reporter: str, now: float
-    ) -> list[Effect]:
-        held = self._membership.table.get(name)
+    def _hear_accusation(self, told: _Told, now: float) -> list[Effect]:
+        held = self._membership.table.get(told.name)
         if held is None:
             return []
-        if incarnation > held.incarnation + ACCUSATION_LEAD_MAX:
+        if told.incarnation > held.incarnation + ACCUSATION_LEAD_MAX:
             self._membership.counters["accusations_refused"] += 1
             return []
-        accused = dataclasses.replace(held, incarnation=incarnation, state=state)
-        if state is State.SUSPECT:
-            return self._membership.suspect(accused, reporter, now)
-        return self._membership.accept(accused, reporter, now)
+        accused = dataclasses.replace(held, incarnation=told.incarnation, state=told.state)
+        cause = _gossip_from(told.sender)
+        if told.state is State.SUSPECT:
+            return self._membership.suspect(accused, told.reporter, now, cause=cause)
+        return self._membership.accept(accused, told.reporter, now, cause=cause)
 
     def _hear_accusation_of_me(self, state: State, incarnation: int) -> None:
         membership = self._membership
@@ -194,7 +211,7 @@ class Hearsay:
             return []
         if record.state is State.DEAD and held.is_live:
             record = dataclasses.replace(record, state=State.SUSPECT)
-        return membership.accept(record, source, now)
+        return membership.accept(record, source, now, cause=f"table of {source}")
 
     def _hear_record_of_me(self, record: Member, now: float) -> list[Effect]:
         me = self._membership.me
@@ -234,3 +251,8 @@ def _is_conflict(held: Member, claim: Member) -> bool:
     """
     is_other = claim.uid != held.uid and claim.address != held.address
     return is_other and held.state is State.ALIVE and claim.is_live and supersedes(claim, held)
+
+
+def _gossip_from(sender: Address) -> str:
+    host, port = sender
+    return f"gossip from {host}:{port}"

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gossip.member import Address
-from gossip.protocol.effects import Ask, Effect, SetTimer
+from gossip.protocol.effects import Ask, Effect, ReportSeed, SetTimer
 from gossip.protocol.events import SeedDue, SeedExchange
 from gossip.protocol.membership import Membership
 
@@ -40,28 +40,24 @@ class Joiner:
         return [effect for address in self._seeds for effect in self.seed_due(address, now)]
 
     def add(self, address: Address, now: float) -> list[Effect]:
-        """Try one more seed at once; nothing if it is known already."""
-        if address in self._seeds:
-            return []
-        self._seeds[address] = _Seed()
-        return self.seed_due(address, now)
+        """Try one more seed at once, or one that is known already once more."""
+        self._seeds.setdefault(address, _Seed())
+        return [self._ask(address)]
 
     def seed_due(self, address: Address, now: float) -> list[Effect]:
         """Exchange tables with the seed unless we know who lives there."""
         seed = self._seeds[address]
         if self._is_known(address, seed):
             return [self._later(address, now)]
-        table = self._membership.table_to_send()
-        timeout_s = self._membership.config.stream_timeout_s
-        return [Ask(SeedExchange(address), address, table, timeout_s)]
+        return [self._ask(address)]
 
     def answered(self, address: Address, source: str, now: float) -> list[Effect]:
         """Remember who lives there."""
         self._membership.counters["seeds_answered"] += 1
         self._seeds[address] = _Seed(name=source)
-        return [self._later(address, now)]
+        return [ReportSeed(address, ""), self._later(address, now)]
 
-    def unanswered(self, address: Address, now: float) -> list[Effect]:
+    def unanswered(self, address: Address, is_refused: bool, now: float) -> list[Effect]:
         """Try again later, and later still: after min(longest, shortest * 2^failures).
 
         Up to half of the wait is taken off at random, so that members do not knock in step.
@@ -72,7 +68,8 @@ class Joiner:
         wait_s = min(config.join_retry_max_s, doubled_s)
         wait_s *= 1.0 - 0.5 * self._membership.rng.random()
         seed.failures += 1
-        return [SetTimer(SeedDue(address), now + wait_s)]
+        failure = "connection refused" if is_refused else "no answer"
+        return [ReportSeed(address, failure), SetTimer(SeedDue(address), now + wait_s)]
 
     def _is_known(self, address: Address, seed: _Seed) -> bool:
         table = self._membership.table
@@ -81,6 +78,11 @@ class Joiner:
             if member is not None and member.is_live:
                 return True
         return any(member.is_live and member.address == address for member in table)
+
+    def _ask(self, address: Address) -> Ask:
+        table = self._membership.table_to_send()
+        timeout_s = self._membership.config.stream_timeout_s
+        return Ask(SeedExchange(address), address, table, timeout_s)
 
     def _later(self, address: Address, now: float) -> SetTimer:
         wait_s = self._membership.config.seed_interval_s

@@ -17,13 +17,7 @@ from collections import Counter
 
 from gossip.config import Config
 from gossip.member import Change, Member, State, merge
-from gossip.protocol.awareness import Awareness
-from gossip.protocol.broadcast import Broadcasts
-from gossip.protocol.effects import Effect, Notify, Send, SetTimer
-from gossip.protocol.events import SuspicionDue
-from gossip.protocol.suspicion import Suspicion, begin_suspicion
-from gossip.protocol.table import Table
-from gossip.wire import (
+from gossip.messages import (
     INCARNATION_MAX,
     Alive,
     DatagramMessage,
@@ -34,6 +28,14 @@ from gossip.wire import (
     Sync,
     SyncAnswer,
 )
+from gossip.protocol.awareness import Awareness
+from gossip.protocol.broadcast import Broadcasts
+from gossip.protocol.chronicle import Chronicle, Moment
+from gossip.protocol.digest import ALL_BUCKETS, within
+from gossip.protocol.effects import Effect, Notify, Send, SetTimer
+from gossip.protocol.events import SuspicionDue
+from gossip.protocol.suspicion import Suspicion, begin_suspicion
+from gossip.protocol.table import Table
 
 
 def rumour_about(member: Member, reporter: str) -> Rumour:
@@ -64,6 +66,7 @@ class Membership:
         self.awareness = Awareness(config.health_max)
         self.suspicions: dict[str, Suspicion] = {}
         self.counters: Counter[str] = Counter()
+        self.chronicle = Chronicle()
         self.arrived: list[str] = []
         """Names that became live since the prober last looked."""
         self.doubted: dict[str, None] = {}
@@ -90,24 +93,25 @@ class Membership:
         """Make our own existence the first rumour."""
         self.queue.put(rumour_about(self.me, self.name))
 
-    def table_to_send(self) -> Sync:
-        """Return all that we believe, as a request to compare."""
-        return Sync(self.name, tuple(self.table), self.queue.names)
+    def table_to_send(self, buckets: int = ALL_BUCKETS) -> Sync:
+        """Return what we believe about those parts of the table, as a request to compare."""
+        return Sync(self.name, within(self.table, buckets), self.queue.names, buckets)
 
-    def table_to_answer(self) -> SyncAnswer:
-        """Return all that we believe, as an answer."""
-        return SyncAnswer(self.name, tuple(self.table), self.queue.names)
+    def table_to_answer(self, buckets: int) -> SyncAnswer:
+        """Return what we believe about those parts, as an answer."""
+        return SyncAnswer(self.name, within(self.table, buckets), self.queue.names)
 
     def packet(self, member: Member, *head: DatagramMessage) -> Send:
         """Return a datagram to `member`: `head` first, then what gossip fits behind it."""
         return Send(member.address, self.queue.fill(head, live_count=self.table.live_count))
 
     def accept(
-        self, incoming: Member, reporter: str, now: float, *, is_spread: bool = True
+        self, incoming: Member, reporter: str, now: float, *, cause: str, is_spread: bool = True
     ) -> list[Effect]:
         """Merge one belief about somebody else; return what follows if it says more.
 
         reporter: who began the statement; the first accuser if it is a suspicion.
+        cause: how it came to us, in words, for `explain`.
         is_spread: whether it is news to others too, rather than to us alone.
         State: unchanged, and no effects, if we already held as much, or if the name is
         new and there is no room, or we are leaving anyway.
@@ -123,13 +127,16 @@ class Membership:
         since_s = now if held is None or fresh else held.changed_at_s
         member = dataclasses.replace(incoming, changed_at_s=since_s)
         self.table.put(member)
+        if held is not None and (fresh or member.state is State.SUSPECT):
+            moment = Moment(now, member.state, member.incarnation, reporter, cause)
+            self.chronicle.note(member.name, moment)
         if member.is_live and (held is None or not held.is_live):
             self.arrived.append(member.name)
         if is_spread:
             self.queue.put(rumour_about(member, reporter))
         return [*_notice(held, member), *self._follow_suspicion(member, reporter, now)]
 
-    def suspect(self, member: Member, reporter: str, now: float) -> list[Effect]:
+    def suspect(self, member: Member, reporter: str, now: float, *, cause: str) -> list[Effect]:
         """Take up one accusation at `member.incarnation`, or count it as a confirmation.
 
         A confirmation that counted is spread anew, so that the timers of others shorten too.
@@ -137,9 +144,11 @@ class Membership:
         suspicion = self.suspicions.get(member.name)
         if suspicion is None or suspicion.incarnation < member.incarnation:
             accused = dataclasses.replace(member, state=State.SUSPECT)
-            return self.accept(accused, reporter, now)
+            return self.accept(accused, reporter, now, cause=cause)
         if suspicion.incarnation > member.incarnation or not suspicion.confirm(reporter):
             return []
+        moment = Moment(now, State.SUSPECT, member.incarnation, reporter, f"confirmed: {cause}")
+        self.chronicle.note(member.name, moment)
         self.queue.put(Suspect(member.name, member.incarnation, reporter))
         return [_timer(suspicion, now)]
 
@@ -163,7 +172,12 @@ class Membership:
             accusation = rumour_about(held, self.name)
             return [Send(held.address, (accusation,)), _timer(suspicion, now)]
         self.counters["members_declared_dead"] += 1
-        return self.accept(dataclasses.replace(held, state=State.DEAD), self.name, now)
+        cause = (
+            f"suspect for {now - suspicion.started_at_s:.1f} s without a refutation,"
+            f" accused by {', '.join(sorted(suspicion.reporters))}"
+        )
+        dead = dataclasses.replace(held, state=State.DEAD)
+        return self.accept(dead, self.name, now, cause=cause)
 
     def refute(self, accused_incarnation: int) -> None:
         """Answer a statement about ourselves with an incarnation that it cannot outbid.

@@ -20,23 +20,41 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gossip.member import Address, Member, State
-from gossip.protocol.effects import Ask, Effect, Send, SetTimer
+from gossip.messages import NACK_AFTER_MS_MAX, SEQUENCE_MAX, Ack, Nack, NackReason, Ping, PingReq
+from gossip.protocol.effects import Ask, Effect, ReportUnreachable, Send, SetTimer
 from gossip.protocol.events import AckDue, NackDue, PingExchange, ProbeDue
 from gossip.protocol.membership import Membership, rumour_about
-from gossip.wire import NACK_AFTER_MS_MAX, SEQUENCE_MAX, Ack, Nack, Ping, PingReq
+from gossip.protocol.order import ProbeOrder
 
 _RELAYED_MAX = 256
 """Pings in flight for others; beyond, a request to relay is refused by a nack at once."""
 
 
+_UNREACHABLE_INTERVAL_S = 60.0
+"""Shortest time between two reports that a member's datagrams are lost."""
+
+
 @dataclass(slots=True)
 class _Probe:
-    """The probe in flight."""
+    """The probe in flight, and the evidence so far."""
 
     sequence: int
     target: Member
-    relays: int = 0
-    nacks: set[str] = field(default_factory=set)
+    relays: tuple[str, ...] = ()
+    nacks: dict[str, NackReason] = field(default_factory=dict)
+
+    @property
+    def silent_relays(self) -> list[str]:
+        return [relay for relay in self.relays if relay not in self.nacks]
+
+    @property
+    def evidence(self) -> str:
+        """What was tried, and what came of it, in words."""
+        host, port = self.target.address
+        tried = [f"no ack from {host}:{port} to ping {self.sequence}, nor over TCP"]
+        tried += [f"{name} answered {why.name.lower()}" for name, why in self.nacks.items()]
+        tried += [f"{name} did not answer" for name in self.silent_relays]
+        return "; ".join(tried)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +73,15 @@ class Prober:
         self._membership = membership
         self._config = membership.config
         self._sequence = int(membership.rng.random() * SEQUENCE_MAX)
-        self._order: list[str] = []
-        self._next = 0
-        self._was_doubted = False
+        self._order = ProbeOrder(membership)
         self._probe: _Probe | None = None
         self._relayed: dict[int, _Relayed] = {}
+        self._unreachable_at_s: dict[str, float] = {}
 
     def probe_due(self, now: float) -> list[Effect]:
         """Judge the probe in flight, begin one of the next member, set the clock."""
         effects = self._judge(now)
-        target = self._next_target()
+        target = self._order.next()
         if target is not None:
             effects += self._begin(target, now)
         interval_s = self._membership.awareness.stretched_s(self._config.probe_interval_s)
@@ -85,7 +102,7 @@ class Prober:
                 and member.name not in (target.name, self._membership.name)
             ),
         )
-        probe.relays = len(relays)
+        probe.relays = tuple(relay.name for relay in relays)
         stretched_s = self._membership.awareness.stretched_s
         left_s = stretched_s(self._config.probe_interval_s - self._config.probe_timeout_s)
         wait_s = min(stretched_s(self._config.probe_timeout_s), left_s)
@@ -99,7 +116,7 @@ class Prober:
         )
         effects: list[Effect] = [self._membership.packet(relay, request) for relay in relays]
         exchange = PingExchange(probe.sequence, target.name, target.incarnation)
-        ping = Ping(probe.sequence, target.name, self._membership.name)
+        ping = self._ping(probe.sequence, target.name)
         return [*effects, Ask(exchange, target.address, ping, left_s)]
 
     def acked(self, ack: Ack) -> list[Effect]:
@@ -120,14 +137,20 @@ class Prober:
         """Note that a relay is well: the silence of the target is then not our own fault."""
         probe = self._probe
         if probe is not None and probe.sequence == nack.sequence:
-            probe.nacks.add(nack.source)
+            probe.nacks[nack.source] = nack.reason
 
-    def answered(self, exchange: PingExchange) -> None:
+    def answered(self, exchange: PingExchange, now: float) -> list[Effect]:
         """Take an ack over TCP: it lives, although its datagrams do not get through."""
         probe = self._probe
-        if probe is not None and probe.sequence == exchange.sequence:
-            self._membership.counters["probes_answered_by_stream_only"] += 1
-            self._close_answered()
+        if probe is None or probe.sequence != exchange.sequence:
+            return []
+        self._membership.counters["probes_answered_by_stream_only"] += 1
+        self._close_answered()
+        reported_at_s = self._unreachable_at_s.get(exchange.name)
+        if reported_at_s is not None and now - reported_at_s < _UNREACHABLE_INTERVAL_S:
+            return []
+        self._unreachable_at_s[exchange.name] = now
+        return [ReportUnreachable(exchange.name)]
 
     def refused(self, exchange: PingExchange) -> None:
         """Drop the probe without blaming ourselves: the other host answered, with a no."""
@@ -142,10 +165,12 @@ class Prober:
         """
         target = self._membership.table.get(request.target)
         if target is None or not target.is_live or len(self._relayed) >= _RELAYED_MAX:
-            return [Send(sender, (Nack(request.sequence, self._membership.name),))]
+            has_left = target is not None and target.state is State.LEFT
+            reason = NackReason.LEFT if has_left else NackReason.UNKNOWN
+            return [Send(sender, (Nack(request.sequence, self._membership.name, reason),))]
         sequence = self._next_sequence()
         self._relayed[sequence] = _Relayed(request.target, sender, request.sequence)
-        ping = Ping(sequence, request.target, self._membership.name)
+        ping = self._ping(sequence, request.target)
         due_s = now + request.nack_after_ms / 1000
         return [Send(request.address, (ping,)), SetTimer(NackDue(sequence), due_s)]
 
@@ -154,7 +179,8 @@ class Prober:
         relayed = self._relayed.pop(timer.sequence, None)
         if relayed is None:
             return []  # Acked meanwhile.
-        return [Send(relayed.requester, (Nack(relayed.sequence, self._membership.name),))]
+        nack = Nack(relayed.sequence, self._membership.name, NackReason.TIMEOUT)
+        return [Send(relayed.requester, (nack,))]
 
     def doubt(self, name: str) -> list[Effect]:
         """Ping `name` over TCP at once, and by datagram as the very next one.
@@ -162,11 +188,11 @@ class Prober:
         Where a process died alone, its host refuses, and nobody waits for its turn.
         """
         held = self._membership.table.get(name)
-        if held is None or not self._is_target(held):
+        if held is None or not self._order.is_target(held):
             return []
         self._membership.doubted[name] = None
         sequence = self._next_sequence()
-        ping = Ping(sequence, name, self._membership.name)
+        ping = self._ping(sequence, name)
         exchange = PingExchange(sequence, name, held.incarnation)
         return [Ask(exchange, held.address, ping, self._config.probe_interval_s)]
 
@@ -178,11 +204,10 @@ class Prober:
     def _begin(self, target: Member, now: float) -> list[Effect]:
         self._probe = _Probe(self._next_sequence(), target)
         self._membership.counters["probes"] += 1
-        ping = Ping(self._probe.sequence, target.name, self._membership.name)
+        ping = self._ping(self._probe.sequence, target.name)
         # The accusation goes ahead of the ping, so that the ack already brings the refutation.
-        accusation = (
-            (rumour_about(target, self._membership.name),) if target.state is State.SUSPECT else ()
-        )
+        is_told = target.state is State.SUSPECT and self._config.buddy_rule
+        accusation = (rumour_about(target, self._membership.name),) if is_told else ()
         timeout_s = self._membership.awareness.stretched_s(self._config.probe_timeout_s)
         return [
             self._membership.packet(target, *accusation, ping),
@@ -194,12 +219,16 @@ class Prober:
         if probe is None:
             return []
         self._membership.counters["probes_failed"] += 1
-        missing = probe.relays - len(probe.nacks) if probe.relays else 1
-        self._membership.awareness.worsen(max(0, missing))
+        # Where nobody vouches for us the silence may be our own fault; any nack vouches.
+        missing = len(probe.silent_relays) if probe.relays else int(not probe.nacks)
+        self._membership.awareness.worsen(missing)
         held = self._membership.table.get(probe.target.name)
         if held is None or not held.is_live or held.incarnation != probe.target.incarnation:
             return []  # It has spoken meanwhile, or is gone already.
-        return self._membership.suspect(held, self._membership.name, now)
+        return self._membership.suspect(held, self._membership.name, now, cause=probe.evidence)
+
+    def _ping(self, sequence: int, target: str) -> Ping:
+        return Ping(sequence, target, self._membership.name, self._membership.table.digest.whole)
 
     def _close_answered(self) -> None:
         self._probe = None
@@ -208,46 +237,3 @@ class Prober:
     def _next_sequence(self) -> int:
         self._sequence = (self._sequence + 1) % (SEQUENCE_MAX + 1)
         return self._sequence
-
-    def _next_target(self) -> Member | None:
-        """Return whom to probe now; None if there is nobody.
-
-        Round-robin over a shuffled list, not a random pick: SWIM section 4.3 bounds the time
-        to first detection at 2n-1 intervals only if everybody is visited once per pass. A
-        doubted member goes first, but never twice in a row, lest doubts keep the rest waiting.
-        """
-        self._insert_arrived()
-        if not self._was_doubted:
-            self._was_doubted = True
-            while self._membership.doubted:
-                name = next(iter(self._membership.doubted))
-                del self._membership.doubted[name]
-                doubted = self._membership.table.get(name)
-                if doubted is not None and self._is_target(doubted):
-                    return doubted
-        self._was_doubted = False
-        for _ in range(2):
-            while self._next < len(self._order):
-                candidate = self._membership.table.get(self._order[self._next])
-                self._next += 1
-                if candidate is not None and self._is_target(candidate):
-                    return candidate
-            self._order = [
-                member.name for member in self._membership.table if self._is_target(member)
-            ]
-            self._membership.rng.shuffle(self._order)
-            self._next = 0
-        return None
-
-    def _insert_arrived(self) -> None:
-        """Give newcomers a random place among those still to be visited (SWIM section 4.3)."""
-        waiting = set(self._order[self._next :])
-        for name in self._membership.arrived:
-            if name not in waiting:
-                room = len(self._order) - self._next + 1
-                place = self._next + int(self._membership.rng.random() * room)
-                self._order.insert(place, name)
-        self._membership.arrived.clear()
-
-    def _is_target(self, member: Member) -> bool:
-        return member.is_live and member.name != self._membership.name

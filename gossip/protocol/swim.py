@@ -6,12 +6,16 @@ This file only dispatches and keeps the gossip clock; the ideas have files of th
 |-------------------|---------------------------------------------------|
 | `membership.py`   | what we hold true, what follows when it changes   |
 | `hearsay.py`      | who may say what, and what we must answer         |
+| `chronicle.py`    | why we believe what we believe                    |
 | `probe.py`        | failure detection                                 |
+| `order.py`        | whom to probe next                                |
 | `suspicion.py`    | how long a suspect may defend itself              |
 | `awareness.py`    | how far we trust our own ears                     |
 | `broadcast.py`    | which rumour rides next                           |
 | `join.py`         | finding the first peers                           |
-| `anti_entropy.py`  | repair, and the healing of partitions             |
+| `anti_entropy.py` | repair, and the healing of partitions             |
+| `digest.py`       | how tables are compared without being sent        |
+| `notes.py`        | what applications say to all                      |
 
 The clock is the argument `now`, monotonic seconds; randomness is handed in. The same events
 at the same times with the same seed give the same effects.
@@ -25,12 +29,31 @@ from typing import assert_never
 
 from gossip.config import Config
 from gossip.member import Address, Member, State
+from gossip.messages import (
+    Ack,
+    Alive,
+    DatagramMessage,
+    Dead,
+    Digest,
+    DigestAnswer,
+    Left,
+    Nack,
+    NackReason,
+    Note,
+    Ping,
+    PingReq,
+    StreamMessage,
+    Suspect,
+    Sync,
+    SyncAnswer,
+)
 from gossip.protocol.anti_entropy import AntiEntropy
 from gossip.protocol.effects import Departed, Effect, Reply, Send, SetTimer
 from gossip.protocol.events import (
     AckDue,
     Answered,
     Asked,
+    DigestExchange,
     Doubted,
     Event,
     GossipDue,
@@ -38,6 +61,7 @@ from gossip.protocol.events import (
     LeaveRequested,
     MetaChanged,
     NackDue,
+    NoteWritten,
     PingExchange,
     ProbeDue,
     Received,
@@ -57,21 +81,8 @@ from gossip.protocol.events import (
 from gossip.protocol.hearsay import Hearsay
 from gossip.protocol.join import Joiner
 from gossip.protocol.membership import Membership, rumour_about
+from gossip.protocol.notes import Notes
 from gossip.protocol.probe import Prober
-from gossip.wire import (
-    Ack,
-    Alive,
-    DatagramMessage,
-    Dead,
-    Left,
-    Nack,
-    Ping,
-    PingReq,
-    StreamMessage,
-    Suspect,
-    Sync,
-    SyncAnswer,
-)
 
 
 class Swim:
@@ -86,6 +97,7 @@ class Swim:
         self._prober = Prober(self.membership)
         self._joiner = Joiner(self.membership, tuple(seeds))
         self._anti_entropy = AntiEntropy(self.membership)
+        self._notes = Notes(self.membership)
         self._is_gossip_set = False
         self._is_departed = False
 
@@ -97,7 +109,10 @@ class Swim:
         if self._is_departed:
             return []
         effects = self._dispatch(event, now)
-        if self._is_gossip_set or not len(self.membership.queue):
+        if not len(self.membership.queue):
+            return effects
+        self._anti_entropy.news_is_under_way(now)
+        if self._is_gossip_set:
             return effects
         self._is_gossip_set = True
         return [*effects, SetTimer(GossipDue(), now + self._config.gossip_interval_s)]
@@ -124,6 +139,9 @@ class Swim:
                 return self._prober.doubt(name)
             case MetaChanged(meta):
                 self.membership.change_meta(meta)
+                return []
+            case NoteWritten(payload):
+                self._notes.write(payload)
                 return []
             case LeaveRequested():
                 return self._leave(now)
@@ -154,7 +172,7 @@ class Swim:
             case Ping():
                 return self._pinged(message, sender, now)
             case Ack():
-                return self._prober.acked(message)
+                return [*self._prober.acked(message), *self._heard_sum(message, now)]
             case PingReq():
                 return self._prober.relay(message, sender, now)
             case Nack():
@@ -162,6 +180,8 @@ class Swim:
                 return []
             case Alive() | Suspect() | Dead() | Left():
                 return self._hearsay.hear(message, sender, now)
+            case Note():
+                return self._notes.hear(message)
             case _:
                 assert_never(message)
 
@@ -170,9 +190,14 @@ class Swim:
         membership = self.membership
         if ping.target != membership.name:
             membership.counters["pings_for_others"] += 1
-            return []
-        head = (*self._hearsay.accusation_of(ping.source, now), Ack(ping.sequence, membership.name))
-        return [Send(sender, membership.queue.fill(head, live_count=membership.table.live_count))]
+            return [Send(sender, (Nack(ping.sequence, membership.name, NackReason.WRONG_NODE),))]
+        ack = Ack(ping.sequence, membership.name, membership.table.digest.whole)
+        head = (*self._hearsay.accusation_of(ping.source, now), ack)
+        packet = membership.queue.fill(head, live_count=membership.table.live_count)
+        return [Send(sender, packet), *self._heard_sum(ping, now)]
+
+    def _heard_sum(self, message: Ping | Ack, now: float) -> list[Effect]:
+        return self._anti_entropy.heard_sum(message.source, message.state_hash, now)
 
     def _time_up(self, timer: Timer, now: float) -> list[Effect]:
         match timer:
@@ -238,7 +263,9 @@ class Swim:
                 return [Reply(stream, Ack(sequence, membership.name))]
             case Sync():
                 effects = self._hearsay.hear_table(message, now)
-                return [*effects, Reply(stream, membership.table_to_answer())]
+                return [*effects, Reply(stream, membership.table_to_answer(message.buckets))]
+            case Digest():
+                return [Reply(stream, self._anti_entropy.asked(message))]
             case _:
                 membership.counters["requests_refused"] += 1
                 return []
@@ -249,8 +276,9 @@ class Swim:
                 exchange.sequence,
                 exchange.name,
             ):
-                self._prober.answered(exchange)
-                return []
+                return self._prober.answered(exchange, now)
+            case DigestExchange() as exchange, DigestAnswer() as answer:
+                return self._anti_entropy.answered(exchange, answer)
             case SyncExchange(), SyncAnswer() as table:
                 return self._hearsay.hear_table(table, now)
             case SeedExchange(address), SyncAnswer() as table:
@@ -264,7 +292,10 @@ class Swim:
     def _unanswered(self, event: Unanswered, now: float) -> list[Effect]:
         match event.exchange:
             case SeedExchange(address):
-                return self._joiner.unanswered(address, now)
+                return self._joiner.unanswered(address, event.is_refused, now)
+            case DigestExchange():
+                self._anti_entropy.unanswered()
+                return []  # The prober will look at it in its turn.
             case PingExchange() | SyncExchange() as exchange if event.is_refused:
                 return self._refused(exchange, now)
             case PingExchange() | SyncExchange():
@@ -281,8 +312,10 @@ class Swim:
         if held is None or not held.is_live or held.incarnation != exchange.incarnation:
             return []  # It has spoken since, or is gone already.
         membership.counters["connections_refused"] += 1
+        host, port = held.address
+        cause = f"{host} refused the connection to port {port}: nobody listens there"
         return [
-            *membership.suspect(held, membership.name, now),
+            *membership.suspect(held, membership.name, now, cause=cause),
             *membership.hasten(held.name, now),
         ]
 

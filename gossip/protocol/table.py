@@ -13,6 +13,7 @@ import random
 from collections.abc import Callable, Iterator
 
 from gossip.member import Member
+from gossip.protocol.digest import TableDigest
 
 
 class Table:
@@ -23,6 +24,7 @@ class Table:
         self._members_max = members_max
         self._members: dict[str, Member] = {}
         self.live_count = 0
+        self.digest = TableDigest()
 
     def __len__(self) -> int:
         return len(self._members)
@@ -39,6 +41,7 @@ class Table:
         held = self._members.get(member.name)
         self.live_count += member.is_live - (held is not None and held.is_live)
         self._members[member.name] = member
+        self.digest.put(member)
 
     def forget(self, name: str) -> None:
         """Drop a member that is gone. A later rumour of its past would be news again."""

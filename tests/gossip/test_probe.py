@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gossip import State
 from gossip.member import Change
-from gossip.protocol.effects import Ask, Notify, Send, SetTimer
+from gossip.messages import Ack, Dead, Nack, NackReason, Ping, PingReq, Suspect
+from gossip.protocol.effects import Ask, Notify, ReportUnreachable, Send, SetTimer
 from gossip.protocol.events import (
     AckDue,
     Answered,
@@ -17,7 +18,6 @@ from gossip.protocol.events import (
     Unanswered,
 )
 from gossip.protocol.swim import Swim
-from gossip.wire import Ack, Dead, Nack, Ping, PingReq, Suspect
 from tests.gossip.rig import FIRST_SEQUENCE, address_of, hear, machine, peer, state_of
 
 SEQ = FIRST_SEQUENCE
@@ -103,7 +103,9 @@ def test_an_ack_through_a_relay_counts() -> None:
 def test_an_ack_over_tcp_counts_and_is_counted() -> None:
     swim = probing("a", "b")
     swim.step(TimerFired(AckDue(SEQ)), 1.5)
-    assert swim.step(Answered(PingExchange(SEQ, "a", 10), Ack(SEQ, "a")), 1.6) == []
+    assert swim.step(Answered(PingExchange(SEQ, "a", 10), Ack(SEQ, "a")), 1.6) == [
+        ReportUnreachable("a")
+    ]
     swim.step(TimerFired(ProbeDue()), 2.0)
     assert state_of(swim, "a") is State.ALIVE
     assert swim.membership.counters["probes_answered_by_stream_only"] == 1
@@ -152,9 +154,10 @@ def test_a_ping_is_answered_where_it_came_from() -> None:
     assert hear(swim, "a", Ping(5, "me", "a")) == [Send(address_of("a"), (Ack(5, "me"),))]
 
 
-def test_a_ping_for_somebody_else_is_not_answered() -> None:
+def test_a_ping_for_somebody_else_is_told_that_it_went_wrong() -> None:
     swim = machine("a")
-    assert hear(swim, "a", Ping(5, "you", "a")) == []
+    nack = Nack(5, "me", NackReason.WRONG_NODE)
+    assert hear(swim, "a", Ping(5, "you", "a")) == [Send(address_of("a"), (nack,))]
 
 
 def test_a_pinger_that_we_hold_dead_hears_so_at_most_once_a_second() -> None:
@@ -182,13 +185,17 @@ def test_a_relay_pings_and_forwards_the_ack_under_the_number_of_the_requester() 
 def test_a_relay_that_hears_nothing_says_so() -> None:
     swim = machine("a", "b")
     hear(swim, "a", PingReq(77, "b", address_of("b"), 400, "a"))
-    assert swim.step(TimerFired(NackDue(SEQ)), 1.4) == [Send(address_of("a"), (Nack(77, "me"),))]
+    assert swim.step(TimerFired(NackDue(SEQ)), 1.4) == [
+        Send(address_of("a"), (Nack(77, "me", NackReason.TIMEOUT),))
+    ]
 
 
 def test_a_relay_does_not_ping_strangers() -> None:
     swim = machine("a")
     request = PingReq(77, "x", ("192.0.2.7", 53), 400, "a")
-    assert hear(swim, "a", request) == [Send(address_of("a"), (Nack(77, "me"),))]
+    assert hear(swim, "a", request) == [
+        Send(address_of("a"), (Nack(77, "me", NackReason.UNKNOWN),))
+    ]
 
 
 def test_after_a_stall_nobody_is_judged_and_suspects_get_the_time_back() -> None:

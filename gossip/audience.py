@@ -1,0 +1,101 @@
+"""All who want to know what the protocol found out: readers, callbacks, joins, the snapshot.
+
+A shell: it calls code that is not ours, and no failure of that code reaches the protocol.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+from gossip import news
+from gossip.joining import Joining
+from gossip.member import Address, Change
+from gossip.protocol.effects import (
+    Deliver,
+    Notify,
+    ReportConflict,
+    ReportSeed,
+    ReportUnreachable,
+)
+from gossip.snapshot import Snapshot
+from gossip.subscription import Subscription
+
+_log = logging.getLogger("gossip")
+
+Report = Notify | Deliver | ReportSeed | ReportUnreachable | ReportConflict
+
+
+class Audience:
+    """Passes on what is reported to whoever wants it."""
+
+    def __init__(self, snapshot: Snapshot | None) -> None:
+        self._snapshot = snapshot
+        self._callbacks: list[Callable[[Change], None]] = []
+        self._subscriptions: list[Subscription] = []
+        self._joinings: list[Joining] = []
+
+    def known_addresses(self) -> Sequence[Address]:
+        """Return what the snapshot knows from an earlier life."""
+        return self._snapshot.load() if self._snapshot is not None else ()
+
+    def add_callback(self, callback: Callable[[Change], None]) -> None:
+        """Call `callback` for each change from now on."""
+        self._callbacks.append(callback)
+
+    def subscribe(self) -> Subscription:
+        """Return a new reader of the news from now on."""
+        subscription = Subscription()
+        self._subscriptions.append(subscription)
+        return subscription
+
+    def begin(self, joining: Joining) -> None:
+        """Let a join hear how the seeds answer; it is over when its wait is."""
+        self._joinings = [each for each in self._joinings if not each.is_over]
+        self._joinings.append(joining)
+
+    def tell(self, said: news.News) -> None:
+        """Put `said` before every reader."""
+        for subscription in self._subscriptions:
+            subscription.put(said)
+
+    def hear(self, report: Report) -> None:
+        """Pass one report of the protocol on."""
+        match report:
+            case Notify(change):
+                self._changed(change)
+            case Deliver(origin, payload):
+                self.tell(news.NoteHeard(origin, payload))
+            case ReportSeed(address, failure):
+                for joining in self._joinings:
+                    joining.answered(address, failure)
+            case ReportUnreachable(name):
+                _log.warning("%s answers over TCP only", name)
+                self.tell(news.UdpUnreachable(name))
+            case ReportConflict(name, held, claimed):
+                _log.warning("two live processes claim the name %s: %s, %s", name, held, claimed)
+                self.tell(news.Conflict(name, held, claimed))
+                for joining in self._joinings:
+                    joining.conflict(name, claimed)
+            case _:
+                assert_never(report)
+
+    async def close(self, *, has_left: bool) -> None:
+        """Let the readers end; write the snapshot, or forget it if we have left."""
+        for subscription in self._subscriptions:
+            subscription.close()
+        if self._snapshot is not None:
+            await self._snapshot.close(has_left=has_left)
+
+    def _changed(self, change: Change) -> None:
+        said = news.news_of(change)
+        if said is not None:
+            self.tell(said)
+        if self._snapshot is not None:
+            self._snapshot.note(change.member)
+        for callback in list(self._callbacks):
+            try:
+                callback(change)
+            except Exception:  # noqa: BLE001 - the door to code that is not ours.
+                _log.exception("a subscriber failed on %s", change)

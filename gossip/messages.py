@@ -1,0 +1,204 @@
+"""What members say to each other: every message, with its limits. The bytes are in `wire.py`.
+
+| group    | messages                               | travel by                           |
+|----------|----------------------------------------|-------------------------------------|
+| probing  | Ping, Ack, PingReq, Nack               | datagram; Ping and Ack also stream  |
+| rumours  | Alive, Suspect, Dead, Left, Note       | datagram, behind a probe or without |
+| tables   | Digest, DigestAnswer, Sync, SyncAnswer | stream                              |
+
+Source: SWIM (2002), sections 3.1 and 4.1, for probes and piggybacked rumours; Lifeguard (Dadgar,
+Phillips and Currey, 2017) for the nack.
+"""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from gossip.member import Address, Member
+
+VERSION = 1
+NAME_BYTES_MAX = 128
+META_BYTES_MAX = 512
+NOTE_BYTES_MAX = 512
+UID_BYTES = 8
+INCARNATION_MAX = 2**62
+SEQUENCE_MAX = 2**32 - 1
+HASH_MAX = 2**64 - 1
+DIGEST_BYTES = 256
+NACK_AFTER_MS_MAX = 600_000
+MEMBERS_PER_SYNC_MAX = 65_535
+MESSAGES_PER_DATAGRAM_MAX = 1024
+FRAME_HEADER_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """Prober to target: are you there? Answered by an Ack with the same sequence number."""
+
+    sequence: int
+    target: str
+    """Whom the prober believes to live here. Anybody else answers with a nack."""
+    source: str
+    state_hash: int | None = field(default=None, compare=False)
+    """The sum over the sender's live members (`protocol/digest.py`), a hint in passing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """Target to prober, or relay to prober on its behalf. No answer expected."""
+
+    sequence: int
+    source: str
+    """The target's name, also when a relay forwards it."""
+    state_hash: int | None = field(default=None, compare=False)
+    """As in Ping; None when a relay forwards the ack."""
+
+
+@dataclass(frozen=True, slots=True)
+class PingReq:
+    """Prober to relay, after its own ping went unanswered: try it from where you are.
+
+    Answered by the target's Ack, or by a Nack once `nack_after_ms` has passed in vain.
+    """
+
+    sequence: int
+    target: str
+    address: Address
+    nack_after_ms: int
+    source: str
+
+
+class NackReason(IntEnum):
+    """Why there is no ack."""
+
+    TIMEOUT = 0
+    """The target did not answer me in time either."""
+    UNKNOWN = 1
+    """I do not know the target as alive, or have too many others to ask for."""
+    LEFT = 2
+    """The target said that it goes."""
+    WRONG_NODE = 3
+    """Somebody else lives at this address: I do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nack:
+    """I am well and so is our link, but this ping brought nothing. No answer expected.
+
+    Relay to prober, in answer to PingReq; or whoever lives at the target's address to prober.
+    """
+
+    sequence: int
+    source: str
+    reason: NackReason = NackReason.TIMEOUT
+
+
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """A rumour begun by its subject alone: I am here. Passed on by all, no answer expected."""
+
+    name: str
+    uid: bytes
+    incarnation: int
+    address: Address
+    meta: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A rumour begun by `reporter`, whose probe failed. The subject answers with Alive."""
+
+    name: str
+    incarnation: int
+    reporter: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """A rumour begun by whoever's suspicion ran out first. The subject answers with Alive."""
+
+    name: str
+    incarnation: int
+    reporter: str
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A rumour begun by its subject alone: I am going, do not look for me."""
+
+    name: str
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What an application has to say to all, passed on like a rumour. No answer expected."""
+
+    origin: str
+    number: int
+    """Drawn by the origin: tells a repetition. Unique as far as anybody remembers."""
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """Anybody to anybody: the partial sums of my table. Answered by a DigestAnswer."""
+
+    source: str
+    sums: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DigestAnswer:
+    """The answer to Digest: in these parts mine differs. A Sync of them is expected."""
+
+    source: str
+    buckets: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """Anybody to anybody: all that I believe. Answered by a SyncAnswer, after it was merged."""
+
+    source: str
+    members: tuple[Member, ...]
+    news: tuple[str, ...] = ()
+    """Names about which the sender still spreads a rumour: whoever learns of them here carries
+    it on. Without it, those who join at the same moment would each be a dead end for the news
+    of the others."""
+    buckets: int = 2**64 - 1
+    """The parts of the table that this is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncAnswer:
+    """The answer to Sync: all that I believe, yours included."""
+
+    source: str
+    members: tuple[Member, ...]
+    news: tuple[str, ...] = ()
+    """As in Sync."""
+
+
+Rumour = Alive | Suspect | Dead | Left
+DatagramMessage = Ping | Ack | PingReq | Nack | Rumour | Note
+StreamMessage = Ping | Ack | Sync | SyncAnswer | Digest | DigestAnswer
+Message = DatagramMessage | StreamMessage
+
+
+def is_name(name: str) -> bool:
+    """Tell whether `name` can name a member: printable, and 1 to 128 bytes of UTF-8."""
+    return name.isprintable() and 0 < len(name.encode()) <= NAME_BYTES_MAX
+
+
+@functools.lru_cache(maxsize=4096)
+def is_ip_literal(host: str) -> bool:
+    """Tell whether `host` is an IPv4 or IPv6 address: a name would stall the sender in DNS."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

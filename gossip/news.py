@@ -1,0 +1,121 @@
+"""What an application is told about the group, in the words of an application.
+
+For each member the order is always Joined, then any number of Updated, Suspected and Recovered,
+then Failed or Left; after that perhaps Joined again. There is no Failed without a Joined.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gossip.member import Address, Change, Member, State
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A member is here: for the first time, or again."""
+
+    member: Member
+
+
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """A member that is here restarted, moved, or tells other metadata."""
+
+    member: Member
+
+
+@dataclass(frozen=True, slots=True)
+class Suspected:
+    """A member did not answer somebody. It still counts as here, and can defend itself."""
+
+    member: Member
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """A suspect has refuted the suspicion."""
+
+    member: Member
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A member is taken for dead. `Agent.explain` says why."""
+
+    member: Member
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A member said that it goes."""
+
+    member: Member
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Two live processes claim one name. The one that we hold stays."""
+
+    name: str
+    held: Address
+    claimed: Address
+
+
+@dataclass(frozen=True, slots=True)
+class UdpUnreachable:
+    """A member answers over TCP only: a firewall may be in the way. At most once a minute."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stalled:
+    """This process did not run for so long, and has made allowance for it."""
+
+    lag_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class NoteHeard:
+    """The application of another member has said something to all."""
+
+    origin: str
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class NewsLost:
+    """The subscriber was too slow: so many news are missing here. Read `members()` anew."""
+
+    count: int
+
+
+News = (
+    Joined
+    | Updated
+    | Suspected
+    | Recovered
+    | Failed
+    | Left
+    | Conflict
+    | UdpUnreachable
+    | Stalled
+    | NoteHeard
+    | NewsLost
+)
+
+
+def news_of(change: Change) -> News | None:
+    """Return what a change of a belief means to an application; None if nothing."""
+    member, before = change.member, change.previous
+    was_here = before in (State.ALIVE, State.SUSPECT)
+    if not member.is_live:
+        if not was_here:
+            return None  # Known to be gone already, or never seen here.
+        return Failed(member) if member.state is State.DEAD else Left(member)
+    if not was_here:
+        return Joined(member)
+    if member.state is before:
+        return Updated(member)
+    return Suspected(member) if member.state is State.SUSPECT else Recovered(member)

@@ -1,0 +1,52 @@
+"""Why a member is held to be what it is: the last turns of each, with cause and witness.
+
+"Why was I declared dead, by whom, after which probes?" is what operators ask of a detector. So
+every change of a belief leaves a moment here. A member that only ever was alive costs nothing.
+
+Source: our own.
+Left out: keeping it over restarts; it is told from one observer's point of view.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gossip.member import State
+
+MOMENTS_MAX = 32
+"""Kept for each member."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One turn in what we believe about a member."""
+
+    at_s: float
+    """On our own monotonic clock."""
+
+    state: State
+    incarnation: int
+    reporter: str
+    """Who began the statement; ourselves for our own probes and suspicions that ran out."""
+
+    cause: str
+    """How it came to us, in words."""
+
+
+class Chronicle:
+    """The moments of all members, oldest first."""
+
+    def __init__(self) -> None:
+        self._moments: dict[str, tuple[Moment, ...]] = {}
+
+    def note(self, name: str, moment: Moment) -> None:
+        """Remember a moment of `name`, and no more than the last few."""
+        self._moments[name] = (*self._moments.get(name, ())[1 - MOMENTS_MAX :], moment)
+
+    def of(self, name: str) -> tuple[Moment, ...]:
+        """Return the moments of `name`, oldest first; none for one that was always alive."""
+        return self._moments.get(name, ())
+
+    def forget(self, name: str) -> None:
+        """Drop the moments of a member that is forgotten itself."""
+        self._moments.pop(name, None)

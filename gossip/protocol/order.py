@@ -1,0 +1,73 @@
+"""Whom to probe next: everybody once in each pass, in an order of our own.
+
+Round-robin over a shuffled list, not a random pick: two probes of one member by the same prober
+are then at most 2n - 1 intervals apart, so the time to first detection has a bound and not only
+a mean. Newcomers get a random place in what is left of the pass.
+
+Source: SWIM (Das, Gupta and Motivala, 2002), section 4.3.
+"""
+
+from __future__ import annotations
+
+from gossip.member import Member
+from gossip.protocol.membership import Membership
+
+
+class ProbeOrder:
+    """The private permutation of one prober."""
+
+    def __init__(self, membership: Membership) -> None:
+        self._membership = membership
+        self._order: list[str] = []
+        self._next = 0
+        self._was_doubted = False
+
+    def next(self) -> Member | None:
+        """Return whom to probe now; None if there is nobody.
+
+        A doubted member goes first, but never twice in a row, lest doubts keep the rest waiting.
+        """
+        self._insert_arrived()
+        if not self._was_doubted:
+            self._was_doubted = True
+            doubted = self._doubted()
+            if doubted is not None:
+                return doubted
+        self._was_doubted = False
+        for _ in range(2):
+            while self._next < len(self._order):
+                candidate = self._membership.table.get(self._order[self._next])
+                self._next += 1
+                if candidate is not None and self.is_target(candidate):
+                    return candidate
+            self._shuffle()
+        return None
+
+    def is_target(self, member: Member) -> bool:
+        """Tell whether `member` is one that is probed: live, and not ourselves."""
+        return member.is_live and member.name != self._membership.name
+
+    def _doubted(self) -> Member | None:
+        while self._membership.doubted:
+            name = next(iter(self._membership.doubted))
+            del self._membership.doubted[name]
+            doubted = self._membership.table.get(name)
+            if doubted is not None and self.is_target(doubted):
+                return doubted
+        return None
+
+    def _shuffle(self) -> None:
+        self._order = [member.name for member in self._membership.table if self.is_target(member)]
+        self._membership.rng.shuffle(self._order)
+        self._next = 0
+
+    def _insert_arrived(self) -> None:
+        if not self._membership.arrived:
+            return
+        waiting = set(self._order[self._next :])
+        for name in self._membership.arrived:
+            if name not in waiting:
+                room = len(self._order) - self._next + 1
+                place = self._next + int(self._membership.rng.random() * room)
+                self._order.insert(place, name)
+        self._membership.arrived.clear()
