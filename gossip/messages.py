@@ -3,7 +3,7 @@
 | group    | messages                               | travel by                           |
 |----------|----------------------------------------|-------------------------------------|
 | probing  | Ping, Ack, PingReq, Nack               | datagram; Ping and Ack also stream  |
-| rumours  | Alive, Suspect, Dead, Left, Note       | datagram, behind a probe or without |
+| rumours  | Alive, Suspect, Dead, Left, Claim, Note       | datagram, behind a probe or without |
 | tables   | Digest, DigestAnswer, Sync, SyncAnswer | stream                              |
 
 Source: SWIM (2002), sections 3.1 and 4.1, for probes and piggybacked rumours; Lifeguard (Dadgar,
@@ -134,6 +134,16 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """Passed on by all: a live process at `address` uses a name that another one holds."""
+
+    name: str
+    uid: bytes
+    incarnation: int
+    address: Address
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """What an application has to say to all, passed on like a rumour. No answer expected."""
 
@@ -184,7 +194,7 @@ class SyncAnswer:
 
 
 Rumour = Alive | Suspect | Dead | Left
-DatagramMessage = Ping | Ack | PingReq | Nack | Rumour | Note
+DatagramMessage = Ping | Ack | PingReq | Nack | Rumour | Claim | Note
 StreamMessage = Ping | Ack | Sync | SyncAnswer | Digest | DigestAnswer
 Message = DatagramMessage | StreamMessage
 

@@ -36,6 +36,7 @@ from gossip.messages import (
     VERSION,
     Ack,
     Alive,
+    Claim,
     DatagramMessage,
     Dead,
     Digest,
@@ -162,6 +163,8 @@ def _fields(message: Message) -> list[Any]:
             return [9, source, list(map(_member_fields, members)), list(news), buckets]
         case SyncAnswer(source, members, news):
             return [10, source, list(map(_member_fields, members)), list(news)]
+        case Claim(name, uid, incarnation, (host, port)):
+            return [14, name, uid, incarnation, host, port]
         case Note(origin, number, payload):
             return [13, origin, number, payload]
         case Digest(source, sums):
@@ -224,6 +227,9 @@ _READERS: dict[int, Callable[[list[Any]], Message]] = {
     10: lambda part: SyncAnswer(_name(part[1]), _members(part[2]), _names(part[3])),
     11: lambda part: Digest(_name(part[1]), _sums(part[2])),
     12: lambda part: DigestAnswer(_name(part[1]), _whole(part[2], HASH_MAX)),
+    14: lambda part: Claim(
+        _name(part[1]), _uid(part[2]), _incarnation(part[3]), _address(part[4], part[5])
+    ),
     13: lambda part: Note(_name(part[1]), _whole(part[2], HASH_MAX), _payload(part[3])),
 }
 

@@ -19,14 +19,15 @@ import math
 from collections.abc import Iterator, Sequence
 
 from gossip.config import Config
-from gossip.messages import DatagramMessage, Note, Rumour
+from gossip.messages import Claim, DatagramMessage, Note, Rumour
 from gossip.wire import ENVELOPE_BYTES, encoded_bytes
 
 NOTES_MAX = 1024
-"""Notes that wait at once. Beyond it the oldest is dropped: gossip is no log."""
+"""Notes and claims that wait at once. Beyond it the oldest is dropped: gossip is no log."""
 
-Key = str | tuple[str, int]
-"""The subject of a rumour, or origin and number of a note."""
+Item = Rumour | Claim | Note
+Key = str | tuple[type, str, int]
+"""The subject of a rumour; or kind, origin and number of what is never replaced."""
 
 _MISFITS_MAX = 4
 """Rumours that may be too long for the rest of a datagram before we stop looking for more."""
@@ -38,8 +39,12 @@ def transmit_limit(live_count: int, config: Config) -> int:
     return max(config.retransmit_min, config.retransmit_mult * spread)
 
 
-def _key(item: Rumour | Note) -> Key:
-    return (item.origin, item.number) if isinstance(item, Note) else item.name
+def _key(item: Item) -> Key:
+    if isinstance(item, Note):
+        return Note, item.origin, item.number
+    if isinstance(item, Claim):
+        return Claim, item.name, item.incarnation
+    return item.name
 
 
 class Broadcasts:
@@ -47,7 +52,7 @@ class Broadcasts:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._buckets: list[dict[Key, Rumour | Note]] = [{}]
+        self._buckets: list[dict[Key, Item]] = [{}]
         self._sends: dict[Key, int] = {}
         self._notes: dict[Key, None] = {}
 
@@ -67,13 +72,13 @@ class Broadcasts:
         """Whether some rumour was never sent at all."""
         return bool(self._buckets[0])
 
-    def put(self, item: Rumour | Note) -> None:
+    def put(self, item: Item) -> None:
         """Spread `item` from the beginning, instead of any older one about its subject."""
         key = _key(item)
         self.drop(key)
         self._buckets[0][key] = item
         self._sends[key] = 0
-        if isinstance(item, Note):
+        if not isinstance(key, str):
             self._notes[key] = None
             if len(self._notes) > NOTES_MAX:
                 self.drop(next(iter(self._notes)))
@@ -101,7 +106,7 @@ class Broadcasts:
         room = self._config.datagram_bytes_max - ENVELOPE_BYTES
         room -= sum(map(encoded_bytes, head))
         assert room >= 0
-        taken: list[Rumour | Note] = []
+        taken: list[Item] = []
         misfits = 0
         spoken = {message.name for message in head if isinstance(message, Rumour)}
         for item in self._in_order():
@@ -120,11 +125,11 @@ class Broadcasts:
             self._count_send(item, limit)
         return (*head, *taken)
 
-    def _in_order(self) -> Iterator[Rumour | Note]:
+    def _in_order(self) -> Iterator[Item]:
         for bucket in self._buckets:
             yield from reversed(bucket.values())
 
-    def _count_send(self, item: Rumour | Note, limit: int) -> None:
+    def _count_send(self, item: Item, limit: int) -> None:
         key = _key(item)
         sends = self._sends[key] + 1
         del self._buckets[sends - 1][key]

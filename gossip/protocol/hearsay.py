@@ -8,7 +8,7 @@
 | suspect, dead, left about us, i >= ours   | refute with a greater incarnation, tell sender   |
 | the same, i below ours                    | repeat what we are, tell the sender              |
 | alive about us from an earlier life       | refute if it would win                           |
-| alive about us, from elsewhere, other uid | two processes share our name: report, stay quiet |
+| alive about us, from elsewhere, other uid | two processes share our name: report, pass it on |
 | accusation of somebody unknown            | ignore                                           |
 
 A table read from a stream is weaker than a rumour: the peer did not accuse, it only repeats.
@@ -24,7 +24,7 @@ import dataclasses
 from typing import NamedTuple, assert_never
 
 from gossip.member import Address, Member, State, supersedes
-from gossip.messages import Alive, Dead, Left, Rumour, Suspect, Sync, SyncAnswer
+from gossip.messages import Alive, Claim, Dead, Left, Rumour, Suspect, Sync, SyncAnswer
 from gossip.protocol.effects import Effect, ReportConflict, Send
 from gossip.protocol.membership import Membership, rumour_about
 
@@ -57,6 +57,7 @@ class Hearsay:
         self._membership = membership
         self._answered_at_s: dict[tuple[str, str], float] = {}
         self._newcomers = 0
+        self._claims: set[tuple[str, bytes]] = set()
 
     def begin_datagram(self) -> None:
         """A new datagram begins, with its own allowance of unknown names."""
@@ -104,6 +105,13 @@ class Hearsay:
                     member, table.source, now, cause=cause, is_spread=is_spread
                 )
         return effects
+
+    def hear_claim(self, claim: Claim, now: float) -> list[Effect]:
+        """Report a claim to a name that we know to be held by somebody else."""
+        held = self._membership.table.get(claim.name)
+        if held is None or held.state is not State.ALIVE or held.uid == claim.uid:
+            return []
+        return self._report_conflict(held, claim, now)
 
     def accusation_of(self, name: str, now: float) -> tuple[Rumour, ...]:
         """Return what we hold against `name`, to be told to its face; at most once a second.
@@ -223,10 +231,17 @@ class Hearsay:
             return self._report_conflict(me, record, now)
         return self._hear_alive_me(record, now)
 
-    def _report_conflict(self, held: Member, claim: Member, now: float) -> list[Effect]:
+    def _report_conflict(self, held: Member, claim: Member | Claim, now: float) -> list[Effect]:
         """Keep the holder of the name, and have it probed at once: it may just be gone."""
         self._membership.counters["name_conflicts"] += 1
         self._membership.doubted[held.name] = None
+        # Each claim is passed on once, or members would remind each other of it for ever.
+        said = Claim(held.name, claim.uid, claim.incarnation, claim.address)
+        if (said.name, said.uid) not in self._claims:
+            if len(self._claims) >= self._membership.config.members_max:
+                self._claims.clear()
+            self._claims.add((said.name, said.uid))
+            self._membership.queue.put(said)
         if not self._may_answer("conflict", held.name, now):
             return []
         return [ReportConflict(held.name, held.address, claim.address)]

@@ -32,6 +32,7 @@ from gossip.member import Address, Member, State
 from gossip.messages import (
     Ack,
     Alive,
+    Claim,
     DatagramMessage,
     Dead,
     Digest,
@@ -180,6 +181,8 @@ class Swim:
                 return []
             case Alive() | Suspect() | Dead() | Left():
                 return self._hearsay.hear(message, sender, now)
+            case Claim():
+                return self._hearsay.hear_claim(message, now)
             case Note():
                 return self._notes.hear(message)
             case _:

@@ -6,62 +6,19 @@ import asyncio
 import contextlib
 import logging
 import os
-import random
 import signal
 import socket
 import sys
+import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 import uvloop
 
-from gossip import Address, Agent, Change, Config, State, wire
+from gossip import Agent, Change, Config, State, wire
 from gossip.errors import AlreadyStarted, BindFailed, MetaTooLarge, NameTooLong, NotRunning
-
-ANYWHERE = ("127.0.0.1", 0)
-LOOPBACK = Config.loopback()
-
-Launch = Callable[..., Awaitable[Agent]]
-
-
-async def until(condition: Callable[[], bool], within_s: float = 10.0) -> None:
-    async with asyncio.timeout(within_s):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
-def sees(agent: Agent, name: str) -> State | None:
-    return next((m.state for m in agent.members() if m.name == name), None)
-
-
-@contextlib.asynccontextmanager
-async def launching() -> AsyncIterator[Launch]:
-    agents: list[Agent] = []
-
-    async def launch(
-        name: str, *seeds: Agent, bind: Address = ANYWHERE, config: Config = LOOPBACK
-    ) -> Agent:
-        addresses = [seed.address for seed in seeds]
-        meta = name.encode()
-        agent = Agent(
-            name, bind, config=config, seeds=addresses, meta=meta, rng=random.Random(name)
-        )
-        agents.append(agent)
-        await agent.start()
-        return agent
-
-    try:
-        yield launch
-    finally:
-        for agent in agents:
-            await agent.stop()
-
-
-@pytest.fixture
-async def launch() -> AsyncIterator[Launch]:
-    async with launching() as launch:
-        yield launch
+from gossip.news import Failed, Joined, News, Stalled
+from tests.gossip.live import ANYWHERE, LOOPBACK, Launch, launching, sees, until
 
 
 async def test_two_that_join_see_each_other_and_are_told_once(launch: Launch) -> None:
@@ -189,6 +146,44 @@ async def test_a_blocked_loop_blames_itself(launch: Launch) -> None:
     await until(lambda: a.counters["stalls"] >= 1)
     await until(lambda: sees(a, "b") is sees(a, "c") is State.ALIVE)
     assert not [change for change in changes if change.member.state is State.DEAD]
+
+
+async def test_42_a_member_whose_loop_is_blocked_for_three_seconds_kills_nobody(
+    launch: Launch,
+) -> None:
+    lan = Config.lan()
+    a = await launch("a", config=lan)
+    others = [await launch(name, a, config=lan) for name in "bcd"]
+    readers = [agent.events() for agent in (a, *others)]
+    ready, done = threading.Event(), threading.Event()
+    told: list[News] = []
+
+    async def blocked() -> None:
+        async with launching() as start:
+            e = await start("e", a, config=lan)
+            mine = e.events()
+            await until(lambda: len(e.members()) == 5)
+            ready.set()
+            end_s = time.monotonic() + 3.0
+            done.wait(end_s - time.monotonic())  # Blocks this loop, and no other.
+            await until(lambda: e.counters["stalls"] >= 1)
+            await until(lambda: all(member.state is State.ALIVE for member in e.members()))
+        told.extend([news async for news in mine])
+
+    thread = threading.Thread(target=asyncio.run, args=(blocked(),))
+    thread.start()
+    try:
+        await until(ready.is_set)
+        await until(lambda: not thread.is_alive(), within_s=20.0)
+    finally:
+        done.set()
+        thread.join()
+    assert any(isinstance(news, Stalled) for news in told)
+    for agent, reader in zip((a, *others), readers, strict=True):
+        await agent.stop()
+        told += [news async for news in reader]
+    assert any(isinstance(news, Joined) and news.member.name == "e" for news in told)
+    assert not any(isinstance(news, Failed) for news in told)
 
 
 async def test_a_subscriber_that_fails_disturbs_nobody(
