@@ -8,8 +8,11 @@ import msgpack
 
 from docstore.config import Config
 from docstore.storage.store import Recovered
-from gossip import Agent, Change, Member, State
+from gossip import Agent, Change, Member, Moment, State
 from gossip import Config as GossipConfig
+
+WHY_MAX = 8
+"""Turns in what is believed about a member that the node-group page shows."""
 
 PRESETS = {
     "loopback": GossipConfig.loopback,
@@ -79,25 +82,37 @@ class Membership:
 
     def describe(self) -> list[dict[str, Any]]:
         """Return the members as the node-group page shows them."""
-        return [_describe(member) for member in sorted(self._agent.members(), key=_name)]
+        return [self._describe(member) for member in self._agent.members()]
+
+    @property
+    def health(self) -> int:
+        """Return how ill this node believes itself to be: 0 is well (Lifeguard)."""
+        return self._agent.health
 
     def _on_change(self, change: Change) -> None:
         self._changed()
 
+    def _describe(self, member: Member) -> dict[str, Any]:
+        meta = msgpack.unpackb(member.meta) if member.meta else {}
+        host, port = member.address
+        page = {
+            "id": member.name,
+            "status": member.state.name,
+            "address": meta.get("http", ""),
+            "gossip": f"{host}:{port}",
+            "incarnation": member.incarnation,
+            "zone": meta.get("zone", ""),
+            "secondsSinceChange": round(time.monotonic() - member.changed_at_s, 1),
+        }
+        why = [_moment(moment) for moment in self._agent.explain(member.name)]
+        return page | ({"why": why[-WHY_MAX:]} if why else {})
 
-def _name(member: Member) -> str:
-    return member.name
 
-
-def _describe(member: Member) -> dict[str, Any]:
-    meta = msgpack.unpackb(member.meta) if member.meta else {}
-    host, port = member.address
+def _moment(moment: Moment) -> dict[str, Any]:
     return {
-        "id": member.name,
-        "status": member.state.name,
-        "address": meta.get("http", ""),
-        "gossip": f"{host}:{port}",
-        "incarnation": member.incarnation,
-        "zone": meta.get("zone", ""),
-        "secondsSinceChange": round(time.monotonic() - member.changed_at_s, 1),
+        "status": moment.state.name,
+        "secondsAgo": round(time.monotonic() - moment.at_s, 1),
+        "incarnation": moment.incarnation,
+        "by": moment.reporter,
+        "cause": moment.cause,
     }

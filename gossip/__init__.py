@@ -39,6 +39,17 @@ from gossip.agent import Agent
 from gossip.config import Config
 from gossip.errors import GossipError
 from gossip.member import Address, Change, Member, State
+from gossip.protocol.chronicle import Moment
 from gossip.snapshot import Snapshot
 
-__all__ = ["Address", "Agent", "Change", "Config", "GossipError", "Member", "Snapshot", "State"]
+__all__ = [
+    "Address",
+    "Agent",
+    "Change",
+    "Config",
+    "GossipError",
+    "Member",
+    "Moment",
+    "Snapshot",
+    "State",
+]

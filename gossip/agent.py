@@ -45,6 +45,7 @@ from gossip.protocol.events import (
     SeedAdded,
     Stalled,
     Started,
+    TableBegun,
     Timer,
     TimerFired,
     Unanswered,
@@ -110,7 +111,7 @@ class Agent:
         )
         self._tasks: set[asyncio.Task[None]] = set()
         self._streams = itertools.count(1)
-        self._replies: dict[int, bytes] = {}
+        self._replies: dict[int, messages.StreamMessage] = {}
         self._departed = asyncio.Event()
         self._is_stopped = False
 
@@ -286,7 +287,7 @@ class Agent:
             case Ask():
                 self._own(self._exchange(effect))
             case Reply(stream, message):
-                self._replies[stream] = wire.encode_frame(message)
+                self._replies[stream] = message
             case SetTimer(timer, at_s):
                 self._clock.set(timer, at_s)
             case Departed():
@@ -302,35 +303,45 @@ class Agent:
     async def _exchange(self, ask: Ask) -> None:
         """Carry one request to a peer and its answer, or the lack of one, back."""
         try:
-            frame = wire.encode_frame(ask.message)
+            frame = await _in_turns(ask.message)
             body = await self._transport.ask(ask.to, frame, timeout_s=ask.timeout_s)
         except ConnectionRefusedError:
             self._feed(Unanswered(ask.exchange, is_refused=True))
         except (OSError, EOFError, UnicodeError, OverflowError):  # The last two: a bad seed.
             self._feed(Unanswered(ask.exchange, is_refused=False))
         else:
-            message = wire.decode_frame(body)
+            message = await self._read(body)
             if message is None:
-                self._counters["frames_malformed"] += 1
                 self._feed(Unanswered(ask.exchange, is_refused=False))
             else:
                 self._feed(Answered(ask.exchange, message))
+
+    async def _on_request(self, body: bytes) -> bytes | None:
+        """Return the frame that answers the request in `body`, or None."""
+        message = await self._read(body)
+        if message is None:
+            return None
+        stream = next(self._streams)
+        self._feed(Asked(stream, message))
+        answer = self._replies.pop(stream, None)
+        return await _in_turns(answer) if answer is not None else None
+
+    async def _read(self, body: bytes) -> messages.StreamMessage | None:
+        """Return the message in `body`; the first parts of a large table are fed on the way."""
+        for message, more_follows in wire.decode_in_turns(body):
+            if not more_follows:
+                return message
+            assert isinstance(message, messages.Sync | messages.SyncAnswer)
+            self._feed(TableBegun(message))
+            await asyncio.sleep(0)
+        self._counters["frames_malformed"] += 1
+        return None
 
     def _on_datagram(self, data: bytes, sender: Address) -> None:
         decoded = wire.decode_datagram(data)
         self._counters["messages_malformed"] += decoded.dropped_count
         if decoded.messages:
             self._feed(Received(sender, decoded.messages))
-
-    def _on_request(self, body: bytes) -> bytes | None:
-        """Return the frame that answers the request in `body`, or None."""
-        message = wire.decode_frame(body)
-        if message is None:
-            self._counters["frames_malformed"] += 1
-            return None
-        stream = next(self._streams)
-        self._feed(Asked(stream, message))
-        return self._replies.pop(stream, None)
 
     def _stalled(self, lag_s: float, now: float) -> None:
         _log.warning("%s was stalled for %.3f s", self._name, lag_s)
@@ -339,6 +350,15 @@ class Agent:
 
     def _fired(self, timer: Timer, now: float) -> None:
         self._feed(TimerFired(timer), now)
+
+
+async def _in_turns(message: messages.StreamMessage) -> bytes:
+    """Return the frame of a message; a large table is packed in turns of the loop."""
+    pieces = []
+    for piece in wire.encode_in_turns(message):
+        pieces.append(piece)
+        await asyncio.sleep(0)
+    return wire.framed(pieces)
 
 
 def _check_name(name: str) -> None:

@@ -127,6 +127,10 @@ class Config:
     datagram_bytes_max: int = 1400
     """Longest datagram, so that it travels unfragmented. 1232 for the minimum MTU of IPv6."""
 
+    datagram_bytes_per_s: int = 256 * 1024
+    """Datagrams sent per second at most, with a burst of one second. More are dropped and counted:
+    in a storm a member must not make it worse."""
+
     members_max: int = 16_384
     """Names we are willing to remember. Flood guard: more are ignored and counted."""
 

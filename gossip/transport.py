@@ -14,8 +14,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from gossip.config import Config
 from gossip.errors import BindFailed
@@ -52,7 +53,7 @@ class Transport:
         config: Config,
         *,
         on_datagram: Callable[[bytes, Address], None],
-        on_request: Callable[[bytes], bytes | None],
+        on_request: Callable[[bytes], Awaitable[bytes | None]],
     ) -> None:
         self.counters: Counter[str] = Counter()
         self._config = config
@@ -61,6 +62,8 @@ class Transport:
         self._udp: socket.socket | None = None
         self._server: asyncio.Server | None = None
         self._served: dict[asyncio.Task[None], str] = {}
+        self._allowance_bytes = float(config.datagram_bytes_per_s)
+        self._allowed_at_s = time.monotonic()
 
     async def start(self, bind: Address) -> Address:
         """Bind both sockets and return where they are; port 0 lets the kernel choose.
@@ -101,6 +104,9 @@ class Transport:
         """Send now or never. Drops are counted, not reported: the protocol expects losses."""
         if self._udp is None:
             return
+        if not self._is_within_budget(len(datagram)):
+            self.counters["datagrams_over_budget"] += 1
+            return
         try:
             self._udp.sendto(datagram, to)
         except OSError:
@@ -108,6 +114,16 @@ class Transport:
             return
         self.counters["datagrams_sent"] += 1
         self.counters["datagram_bytes_sent"] += len(datagram)
+
+    def _is_within_budget(self, size: int) -> bool:
+        """Take `size` bytes from a bucket that fills at the allowed rate, and holds a second."""
+        rate, now = self._config.datagram_bytes_per_s, time.monotonic()
+        refilled = self._allowance_bytes + (now - self._allowed_at_s) * rate
+        self._allowance_bytes, self._allowed_at_s = min(refilled, rate), now
+        if size > self._allowance_bytes:
+            return False
+        self._allowance_bytes -= size
+        return True
 
     def drain(self) -> None:
         """Deliver the datagrams that have arrived, at most 64 of them."""
@@ -162,7 +178,7 @@ class Transport:
         try:
             async with asyncio.timeout(self._config.stream_timeout_s):
                 body = await self._read_frame(reader, self._config.stream_header_timeout_s)
-                answer = self._on_request(body)
+                answer = await self._on_request(body)
                 if answer is not None:
                     writer.write(answer)
                     await writer.drain()

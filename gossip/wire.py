@@ -14,7 +14,7 @@ Left out: encryption, which is put around it by `seal.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -59,6 +59,11 @@ from gossip.messages import (
 _FIELD_BYTES_MAX = 1024
 """Where unpacking itself gives up. Fields have their own, smaller limits."""
 
+_SYNC, _SYNC_ANSWER = 9, 10
+_TABLES = frozenset({_SYNC, _SYNC_ANSWER})
+MEMBERS_PER_TURN = 200
+"""Members of a table that are encoded, decoded or merged at once: about a millisecond each."""
+
 ENVELOPE_BYTES = 4
 """At most: the array header of up to 65 535 messages, and the version."""
 
@@ -83,8 +88,29 @@ def encoded_bytes(message: Message) -> int:
 
 def encode_frame(message: StreamMessage) -> bytes:
     """Return `message` as a stream carries it, its length ahead."""
-    body = _packed([VERSION, _fields(message)])
-    return len(body).to_bytes(FRAME_HEADER_BYTES, "big") + body
+    return framed(encode_in_turns(message))
+
+
+def encode_in_turns(message: StreamMessage) -> Iterator[bytes]:
+    """Yield the body of a frame piece by piece, each the work of a millisecond at most."""
+    packer = msgpack.Packer()
+    if not isinstance(message, Sync | SyncAnswer):
+        yield _packed([VERSION, _fields(message)])
+        return
+    number, source, members, *rest = _table_fields(message)
+    yield packer.pack_array_header(2) + packer.pack(VERSION)
+    yield packer.pack_array_header(3 + len(rest)) + packer.pack(number) + packer.pack(source)
+    yield packer.pack_array_header(len(members))
+    for first in range(0, len(members), MEMBERS_PER_TURN):
+        turn = members[first : first + MEMBERS_PER_TURN]
+        yield b"".join(packer.pack(_member_fields(member)) for member in turn)
+    yield b"".join(map(packer.pack, rest))
+
+
+def framed(body: Iterable[bytes]) -> bytes:
+    """Return the pieces of a body as one frame."""
+    whole = b"".join(body)
+    return len(whole).to_bytes(FRAME_HEADER_BYTES, "big") + whole
 
 
 def decode_datagram(data: bytes) -> Decoded:
@@ -108,11 +134,37 @@ def decode_datagram(data: bytes) -> Decoded:
 
 def decode_frame(body: bytes) -> StreamMessage | None:
     """Return the message in the body of a frame, or None if it is not a sound one."""
-    parts = _unpacked(body)
-    if parts is None or len(parts) != 2:
-        return None
-    message = _message(parts[1])
+    part = _framed_part(body)
+    message = _message(part) if part is not None else None
     return message if isinstance(message, StreamMessage) else None
+
+
+def decode_in_turns(body: bytes) -> Iterator[tuple[StreamMessage, bool]]:
+    """Yield the message in the body of a frame; of a large table first parts, then the rest.
+
+    Beside each part: whether more follows. Ends early, without a last part, where it is unsound.
+    """
+    part = _framed_part(body)
+    if part is None:
+        return
+    if len(part) > 2 and part[0] in _TABLES and isinstance(part[2], list):
+        members = part[2]
+        while len(members) > MEMBERS_PER_TURN:
+            turn, members = members[:MEMBERS_PER_TURN], members[MEMBERS_PER_TURN:]
+            message = _message([*part[:2], turn, *part[3:]])
+            if not isinstance(message, Sync | SyncAnswer):
+                return
+            yield message, True
+        part = [*part[:2], members, *part[3:]]
+    message = _message(part)
+    if isinstance(message, StreamMessage):
+        yield message, False
+
+
+def _framed_part(body: bytes) -> list[Any] | None:
+    parts = _unpacked(body)
+    is_frame = parts is not None and len(parts) == 2 and isinstance(parts[1], list)
+    return parts[1] if is_frame and parts is not None else None
 
 
 class _Malformed(ValueError):
@@ -159,10 +211,9 @@ def _fields(message: Message) -> list[Any]:
             return [7, name, incarnation, reporter]
         case Left(name, incarnation):
             return [8, name, incarnation]
-        case Sync(source, members, news, buckets):
-            return [9, source, list(map(_member_fields, members)), list(news), buckets]
-        case SyncAnswer(source, members, news):
-            return [10, source, list(map(_member_fields, members)), list(news)]
+        case Sync() | SyncAnswer():
+            number, source, members, *rest = _table_fields(message)
+            return [number, source, list(map(_member_fields, members)), *rest]
         case Claim(name, uid, incarnation, (host, port)):
             return [14, name, uid, incarnation, host, port]
         case Note(origin, number, payload):
@@ -177,6 +228,13 @@ def _fields(message: Message) -> list[Any]:
 
 def _with(fields: list[Any], state_hash: int | None) -> list[Any]:
     return fields if state_hash is None else [*fields, state_hash]
+
+
+def _table_fields(table: Sync | SyncAnswer) -> list[Any]:
+    """Return the fields of a table, its members as they are."""
+    if isinstance(table, Sync):
+        return [_SYNC, table.source, table.members, list(table.news), table.buckets]
+    return [_SYNC_ANSWER, table.source, table.members, list(table.news)]
 
 
 def _member_fields(member: Member) -> list[Any]:
@@ -221,10 +279,10 @@ _READERS: dict[int, Callable[[list[Any]], Message]] = {
     6: lambda part: Suspect(_name(part[1]), _incarnation(part[2]), _name(part[3])),
     7: lambda part: Dead(_name(part[1]), _incarnation(part[2]), _name(part[3])),
     8: lambda part: Left(_name(part[1]), _incarnation(part[2])),
-    9: lambda part: Sync(
+    _SYNC: lambda part: Sync(
         _name(part[1]), _members(part[2]), _names(part[3]), _whole(part[4], HASH_MAX)
     ),
-    10: lambda part: SyncAnswer(_name(part[1]), _members(part[2]), _names(part[3])),
+    _SYNC_ANSWER: lambda part: SyncAnswer(_name(part[1]), _members(part[2]), _names(part[3])),
     11: lambda part: Digest(_name(part[1]), _sums(part[2])),
     12: lambda part: DigestAnswer(_name(part[1]), _whole(part[2], HASH_MAX)),
     14: lambda part: Claim(

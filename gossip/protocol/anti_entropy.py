@@ -123,11 +123,12 @@ class AntiEntropy:
 
     def sync_due(self, now: float) -> list[Effect]:
         """Compare tables with a random live peer."""
-        self._membership.table.forget_gone_since(now - self._config.forget_after_s)
-        peers = self._membership.table.pick(
+        for name in self._membership.table.forget_gone_since(now - self._config.forget_after_s):
+            self._membership.chronicle.forget(name)
+        peers = self._membership.table.pick_live(
             1,
             self._membership.rng,
-            lambda member: member.is_live and member.name != self._membership.name,
+            lambda member: member.name != self._membership.name,
         )
         interval_s = self._config.sync_interval_s * sync_scale(self._membership.table.live_count)
         asks: list[Effect] = [self._compare(peer, now) for peer in peers]
@@ -136,10 +137,10 @@ class AntiEntropy:
     def reconnect_due(self, now: float) -> list[Effect]:
         """Perhaps look whether one of the dead is back."""
         table, rng = self._membership.table, self._membership.rng
-        dead_count = sum(member.state is State.DEAD for member in table)
+        dead_count = sum(member.state is State.DEAD for member in table.gone)
         is_tried = rng.random() < reconnect_probability(dead_count, table.live_count)
-        dead = table.pick(1, rng, lambda member: member.state is State.DEAD) if is_tried else []
-        asks: list[Effect] = [self._ask(member) for member in dead]
+        tried = table.pick_gone(int(is_tried), rng, lambda member: member.state is State.DEAD)
+        asks: list[Effect] = [self._ask(member) for member in tried]
         wait_s = self._jittered_s(self._config.reconnect_interval_s)
         return [*asks, SetTimer(ReconnectDue(), now + wait_s)]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gossip.member import Address
-from gossip.messages import DatagramMessage, StreamMessage
+from gossip.messages import DatagramMessage, StreamMessage, Sync, SyncAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +128,13 @@ class Received:
 
 
 @dataclass(frozen=True, slots=True)
+class TableBegun:
+    """A part of a large table arrived on a stream; more follows, or the stream breaks."""
+
+    table: Sync | SyncAnswer
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """A request arrived on a stream. The effects hold one Reply, or none if it deserves none."""
 
@@ -201,6 +208,7 @@ class LeaveRequested:
 Event = (
     Started
     | Received
+    | TableBegun
     | Asked
     | Answered
     | Unanswered

@@ -40,6 +40,10 @@ _ANSWER_INTERVAL_S = 1.0
 """Shortest time between two unasked answers about one subject, or two would never end."""
 
 
+_NEWCOMER_AT_MAX = 16
+"""Peers whose tables may be half heard at once."""
+
+
 class _Told(NamedTuple):
     """One accusation of somebody else, as `sender` passed it on."""
 
@@ -58,6 +62,7 @@ class Hearsay:
         self._answered_at_s: dict[tuple[str, str], float] = {}
         self._newcomers = 0
         self._claims: set[tuple[str, bytes]] = set()
+        self._newcomer_at: set[str] = set()
 
     def begin_datagram(self) -> None:
         """A new datagram begins, with its own allowance of unknown names."""
@@ -83,12 +88,19 @@ class Hearsay:
                 assert_never(rumour)
         return self._hear_accusation(told, now)
 
-    def hear_table(self, table: Sync | SyncAnswer, now: float) -> list[Effect]:
-        """Return what follows from the table of a peer.
+    def hear_table(
+        self, table: Sync | SyncAnswer, now: float, *, more_follows: bool = False
+    ) -> list[Effect]:
+        """Return what follows from the table of a peer, or from a part of it.
 
         A newcomer passes on only what is news to that peer as well: the rest is known to all.
+        It stays a newcomer until it has heard the last part.
         """
-        is_newcomer = self._membership.is_alone
+        is_newcomer = self._membership.is_alone or table.source in self._newcomer_at
+        if is_newcomer and more_follows and len(self._newcomer_at) < _NEWCOMER_AT_MAX:
+            self._newcomer_at.add(table.source)
+        elif not more_follows:
+            self._newcomer_at.discard(table.source)
         news = set(table.news)
         effects: list[Effect] = []
         for member in table.members:

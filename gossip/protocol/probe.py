@@ -94,7 +94,7 @@ class Prober:
             return []  # Answered or judged meanwhile.
         target = probe.target
         self._membership.counters["probes_unanswered_directly"] += 1
-        relays = self._membership.table.pick(
+        relays = self._membership.table.pick_live(
             self._config.indirect_probes_count,
             self._membership.rng,
             lambda member: (

@@ -75,6 +75,7 @@ from gossip.protocol.events import (
     SuspicionDue,
     SyncDue,
     SyncExchange,
+    TableBegun,
     Timer,
     TimerFired,
     Unanswered,
@@ -124,6 +125,8 @@ class Swim:
                 return self._receive(sender, messages, now)
             case TimerFired(timer):
                 return self._time_up(timer, now)
+            case TableBegun(table):
+                return self._hearsay.hear_table(table, now, more_follows=True)
             case Asked(stream, message):
                 return self._asked(stream, message, now)
             case Answered():
@@ -229,7 +232,7 @@ class Swim:
         """Tell a few members the rumours that wait; while leaving, stop once all is told."""
         self._is_gossip_set = False
         membership, config = self.membership, self._config
-        targets = membership.table.pick(config.gossip_fanout, membership.rng, self._is_peer)
+        targets = membership.table.pick_live(config.gossip_fanout, membership.rng, self._is_peer)
         if not targets:
             membership.queue.clear()
         effects: list[Effect] = [] if membership.is_leaving else self._tell_one_dead(now)
@@ -251,7 +254,7 @@ class Swim:
         It gets nothing else, or rumours would use up their sends on the dead.
         """
         since_s = now - self._config.dead_gossip_s
-        dead = self.membership.table.pick(
+        dead = self.membership.table.pick_gone(
             1,
             self.membership.rng,
             lambda member: member.state is State.DEAD and member.changed_at_s > since_s,

@@ -15,6 +15,9 @@ from collections.abc import Callable, Iterator
 from gossip.member import Member
 from gossip.protocol.digest import TableDigest
 
+_SCANNED_MAX = 32
+"""Up to so many live members a look at all of them is as quick as drawing."""
+
 
 class Table:
     """All beliefs by name."""
@@ -23,11 +26,24 @@ class Table:
         assert members_max >= 1
         self._members_max = members_max
         self._members: dict[str, Member] = {}
-        self.live_count = 0
+        self._live: list[str] = []
+        self._place: dict[str, int] = {}
+        """Of each live name in the list above, so that any of them is drawn in one step."""
+        self._gone: dict[str, None] = {}
         self.digest = TableDigest()
 
     def __len__(self) -> int:
         return len(self._members)
+
+    @property
+    def live_count(self) -> int:
+        """How many count as here, ourselves included unless we are leaving."""
+        return len(self._live)
+
+    @property
+    def gone(self) -> Iterator[Member]:
+        """The dead and the left."""
+        return (self._members[name] for name in self._gone)
 
     def __iter__(self) -> Iterator[Member]:
         return iter(self._members.values())
@@ -38,35 +54,71 @@ class Table:
 
     def put(self, member: Member) -> None:
         """Hold `member`, whatever was held of its name before."""
-        held = self._members.get(member.name)
-        self.live_count += member.is_live - (held is not None and held.is_live)
         self._members[member.name] = member
         self.digest.put(member)
+        if not member.is_live:
+            self._remove_live(member.name)
+            self._gone[member.name] = None
+        elif member.name not in self._place:
+            self._gone.pop(member.name, None)
+            self._place[member.name] = len(self._live)
+            self._live.append(member.name)
 
     def forget(self, name: str) -> None:
         """Drop a member that is gone. A later rumour of its past would be news again."""
         member = self._members.pop(name)
         assert not member.is_live
+        del self._gone[name]
 
     def make_room(self) -> bool:
         """Tell whether one more name fits, after forgetting the longest gone if it must be."""
         if len(self._members) < self._members_max:
             return True
-        gone = [member for member in self if not member.is_live]
-        if not gone:
+        if not self._gone:
             return False
-        self.forget(min(gone, key=lambda member: member.changed_at_s).name)
+        self.forget(min(self.gone, key=lambda member: member.changed_at_s).name)
         return True
 
-    def forget_gone_since(self, before_s: float) -> None:
-        """Drop all that were gone already at `before_s`."""
-        for member in list(self):
-            if not member.is_live and member.changed_at_s < before_s:
-                self.forget(member.name)
+    def forget_gone_since(self, before_s: float) -> list[str]:
+        """Drop all that were gone already at `before_s`; return their names."""
+        names = [member.name for member in self.gone if member.changed_at_s < before_s]
+        for name in names:
+            self.forget(name)
+        return names
 
-    def pick(
+    def pick_live(
         self, count: int, rng: random.Random, is_wanted: Callable[[Member], bool]
     ) -> list[Member]:
-        """Return up to `count` different members among the wanted ones, uniformly at random."""
-        wanted = [member for member in self if is_wanted(member)]
-        return wanted if len(wanted) <= count else rng.sample(wanted, count)
+        """Return up to `count` different live members among the wanted, uniformly at random.
+
+        Draws until enough are found, since nearly all are wanted; looks at all only if it must.
+        """
+        picked: dict[str, Member] = {}
+        if len(self._live) > _SCANNED_MAX:
+            for _ in range(8 * count):
+                member = self._members[self._live[int(rng.random() * len(self._live))]]
+                if is_wanted(member):
+                    picked[member.name] = member
+                    if len(picked) == count:
+                        return list(picked.values())
+        live = map(self._members.__getitem__, self._live)
+        return _sample([member for member in live if is_wanted(member)], count, rng)
+
+    def pick_gone(
+        self, count: int, rng: random.Random, is_wanted: Callable[[Member], bool]
+    ) -> list[Member]:
+        """Return up to `count` different members that are gone among the wanted, at random."""
+        return _sample([member for member in self.gone if is_wanted(member)], count, rng)
+
+    def _remove_live(self, name: str) -> None:
+        place = self._place.pop(name, None)
+        if place is None:
+            return
+        last = self._live.pop()
+        if last != name:
+            self._live[place] = last
+            self._place[last] = place
+
+
+def _sample(wanted: list[Member], count: int, rng: random.Random) -> list[Member]:
+    return wanted if len(wanted) <= count else rng.sample(wanted, count)

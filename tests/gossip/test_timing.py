@@ -166,4 +166,4 @@ def test_the_table_counts_the_living_and_forgets_the_longest_gone_first() -> Non
     assert [member.name for member in table] == ["a", "b"]
     table.forget_gone_since(3.0)
     assert [member.name for member in table] == ["a"]
-    assert table.pick(5, Steady(), lambda member: member.is_live) == [peer("a")]
+    assert table.pick_live(5, Steady(), lambda member: True) == [peer("a")]

@@ -15,9 +15,14 @@ from gossip.member import Member, State
 from gossip.wire import (
     Ack,
     Alive,
+    Claim,
     Dead,
+    Digest,
+    DigestAnswer,
     Left,
     Nack,
+    NackReason,
+    Note,
     Ping,
     PingReq,
     Suspect,
@@ -28,6 +33,7 @@ from gossip.wire import (
     encode_datagram,
     encode_frame,
 )
+from tests.gossip.rig import peer
 
 UID = b"12345678"
 V4 = ("10.0.0.1", 7946)
@@ -42,8 +48,18 @@ DATAGRAM_MESSAGES = (
     Suspect("b", 1, "a"),
     Dead("b", 1, "a"),
     Left("b", 0),
+    Nack(2, "d", NackReason.WRONG_NODE),
+    Claim("a", UID, 7, V6),
+    Note("a", 7, bytes(512)),
 )
-STREAM_MESSAGES = (Ping(1, "b", "a"), Ack(1, "b"), Sync("a", MEMBERS, ("n1",)), SyncAnswer("b", ()))
+STREAM_MESSAGES = (
+    Ping(1, "b", "a"),
+    Ack(1, "b"),
+    Sync("a", MEMBERS, ("n1",), 5),
+    SyncAnswer("b", ()),
+    Digest("a", bytes(256)),
+    DigestAnswer("b", 2**64 - 1),
+)
 
 
 def raw(*parts: Any) -> bytes:
@@ -174,3 +190,26 @@ def test_mutated_messages_never_raise() -> None:
         decode_frame(bytes(data[:cut]))
         # What was let through is sound: it can be said again.
         encode_datagram(decoded.messages)
+
+
+def test_39_a_large_table_is_packed_read_and_merged_in_turns() -> None:
+    members = tuple(peer(f"m{number}") for number in range(2 * wire.MEMBERS_PER_TURN + 3))
+    table = Sync("a", members, ("m1",))
+    pieces = list(wire.encode_in_turns(table))
+    frame = wire.framed(pieces)
+    assert frame == wire.encode_frame(table)
+    body = frame[wire.FRAME_HEADER_BYTES :]
+    assert decode_frame(body) == table
+    parts = list(wire.decode_in_turns(body))
+    assert [more for _, more in parts] == [True, True, False]
+    assert max(len(part.members) for part, _ in parts) == wire.MEMBERS_PER_TURN  # type: ignore[union-attr]
+    assert tuple(member for part, _ in parts for member in part.members) == members  # type: ignore[union-attr]
+
+
+def test_a_large_table_that_is_unsound_ends_early() -> None:
+    members = [["m", b"12345678", "10.0.0.1", 1, 1, 0, b""]] * (2 * wire.MEMBERS_PER_TURN)
+    body = raw([9, "a", [*members, ["torn"]], [], 0])
+    assert [more for _, more in wire.decode_in_turns(body)] == [True, True]
+    assert decode_frame(body) is None
+    assert list(wire.decode_in_turns(raw([9, "a", [["torn"], *members], [], 0]))) == []
+    assert list(wire.decode_in_turns(b"\xc1")) == []

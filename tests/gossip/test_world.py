@@ -51,7 +51,7 @@ def test_a_seed_that_comes_up_late_is_found() -> None:
     world.kill("n0")
     world.start("n1", seeds=("n0",))
     world.run(20)
-    world.start("n0", port=7000)
+    world.start("n0", host=0)
     world.run_until(lambda: world.sees("n1", "n0") is State.ALIVE, within_s=25)
 
 
@@ -101,7 +101,7 @@ def test_of_two_the_survivor_finds_out_alone() -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_lost_packets_kill_nobody(seed: int) -> None:
     world = joined(seed, 20)
-    world.loss = 0.05
+    world.network.loss = 0.05
     world.run(120)
     assert world.ever(State.DEAD) == set()
 
@@ -139,9 +139,9 @@ def test_after_a_long_pause_it_comes_back_and_declares_nobody_dead() -> None:
 def test_a_short_partition_kills_nobody(seed: int) -> None:
     world = joined(seed, 20)
     names = list(world.nodes)
-    world.partition(names[:10], names[10:])
+    world.network.partition(names[:10], names[10:])
     world.run(4)
-    world.heal()
+    world.network.heal()
     world.run_until(lambda: world.all_see(states(world)), within_s=10)
     assert world.ever(State.DEAD) == set()
 
@@ -150,11 +150,11 @@ def test_a_short_partition_kills_nobody(seed: int) -> None:
 def test_the_halves_of_a_long_partition_find_each_other_again(seed: int) -> None:
     world = joined(seed, 12)
     names = list(world.nodes)
-    world.partition(names[:6], names[6:])
+    world.network.partition(names[:6], names[6:])
     world.run(120)
     assert world.sees("n0", "n11") is State.DEAD
     assert world.sees("n11", "n0") is State.DEAD
-    world.heal()
+    world.network.heal()
     world.run_until(lambda: world.all_see(states(world)), within_s=45)
 
 
@@ -162,17 +162,17 @@ def test_halves_that_have_forgotten_each_other_meet_at_a_seed() -> None:
     config = dataclasses.replace(LAN, forget_after_s=60.0)
     world = joined(1, 8, config)
     names = list(world.nodes)
-    world.partition(names[:4], names[4:])
+    world.network.partition(names[:4], names[4:])
     world.run(300)
     assert world.sees("n0", "n7") is None
-    world.heal()
+    world.network.heal()
     world.run_until(lambda: world.all_see(states(world)), within_s=90)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_those_who_leave_have_left_and_did_not_die(seed: int) -> None:
     world = joined(seed, 20)
-    world.loss = 0.01
+    world.network.loss = 0.01
     leavers = [f"n{i}" for i in range(10, 20)]
     for name in leavers:
         world.leave(name)
@@ -203,10 +203,10 @@ def test_the_last_one_leaves_at_once() -> None:
 
 def test_a_restart_on_its_port_is_told_as_a_change_and_not_as_a_death() -> None:
     world = joined(1, 5)
-    port = world.nodes["n4"].address[1]
+    host = world.nodes["n4"].number
     world.kill("n4")
     world.run(0.05)
-    restarted = world.start("n4", seeds=("n0",), port=port)
+    restarted = world.start("n4", seeds=("n0",), host=host)
     uid = restarted.swim.membership.me.uid
 
     def is_known(node: Node) -> bool:
@@ -256,7 +256,7 @@ def test_of_two_living_processes_with_one_name_the_first_keeps_it() -> None:
 def test_one_that_hears_nothing_blames_itself_and_kills_no_one_for_others() -> None:
     world = joined(1, 10)
     deaf = world.nodes["n9"]
-    world.deaf.add("n9")
+    world.network.deaf.add("n9")
     world.run(8)
     assert deaf.swim.membership.awareness.score > 0
     world.run(60)
@@ -268,7 +268,7 @@ def test_one_that_hears_nothing_blames_itself_and_kills_no_one_for_others() -> N
 def test_the_same_seed_gives_the_same_trace() -> None:
     def story(seed: int) -> str:
         world = joined(seed, 10)
-        world.loss = 0.1
+        world.network.loss = 0.1
         world.kill("n3")
         world.run(10)
         world.leave("n4")

@@ -1,9 +1,9 @@
 """A whole group of members in one thread and in virtual time, from one seed.
 
-One heap of (time, tie, action) is shared by all. Datagrams and frames pass through the real
-codec; loss, delay, partitions, pauses and crashes are the network's. After every step the
-invariants of the protocol are checked, and every event goes into a trace: equal seeds must
-give equal traces.
+One heap of (time, tie, action) is shared by all. With `codec` every datagram and frame passes
+through the real codec; without it messages are handed over as they are, which is some times as
+fast and must give the same trace. Every step goes into the trace, and is looked at by the
+oracles. One generator for each purpose, so that a draw more in one place moves nothing elsewhere.
 """
 
 from __future__ import annotations
@@ -12,33 +12,45 @@ import hashlib
 import heapq
 import itertools
 import random
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gossip import Address, Change, Config, Member, State, wire
+from gossip.messages import DatagramMessage, Ping, StreamMessage
 from gossip.protocol.effects import (
     Ask,
+    Deliver,
     Departed,
     Effect,
     Notify,
     Reply,
     ReportConflict,
+    ReportSeed,
+    ReportUnreachable,
     Send,
     SetTimer,
 )
 from gossip.protocol.events import (
     Answered,
     Asked,
+    Doubted,
     Event,
     LeaveRequested,
+    ProbeDue,
     Received,
     Stalled,
     Started,
+    SuspicionDue,
     Timer,
     TimerFired,
     Unanswered,
 )
 from gossip.protocol.swim import Swim
+from tests.gossip.network import Network
+from tests.gossip.oracles import Oracles, encoded, told_in_order
+
+_DEAD = State.DEAD
 
 
 @dataclass(slots=True)
@@ -48,35 +60,55 @@ class Node:
     name: str
     address: Address
     swim: Swim
+    number: int
     timers: dict[Timer, float] = field(default_factory=dict)
     changes: list[tuple[float, Change]] = field(default_factory=list)
-    conflicts: list[ReportConflict] = field(default_factory=list)
-    replies: dict[int, wire.StreamMessage] = field(default_factory=dict)
+    reports: list[tuple[float, ReportConflict | ReportUnreachable | ReportSeed]] = field(
+        default_factory=list
+    )
+    notes: list[tuple[float, bytes]] = field(default_factory=list)
+    replies: dict[int, StreamMessage] = field(default_factory=dict)
+    bytes_sent: int = 0
+    datagrams_sent: int = 0
     is_running: bool = True
     is_departed: bool = False
     paused_since_s: float | None = None
     missed: list[Callable[[], None]] = field(default_factory=list)
+    probes: int = 0
+    probed_at: dict[str, int] = field(default_factory=dict)
+    is_in_order: bool = True
+    """Nobody was probed out of turn."""
+    stable_since: int | None = None
+    """The number of the probe since which nobody came or went, in this node's eyes."""
+
+    @property
+    def conflicts(self) -> list[ReportConflict]:
+        return [report for _, report in self.reports if isinstance(report, ReportConflict)]
 
 
 class World:
-    def __init__(self, seed: int, config: Config) -> None:
+    def __init__(self, seed: int, config: Config, *, codec: bool = True) -> None:
         self.config = config
         self.now = 0.0
+        self.codec = codec
         self.nodes: dict[str, Node] = {}
         self.everyone: list[Node] = []
-        self.loss = 0.0
-        self.delay_s = (0.001, 0.003)
-        self.group_of: dict[str, int] = {}
-        self.unplugged: set[Address] = set()
-        self.deaf: set[str] = set()
+        self.oracles = Oracles()
         self.datagrams = 0
+        self.steps = 0
+        self.network = Network(self.rng_for("network", seed))
         self._seed = seed
-        self._network = random.Random(f"network {seed}")
+        self._at_address: dict[Address, Node] = {}
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._ties = itertools.count()
         self._streams = itertools.count()
         self._trace = hashlib.blake2b(digest_size=16)
-        self._highest: dict[tuple[int, str], int] = {}
+
+    @staticmethod
+    def rng_for(purpose: str, seed: int) -> random.Random:
+        """Return a generator that depends on nothing but the purpose and the seed."""
+        key = hashlib.blake2b(f"{purpose} {seed}".encode(), digest_size=8).digest()
+        return random.Random(int.from_bytes(key, "big"))
 
     # Acts
 
@@ -85,24 +117,14 @@ class World:
         name: str,
         *,
         seeds: tuple[str, ...] = (),
-        port: int | None = None,
+        host: int | None = None,
         clock_s: float | None = None,
     ) -> Node:
-        """Start a process, under a new uid. `clock_s`: what its wall clock shows."""
-        count = len(self.everyone)
-        clock_s = 1_000_000.0 + self.now if clock_s is None else clock_s
-        address = ("127.0.0.1", 7000 + count if port is None else port)
-        me = Member(
-            name=name,
-            uid=count.to_bytes(wire.UID_BYTES, "big"),
-            address=address,
-            incarnation=int(1000 * clock_s),
-        )
-        addresses = [self.nodes[seed].address for seed in seeds]
-        rng = random.Random(f"{name} {count} {self._seed}")
-        node = Node(name, address, Swim(me, self.config, rng=rng, seeds=addresses))
-        self.nodes[name] = node
-        self.everyone.append(node)
+        """Start a process, under a new uid.
+
+        host: number of the process whose address it takes over; clock_s: what its clock shows.
+        """
+        node = self._prepare(name, seeds=seeds, host=host, clock_s=clock_s)
         self.feed(node, Started())
         return node
 
@@ -111,6 +133,22 @@ class World:
         first = self.start("n0")
         return [first, *(self.start(f"n{i}", seeds=("n0",)) for i in range(1, count))]
 
+    def start_acquainted(self, count: int, *, seeds: tuple[str, ...] = ()) -> list[Node]:
+        """Start `count` processes that know each other already."""
+        nodes = [self._prepare(f"n{i}") for i in range(count)]
+        members = [node.swim.membership.me for node in nodes]
+        for node in nodes:
+            membership = node.swim.membership
+            for member in members:
+                if member.name != node.name:
+                    membership.table.put(member)
+            for name in seeds:
+                node.swim._joiner.add(self.nodes[name].address, 0.0)
+            self.feed(node, Started())
+            membership.queue.clear()
+            node.stable_since = 0
+        return nodes
+
     def kill(self, name: str) -> None:
         """End the process; its host goes on and refuses connections."""
         self.nodes[name].is_running = False
@@ -118,7 +156,7 @@ class World:
     def unplug(self, name: str) -> None:
         """End the host: nothing comes back, not even a refusal."""
         self.kill(name)
-        self.unplugged.add(self.nodes[name].address)
+        self.network.unplugged.add(self.nodes[name].address)
 
     def pause(self, name: str) -> None:
         self.nodes[name].paused_since_s = self.now
@@ -137,12 +175,6 @@ class World:
     def leave(self, name: str) -> None:
         self.feed(self.nodes[name], LeaveRequested())
 
-    def partition(self, *groups: list[str]) -> None:
-        self.group_of = {name: number for number, names in enumerate(groups) for name in names}
-
-    def heal(self) -> None:
-        self.group_of = {}
-
     # Time
 
     def run(self, seconds: float) -> None:
@@ -153,15 +185,26 @@ class World:
             action()
         self.now = end_s
 
-    def run_until(self, condition: Callable[[], bool], *, within_s: float) -> float:
+    def run_until(
+        self, condition: Callable[[], bool], *, within_s: float, every_s: float = 0.05
+    ) -> float:
         """Let time pass until `condition`; return how long it took."""
         begin_s = self.now
         while not condition():
             assert self.now - begin_s <= within_s, self.picture()
-            self.run(0.05)
+            self.run(every_s)
         return self.now - begin_s
 
+    def at(self, at_s: float, action: Callable[[], None]) -> None:
+        """Do something at a time to come."""
+        heapq.heappush(self._heap, (max(at_s, self.now), next(self._ties), action))
+
     # Sights
+
+    @property
+    def running(self) -> list[Node]:
+        """All who run and have not left."""
+        return [node for node in self.nodes.values() if node.is_running and not node.is_departed]
 
     def sees(self, observer: str, subject: str) -> State | None:
         member = self.nodes[observer].swim.membership.table.get(subject)
@@ -171,57 +214,110 @@ class World:
         """Whether every running node holds exactly `states`, those it has left out apart."""
         return all(
             self.sees(node.name, subject) is state
-            for node in self.nodes.values()
-            if node.is_running and not node.is_departed
+            for node in self.running
             for subject, state in states.items()
+        )
+
+    def all_agree(self) -> bool:
+        """Whether every running node holds every running node alive."""
+        names = [node.name for node in self.running]
+        return all(
+            node.swim.membership.table.live_count == len(names)
+            and all(self.sees(node.name, name) is State.ALIVE for name in names)
+            for node in self.running
         )
 
     def ever(self, state: State) -> set[str]:
         """Who was ever held to be in `state`, by anybody."""
-        return {
-            change.member.name
+        return {name for _, _, name in self.told(state)}
+
+    def told(self, state: State) -> list[tuple[float, str, str]]:
+        """Return (when, observer, subject) of every word to an application of this state."""
+        return sorted(
+            (at_s, node.name, change.member.name)
             for node in self.everyone
-            for _, change in node.changes
+            for at_s, change in node.changes
             if change.member.state is state
-        }
+        )
 
     def picture(self) -> str:
         rows = [
             f"{node.name}: " + " ".join(f"{m.name}={m.state}" for m in node.swim.membership.table)
             for node in self.nodes.values()
         ]
-        return f"seed {self._seed} at {self.now:.2f} s\n" + "\n".join(rows)
+        return f"seed {self._seed} at {self.now:.2f} s\n" + "\n".join(rows)[:4000]
+
+    def check_news(self) -> None:
+        """Check the order of all that applications were told."""
+        self.oracles.fired["14 news"] += sum(map(told_in_order, self.everyone))
 
     @property
     def trace(self) -> str:
         return self._trace.hexdigest()
 
-    # The network
+    # Steps
 
     def feed(self, node: Node, event: Event) -> None:
         if not node.is_running:
             return
-        self._trace.update(f"{self.now:.9f} {node.name} {event}\n".encode())
+        if node.paused_since_s is not None:
+            node.missed.append(lambda: self.feed(node, event))
+            return
+        self.steps += 1
+        if isinstance(event, Doubted):
+            node.is_in_order = False
+        self._trace.update(struct.pack("<dIB", self.now, node.number, len(type(event).__name__)))
         effects = node.swim.step(event, self.now)
         for effect in effects:
             self._perform(node, effect)
-        self._check(node)
+        self.oracles.after_step(node, self.now)
+
+    def _prepare(
+        self,
+        name: str,
+        *,
+        seeds: tuple[str, ...] = (),
+        host: int | None = None,
+        clock_s: float | None = None,
+    ) -> Node:
+        count = len(self.everyone)
+        clock_s = 1_000_000.0 + self.now if clock_s is None else clock_s
+        number = count if host is None else host
+        address = (f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}", 7946)
+        me = Member(
+            name=name,
+            uid=count.to_bytes(wire.UID_BYTES, "big"),
+            address=address,
+            incarnation=int(1000 * clock_s),
+        )
+        addresses = [self.nodes[seed].address for seed in seeds]
+        rng = self.rng_for(f"{name} {count}", self._seed)
+        swim = Swim(me, self.config, rng=rng, seeds=addresses)
+        node = Node(name, address, swim, count)
+        self.nodes[name] = node
+        self.everyone.append(node)
+        self._at_address[address] = node
+        self.oracles.watch(node)
+        return node
 
     def _perform(self, node: Node, effect: Effect) -> None:
         match effect:
             case Send(to, messages):
                 self._send(node, to, messages)
+            case SetTimer(timer, at_s):
+                node.timers[timer] = at_s
+                self.at(at_s, lambda: self._fire(node, timer, at_s))
             case Ask():
                 self._ask(node, effect)
             case Reply(stream, message):
                 node.replies[stream] = message
-            case SetTimer(timer, at_s):
-                node.timers[timer] = at_s
-                self._at(at_s, lambda: self._fire(node, timer, at_s))
             case Notify(change):
                 node.changes.append((self.now, change))
-            case ReportConflict():
-                node.conflicts.append(effect)
+                node.stable_since = node.probes
+            case Deliver(_, payload):
+                node.notes.append((self.now, payload))
+            case ReportConflict() | ReportUnreachable() | ReportSeed():
+                node.reports.append((self.now, effect))
             case Departed():
                 node.is_departed = True
 
@@ -230,95 +326,72 @@ class World:
             node.missed.append(lambda: self._fire(node, timer, at_s))
         elif node.timers.get(timer) == at_s:
             del node.timers[timer]
+            suspicions = node.swim.membership.suspicions
+            begun = suspicions.get(timer.name) if isinstance(timer, SuspicionDue) else None
+            node.probes += isinstance(timer, ProbeDue)
             self.feed(node, TimerFired(timer))
+            if begun is not None and self.sees(node.name, begun.name) is _DEAD:
+                self.oracles.died(node, begun.name, self.now, begun)
 
-    def _send(self, node: Node, to: Address, messages: tuple[wire.DatagramMessage, ...]) -> None:
-        assert messages, "an empty datagram"
-        data = wire.encode_datagram(messages)
-        assert len(data) <= self.config.datagram_bytes_max
+    # The roads
+
+    def _send(self, node: Node, to: Address, messages: tuple[DatagramMessage, ...]) -> None:
         self.datagrams += 1
-        if self._network.random() >= self.loss:
-            self._later(lambda: self._deliver(node, to, data))
-
-    def _deliver(self, sender: Node, to: Address, data: bytes) -> None:
-        target = self._reachable(sender, to)
-        if target is None or target.name in self.deaf:
+        node.datagrams_sent += 1
+        size = None
+        if self.codec:
+            size = len(encoded(messages))
+            node.bytes_sent += size
+        self.oracles.sent(messages, size, self.config.datagram_bytes_max)
+        last = messages[-1] if isinstance(messages[-1], Ping) else messages[0]
+        is_in_order = node.is_in_order and not node.swim.membership.counters["name_conflicts"]
+        if isinstance(last, Ping) and last.source == node.name and is_in_order:
+            self.oracles.probed(node, last.target, node.swim.membership.table.live_count)
+        target = self._at_address.get(to)
+        if target is None:
             return
-        decoded = wire.decode_datagram(data)
-        assert decoded.dropped_count == 0
-        if target.paused_since_s is not None:
-            target.missed.append(lambda: self._deliver(sender, to, data))
-        else:
-            self.feed(target, Received(sender.address, decoded.messages))
+        for delay_s in self.network.arrivals_s(node.name, target.name):
+            self.at(self.now + delay_s, lambda: self._deliver(node, to, messages))
+
+    def _deliver(self, sender: Node, to: Address, messages: tuple[DatagramMessage, ...]) -> None:
+        target = self._at_address.get(to)
+        if target is None or not target.is_running:
+            return
+        self.feed(target, Received(sender.address, messages))
 
     def _ask(self, node: Node, ask: Ask) -> None:
-        frame = wire.encode_frame(ask.message)
-        failed = Unanswered(ask.exchange, is_refused=False)
-        refused = Unanswered(ask.exchange, is_refused=True)
+        message, network = ask.message, self.network
+        if self.codec:
+            read = wire.decode_frame(wire.encode_frame(message)[wire.FRAME_HEADER_BYTES :])
+            assert read is not None
+            message = read
         deadline_s = self.now + ask.timeout_s
+        failed = Unanswered(ask.exchange, is_refused=False)
 
         def connect() -> None:
-            target = self._reachable(node, ask.to)
-            if node.name in self.deaf or (target is not None and target.name in self.deaf):
-                self._at(deadline_s, lambda: self.feed(node, failed))
-            elif target is None and self._is_refusing(node, ask.to):
-                self._later(lambda: self.feed(node, refused))
-            elif target is None or target.paused_since_s is not None:
-                self._at(deadline_s, lambda: self.feed(node, failed))
+            target = self._at_address.get(ask.to)
+            name = target.name if target is not None else ""
+            is_open = network.is_open(node.name, name) and network.is_open(name, node.name)
+            if target is None or not is_open or ask.to in network.unplugged:
+                self.at(deadline_s, lambda: self.feed(node, failed))
+            elif not target.is_running:
+                refused = Unanswered(ask.exchange, is_refused=True)
+                self.at(self.now + network.one_way_s(), lambda: self.feed(node, refused))
+            elif target.paused_since_s is not None:
+                self.at(deadline_s, lambda: self.feed(node, failed))
             else:
-                answer(target)
+                late_s = network.lateness_s(name)
+                self.at(self.now + late_s, lambda: self._answer(node, ask, target, message))
 
-        def answer(target: Node) -> None:
-            request = wire.decode_frame(frame[wire.FRAME_HEADER_BYTES :])
-            assert request is not None
-            stream = next(self._streams)
-            self.feed(target, Asked(stream, request))
-            reply = target.replies.pop(stream, None)
-            if reply is None:
-                self._later(lambda: self.feed(node, failed))
-                return
-            body = wire.encode_frame(reply)[wire.FRAME_HEADER_BYTES :]
-            message = wire.decode_frame(body)
-            assert message is not None
-            self._later(lambda: self.feed(node, Answered(ask.exchange, message)))
+        self.at(self.now + 2 * network.one_way_s(), connect)
 
-        self._later(connect)
-
-    def _reachable(self, sender: Node, to: Address) -> Node | None:
-        for node in self.nodes.values():
-            if node.address == to and node.is_running and self._is_joined(sender, node):
-                return node
-        return None
-
-    def _is_refusing(self, sender: Node, to: Address) -> bool:
-        """Whether the host at `to` can be reached, although no process of ours is there."""
-        if to in self.unplugged:
-            return False
-        there = [node for node in self.everyone if node.address == to]
-        return all(self._is_joined(sender, node) for node in there)
-
-    def _is_joined(self, one: Node, other: Node) -> bool:
-        return self.group_of.get(one.name, -1) == self.group_of.get(other.name, -1)
-
-    def _later(self, action: Callable[[], None]) -> None:
-        least_s, most_s = self.delay_s
-        self._at(self.now + least_s + (most_s - least_s) * self._network.random(), action)
-
-    def _at(self, at_s: float, action: Callable[[], None]) -> None:
-        heapq.heappush(self._heap, (max(at_s, self.now), next(self._ties), action))
-
-    # Invariants
-
-    def _check(self, node: Node) -> None:
-        membership = node.swim.membership
-        assert membership.me.state in (State.ALIVE, State.LEFT), "it holds itself dead"
-        live_count = 0
-        for member in membership.table:
-            key = (id(node), member.name)
-            assert member.incarnation >= self._highest.get(key, 0), "an incarnation fell"
-            self._highest[key] = member.incarnation
-            is_suspect = member.state is State.SUSPECT
-            assert is_suspect == (member.name in membership.suspicions)
-            live_count += member.is_live
-        assert membership.table.live_count == live_count
-        assert len(membership.queue) <= len(membership.table)
+    def _answer(self, node: Node, ask: Ask, target: Node, message: StreamMessage) -> None:
+        stream = next(self._streams)
+        self.feed(target, Asked(stream, message))
+        reply = target.replies.pop(stream, None)
+        back_s = self.now + self.network.one_way_s() + self.network.lateness_s(node.name)
+        if reply is None:
+            failed = Unanswered(ask.exchange, is_refused=False)
+            self.at(back_s, lambda: self.feed(node, failed))
+        else:
+            self.at(back_s, lambda: self.feed(node, Answered(ask.exchange, reply)))
