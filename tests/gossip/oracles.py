@@ -126,7 +126,7 @@ class Oracles:
 
 def told_in_order(node: Node) -> int:
     """Check the order of what the application of `node` was told; return how much it was."""
-    state: dict[str, State | None] = {}
+    state: dict[str, State | None] = dict(node.acquainted)
     for _, change in node.changes:
         name = change.member.name
         assert change.previous is state.get(name), f"{node.name} was told of {name} out of order"

@@ -70,6 +70,8 @@ class Node:
     replies: dict[int, StreamMessage] = field(default_factory=dict)
     bytes_sent: int = 0
     datagrams_sent: int = 0
+    acquainted: dict[str, State] = field(default_factory=dict)
+    """Whom it knew when it started."""
     is_running: bool = True
     is_departed: bool = False
     paused_since_s: float | None = None
@@ -142,6 +144,7 @@ class World:
             for member in members:
                 if member.name != node.name:
                     membership.table.put(member)
+                    node.acquainted[member.name] = State.ALIVE
             for name in seeds:
                 node.swim._joiner.add(self.nodes[name].address, 0.0)
             self.feed(node, Started())

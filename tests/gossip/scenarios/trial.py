@@ -1,0 +1,62 @@
+"""What the scenarios share: how many seeds, whole groups, and figures over all of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+from gossip import Config, State
+from tests.gossip.world import World
+
+LAN = Config.lan()
+
+
+def trials(quick: int, whole: int = 30) -> pytest.MarkDecorator:
+    """Run a test over `quick` seeds, and over the `whole` number of them when there is time."""
+    slow = pytest.param(range(1, whole + 1), marks=pytest.mark.slow, id=f"{whole}-seeds")
+    few = pytest.param(range(1, quick + 1), id=f"{quick}-seeds")
+    return pytest.mark.parametrize("seeds", [few, slow])
+
+
+def acquainted(seed: int, count: int, config: Config = LAN, *, codec: bool = False) -> World:
+    """Return a world in which `count` nodes know each other, a few seconds old."""
+    world = World(seed, config, codec=codec)
+    world.start_acquainted(count, seeds=("n0",))
+    world.run(5)
+    return world
+
+
+def quantile(values: Iterable[float], part: float) -> float:
+    """Return the value that `part` of all values do not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(part * len(ordered)) - 1)]
+
+
+def first_told_s(world: World, name: str, state: State, since_s: float) -> float:
+    """Return how long after `since_s` the first application was told that `name` is in `state`."""
+    return min(at_s for at_s, _, who in world.told(state) if who == name) - since_s
+
+
+def all_told_s(world: World, name: str, state: State, since_s: float) -> float:
+    """Return how long after `since_s` the last application was told so."""
+    return max(at_s for at_s, _, who in world.told(state) if who == name) - since_s
+
+
+def falsely_dead(world: World, *dead: str) -> set[str]:
+    """Return who was ever held dead besides those who are."""
+    return world.ever(State.DEAD) - set(dead)
+
+
+def agreement_s(world: World, within_s: float, every_s: float = 0.02) -> float:
+    """Return how long it takes until all hold all alive."""
+    return world.run_until(world.all_agree, within_s=within_s, every_s=every_s)
+
+
+def until_all_see(
+    world: World, names: Sequence[str], state: State, within_s: float, every_s: float = 0.02
+) -> float:
+    """Return how long it takes until all hold `names` to be in `state`."""
+    wanted = dict.fromkeys(names, state)
+    return world.run_until(lambda: world.all_see(wanted), within_s=within_s, every_s=every_s)
