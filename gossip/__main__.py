@@ -11,8 +11,10 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
-from gossip import Address, Agent, Change, Config, GossipError
+from gossip import Address, Agent, Change, Config, GossipError, Keyring, Moment, Security, Snapshot
+from gossip.errors import ConfigError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,8 +36,10 @@ async def _watch(options: argparse.Namespace) -> None:
         config=Config.parse({"preset": options.preset}),
         seeds=options.join,
         meta=options.meta.encode(),
+        snapshot=Snapshot(options.snapshot) if options.snapshot is not None else None,
+        security=_security(options),
     )
-    agent.subscribe(_print_change)
+    agent.subscribe(lambda change: _print_change(change, agent.explain(change.member.name)))
     interrupted = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, interrupted.set)
@@ -49,13 +53,24 @@ async def _watch(options: argparse.Namespace) -> None:
         await agent.stop()
 
 
-def _print_change(change: Change) -> None:
+def _print_change(change: Change, moments: Sequence[Moment] = ()) -> None:
     member = change.member
     host, port = member.address
     before = f" (was {change.previous})" if change.previous is not None else ""
     clock = time.strftime("%H:%M:%S")
     line = f"{clock} {member.name} {host}:{port} {member.state}{before} i{member.incarnation}"
-    print(line, flush=True)
+    why = f", {moments[-1].reporter}: {moments[-1].cause}" if moments else ""
+    print(line + why, flush=True)
+
+
+def _security(options: argparse.Namespace) -> Security:
+    keyring = None
+    if options.key_file is not None:
+        try:
+            keyring = Keyring.parse(options.key_file.read_text())
+        except OSError as error:
+            raise ConfigError(f"--key-file: {error}") from error
+    return Security(keyring=keyring, label=options.label, allow=options.allow)
 
 
 def _address(text: str) -> Address:
@@ -71,6 +86,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--join", type=_address, action="append", default=[], metavar="HOST:PORT")
     parser.add_argument("--name", help="stable name of this member; the bound address if absent")
     parser.add_argument("--meta", default="", help="text that all peers will see")
+    parser.add_argument("--snapshot", type=Path, metavar="FILE", help="addresses over restarts")
+    parser.add_argument("--key-file", type=Path, metavar="FILE", help="keys in base64, one a line")
+    parser.add_argument("--label", default="", help="name of the group, for groups with one key")
+    parser.add_argument("--allow", action="append", default=[], metavar="NETWORK")
     parser.add_argument("--preset", default="lan", choices=("lan", "wan", "loopback"))
     return parser
 

@@ -9,7 +9,7 @@ the snapshot. All tasks belong to the agent and are gone after `stop`.
 from __future__ import annotations
 
 import asyncio
-import itertools
+import dataclasses
 import logging
 import random
 import secrets
@@ -21,7 +21,10 @@ from gossip import messages, news, wire
 from gossip.audience import Audience
 from gossip.clock import Clock
 from gossip.config import Config
+from gossip.doorkeeper import Doorkeeper
 from gossip.errors import AlreadyStarted, MetaTooLarge, NameTooLong, NoteTooLarge, NotRunning
+from gossip.exchange import Exchanges, required
+from gossip.intake import Intake
 from gossip.joining import Joining, JoinReport
 from gossip.member import Address, Change, Member
 from gossip.protocol.chronicle import Moment
@@ -34,8 +37,6 @@ from gossip.protocol.effects import (
     SetTimer,
 )
 from gossip.protocol.events import (
-    Answered,
-    Asked,
     Doubted,
     Event,
     LeaveRequested,
@@ -45,17 +46,21 @@ from gossip.protocol.events import (
     SeedAdded,
     Stalled,
     Started,
-    TableBegun,
     Timer,
     TimerFired,
-    Unanswered,
 )
 from gossip.protocol.swim import Swim
+from gossip.rotation import rotate
+from gossip.seal import SEAL_BYTES, SESSION_BYTES, Seal
+from gossip.security import Security
 from gossip.snapshot import Snapshot
 from gossip.subscription import Subscription
 from gossip.transport import Transport, advertised_host
 
 _log = logging.getLogger("gossip")
+
+OPEN = Security()
+"""No key: for networks in which everybody may join and is believed."""
 
 _LEAVE_SLACK_S = 1.0
 """Waited beyond `leave_timeout_s` before we give up on our own timer."""
@@ -75,6 +80,7 @@ class Agent:
         rng: random.Random | None = None,
         advertise: Address | None = None,
         snapshot: Snapshot | None = None,
+        security: Security = OPEN,
     ) -> None:
         """Prepare a member; nothing is opened before `start`.
 
@@ -84,7 +90,8 @@ class Agent:
         meta: at most 512 bytes that all peers will see in `Member.meta`.
         advertise: where peers reach us, an IP literal, if it is not `bind`.
         snapshot: keeps the addresses of the others over restarts.
-        Raises NameTooLong, MetaTooLarge.
+        security: who may be a member; everybody by default.
+        Raises NameTooLong, MetaTooLarge, ConfigError.
         """
         _check_name(name)
         _check_meta(meta)
@@ -95,23 +102,20 @@ class Agent:
         self._meta = meta
         self._rng = rng or random.Random()
         self._advertise = advertise
+        self._security = security
+        self._intake = Intake(security.allow)
+        self._exchanges = Exchanges(self._intake, security.keyring, self._feed)
         self._transport = Transport(
-            config, on_datagram=self._on_datagram, on_request=self._on_request
+            config, self._on_datagram, self._exchanges.serve, self._intake.permits
         )
         self._swim: Swim | None = None
         self._audience = Audience(snapshot)
-        self._counters: Counter[str] = Counter()
         self._inbox: deque[Event] = deque()
         self._is_stepping = False
-        self._clock = Clock(
-            max(config.stall_min_s, config.probe_timeout_s / 2),
-            before=self._transport.drain,
-            stalled=self._stalled,
-            fired=self._fired,
-        )
+        tolerated_s = max(config.stall_min_s, config.probe_timeout_s / 2)
+        drain = self._transport.drain
+        self._clock = Clock(tolerated_s, before=drain, stalled=self._stalled, fired=self._fired)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._streams = itertools.count(1)
-        self._replies: dict[int, messages.StreamMessage] = {}
         self._departed = asyncio.Event()
         self._is_stopped = False
 
@@ -134,7 +138,7 @@ class Agent:
         )
         self._seeds += self._audience.known_addresses()
         seeds = tuple(seed for seed in dict.fromkeys(self._seeds) if seed != me.address)
-        self._swim = Swim(me, self._config, rng=self._rng, seeds=seeds)
+        self._swim = Swim(me, self._encrypt(me), rng=self._rng, seeds=seeds)
         self._feed(Started())
 
     async def join(self, seeds: Sequence[Address], *, timeout_s: float = 10.0) -> JoinReport:
@@ -192,7 +196,8 @@ class Agent:
     def counters(self) -> Mapping[str, int]:
         """Return how often things happened since the start, by name; 0 for what never did."""
         core = self._swim.membership.counters if self._swim is not None else Counter[str]()
-        return self._counters + self._transport.counters + core
+        shells = self._intake.counters + self._exchanges.counters + self._transport.counters
+        return shells + core
 
     def members(self) -> list[Member]:
         """Return all we know of, ourselves, the dead and the left included, by name.
@@ -253,6 +258,39 @@ class Agent:
         self._running()
         self._feed(MetaChanged(meta))
 
+    async def rotate_key(self, new: bytes) -> None:
+        """Let the whole group seal with `new` instead of the key that it uses now.
+
+        Raises RotationFailed when a live member did not take a step: nobody is cut off, since
+        all can still open the old key's packets; do it again. Raises KeyringError, NotRunning.
+        """
+        keyring = required(self._security.keyring)
+        old = keyring.get(keyring.primary)
+        assert old is not None
+
+        async def exchange(to: Address, message: messages.StreamMessage) -> messages.StreamMessage:
+            timeout_s = self._config.stream_timeout_s
+            return await self._exchanges.ask(to, message, self._transport, timeout_s)
+
+        others = [
+            member for member in self.members() if member.is_live and member.name != self._name
+        ]
+        await rotate(new, old, keyring=keyring, others=others, exchange=exchange)
+
+    def _encrypt(self, me: Member) -> Config:
+        """Begin to seal, if there is a keyring; return the settings with room for the seals."""
+        keyring, label = self._security.keyring, self._security.label
+        if keyring is None:
+            return self._config
+        seal = Seal(keyring, label, me.uid, lambda: secrets.token_bytes(SESSION_BYTES))
+        doorkeeper = Doorkeeper(seal, self._name, self._rng)
+        self._transport.seal = seal
+        self._intake.doorkeeper = doorkeeper
+        self._intake.takes_plain = not self._config.verify_incoming
+        self._audience.add_callback(doorkeeper.changed)
+        room = self._config.datagram_bytes_max - SEAL_BYTES
+        return dataclasses.replace(self._config, datagram_bytes_max=room)
+
     def _running(self) -> Swim:
         if self._swim is None:
             raise NotRunning(self._name)
@@ -283,11 +321,11 @@ class Agent:
     def _perform(self, effect: Effect) -> None:
         match effect:
             case Send(to, messages):
-                self._transport.send(to, wire.encode_datagram(messages))
+                self._send(to, messages)
             case Ask():
-                self._own(self._exchange(effect))
-            case Reply(stream, message):
-                self._replies[stream] = message
+                self._own(self._exchanges.carry(effect, self._transport))
+            case Reply():
+                self._exchanges.reply(effect)
             case SetTimer(timer, at_s):
                 self._clock.set(timer, at_s)
             case Departed():
@@ -300,48 +338,19 @@ class Agent:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _exchange(self, ask: Ask) -> None:
-        """Carry one request to a peer and its answer, or the lack of one, back."""
-        try:
-            frame = await _in_turns(ask.message)
-            body = await self._transport.ask(ask.to, frame, timeout_s=ask.timeout_s)
-        except ConnectionRefusedError:
-            self._feed(Unanswered(ask.exchange, is_refused=True))
-        except (OSError, EOFError, UnicodeError, OverflowError):  # The last two: a bad seed.
-            self._feed(Unanswered(ask.exchange, is_refused=False))
-        else:
-            message = await self._read(body)
-            if message is None:
-                self._feed(Unanswered(ask.exchange, is_refused=False))
-            else:
-                self._feed(Answered(ask.exchange, message))
-
-    async def _on_request(self, body: bytes) -> bytes | None:
-        """Return the frame that answers the request in `body`, or None."""
-        message = await self._read(body)
-        if message is None:
-            return None
-        stream = next(self._streams)
-        self._feed(Asked(stream, message))
-        answer = self._replies.pop(stream, None)
-        return await _in_turns(answer) if answer is not None else None
-
-    async def _read(self, body: bytes) -> messages.StreamMessage | None:
-        """Return the message in `body`; the first parts of a large table are fed on the way."""
-        for message, more_follows in wire.decode_in_turns(body):
-            if not more_follows:
-                return message
-            assert isinstance(message, messages.Sync | messages.SyncAnswer)
-            self._feed(TableBegun(message))
-            await asyncio.sleep(0)
-        self._counters["frames_malformed"] += 1
-        return None
-
     def _on_datagram(self, data: bytes, sender: Address) -> None:
-        decoded = wire.decode_datagram(data)
-        self._counters["messages_malformed"] += decoded.dropped_count
-        if decoded.messages:
-            self._feed(Received(sender, decoded.messages))
+        admitted, challenge = self._intake.datagram(data, sender, time.monotonic())
+        if challenge is not None:
+            self._send(sender, (challenge,))
+        if admitted:
+            self._feed(Received(sender, admitted))
+
+    def _send(self, to: Address, said: Sequence[messages.DatagramMessage]) -> None:
+        data = wire.encode_datagram(said)
+        seal = self._transport.seal
+        if seal is not None and self._config.encrypt_outgoing:
+            data = seal.seal(data)
+        self._transport.send(to, data)
 
     def _stalled(self, lag_s: float, now: float) -> None:
         _log.warning("%s was stalled for %.3f s", self._name, lag_s)
@@ -350,15 +359,6 @@ class Agent:
 
     def _fired(self, timer: Timer, now: float) -> None:
         self._feed(TimerFired(timer), now)
-
-
-async def _in_turns(message: messages.StreamMessage) -> bytes:
-    """Return the frame of a message; a large table is packed in turns of the loop."""
-    pieces = []
-    for piece in wire.encode_in_turns(message):
-        pieces.append(piece)
-        await asyncio.sleep(0)
-    return wire.framed(pieces)
 
 
 def _check_name(name: str) -> None:

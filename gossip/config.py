@@ -127,6 +127,13 @@ class Config:
     datagram_bytes_max: int = 1400
     """Longest datagram, so that it travels unfragmented. 1232 for the minimum MTU of IPv6."""
 
+    encrypt_outgoing: bool = True
+    """With a keyring: whether we seal what we send. To encrypt a running group, give all members
+    the keyring first with this and the next one false, then set this, then the next."""
+
+    verify_incoming: bool = True
+    """With a keyring: whether what is not sealed is dropped."""
+
     datagram_bytes_per_s: int = 256 * 1024
     """Datagrams sent per second at most, with a burst of one second. More are dropped and counted:
     in a storm a member must not make it worse."""

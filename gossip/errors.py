@@ -53,3 +53,14 @@ class JoinFailed(GossipError):
 
 class NameConflict(GossipError):
     """A live process holds our name, and keeps it. Choose another, or end that process."""
+
+
+class KeyringError(GossipError):
+    """A key is of a wrong length, unknown, in use, or one too many. The keyring is unchanged."""
+
+
+class RotationFailed(GossipError):
+    """Some members did not take a step of a rotation; the message says who and why.
+
+    Before all have installed the new key nobody uses it, so the group still talks: repeat it.
+    """

@@ -5,6 +5,7 @@
 | probing  | Ping, Ack, PingReq, Nack               | datagram; Ping and Ack also stream  |
 | rumours  | Alive, Suspect, Dead, Left, Claim, Note       | datagram, behind a probe or without |
 | tables   | Digest, DigestAnswer, Sync, SyncAnswer | stream                              |
+| keys     | KeyChange, KeyChanged                  | sealed stream                       |
 
 Source: SWIM (2002), sections 3.1 and 4.1, for probes and piggybacked rumours; Lifeguard (Dadgar,
 Phillips and Currey, 2017) for the nack.
@@ -193,9 +194,32 @@ class SyncAnswer:
     """As in Sync."""
 
 
+class KeyVerb(IntEnum):
+    """The steps of a rotation."""
+
+    INSTALL = 0
+    USE = 1
+    REMOVE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChange:
+    """Whoever rotates the keys to everybody, sealed only. Answered by KeyChanged."""
+
+    verb: KeyVerb
+    key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChanged:
+    """The answer to KeyChange: "" is done, else why not."""
+
+    failure: str
+
+
 Rumour = Alive | Suspect | Dead | Left
 DatagramMessage = Ping | Ack | PingReq | Nack | Rumour | Claim | Note
-StreamMessage = Ping | Ack | Sync | SyncAnswer | Digest | DigestAnswer
+StreamMessage = Ping | Ack | Sync | SyncAnswer | Digest | DigestAnswer | KeyChange | KeyChanged
 Message = DatagramMessage | StreamMessage
 
 

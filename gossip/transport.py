@@ -6,13 +6,16 @@ queueing. A stream carries one request and at most one answer, each a frame of f
 bytes and a body. Who connects is given a slot, if one is free, and a deadline.
 
 Decides nothing about members: bytes come in, bytes go out.
-Left out: encryption, keeping streams open between exchanges.
+In an encrypted group a stream begins with a random number from each side, which is authenticated
+with every frame after it, so that no captured frame is of use on another stream.
+Left out: keeping streams open between exchanges.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import socket
 import time
 from collections import Counter
@@ -22,6 +25,7 @@ from gossip.config import Config
 from gossip.errors import BindFailed
 from gossip.member import Address
 from gossip.messages import FRAME_HEADER_BYTES
+from gossip.seal import Opened, Refused, Seal
 
 _DATAGRAMS_PER_WAKE_UP = 64
 _RECEIVE_BYTES = 65_535
@@ -30,6 +34,12 @@ _RECEIVE_BUFFER_BYTES = 2 * 1024 * 1024
 
 _BIND_ATTEMPTS = 16
 """For a port of the kernel's choice: one that is free for TCP may be taken for UDP."""
+
+GREETING = b"\x5e"
+"""First byte of the random number that opens a sealed stream; no msgpack array begins so."""
+
+_RANDOM_BYTES = 16
+_ANSWER = b"answer"
 
 _ANY_PORT = 9
 _RESOLVE_TIMEOUT_S = 0.4
@@ -51,14 +61,17 @@ class Transport:
     def __init__(
         self,
         config: Config,
-        *,
         on_datagram: Callable[[bytes, Address], None],
-        on_request: Callable[[bytes], Awaitable[bytes | None]],
+        on_request: Callable[[bytes, Opened | None], Awaitable[bytes | None]],
+        permits: Callable[[str], bool],
     ) -> None:
         self.counters: Counter[str] = Counter()
         self._config = config
         self._on_datagram = on_datagram
         self._on_request = on_request
+        self._permits = permits
+        self.seal: Seal | None = None
+        """Set before anything is sent, if the group encrypts."""
         self._udp: socket.socket | None = None
         self._server: asyncio.Server | None = None
         self._served: dict[asyncio.Task[None], str] = {}
@@ -141,8 +154,10 @@ class Transport:
             self.counters["datagrams_received"] += 1
             self._on_datagram(data, (sender[0], sender[1]))
 
-    async def ask(self, to: Address, frame: bytes, *, timeout_s: float) -> bytes:
-        """Send one frame to `to` and return the body of the answer.
+    async def ask(
+        self, to: Address, body: bytes, *, timeout_s: float
+    ) -> tuple[bytes, Opened | None]:
+        """Send one body to `to`; return that of the answer, and who sealed it.
 
         Raises ConnectionRefusedError if that host says nobody listens, TimeoutError after
         `timeout_s`, EOFError if the stream ends early, and other OSErrors for all else. After
@@ -152,17 +167,42 @@ class Transport:
             reader, writer = await asyncio.open_connection(*to)
             self.counters["streams_opened"] += 1
             try:
-                writer.write(frame)
-                await writer.drain()
-                return await self._read_frame(reader)
+                if self.seal is None or not self._config.encrypt_outgoing:
+                    await _write(writer, body)
+                    return await self._read_frame(reader), None
+                context = await self._greet(reader, writer)
+                await _write(writer, self.seal.seal(body, context))
+                opened = self._open(await self._read_frame(reader), context + _ANSWER)
+                return opened.plain, opened
             finally:
                 writer.close()
+
+    async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        """Exchange random numbers, so that no frame of another stream fits into this one."""
+        ours = GREETING + secrets.token_bytes(_RANDOM_BYTES)
+        await _write(writer, ours)
+        theirs = await self._read_frame(reader)
+        if not _is_greeting(theirs):
+            raise FrameRefused("no greeting: is the other side encrypted?")
+        return ours + theirs
+
+    def _open(self, frame: bytes, context: bytes) -> Opened:
+        assert self.seal is not None
+        opened = self.seal.open(frame, context)
+        if isinstance(opened, Refused):
+            self.counters[opened.value] += 1
+            raise FrameRefused(opened.value)
+        return opened
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Give a new stream a slot, or close it."""
         peer = writer.get_extra_info("peername")
         host = str(peer[0]) if peer else ""
         hosts = list(self._served.values())
+        if not self._permits(host):
+            self.counters["streams_not_allowed"] += 1
+            writer.close()
+            return
         is_full = len(hosts) >= self._config.streams_max
         if is_full or hosts.count(host) >= self._config.streams_per_host_max:
             self.counters["streams_refused"] += 1
@@ -177,15 +217,32 @@ class Transport:
         """Read one request within its deadlines, write the answer if there is one."""
         try:
             async with asyncio.timeout(self._config.stream_timeout_s):
-                body = await self._read_frame(reader, self._config.stream_header_timeout_s)
-                answer = await self._on_request(body)
-                if answer is not None:
-                    writer.write(answer)
-                    await writer.drain()
+                first = await self._read_frame(reader, self._config.stream_header_timeout_s)
+                if self.seal is not None and _is_greeting(first):
+                    await self._serve_sealed(first, reader, writer)
+                elif self.seal is not None and self._config.verify_incoming:
+                    self.counters[Refused.PLAIN.value] += 1
+                else:
+                    answer = await self._on_request(first, None)
+                    if answer is not None:
+                        await _write(writer, answer)
         except (OSError, EOFError):  # TimeoutError is an OSError.
             self.counters["streams_broken"] += 1
         finally:
             writer.close()
+
+    async def _serve_sealed(
+        self, theirs: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        assert self.seal is not None
+        ours = GREETING + secrets.token_bytes(_RANDOM_BYTES)
+        await _write(writer, ours)
+        context = theirs + ours
+        frame = await self._read_frame(reader, self._config.stream_header_timeout_s)
+        opened = self._open(frame, context)
+        answer = await self._on_request(opened.plain, opened)
+        if answer is not None:
+            await _write(writer, self.seal.seal(answer, context + _ANSWER))
 
     async def _read_frame(
         self, reader: asyncio.StreamReader, header_timeout_s: float | None = None
@@ -196,6 +253,15 @@ class Transport:
         if not 0 < length <= self._config.frame_bytes_max:
             raise FrameRefused(f"a frame of {length} bytes")
         return await reader.readexactly(length)
+
+
+async def _write(writer: asyncio.StreamWriter, body: bytes) -> None:
+    writer.write(len(body).to_bytes(FRAME_HEADER_BYTES, "big") + body)
+    await writer.drain()
+
+
+def _is_greeting(frame: bytes) -> bool:
+    return frame[:1] == GREETING and len(frame) == 1 + _RANDOM_BYTES
 
 
 async def advertised_host(bound_host: str, towards: Address | None) -> str:

@@ -41,6 +41,9 @@ from gossip.messages import (
     Dead,
     Digest,
     DigestAnswer,
+    KeyChange,
+    KeyChanged,
+    KeyVerb,
     Left,
     Message,
     Nack,
@@ -66,6 +69,15 @@ MEMBERS_PER_TURN = 200
 
 ENVELOPE_BYTES = 4
 """At most: the array header of up to 65 535 messages, and the version."""
+
+
+SEALED_HEAD = 0x51
+"""First byte of what is encrypted (`seal.py`): no msgpack array begins with it."""
+
+
+def is_sealed(packet: bytes) -> bool:
+    """Tell whether a packet is an encrypted one, by its first byte."""
+    return packet[:1] == bytes([SEALED_HEAD])
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +230,10 @@ def _fields(message: Message) -> list[Any]:
             return [14, name, uid, incarnation, host, port]
         case Note(origin, number, payload):
             return [13, origin, number, payload]
+        case KeyChange(verb, key):
+            return [15, int(verb), key]
+        case KeyChanged(failure):
+            return [16, failure]
         case Digest(source, sums):
             return [11, source, sums]
         case DigestAnswer(source, buckets):
@@ -285,6 +301,8 @@ _READERS: dict[int, Callable[[list[Any]], Message]] = {
     _SYNC_ANSWER: lambda part: SyncAnswer(_name(part[1]), _members(part[2]), _names(part[3])),
     11: lambda part: Digest(_name(part[1]), _sums(part[2])),
     12: lambda part: DigestAnswer(_name(part[1]), _whole(part[2], HASH_MAX)),
+    15: lambda part: KeyChange(KeyVerb(_whole(part[1], 2)), _payload(part[2])),
+    16: lambda part: KeyChanged(_text(part[1])),
     14: lambda part: Claim(
         _name(part[1]), _uid(part[2]), _incarnation(part[3]), _address(part[4], part[5])
     ),
@@ -356,6 +374,12 @@ def _sums(value: Any) -> bytes:
 
 def _meta(value: Any) -> bytes:
     if not isinstance(value, bytes) or len(value) > META_BYTES_MAX:
+        raise _Malformed
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
         raise _Malformed
     return value
 

@@ -161,7 +161,8 @@ class Prober:
     def relay(self, request: PingReq, sender: Address, now: float) -> list[Effect]:
         """Ping for somebody else, or nack at once if we cannot.
 
-        Only members that we know are pinged, so that nobody can aim us at strangers.
+        Only members that we know are pinged, where we know them to be, so that nobody can aim us
+        at strangers.
         """
         target = self._membership.table.get(request.target)
         if target is None or not target.is_live or len(self._relayed) >= _RELAYED_MAX:
@@ -172,7 +173,7 @@ class Prober:
         self._relayed[sequence] = _Relayed(request.target, sender, request.sequence)
         ping = self._ping(sequence, request.target)
         due_s = now + request.nack_after_ms / 1000
-        return [Send(request.address, (ping,)), SetTimer(NackDue(sequence), due_s)]
+        return [Send(target.address, (ping,)), SetTimer(NackDue(sequence), due_s)]
 
     def nack_due(self, timer: NackDue) -> list[Effect]:
         """Admit to whoever asked us that we hear nothing either."""

@@ -197,6 +197,10 @@ class Swim:
         if ping.target != membership.name:
             membership.counters["pings_for_others"] += 1
             return [Send(sender, (Nack(ping.sequence, membership.name, NackReason.WRONG_NODE),))]
+        source = membership.table.get(ping.source)
+        if source is None or source.address != sender:
+            # Never more bytes than came: who forges a sender must not gain by it.
+            return [Send(sender, (Ack(ping.sequence, membership.name),))]
         ack = Ack(ping.sequence, membership.name, membership.table.digest.whole)
         head = (*self._hearsay.accusation_of(ping.source, now), ack)
         packet = membership.queue.fill(head, live_count=membership.table.live_count)

@@ -1,0 +1,227 @@
+"""Keys, seals, windows and the way in; and real agents that an attacker without the key meets."""
+
+from __future__ import annotations
+
+import base64
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gossip import Change, Keyring, State, wire
+from gossip.doorkeeper import Doorkeeper
+from gossip.errors import ConfigError, KeyringError
+from gossip.intake import Intake
+from gossip.keyring import KEYS_MAX, key_id
+from gossip.messages import Ack, Alive, Dead, KeyChange, KeyChanged, KeyVerb, Note, Ping, Sync
+from gossip.replay import SESSIONS_MAX, WIDTH, ReplayWindows
+from gossip.rotation import change
+from gossip.seal import SEAL_BYTES, Opened, Refused, Seal
+from tests.gossip.rig import address_of, alive, hear, machine, peer, state_of
+
+KEYS = [bytes([number]) * 32 for number in range(10)]
+ELSEWHERE = ("192.0.2.7", 53)
+
+
+def seal_of(session: bytes = b"session1", *keys: bytes, label: str = "") -> Seal:
+    return Seal(Keyring(keys or KEYS[:1]), label, session, lambda: b"session2")
+
+
+# Keys
+
+
+def test_the_first_key_seals_and_the_others_only_open() -> None:
+    ring = Keyring(KEYS[:2])
+    assert ring.primary == key_id(KEYS[0])
+    assert ring.ids == [key_id(KEYS[0]).hex(), key_id(KEYS[1]).hex()]
+    ring.use(KEYS[1])
+    ring.remove(KEYS[0])
+    assert ring.ids == [key_id(KEYS[1]).hex()]
+    assert ring.get(key_id(KEYS[0])) is None
+
+
+def test_what_a_keyring_refuses() -> None:
+    ring = Keyring(KEYS[:1])
+    for key in KEYS[1:KEYS_MAX]:
+        ring.install(key)
+    with pytest.raises(KeyringError, match="holds 8"):
+        ring.install(KEYS[KEYS_MAX])
+    with pytest.raises(KeyringError, match="not 15"):
+        ring.install(bytes(15))
+    with pytest.raises(KeyringError, match="in use"):
+        ring.remove(KEYS[0])
+    with pytest.raises(KeyringError, match="not installed"):
+        ring.use(KEYS[9])
+    with pytest.raises(KeyringError, match="needs a key"):
+        Keyring([])
+    ring.install(KEYS[1])  # Again is no error.
+    ring.remove(KEYS[9])
+
+
+def test_a_keyring_is_read_from_text() -> None:
+    lines = ["# keys", "", *(base64.b64encode(key).decode() for key in KEYS[:2])]
+    assert Keyring.parse("\n".join(lines)).ids == Keyring(KEYS[:2]).ids
+    with pytest.raises(KeyringError, match="not base64"):
+        Keyring.parse("what?")
+
+
+# Seals
+
+
+def test_a_seal_adds_33_bytes_and_opens_as_it_was() -> None:
+    packet = seal_of().seal(b"plain", b"context")
+    assert len(packet) == len(b"plain") + SEAL_BYTES == len(b"plain") + 33
+    opened = seal_of().open(packet, b"context")
+    assert opened == Opened(b"plain", key_id(KEYS[0]), b"session1", 0)
+
+
+@given(st.data())
+def test_a_packet_that_was_touched_anywhere_does_not_open(data: st.DataObject) -> None:
+    packet = bytearray(seal_of().seal(b"plain"))
+    place = data.draw(st.integers(0, len(packet) - 1))
+    packet[place] ^= data.draw(st.integers(1, 255))
+    assert isinstance(seal_of().open(bytes(packet)), Refused)
+
+
+def test_why_a_packet_does_not_open() -> None:
+    packet = seal_of().seal(b"plain")
+    assert seal_of().open(packet[:20]) is Refused.SHORT
+    assert seal_of().open(wire.encode_datagram([Ping(1, "a", "b")])) is Refused.PLAIN
+    assert seal_of(b"session1", KEYS[1]).open(packet) is Refused.UNKNOWN_KEY
+    assert seal_of(label="other").open(packet) is Refused.FORGED
+    assert seal_of().open(packet, b"another stream") is Refused.FORGED
+
+
+def test_a_nonce_is_never_used_twice() -> None:
+    seal = seal_of()
+    seal._counter = 2**32 - 1
+    last, first = seal.seal(b""), seal.seal(b"")
+    nonces = [packet[5:17] for packet in (last, first)]
+    assert nonces == [b"session1\xff\xff\xff\xff", b"session2\x00\x00\x00\x00"]
+
+
+# Windows
+
+
+@given(st.lists(st.integers(0, 400), max_size=300))
+def test_a_window_lets_each_counter_through_once(counters: list[int]) -> None:
+    windows, seen, top = ReplayWindows(), set(), -1
+    for counter in counters:
+        is_new = windows.is_new(b"s", counter)
+        top = max(top, counter)
+        assert is_new == (counter not in seen and top - counter < WIDTH)
+        if is_new:
+            seen.add(counter)
+
+
+def test_a_floor_closes_all_below_it_and_sessions_are_bounded() -> None:
+    windows = ReplayWindows()
+    windows.set_floor(b"s", 50)
+    assert not any(windows.is_new(b"s", counter) for counter in range(51))
+    assert windows.is_new(b"s", 51)
+    for number in range(SESSIONS_MAX + 5):
+        windows.is_new(number.to_bytes(8, "big"), 0)
+    assert len(windows._windows) == SESSIONS_MAX
+
+
+# The door
+
+
+def door() -> Doorkeeper:
+    return Doorkeeper(seal_of(), "me", random.Random(1))
+
+
+def from_session(session: bytes, counter: int = 0) -> Opened:
+    return Opened(b"", key_id(KEYS[0]), session, counter)
+
+
+def test_a_stranger_may_ping_and_is_asked_to_prove_itself_once_a_second() -> None:
+    keeper, stranger = door(), from_session(b"stranger")
+    said = (Ping(1, "me", "a"), Dead("b", 10, "a"))
+    admitted, challenge = keeper.admit(stranger, said, ELSEWHERE, 1.0)
+    assert admitted == (Ping(1, "me", "a"),)
+    assert challenge is not None
+    assert (challenge.target, challenge.source) == ("a", "me")
+    assert keeper.counters["messages_of_strangers"] == 1
+    assert keeper.admit(stranger, said, ELSEWHERE, 1.5)[1] is None
+    wrong = (Ack(challenge.sequence + 1, "a"), Dead("b", 10, "a"))
+    assert keeper.admit(stranger, wrong, ELSEWHERE, 1.6)[0] == ()
+    other = keeper.admit(from_session(b"somebody"), (Ack(challenge.sequence, "a"),), ELSEWHERE, 1.7)
+    assert other[0] == ()
+    right = (Ack(challenge.sequence, "a"), Dead("b", 10, "a"))
+    assert keeper.admit(stranger, right, ELSEWHERE, 1.8) == (right, None)
+
+
+def test_who_is_live_in_the_table_is_vouched_for() -> None:
+    keeper, member = door(), peer("a")
+    said = (Dead("b", 10, "a"),)
+    keeper.changed(Change(member, None))
+    assert keeper.admit(from_session(member.uid), said, ELSEWHERE, 1.0)[0] == said
+    keeper.changed(Change(peer("a", state=State.DEAD), State.ALIVE))
+    assert keeper.admit(from_session(member.uid), said, ELSEWHERE, 1.0)[0] == ()
+
+
+def test_a_proof_closes_the_window_below_it() -> None:
+    keeper = door()
+    seal = seal_of(b"stranger")
+    captured = seal.seal(wire.encode_datagram([Note("a", 1, b"")]))
+    stranger = from_session(b"stranger", 9)
+    _, challenge = keeper.admit(stranger, (Ping(1, "me", "a"),), ELSEWHERE, 1.0)
+    assert challenge is not None
+    keeper.admit(stranger, (Ack(challenge.sequence, "a"),), ELSEWHERE, 1.1)
+    assert keeper.open(captured) is None
+    assert keeper.counters["packets_repeated"] == 1
+
+
+# The way in
+
+
+def test_only_allowed_networks_count_for_senders_and_for_what_is_claimed() -> None:
+    intake = Intake(["10.0.0.0/8"])
+    here = wire.encode_datagram([alive("a"), Alive("b", b"uid-b---", 1, ELSEWHERE, b"")])
+    admitted, _ = intake.datagram(here, address_of("a"), 0.0)
+    assert [message.name for message in admitted if isinstance(message, Alive)] == ["a"]
+    assert intake.datagram(here, ELSEWHERE, 0.0) == ((), None)
+    assert intake.counters["packets_not_allowed"] == intake.counters["members_not_allowed"] == 1
+    table = intake.table(Sync("a", (peer("a"),)))
+    assert isinstance(table, Sync)
+    assert table.members == (peer("a"),)
+    assert not intake.permits("not an address")
+    with pytest.raises(ConfigError, match="allow"):
+        Intake(["nowhere"])
+
+
+def test_18_who_is_unknown_gets_no_more_bytes_than_it_sent() -> None:
+    swim = machine(*"abcdefgh")
+    for name in "abcdefgh":
+        swim.membership.queue.put(alive(name))
+    for said in (Ping(1, "me", "x"), Ping(1, "you", "x"), Ping(1, "me", "a")):
+        effects = swim.step(_received(said), 1.0)
+        for effect in effects:
+            answer = wire.encode_datagram(effect.messages)
+            assert len(answer) <= len(wire.encode_datagram([said]))
+
+
+def _received(said: Ping) -> object:
+    from gossip.protocol.events import Received
+
+    return Received(ELSEWHERE, (said,))
+
+
+def test_a_key_is_changed_only_by_who_can_seal() -> None:
+    ring = Keyring(KEYS[:1])
+    assert change(ring, KeyChange(KeyVerb.INSTALL, KEYS[1])) == KeyChanged("")
+    assert change(ring, KeyChange(KeyVerb.INSTALL, KEYS[1])) == KeyChanged("")
+    assert "in use" in change(ring, KeyChange(KeyVerb.REMOVE, KEYS[0])).failure
+    assert "KEYS" not in repr(KeyChange(KeyVerb.INSTALL, KEYS[1]))
+    assert repr(KEYS[1]) not in repr(KeyChange(KeyVerb.INSTALL, KEYS[1]))
+
+
+@given(st.lists(st.binary(max_size=100), max_size=20))
+def test_38_noise_never_raises_without_a_key_either(packets: list[bytes]) -> None:
+    swim, intake = machine("a"), Intake(())
+    for packet in packets:
+        messages, _ = intake.datagram(packet, address_of("a"), 1.0)
+        hear(swim, "a", *messages)
+    assert state_of(swim, "a") is State.ALIVE
