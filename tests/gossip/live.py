@@ -33,7 +33,7 @@ async def launching() -> AsyncIterator[Launch]:
     async def launch(
         name: str, *seeds: Agent, bind: Address = ANYWHERE, config: Config = LOOPBACK, **more: Any
     ) -> Agent:
-        addresses = [seed.address for seed in seeds]
+        addresses = [seed.address for seed in seeds] + more.pop("seeds", [])
         meta = name.encode()
         agent = Agent(
             name, bind, config=config, seeds=addresses, meta=meta, rng=random.Random(name), **more

@@ -283,3 +283,59 @@ async def test_a_killed_process_is_dead_and_a_terminated_one_has_left(launch: La
             if process.returncode is None:
                 process.kill()
                 await process.wait()
+
+
+async def test_43_a_wall_clock_that_jumps_a_day_is_no_event(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = await launch("a")
+    b = await launch("b", a)
+    await until(lambda: sees(a, "b") is sees(b, "a") is State.ALIVE)
+    readers = [a.events(), b.events()]
+    real, day_ns = time.time_ns, 86_400_000_000_000
+    for jump in (day_ns, -day_ns):
+        monkeypatch.setattr(time, "time_ns", lambda jump=jump: real() + jump)
+        monkeypatch.setattr(time, "time", lambda jump=jump: real() / 1e9 + jump / 1e9)
+        probes = a.counters["probes"]
+        await until(lambda probes=probes: a.counters["probes"] >= probes + 5)
+    for agent in (a, b):
+        await agent.stop()
+    told = [news for reader in readers async for news in reader]
+    assert [news for news in told if not isinstance(news, Stalled)] == []
+
+
+async def test_44_a_seed_by_name_is_resolved_anew_each_time(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    first = await launch("a")
+    where = {"seeds.test": ("127.0.0.1", 9)}
+    real = loop.getaddrinfo
+
+    async def resolve(host: str, port: int, **more: object) -> object:
+        return await real(*where.get(host, (host, port)), **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(loop, "getaddrinfo", resolve)
+    second = await launch("b", seeds=[("seeds.test", 7946)])
+    reader = second.events()
+    assert sees(second, "a") is None
+    where["seeds.test"] = first.address
+    await until(lambda: sees(second, "a") is State.ALIVE)
+    assert isinstance(await anext(reader), Joined)
+
+
+async def test_51_an_agent_that_is_stopped_while_it_joins_leaves_nothing(launch: Launch) -> None:
+    black_hole = socket.socket()
+    black_hole.bind(("127.0.0.1", 0))
+    black_hole.listen(1)  # Accepts by the kernel's hand, and never answers.
+    agent = await launch("a")
+    joining = asyncio.create_task(agent.join([black_hole.getsockname()], timeout_s=30.0))
+    await until(lambda: agent.counters["streams_opened"] >= 1)
+    begun_s = time.monotonic()
+    joining.cancel()
+    await asyncio.gather(joining, return_exceptions=True)
+    await agent.stop()
+    black_hole.close()
+    assert time.monotonic() - begun_s < 1.0
+    assert joining.cancelled()
+    assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []

@@ -213,3 +213,22 @@ def test_a_large_table_that_is_unsound_ends_early() -> None:
     assert decode_frame(body) is None
     assert list(wire.decode_in_turns(raw([9, "a", [["torn"], *members], [], 0]))) == []
     assert list(wire.decode_in_turns(b"\xc1")) == []
+
+
+def test_53_a_later_version_is_understood_as_far_as_we_know_it() -> None:
+    """What a member of the next version may say: more fields, more messages, none of ours gone."""
+    later = raw(
+        [1, 7, "b", "a", 99, "more"],
+        [5, "a", UID, 3, "10.0.0.1", 1, b"", "feature"],
+        [6, "b", 3, "a", 1.5],
+        [77, ["new", "kind"]],
+    )
+    decoded = decode_datagram(later)
+    assert decoded.messages == (
+        Ping(7, "b", "a"),
+        Alive("a", UID, 3, ("10.0.0.1", 1), b""),
+        Suspect("b", 3, "a"),
+    )
+    assert decoded.dropped_count == 1
+    earlier = raw([1, 7, "b", "a"], [2, 7, "b"])
+    assert decode_datagram(earlier).messages == (Ping(7, "b", "a"), Ack(7, "b"))
