@@ -45,6 +45,11 @@ fix: $(STAMP) ## Format, and repair what the linter can repair safely.
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
+.PHONY: cover
+cover: $(STAMP) ## Branch coverage of the membership protocol, which must not fall below 98 %.
+	$(BIN)/python -m coverage run -m pytest -q -m "not slow" tests/gossip --ignore tests/gossip/scenarios
+	$(BIN)/python -m coverage report --fail-under=98
+
 .PHONY: sim
 sim: $(STAMP) ## Whole clusters in virtual time, from a seed (SEED=0 SEEDS=200).
 	$(BIN)/python -m tests.sim --seed $(SEED) --seeds $(SEEDS)

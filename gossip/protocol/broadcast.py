@@ -103,6 +103,8 @@ class Broadcasts:
 
         Each rumour taken counts as sent once; those sent often enough are forgotten.
         """
+        if not self._sends:
+            return tuple(head)
         room = self._config.datagram_bytes_max - ENVELOPE_BYTES
         room -= sum(map(encoded_bytes, head))
         assert room >= 0

@@ -44,20 +44,18 @@ def bucket_of(name: str) -> int:
 class TableDigest:
     """The sums over one table, kept up to date change by change."""
 
-    __slots__ = ("_buckets", "_hashes", "whole")
+    __slots__ = ("_buckets", "whole")
 
     def __init__(self) -> None:
         self.whole = 0
         """The sum over all live members."""
         self._buckets = [0] * BUCKETS
-        self._hashes: dict[str, int] = {}
 
-    def put(self, member: Member) -> None:
-        """Count `member` instead of what was counted under its name before."""
-        new = member_hash(member)
-        change = self._hashes.pop(member.name, 0) ^ new
-        if new:
-            self._hashes[member.name] = new
+    def put(self, held: Member | None, member: Member) -> None:
+        """Count `member` instead of `held`, which was counted under its name before."""
+        change = member_hash(member)
+        if held is not None:
+            change ^= member_hash(held)
         self.whole ^= change
         self._buckets[bucket_of(member.name)] ^= change
 

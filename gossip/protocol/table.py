@@ -54,8 +54,8 @@ class Table:
 
     def put(self, member: Member) -> None:
         """Hold `member`, whatever was held of its name before."""
+        self.digest.put(self._members.get(member.name), member)
         self._members[member.name] = member
-        self.digest.put(member)
         if not member.is_live:
             self._remove_live(member.name)
             self._gone[member.name] = None

@@ -18,9 +18,6 @@ from gossip.protocol.table import Table
 if TYPE_CHECKING:
     from tests.gossip.world import Node
 
-_WHOLE_EVERY = 100
-"""Steps between two looks at a whole table; in between only what changes is looked at."""
-
 _RANK = {state: rank for rank, state in enumerate(State)}
 
 
@@ -29,6 +26,8 @@ class Oracles:
 
     def __init__(self) -> None:
         self.fired: Counter[str] = Counter()
+        self.whole_every = 100
+        """Steps between two looks at a whole table; in between only what changes is looked at."""
         self._steps = 0
         self._said: dict[tuple[str, bytes, int], tuple[Any, ...]] = {}
         self._created: dict[str, int] = {}
@@ -56,7 +55,7 @@ class Oracles:
         assert 0 <= awareness.score <= awareness.score_max
         self.fired["13 health"] += 1
         self._steps += 1
-        if self._steps % _WHOLE_EVERY == 0:
+        if self._steps % self.whole_every == 0:
             self._whole(membership.table, membership.suspicions)
 
     def sent(self, messages: tuple[DatagramMessage, ...], size: int | None, most: int) -> None:

@@ -34,15 +34,16 @@ beliefs = st.builds(
 def summed(members: dict[str, Member]) -> TableDigest:
     digest = TableDigest()
     for member in members.values():
-        digest.put(member)
+        digest.put(None, member)
     return digest
 
 
 @given(st.lists(beliefs, max_size=60))
 def test_the_sum_kept_step_by_step_is_the_sum_of_what_is_held(history: list[Member]) -> None:
-    digest, held = TableDigest(), {}
+    digest = TableDigest()
+    held: dict[str, Member] = {}
     for member in history:
-        digest.put(member)
+        digest.put(held.get(member.name), member)
         held[member.name] = member
     whole = 0
     for member in held.values():

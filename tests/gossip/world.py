@@ -152,6 +152,10 @@ class World:
             node.stable_since = 0
         return nodes
 
+    def begin(self, node: Node) -> None:
+        """Let a prepared process begin."""
+        self.feed(node, Started())
+
     def kill(self, name: str) -> None:
         """End the process; its host goes on and refuses connections."""
         self.nodes[name].is_running = False
