@@ -150,7 +150,7 @@ class Membership:
         moment = Moment(now, State.SUSPECT, member.incarnation, reporter, f"confirmed: {cause}")
         self.chronicle.note(member.name, moment)
         self.queue.put(Suspect(member.name, member.incarnation, reporter))
-        return [_timer(suspicion, now)]
+        return [self._look(suspicion, now)]
 
     def hasten(self, name: str, now: float) -> list[Effect]:
         """Cut a running suspicion short, since the suspect's own host refused a connection."""
@@ -170,7 +170,7 @@ class Membership:
         assert held.state is State.SUSPECT
         if now < suspicion.deadline_s:
             accusation = rumour_about(held, self.name)
-            return [Send(held.address, (accusation,)), _timer(suspicion, now)]
+            return [Send(held.address, (accusation,)), self._look(suspicion, now)]
         self.counters["members_declared_dead"] += 1
         cause = (
             f"suspect for {now - suspicion.started_at_s:.1f} s without a refutation,"
@@ -208,7 +208,11 @@ class Membership:
         """Give all suspects back the time in which we did not listen."""
         for suspicion in self.suspicions.values():
             suspicion.extend(lag_s)
-        return [_timer(suspicion, now) for suspicion in self.suspicions.values()]
+        return [self._look(suspicion, now) for suspicion in self.suspicions.values()]
+
+    def _look(self, suspicion: Suspicion, now: float) -> SetTimer:
+        timer = SuspicionDue(suspicion.name, suspicion.incarnation)
+        return SetTimer(timer, suspicion.next_look_s(now, self.name))
 
     def _speak(self, me: Member) -> None:
         self.table.put(me)
@@ -229,12 +233,7 @@ class Membership:
             config=self.config,
         )
         self.suspicions[member.name] = suspicion
-        return [_timer(suspicion, now)]
-
-
-def _timer(suspicion: Suspicion, now: float) -> SetTimer:
-    timer = SuspicionDue(suspicion.name, suspicion.incarnation)
-    return SetTimer(timer, suspicion.next_look_s(now))
+        return [self._look(suspicion, now)]
 
 
 def _notice(held: Member | None, member: Member) -> list[Effect]:

@@ -78,14 +78,19 @@ class Suspicion:
         )
         return min(self.started_at_s + timeout_s, self.deadline_max_s) + self.extended_s
 
-    def next_look_s(self, now: float) -> float:
-        """Return when to look at the suspect again: after the shortest time, then at the end.
+    def next_look_s(self, now: float, observer: str) -> float:
+        """Return when `observer` looks again: after the shortest time, then at the end.
 
-        The look in between is for a suspicion that the accused never heard of, because the
-        rumour was lost: it is told then, with time left to refute.
+        Accusers look at each quarter of the shortest time as well. At each look the accused is
+        told to its face: the rumour may have been lost, or a partition in its way, and now there
+        is time left to refute.
         """
-        second_look_s = self.started_at_s + self.timeout_min_s + self.extended_s
-        return min(second_look_s, self.deadline_s) if now < second_look_s else self.deadline_s
+        begun_s = self.started_at_s + self.extended_s
+        for quarter in (1, 2, 3, 4) if observer in self.reporters else (4,):
+            look_s = begun_s + quarter / 4 * self.timeout_min_s
+            if now < look_s:
+                return min(look_s, self.deadline_s)
+        return self.deadline_s
 
     def confirm(self, reporter: str) -> bool:
         """Count one more accuser; tell whether it was new and still counted."""

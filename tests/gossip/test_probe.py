@@ -73,8 +73,8 @@ def test_a_probe_without_any_answer_makes_a_suspect() -> None:
     hear(swim, "b", Nack(SEQ, "b"))
     assert swim.step(TimerFired(ProbeDue()), 2.0) == [
         changed("a", State.SUSPECT, State.ALIVE),
-        # The second look, after the shortest suspicion of 4 intervals.
-        SetTimer(SuspicionDue("a", 10), 6.0),
+        # An accuser looks again after a quarter of the shortest suspicion, which has 4 intervals.
+        SetTimer(SuspicionDue("a", 10), 3.0),
         Send(address_of("b"), (Ping(SEQ + 1, "b", "me"), Suspect("a", 10, "me"))),
         SetTimer(AckDue(SEQ + 1), 2.5),
         SetTimer(ProbeDue(), 3.0),
@@ -124,7 +124,7 @@ def test_a_refused_connection_is_news_at_once_and_shortens_the_suspicion() -> No
     refused = Unanswered(PingExchange(SEQ, "a", 10), is_refused=True)
     assert swim.step(refused, 1.6) == [
         changed("a", State.SUSPECT, State.ALIVE),
-        SetTimer(SuspicionDue("a", 10), 5.6),
+        SetTimer(SuspicionDue("a", 10), 2.6),
         Send(address_of("a"), (Suspect("a", 10, "me"),)),
         SetTimer(SuspicionDue("a", 10), 2.1),
     ]

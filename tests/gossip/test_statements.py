@@ -26,6 +26,7 @@ from gossip.protocol.events import (
     TimerFired,
 )
 from gossip.protocol.hearsay import ACCUSATION_LEAD_MAX, SELF_ACCUSATION_MAX
+from gossip.protocol.suspicion import begin_suspicion
 from gossip.wire import Ack, Alive, Dead, Left, Ping, Suspect, Sync, SyncAnswer
 from tests.gossip.rig import ME, address_of, alive, hear, machine, peer, state_of
 
@@ -75,6 +76,14 @@ def test_a_lone_suspicion_is_told_to_the_accused_before_its_time_is_up() -> None
         Send(address_of("a"), (Suspect("a", 10, "me"),)),
         SetTimer(SuspicionDue("a", 10), 24.0),
     ]
+
+
+def test_an_accuser_tells_the_accused_at_each_quarter_and_others_only_late() -> None:
+    suspicion = begin_suspicion("a", 10, "b", now=0.0, live_count=10, config=Config.lan())
+    assert [suspicion.next_look_s(now, "b") for now in (0.0, 1.0, 2.5, 3.0, 4.0)] == [
+        1.0, 2.0, 3.0, 4.0, 24.0,
+    ]  # fmt: skip
+    assert [suspicion.next_look_s(now, "c") for now in (0.0, 3.9, 4.0)] == [4.0, 4.0, 24.0]
 
 
 def test_a_greater_incarnation_refutes_and_the_old_timer_means_nothing() -> None:
