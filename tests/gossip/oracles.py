@@ -16,7 +16,7 @@ from gossip.protocol.suspicion import Suspicion
 from gossip.protocol.table import Table
 
 if TYPE_CHECKING:
-    from tests.gossip.world import Node
+    from tests.gossip.node import Node
 
 _RANK = {state: rank for rank, state in enumerate(State)}
 

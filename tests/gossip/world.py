@@ -14,9 +14,8 @@ import itertools
 import random
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
-from gossip import Address, Change, Config, Member, State, wire
+from gossip import Address, Config, Member, State, wire
 from gossip.messages import DatagramMessage, Ping, StreamMessage
 from gossip.protocol.effects import (
     Ask,
@@ -48,44 +47,10 @@ from gossip.protocol.events import (
 )
 from gossip.protocol.swim import Swim
 from tests.gossip.network import Network
+from tests.gossip.node import Node
 from tests.gossip.oracles import Oracles, encoded, told_in_order
 
 _DEAD = State.DEAD
-
-
-@dataclass(slots=True)
-class Node:
-    """One simulated process."""
-
-    name: str
-    address: Address
-    swim: Swim
-    number: int
-    timers: dict[Timer, float] = field(default_factory=dict)
-    changes: list[tuple[float, Change]] = field(default_factory=list)
-    reports: list[tuple[float, ReportConflict | ReportUnreachable | ReportSeed]] = field(
-        default_factory=list
-    )
-    notes: list[tuple[float, bytes]] = field(default_factory=list)
-    replies: dict[int, StreamMessage] = field(default_factory=dict)
-    bytes_sent: int = 0
-    datagrams_sent: int = 0
-    acquainted: dict[str, State] = field(default_factory=dict)
-    """Whom it knew when it started."""
-    is_running: bool = True
-    is_departed: bool = False
-    paused_since_s: float | None = None
-    missed: list[Callable[[], None]] = field(default_factory=list)
-    probes: int = 0
-    probed_at: dict[str, int] = field(default_factory=dict)
-    is_in_order: bool = True
-    """Nobody was probed out of turn."""
-    stable_since: int | None = None
-    """The number of the probe since which nobody came or went, in this node's eyes."""
-
-    @property
-    def conflicts(self) -> list[ReportConflict]:
-        return [report for _, report in self.reports if isinstance(report, ReportConflict)]
 
 
 class World:
