@@ -22,7 +22,7 @@ SEEDS_LONG ?= 5000
 
 .PHONY: help
 help: ## This list.
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
 
 .PHONY: demo
 demo: $(STAMP) ## Three nodes on this machine, and a tour of what they do (DEMO_FLAGS=).
@@ -66,6 +66,10 @@ long: $(STAMP) ## The slow tests and a large simulation (SEEDS_LONG=5000).
 .PHONY: bench
 bench: $(STAMP) ## Side by side with etcd; needs etcd and wrk (BENCH_FLAGS=--short).
 	$(BIN)/python -m bench $(BENCH_FLAGS)
+
+.PHONY: bench-gossip
+bench-gossip: $(STAMP) ## Membership beside what papers and rivals published, half an hour (BENCH_FLAGS=--short).
+	$(BIN)/python -m bench.gossip --with-kinship $(BENCH_FLAGS)
 
 .PHONY: lock
 lock: $(STAMP) ## Renew requirements.lock from the ranges in pyproject.toml.

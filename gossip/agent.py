@@ -51,8 +51,7 @@ from gossip.protocol.events import (
 )
 from gossip.protocol.swim import Swim
 from gossip.rotation import rotate
-from gossip.seal import SEAL_BYTES, SESSION_BYTES, Seal
-from gossip.security import Security
+from gossip.security import SEAL_BYTES, SESSION_BYTES, Security
 from gossip.snapshot import Snapshot
 from gossip.subscription import Subscription
 from gossip.transport import Transport, advertised_host
@@ -282,6 +281,8 @@ class Agent:
         keyring, label = self._security.keyring, self._security.label
         if keyring is None:
             return self._config
+        from gossip.seal import Seal  # noqa: PLC0415 - 40 ms, for those only who encrypt.
+
         seal = Seal(keyring, label, me.uid, lambda: secrets.token_bytes(SESSION_BYTES))
         doorkeeper = Doorkeeper(seal, self._name, self._rng)
         self._transport.seal = seal

@@ -21,11 +21,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from gossip.member import Address, Change
 from gossip.messages import SEQUENCE_MAX, Ack, DatagramMessage, Ping
 from gossip.replay import SESSIONS_MAX, ReplayWindows
-from gossip.seal import Opened, Refused, Seal
+from gossip.security import Opened, Refused
+
+if TYPE_CHECKING:
+    from gossip.seal import Seal
 
 CHALLENGES_MAX = 1024
 _CHALLENGE_INTERVAL_S = 1.0

@@ -19,7 +19,7 @@ from gossip.messages import KeyChange, StreamMessage, Sync, SyncAnswer
 from gossip.protocol.effects import Ask, Reply
 from gossip.protocol.events import Answered, Asked, Event, TableBegun, Unanswered
 from gossip.rotation import change
-from gossip.seal import Opened
+from gossip.security import Opened
 from gossip.transport import Transport
 
 

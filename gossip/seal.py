@@ -16,40 +16,20 @@ Source: NIST SP 800-38D, section 8.2.1, the deterministic construction of nonces
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import StrEnum
-from typing import NamedTuple
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from gossip.keyring import KEY_ID_BYTES, Keyring
+from gossip.security import SEAL_BYTES, SESSION_BYTES, Opened, Refused
 from gossip.wire import SEALED_HEAD, is_sealed
 
-SESSION_BYTES = 8
 _COUNTER_BYTES = 4
 _COUNTER_MAX = 2**32 - 1
 _TAG_BYTES = 16
 _NONCE_AT = 1 + KEY_ID_BYTES
 _BODY_AT = _NONCE_AT + SESSION_BYTES + _COUNTER_BYTES
-SEAL_BYTES = _BODY_AT + _TAG_BYTES
-
-
-class Opened(NamedTuple):
-    """What a packet held, and who sealed it as its how many-eth."""
-
-    plain: bytes
-    key_id: bytes
-    session: bytes
-    counter: int
-
-
-class Refused(StrEnum):
-    """Why a packet does not open."""
-
-    PLAIN = "packets_plain"
-    SHORT = "packets_short"
-    UNKNOWN_KEY = "packets_of_unknown_key"
-    FORGED = "packets_forged"
+assert _BODY_AT + _TAG_BYTES == SEAL_BYTES
 
 
 class Seal:

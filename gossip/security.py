@@ -7,8 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
 
 from gossip.keyring import Keyring
+
+SESSION_BYTES = 8
+SEAL_BYTES = 33
+"""What a seal adds to a packet (`seal.py`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,3 +30,21 @@ class Security:
 
     allow: Sequence[str] = ()
     """Networks such as "10.0.0.0/8" in which members may be; without any, all are allowed."""
+
+
+class Opened(NamedTuple):
+    """What a packet held, and who sealed it as its how many-eth."""
+
+    plain: bytes
+    key_id: bytes
+    session: bytes
+    counter: int
+
+
+class Refused(StrEnum):
+    """Why a packet does not open."""
+
+    PLAIN = "packets_plain"
+    SHORT = "packets_short"
+    UNKNOWN_KEY = "packets_of_unknown_key"
+    FORGED = "packets_forged"

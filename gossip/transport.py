@@ -20,12 +20,16 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from gossip.config import Config
 from gossip.errors import BindFailed
 from gossip.member import Address
 from gossip.messages import FRAME_HEADER_BYTES
-from gossip.seal import Opened, Refused, Seal
+from gossip.security import Opened, Refused
+
+if TYPE_CHECKING:
+    from gossip.seal import Seal
 
 _DATAGRAMS_PER_WAKE_UP = 64
 _RECEIVE_BYTES = 65_535

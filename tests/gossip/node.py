@@ -28,12 +28,15 @@ class Node:
     notes: list[tuple[float, bytes]] = field(default_factory=list)
     replies: dict[int, StreamMessage] = field(default_factory=dict)
     bytes_sent: int = 0
+    stream_bytes_sent: int = 0
     datagrams_sent: int = 0
     acquainted: dict[str, State] = field(default_factory=dict)
     """Whom it knew when it started."""
     is_running: bool = True
     is_departed: bool = False
     paused_since_s: float | None = None
+    is_blocked: bool = False
+    """Its messages wait, in and out, while its timers are on time: Lifeguard's anomaly."""
     missed: list[Callable[[], None]] = field(default_factory=list)
     probes: int = 0
     probed_at: dict[str, int] = field(default_factory=dict)

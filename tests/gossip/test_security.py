@@ -17,7 +17,8 @@ from gossip.keyring import KEYS_MAX, key_id
 from gossip.messages import Ack, Alive, Dead, KeyChange, KeyChanged, KeyVerb, Note, Ping, Sync
 from gossip.replay import SESSIONS_MAX, WIDTH, ReplayWindows
 from gossip.rotation import change
-from gossip.seal import SEAL_BYTES, Opened, Refused, Seal
+from gossip.seal import Seal
+from gossip.security import SEAL_BYTES, Opened, Refused
 from tests.gossip.rig import address_of, alive, hear, machine, peer, state_of
 
 KEYS = [bytes([number]) * 32 for number in range(10)]

@@ -144,6 +144,18 @@ class World:
         for action in missed:
             action()
 
+    def block(self, name: str) -> None:
+        """Hold up all messages of a process, in and out; its timers go on."""
+        self.nodes[name].is_blocked = True
+
+    def unblock(self, name: str) -> None:
+        """Let the messages that have waited go, all at once."""
+        node = self.nodes[name]
+        node.is_blocked = False
+        missed, node.missed = node.missed, []
+        for action in missed:
+            action()
+
     def leave(self, name: str) -> None:
         self.feed(self.nodes[name], LeaveRequested())
 
@@ -308,6 +320,9 @@ class World:
     # The roads
 
     def _send(self, node: Node, to: Address, messages: tuple[DatagramMessage, ...]) -> None:
+        if node.is_blocked:
+            node.missed.append(lambda: self._send(node, to, messages))
+            return
         self.datagrams += 1
         node.datagrams_sent += 1
         size = None
@@ -329,12 +344,17 @@ class World:
         target = self._at_address.get(to)
         if target is None or not target.is_running:
             return
+        if target.is_blocked:
+            target.missed.append(lambda: self._deliver(sender, to, messages))
+            return
         self.feed(target, Received(sender.address, messages))
 
     def _ask(self, node: Node, ask: Ask) -> None:
         message, network = ask.message, self.network
         if self.codec:
-            read = wire.decode_frame(wire.encode_frame(message)[wire.FRAME_HEADER_BYTES :])
+            frame = wire.encode_frame(message)
+            node.stream_bytes_sent += len(frame)
+            read = wire.decode_frame(frame[wire.FRAME_HEADER_BYTES :])
             assert read is not None
             message = read
         deadline_s = self.now + ask.timeout_s
@@ -349,7 +369,7 @@ class World:
             elif not target.is_running:
                 refused = Unanswered(ask.exchange, is_refused=True)
                 self.at(self.now + network.one_way_s(), lambda: self.feed(node, refused))
-            elif target.paused_since_s is not None:
+            elif target.paused_since_s is not None or target.is_blocked or node.is_blocked:
                 self.at(deadline_s, lambda: self.feed(node, failed))
             else:
                 late_s = network.lateness_s(name)
@@ -366,4 +386,6 @@ class World:
             failed = Unanswered(ask.exchange, is_refused=False)
             self.at(back_s, lambda: self.feed(node, failed))
         else:
+            if self.codec:
+                target.stream_bytes_sent += len(wire.encode_frame(reply))
             self.at(back_s, lambda: self.feed(node, Answered(ask.exchange, reply)))

@@ -1,0 +1,1 @@
+"""The figures of `gossip`, beside those that papers and rivals have published."""

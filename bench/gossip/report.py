@@ -1,0 +1,71 @@
+"""The table on the terminal, the page in the documentation, and the file that keeps the figures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.gossip.figure import Figure, Plot
+
+ROOT = Path(__file__).parent.parent.parent
+RESULTS = ROOT / "bench" / "results"
+PAGE = ROOT / "docs" / "gossip-figures.md"
+
+
+SOURCES = (
+    "Written by `make bench-gossip`. What is published comes from SWIM (2002), Lifeguard (2017)"
+    " and the README of kinship 0.4; kinship's column is either that or, where processes are"
+    " named, kinship itself on the same machine in the same run."
+)
+
+
+def verdict(figure: Figure) -> str:
+    """Return whether the goal was met, in a word."""
+    return "" if figure.met is None else ("met" if figure.met else "MISSED")
+
+
+def show(figures: Sequence[Figure]) -> None:
+    """Print the table."""
+    table = Table("", "figure", "ours", "goal", "kinship", "published", "")
+    for figure in figures:
+        rival = "" if figure.rival is None else f"{figure.rival:g}"
+        table.add_row(
+            figure.bench, figure.what, f"{figure.ours:g} {figure.unit}", figure.goal, rival,
+            figure.published, verdict(figure),
+        )  # fmt: skip
+    Console(width=150).print(table)
+
+
+def keep(name: str, figures: Sequence[Figure], machine: dict[str, object]) -> Path:
+    """Write the figures as JSON; return where."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    path = RESULTS / f"gossip-{name}.json"
+    page = {"machine": machine, "figures": [figure.as_json() for figure in figures]}
+    path.write_text(json.dumps(page, indent=1) + "\n")
+    return path
+
+
+def document(figures: Sequence[Figure], plots: Sequence[Plot], machine: dict[str, object]) -> None:
+    """Write the page with tables and plots."""
+    lines = [
+        "# Figures of gossip",
+        "",
+        SOURCES,
+        "",
+        "Machine: " + ", ".join(f"{key} {value}" for key, value in machine.items()) + ".",
+        "",
+        "| | figure | ours | goal | kinship | published | |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for figure in figures:
+        rival = "" if figure.rival is None else f"{figure.rival:g}"
+        lines.append(
+            f"| {figure.bench} | {figure.what.strip()} | {figure.ours:g} {figure.unit} |"
+            f" {figure.goal} | {rival} | {figure.published} | {verdict(figure)} |"
+        )
+    lines += ["", *(f"![{plot.title}](img/{plot.name}.svg)" for plot in plots), ""]
+    PAGE.write_text("\n".join(lines))
