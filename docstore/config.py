@@ -67,6 +67,9 @@ class Config:
     gossip_preset: str = "loopback"
     """Timing of membership: loopback, lan or wan."""
 
+    gossip_key_file: str = ""
+    """Keys that encrypt membership, in base64, one a line, the first seals; "" for none."""
+
     insecure: bool = False
     """Allow plain text beyond loopback."""
 
@@ -91,7 +94,7 @@ class Config:
 KEYS = (
     "data", "listen", "peer", "gossip", "node_id", "zone", "bootstrap", "slots",
     "points_per_node", "replication_factor", "heartbeat_interval_s", "owner_timeout_s",
-    "gossip_preset", "insecure", "log", *(each.name for each in fields(Limits)),
+    "gossip_preset", "gossip_key_file", "insecure", "log", *(each.name for each in fields(Limits)),
 )  # fmt: skip
 """Every key of the file; also a flag, and in capitals after DOCSTORE_ an environment variable."""
 
@@ -151,6 +154,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
         gossip_preset=_choice(
             settings.get("gossip_preset", "loopback" if local else "lan"), "gossip_preset", PRESETS
         ),
+        gossip_key_file=str(settings.get("gossip_key_file", "")),
         insecure=insecure,
         log=_choice(settings.get("log", "auto"), "log", ("auto", "text", "json")),
         limits=_limits(settings),

@@ -2,14 +2,17 @@
 
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgpack
 
 from docstore.config import Config
+from docstore.errors import BadConfig
 from docstore.storage.store import Recovered
-from gossip import Agent, Change, Member, Moment, State
+from gossip import Agent, Change, Keyring, Member, Moment, Security, State
 from gossip import Config as GossipConfig
+from gossip.errors import KeyringError
 
 WHY_MAX = 8
 """Turns in what is believed about a member that the node-group page shows."""
@@ -45,6 +48,7 @@ class Membership:
             config=PRESETS[config.gossip_preset](),
             seeds=seeds,
             meta=msgpack.packb(meta),
+            security=Security(keyring=_keyring(config.gossip_key_file)),
         )
         self._agent.subscribe(self._on_change)
 
@@ -106,6 +110,16 @@ class Membership:
         }
         why = [_moment(moment) for moment in self._agent.explain(member.name)]
         return page | ({"why": why[-WHY_MAX:]} if why else {})
+
+
+def _keyring(path: str) -> Keyring | None:
+    """Return the keys in the file. Raises BadConfig when they cannot be read."""
+    if not path:
+        return None
+    try:
+        return Keyring.parse(Path(path).read_text())
+    except (OSError, ValueError, KeyringError) as error:
+        raise BadConfig(f"gossip_key_file: {error}") from error
 
 
 def _moment(moment: Moment) -> dict[str, Any]:

@@ -53,6 +53,7 @@ from gossip.protocol.swim import Swim
 from gossip.rotation import rotate
 from gossip.security import SEAL_BYTES, SESSION_BYTES, Security
 from gossip.snapshot import Snapshot
+from gossip.stability import StableView, View
 from gossip.subscription import Subscription
 from gossip.transport import Transport, advertised_host
 
@@ -116,6 +117,7 @@ class Agent:
         self._clock = Clock(tolerated_s, before=drain, stalled=self._stalled, fired=self._fired)
         self._tasks: set[asyncio.Task[None]] = set()
         self._departed = asyncio.Event()
+        self._stable: StableView | None = None
         self._is_stopped = False
 
     async def start(self) -> None:
@@ -218,6 +220,20 @@ class Agent:
         A reader that falls 1,024 news behind is told by NewsLost how many it missed.
         """
         return self._audience.subscribe()
+
+    def view(self) -> View:
+        """Return who is here in the calm view, as of now; see `stability.py`.
+
+        It counts from the first call, and moves on only when it is asked. Raises NotRunning.
+        """
+        membership = self._running().membership
+        if self._stable is None:
+            live = [member.name for member in membership.table if member.is_live]
+            self._stable = stable = StableView(self._config, live)
+            self._audience.add_callback(lambda change: stable.changed(change, time.monotonic()))
+        reporters = {name: len(each.reporters) for name, each in membership.suspicions.items()}
+        self._stable.look(reporters, time.monotonic())
+        return self._stable.view
 
     def explain(self, name: str) -> Sequence[Moment]:
         """Return the last turns in what we believe about a member, oldest first.

@@ -32,7 +32,7 @@ BENCHES: dict[str, Callable[..., Any]] = {
     "B15": worlds.b15,
     "B16": throughput.b16,
 }
-SHORT = ("B1", "B2", "B3", "B4", "B5", "B10", "B14", "B16")
+SHORT = ("B1", "B2", "B3", "B4", "B5", "B10", "B14")
 
 
 def arguments() -> argparse.Namespace:

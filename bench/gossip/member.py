@@ -57,7 +57,11 @@ async def kinship(name: str, port: int, seed: int, preset: str) -> None:
         "MemberSuspect": "suspect",
     }
     async with rival.Cluster(config) as cluster:
-        async for event in cluster.events():
+        events = cluster.events()
+        for member in cluster.members():
+            if member.name != name:
+                say("joined", member.name)
+        async for event in events:
             word = words.get(type(event).__name__)
             if word is not None:
                 say(word, event.member.name)

@@ -1,6 +1,7 @@
 """Real nodes: founded, killed, wiped, cut off from their majority, on a disk that fails."""
 
 import asyncio
+import base64
 import json
 import shutil
 import signal
@@ -123,6 +124,30 @@ async def test_a_paused_majority_leaves_the_fate_of_a_write_unknown(cluster: Loc
     assert (failed.value.status, failed.value.outcome) == (504, "unknown")
 
 
+async def test_nodes_that_share_a_key_meet_and_say_why_one_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key_file = tmp_path / "keys"
+    key_file.write_text(base64.b64encode(bytes(range(32))).decode() + "\n")
+    monkeypatch.setenv("DOCSTORE_GOSSIP_KEY_FILE", str(key_file))
+    with LocalCluster(3, tmp_path) as group:
+        owner, asked = group.nodes[2], group.nodes[0]
+
+        def members() -> dict[str, dict[str, object]]:
+            found = page(f"{asked.url}/core/node-groups/default")["members"]
+            assert isinstance(found, list)
+            return {member["id"]: member for member in found}
+
+        await asyncio.to_thread(until, lambda: len(members()) == 3)
+        assert all(member["status"] == "ALIVE" for member in members().values())
+        await asyncio.to_thread(group.kill, owner)
+        await asyncio.to_thread(until, lambda: members()[owner.name]["status"] == "DEAD")
+        why = members()[owner.name]["why"]
+        assert isinstance(why, list)
+        assert why[-1]["status"] == "DEAD"
+        assert {"by", "cause", "secondsAgo", "incarnation"} <= why[-1].keys()
+
+
 def _signal(nodes: list[LocalNode], number: int) -> None:
     for node in nodes:
         assert node.process is not None
@@ -147,6 +172,7 @@ def _serve(*flags: str) -> subprocess.CompletedProcess[str]:
         (["--data", "{tmp}", "--listen", "0.0.0.0:8001"], "--insecure"),
         (["--data", "{tmp}", "--node-id", "x", "--bootstrap", "a=http://127.0.0.1:1"], "node_id"),
         (["--data", "/proc/nowhere"], "data"),
+        (["--data", "{tmp}", "--gossip-key-file", "/nowhere.key"], "gossip_key_file"),
         (["--config", "/nowhere.toml"], "config"),
     ],
 )

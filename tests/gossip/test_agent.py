@@ -21,7 +21,7 @@ from gossip.news import Failed, Joined, News, Stalled
 from tests.gossip.live import ANYWHERE, LOOPBACK, Launch, launching, sees, until
 
 
-async def test_two_that_join_see_each_other_and_are_told_once(launch: Launch) -> None:
+async def test_01_two_that_join_see_each_other_and_are_told_once(launch: Launch) -> None:
     a = await launch("a")
     changes: list[Change] = []
     a.subscribe(changes.append)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from gossip import Config, State
+from gossip import Config, State, wire
 from gossip.messages import Ack, Alive, Claim, Digest, Left, Nack, Ping, Sync, SyncAnswer
 from gossip.protocol.effects import Departed, Reply, ReportConflict, SetTimer
 from gossip.protocol.events import (
@@ -37,6 +37,18 @@ def test_a_newcomer_stays_one_until_it_has_heard_the_last_part() -> None:
     swim.step(Asked(1, Sync("a", (peer("e"), peer("f", state=State.DEAD)))), 1.2)
     assert "e" in swim.membership.queue  # By now we are no newcomer any more.
     assert state_of(swim, "f") is None
+
+
+def test_39_twenty_thousand_members_in_one_table_fill_it_and_no_more() -> None:
+    swim = machine("a")
+    members = tuple(peer(f"x{number}") for number in range(20_000))
+    body = wire.encode_frame(Sync("a", members))[wire.FRAME_HEADER_BYTES :]
+    for part, more_follows in wire.decode_in_turns(body):
+        assert isinstance(part, Sync)
+        assert len(part.members) <= wire.MEMBERS_PER_TURN
+        swim.step(TableBegun(part) if more_follows else Asked(1, part), 1.0)
+    assert len(swim.membership.table) == LAN.members_max
+    assert swim.membership.counters["members_refused_full"] == 20_002 - LAN.members_max
 
 
 def test_an_alive_about_us_from_the_future_is_outbid() -> None:

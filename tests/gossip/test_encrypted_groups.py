@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -180,13 +181,21 @@ def random_packets(count: int, seed: int) -> list[bytes]:
     return packets
 
 
+def resident_kib() -> int:
+    """Return the memory of this process."""
+    text = Path("/proc/self/status").read_text()
+    return int(next(line for line in text.splitlines() if line.startswith("VmRSS")).split()[1])
+
+
 @pytest.mark.parametrize("count", [5_000, pytest.param(100_000, marks=pytest.mark.slow)])
 async def test_38_noise_changes_nothing_in_an_encrypted_group(launch: Launch, count: int) -> None:
     victim = await launch("me", security=secured())
     friend = await launch("a", victim, security=secured())
     await until(lambda: sees(victim, "a") is State.ALIVE)
     before = [(m.name, m.state, m.incarnation) for m in victim.members()]
-    for packet in random_packets(count, 1):
+    packets = random_packets(count, 1)
+    memory_kib = resident_kib()
+    for packet in packets:
         victim._on_datagram(packet, ELSEWHERE)
         victim._on_datagram(b"\x51" + packet, ELSEWHERE)
     assert [(m.name, m.state, m.incarnation) for m in victim.members()] == before
@@ -197,4 +206,5 @@ async def test_38_noise_changes_nothing_in_an_encrypted_group(launch: Launch, co
         async with asyncio.timeout(5.0):
             assert await reader.read() == b""
     await until(lambda: sees(friend, "me") is State.ALIVE)
+    assert resident_kib() - memory_kib < 4096
     assert [(m.name, m.state, m.incarnation) for m in victim.members()] == before

@@ -118,6 +118,17 @@ async def test_a_verdict_can_be_explained(launch: Launch) -> None:
     assert {moment.reporter for moment in moments} <= {"a", "b"}
 
 
+async def test_the_calm_view_follows_after_a_while(launch: Launch) -> None:
+    first = await launch("a")
+    assert first.view().names == frozenset("a")
+    second = await launch("b", first)
+    await until(lambda: first.view().names == frozenset("ab"))
+    await second.stop()
+    await until(lambda: sees(first, "b") is State.DEAD)
+    await until(lambda: first.view().names == frozenset("a"))
+    assert first.view().number == 2
+
+
 async def test_the_news_of_a_life_come_in_order(launch: Launch) -> None:
     first = await launch("a")
     reader = first.events()
