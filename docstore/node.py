@@ -28,7 +28,7 @@ from docstore.operation import Answer, Operation
 from docstore.peers import PeerEvents, PeerLinks
 from docstore.protocol.configuration import Configuration
 from docstore.protocol.core import ReplicaConfig
-from docstore.protocol.events import LinkLost, LinkMade, Received, ViewChanged
+from docstore.protocol.events import DrainAsked, LinkLost, LinkMade, Received, ViewChanged
 from docstore.protocol.replica import Replica
 from docstore.protocol.serve import past_answer, past_query
 from docstore.protocol.slots import slot_of
@@ -41,6 +41,7 @@ from docstore.storage.store import Corrupt, Newest, Recovered
 from docstore.wire import Ask, Message, Told
 
 EXIT_STOPPED, EXIT_DISK_FAILED = 0, 74
+HAND_OVER_TIMEOUT_S = 5.0
 DRAIN_TIMEOUT_S = 10.0
 POLL_S = 0.02
 
@@ -61,6 +62,7 @@ class Node:
         self.driver: Driver | None = None
         self.administration: Administration | None = None
         self._draining = False
+        self._refusing = False
         self._why_not_ready = "starting"
 
     # Start and stop
@@ -152,15 +154,31 @@ class Node:
                     self._publish(row)
 
     async def drained(self) -> None:
-        """Return when nothing of this node's clients is in flight, or the time is over."""
+        """Return when this node owns nothing and its clients wait for nothing, or time is over.
+
+        Requests are served all the while, on their way to the new owners; only then refused.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HAND_OVER_TIMEOUT_S):
+                while self._can_hand_over():  # noqa: ASYNC110 - once in a life
+                    await asyncio.sleep(POLL_S)
+        self._refusing = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_TIMEOUT_S):
-                while self.driver is not None and self.driver.in_flight:  # noqa: ASYNC110 - twice in a life
+                while self.driver is not None and self.driver.in_flight:  # noqa: ASYNC110 - once
                     await asyncio.sleep(POLL_S)
+
+    def _can_hand_over(self) -> bool:
+        """Say whether slots are still ours, and somebody is there to take them."""
+        if self.replica is None:
+            return False
+        core = self.replica.core
+        owns = any(log.tenure is not None for log in core.logs.values())
+        return owns and any(core.may_own(peer) for peer in core.peers)
 
     async def stop(self) -> None:
         """Stop all parts; safe after a start that failed half-way."""
-        self._draining = True
+        self._draining = self._refusing = True
         if hasattr(self, "http"):
             await self.http.stop(DRAIN_TIMEOUT_S)
         if hasattr(self, "membership"):
@@ -220,8 +238,8 @@ class Node:
 
     def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
         """Carry an operation to its owner."""
-        if self.driver is None or self._draining:
-            why = "this node is stopping" if self._draining else "the group is not known yet"
+        if self.driver is None or self._refusing:
+            why = "this node is stopping" if self._refusing else "the group is not known yet"
             future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
             future.set_result(Answer(503, "not-ready", why))
             return future
@@ -345,8 +363,10 @@ class Node:
         return await self._pages().digests(timeout_s)
 
     def drain(self) -> None:
-        """Begin to stop."""
+        """Begin to stop: give all slots away first."""
         self._draining = True
+        if self.driver is not None:
+            self.driver.feed(DrainAsked())
         self.stopping.set()
 
     def ready(self) -> tuple[bool, str]:

@@ -172,6 +172,12 @@ class Decide(NamedTuple):
     slots: Sequence[tuple[int, int, int]]
 
 
+class HandOver(NamedTuple):
+    """Owner to heir: I hold these slots no more, take them. Answered by a Prepare, if at all."""
+
+    slots: bytes
+
+
 class Confirm(NamedTuple):
     """Owner to replicas, asking if they promised any of these (slot, epoch) away (rule R1)."""
 
@@ -249,6 +255,7 @@ Message = (
     | Adopt
     | Copy
     | Decide
+    | HandOver
     | Confirm
     | Confirmed
     | Forward
@@ -280,7 +287,7 @@ FRAME_BYTES_MAX = 64 << 20
 
 _KINDS: tuple[type[Any], ...] = (
     Heartbeat, PreVote, PreVoted, Prepare, Promised, Refused, Fetch, Fetched, Propose, Accepted,
-    Gap, Adopt, Copy, Decide, Confirm, Confirmed, Forward, Answered, Ask, Told,
+    Gap, Adopt, Copy, Decide, Confirm, Confirmed, Forward, Answered, Ask, Told, HandOver,
 )  # fmt: skip
 _TAGS = {kind: tag for tag, kind in enumerate(_KINDS)}
 

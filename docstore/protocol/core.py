@@ -55,6 +55,12 @@ class ReplicaConfig:
     quorum_lost_s: float = 2.0
     """After this long it gives up what is in flight and yields."""
 
+    hand_back_after_s: float = 5.0
+    """For how long a preferred member must be back before its slots are given back to it."""
+
+    closing_max_s: float = 0.5
+    """Longest time that a slot is closed for a hand-over before it is served again."""
+
     unfit_s: float = 10.0
     """For this long after yielding others skip it as owner."""
 
@@ -83,6 +89,8 @@ class Peer:
     """Another member, as its link shows it."""
 
     heard_at: float = NEVER
+    here_since: float = NEVER
+    """Since when it has been heard without a gap."""
     linked: bool = False
     fit: bool = True
     faulty: frozenset[int] = frozenset()
@@ -136,6 +144,8 @@ class Core:
         self.routes_changed = False
         self.claims_changed = False
         self.unfit_until = NEVER
+        self.is_draining = False
+        """Asked to give all slots away, for good."""
         self.quorum_heard_at = now
         self.dirty: set[int] = set()
         """Slots with rows that are not proposed yet."""
@@ -179,7 +189,7 @@ class Core:
     def may_own(self, member: str) -> bool:
         """Say whether a member is alive and has not just yielded."""
         if member == self.me:
-            return self.now >= self.unfit_until
+            return self.now >= self.unfit_until and not self.is_draining
         return self.is_alive(member) and self.peers[member].fit
 
     def first_alive(self, slot: int) -> str | None:

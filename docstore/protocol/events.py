@@ -94,6 +94,11 @@ class SlotDoubted:
     slot: int
 
 
+@dataclass(slots=True)
+class DrainAsked:
+    """Give all slots away, and take no more."""
+
+
 Event = (
     Requested
     | Received
@@ -107,4 +112,5 @@ Event = (
     | Tick
     | ResyncAsked
     | SlotDoubted
+    | DrainAsked
 )

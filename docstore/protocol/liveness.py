@@ -25,6 +25,7 @@ class Liveness:
         peer = self.core.peers.setdefault(sender, Peer())
         if self.core.now - peer.heard_at > self.core.config.owner_timeout_s:
             self.core.routes_changed = True
+            peer.here_since = self.core.now
         peer.heard_at = self.core.now
 
     def heartbeat(self, sender: str, message: Heartbeat) -> None:

@@ -20,6 +20,7 @@ from docstore.protocol.depose import depose
 from docstore.protocol.effects import Effect
 from docstore.protocol.events import (
     DiskFilled,
+    DrainAsked,
     Event,
     LinkLost,
     LinkMade,
@@ -34,6 +35,7 @@ from docstore.protocol.events import (
     ViewChanged,
 )
 from docstore.protocol.forward import Entry
+from docstore.protocol.handover import HandingOver
 from docstore.protocol.learn import Learner
 from docstore.protocol.liveness import Liveness
 from docstore.protocol.log import SlotLog
@@ -56,6 +58,7 @@ from docstore.wire import (
     Fetched,
     Forward,
     Gap,
+    HandOver,
     Heartbeat,
     Message,
     Prepare,
@@ -101,6 +104,7 @@ class Replica:
         self.proposer = Proposer(core, self.server.stored)
         self.takeover = TakeOver(core, self.learner, self.decider, self.catchup)
         self.liveness = Liveness(core)
+        self.handover = HandingOver(core, self.server.opened)
         self.entry = Entry(core, self.server)
         self._resent_at = NEVER
 
@@ -148,6 +152,8 @@ class Replica:
                 self.liveness.beat()
             case ResyncAsked(slots):
                 self._resync(slots)
+            case DrainAsked():
+                self.core.is_draining = self.core.claims_changed = True
             case SlotDoubted(slot):
                 self.core.corrupted.add(slot)
             case DiskFilled(recovered):
@@ -184,6 +190,8 @@ class Replica:
                 self.takeover.promised(sender, message)
             case Refused():
                 self.decider.refused(sender, message)
+            case HandOver():
+                self.takeover.handed(sender, message)
             case Fetch():
                 self.takeover.fetch(sender, message)
             case Fetched():
@@ -264,7 +272,9 @@ class Replica:
         self.takeover.expire()
         self.takeover.consider()
         self.decider.tell()
+        self.handover.tick()
         self.liveness.beat()
+        self.handover.tell()
         self.confirmer.resend()
         self.confirmer.expire()
         self.entry.expire(min(tick_s, 0.1))

@@ -46,7 +46,7 @@ class Server:
             return
         if log is None or tenure is None:
             self.core.reply(inflight, None)
-        elif tenure.phase is not Phase.OPEN:
+        elif tenure.phase is not Phase.OPEN or tenure.closing_since is not None:
             tenure.held.append(inflight)
         elif self.core.lacks_quorum() and self.find(log, inflight) is None:
             self.core.reply(inflight, NO_QUORUM)
@@ -54,7 +54,7 @@ class Server:
             self._enter(log, tenure, inflight)
 
     def opened(self, log: SlotLog, tenure: Tenure) -> None:
-        """Serve what waited for the reign to open."""
+        """Serve what waited for the reign to open, or to be given away after all."""
         held, tenure.held = tenure.held, []
         for inflight in held:
             self.serve(inflight)

@@ -24,7 +24,7 @@ from docstore.protocol.log import SlotLog
 from docstore.protocol.slots import from_bitmap, to_bitmap
 from docstore.protocol.tenure import Follower, Phase, Tenure
 from docstore.storage.store import Corrupt, Cut, Result, Rows
-from docstore.wire import Evidence, Fetch, Fetched, Prepare, PreVote, PreVoted, Promised
+from docstore.wire import Evidence, Fetch, Fetched, HandOver, Prepare, PreVote, PreVoted, Promised
 
 
 class TakeOver:
@@ -58,6 +58,15 @@ class TakeOver:
         slots = [slot for slot, log in core.logs.items() if self._should_try(log)]
         if slots:
             self._ask_votes(slots)
+
+    def handed(self, sender: str, message: HandOver) -> None:
+        """Take slots that their owner has just given up for us."""
+        for slot in from_bitmap(message.slots):
+            claim = self.core.claims.get(slot)
+            if claim is not None and claim[1] == sender:
+                del self.core.claims[slot]
+        self._not_before = self.core.now
+        self.consider()
 
     def _should_try(self, log: SlotLog) -> bool:
         if log.tenure is not None or not log.full:

@@ -106,7 +106,25 @@ class Tenure:
     """Decided updates whose clients asked for more copies than a quorum."""
     past_reads: list[tuple[int, Inflight]] = field(default_factory=list)
     """Confirmed reads of older versions, with the row that this disk must hold first."""
+    closing_since: float | None = None
+    """Set while it is about to be given away: what arrives waits in `held`."""
+    open_until: float = 0.0
+    """Not to be closed again before."""
     progress_at: float = 0.0
     """When it last decided something, or had nothing to decide."""
     recalling: list[Inflight] | None = None
     """Retries that wait until older operations of this log are read from the disk."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is under way that a client waits for."""
+        return bool(
+            self.fresh
+            or self.waiting
+            or self.duplicates
+            or self.refusals
+            or self.lacking
+            or self.loading
+            or self.past_reads
+            or self.recalling
+        )

@@ -67,6 +67,53 @@ async def test_a_killed_owner_is_replaced_and_comes_back(cluster: LocalCluster) 
                 assert (document.version, document.value["text"]) == (1, "again")
 
 
+def owned(node: LocalNode) -> dict[str, int]:
+    """Return how many slots each node owns, as this one sees it."""
+    shares = page(f"{node.url}/core/node-selectors/default")["shares"]
+    assert isinstance(shares, dict)
+    return {name: share["owned"] for name, share in shares.items()}
+
+
+async def test_a_node_that_returns_is_given_its_slots_back(cluster: LocalCluster) -> None:
+    first, second, _ = cluster.nodes
+    await asyncio.to_thread(until, lambda: min(owned(first).values()) > 0)
+    before = owned(first)
+    await asyncio.to_thread(cluster.kill, second)
+    await asyncio.to_thread(until, lambda: owned(first)[second.name] == 0)
+    cluster.start(second)
+    await asyncio.to_thread(cluster.wait_ready)
+    await asyncio.to_thread(until, lambda: owned(first) == before, 30.0)
+
+
+async def test_a_rolling_restart_fails_no_request(cluster: LocalCluster) -> None:
+    async with Client(cluster.urls) as store:
+        await store.declare("/notes")
+        links = [f"/notes/{number}" for number in range(20)]
+        for link in links:
+            await store.put(link, {"text": "first"})
+        written = dict.fromkeys(links, 0)
+        stop = asyncio.Event()
+
+        async def write(part: list[str]) -> None:
+            while not stop.is_set():
+                for link in part:
+                    document = await store.put(link, {"text": "again"})
+                    assert document.version == written[link] + 1
+                    written[link] = document.version
+
+        writers = [asyncio.create_task(write(links[number::4])) for number in range(4)]
+        for node in cluster.nodes:
+            _signal([node], signal.SIGTERM)
+            assert node.process is not None
+            assert await asyncio.to_thread(node.process.wait, 20) == 0
+            node.process = None
+            cluster.start(node)
+            await asyncio.to_thread(cluster.wait_ready)
+        stop.set()
+        await asyncio.gather(*writers)
+        assert min(written.values()) > 3
+
+
 async def test_a_wiped_disk_is_a_learner_and_says_so(cluster: LocalCluster) -> None:
     async with Client(cluster.urls) as store:
         await store.declare("/notes")

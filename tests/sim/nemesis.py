@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import permutations
 
-from docstore.protocol.events import SlotDoubted
+from docstore.protocol.events import DrainAsked, SlotDoubted
 from docstore.storage.store import Status
 from tests.sim.cluster import Cluster
 
@@ -71,6 +71,20 @@ class Nemesis:
         if self._cluster.processes[name].up and self._cluster.processes[other].up:
             self._cluster.flap(name, other)
 
+    def _drain(self, name: str) -> None:
+        """Have a node give all away, then stop it, and start it again."""
+        process = self._cluster.processes[name]
+        if not process.up or process.paused:
+            return
+        process.feed(DrainAsked())
+        self._world.after(self._duration(), self._stop, name, process.life)
+
+    def _stop(self, name: str, life: int) -> None:
+        process = self._cluster.processes[name]
+        if process.up and process.life == life:
+            self._cluster.crash(name)
+            self._world.after(self._duration(), self._restart, name)
+
     def _slow(self, name: str) -> None:
         """Let a node's disk take fifty times as long, as a full queue or a worn drive does."""
         self._cluster.processes[name].disk_slowness = 50.0
@@ -112,5 +126,9 @@ class Nemesis:
             process.disk_slowness = 1.0
             if not process.up:
                 self._cluster.start(name)
-            elif process.paused:
+                continue
+            if process.paused:
                 process.resume()
+            if process.replica.core.is_draining:
+                self._cluster.crash(name)
+                self._cluster.start(name)

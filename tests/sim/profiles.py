@@ -1,5 +1,6 @@
 """The shapes of the runs, chosen by the seed so that all of them occur."""
 
+from math import inf
 from random import Random
 
 from tests.sim.nemesis import ALL
@@ -12,7 +13,8 @@ def profile_of(seed: int, nodes: str) -> Profile:
     size = rng.choice((3, 5)) if nodes == "both" else int(nodes)
     # In one of eleven runs disks rot as well: slots abstain, and are copied anew.
     # In another, disks are slow now and then, and clients read older versions as well.
-    more = {10: ("rot", "rot"), 5: ("slow", "slow")}.get(seed % 11, ())
+    # And in one more, slots are given back to members that return, and nodes are drained.
+    more = {10: ("rot", "rot"), 5: ("slow", "slow"), 8: ("drain", "crash")}.get(seed % 11, ())
     return Profile(
         kinds=(*ALL, *more),
         size=size,
@@ -21,4 +23,5 @@ def profile_of(seed: int, nodes: str) -> Profile:
         links=rng.choice((2, 3, 4)),
         page_rows=rng.choice((2, 3, 256)),
         past="slow" in more,
+        hand_back_s=0.5 if "drain" in more else inf,
     )

@@ -4,6 +4,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 
 from docstore.operation import Operation
 from docstore.protocol.core import ReplicaConfig
@@ -33,6 +34,8 @@ class Profile:
     kinds: tuple[str, ...] = ALL
     page_rows: int = 256
     faults_s: float = FAULTS_S
+    hand_back_s: float = inf
+    """After how long slots are given back to a preferred member."""
     past: bool = False
     """Clients read older versions as well."""
 
@@ -53,7 +56,7 @@ def run(seed: int, profile: Profile, watch: Callable[[str], None] | None = None)
     """Return the outcome of a seed under a profile; the same for the same, always."""
     outcome = Outcome(seed)
     world = World(seed)
-    config = ReplicaConfig(page_rows=profile.page_rows)
+    config = ReplicaConfig(page_rows=profile.page_rows, hand_back_after_s=profile.hand_back_s)
     cluster = Cluster(
         world, profile.size, factor=profile.factor, slots=profile.slots, config=config
     )

@@ -1,0 +1,98 @@
+"""A side road: giving a slot away by consent, to the member that the hash prefers, or to anybody.
+
+A node that comes back after a crash owns nothing: others have taken its slots. Once it has been
+there for a while, and its log has all that was decided, the present owner gives the slots back.
+A node that is asked to drain gives all of its slots away, to whoever comes next.
+
+The owner closes the slot: what arrives waits. When nothing is under way any more, it ends its
+reign and tells the heir, which takes over as after a crash, at once. The entry nodes send what
+waited to the new owner. So nothing is refused, nothing is left open, and the ballots fence all of
+this as they fence every take-over: a hand-over that fails half-way is an ordinary failure.
+
+Source: our own; the transfer of leadership in Raft (Ongaro, 2014, section 3.10) is its cousin.
+"""
+
+from collections.abc import Callable
+
+from docstore.protocol.core import Core
+from docstore.protocol.depose import depose
+from docstore.protocol.log import SlotLog
+from docstore.protocol.slots import to_bitmap
+from docstore.protocol.tenure import Phase, Tenure
+from docstore.wire import HandOver
+
+Reopen = Callable[[SlotLog, Tenure], None]
+"""Serves what has waited."""
+
+CLOSING_MAX = 64
+"""Slots closed at once, so that few documents wait, and those for milliseconds."""
+
+
+class HandingOver:
+    """The owner's side, tick by tick."""
+
+    def __init__(self, core: Core, reopen: Reopen) -> None:
+        self.core = core
+        self.reopen = reopen
+        self._given: dict[str, list[int]] = {}
+        self._closed = 0
+
+    def tick(self) -> None:
+        """Close slots that others should have, give away those that have come to rest."""
+        self._given = {}
+        self._closed = sum(
+            log.tenure is not None and log.tenure.closing_since is not None
+            for log in self.core.logs.values()
+        )
+        for log in self.core.logs.values():
+            if log.tenure is not None and log.tenure.phase is Phase.OPEN:
+                self._look(log, log.tenure)
+
+    def tell(self) -> None:
+        """Tell the heirs, after the heartbeat that says that we hold these slots no more."""
+        given, self._given = self._given, {}
+        for heir, slots in given.items():
+            self.core.send(heir, HandOver(to_bitmap(slots, self.core.placement.slots)))
+
+    def _look(self, log: SlotLog, tenure: Tenure) -> None:
+        heir = self._heir(log, tenure)
+        if heir is None:
+            if tenure.closing_since is not None:
+                self._reopen(log, tenure)
+        elif tenure.closing_since is None:
+            is_rested = self.core.now >= tenure.open_until
+            if is_rested and self._closed < CLOSING_MAX:
+                tenure.closing_since = self.core.now
+                self._closed += 1
+        elif not tenure.is_busy and tenure.followers[heir].acked >= log.end:
+            depose(self.core, log)
+            self.core.counters["handed_over"] += 1
+            self._given.setdefault(heir, []).append(log.slot)
+        elif self.core.now - tenure.closing_since > self.core.config.closing_max_s:
+            # Whoever waits here waits too long: serve, and try again later.
+            self._reopen(log, tenure)
+
+    def _reopen(self, log: SlotLog, tenure: Tenure) -> None:
+        tenure.closing_since = None
+        tenure.open_until = self.core.now + 5 * self.core.config.closing_max_s
+        self.reopen(log, tenure)
+
+    def _heir(self, log: SlotLog, tenure: Tenure) -> str | None:
+        """Return who should have the slot instead of us, if it is ready to take it."""
+        if self.core.is_draining:
+            candidates = [member for member in log.replicas if member != self.core.me]
+        else:
+            candidates = list(log.replicas[: log.replicas.index(self.core.me)])
+        return next((each for each in candidates if self.is_ready(log, tenure, each)), None)
+
+    def is_ready(self, log: SlotLog, tenure: Tenure, member: str) -> bool:
+        """Say whether a member is there for good, fit, and has all that is decided."""
+        follower = tenure.followers.get(member)
+        peer = self.core.peers[member]
+        if follower is None or not self.core.may_own(member) or not peer.linked:
+            return False
+        settled = self.core.is_draining or (
+            self.core.now - peer.here_since >= self.core.config.hand_back_after_s
+        )
+        holds = follower.adopted and follower.acked >= log.decided
+        return settled and holds and log.slot not in peer.faulty
