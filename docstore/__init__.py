@@ -29,7 +29,8 @@
 | read | `protocol/confirm.py` | a value that is current | 503 |
 
 Side roads: `protocol/takeover.py` (a new owner), `protocol/catchup.py` (a replica that lags),
-`protocol/depose.py` (a reign ends), `protocol/liveness.py` (who is heard).
+`protocol/depose.py` (a reign ends), `protocol/handover.py` (a slot is given away by consent),
+`protocol/liveness.py` (who is heard).
 
 Who may act is `ownership/`: policies that pick an owner, and one fence that all obey. What is
 on disk is `storage/`. `driver.py` performs what the protocol asks; `node.py` builds it all.

@@ -367,6 +367,8 @@ class Node:
         self._draining = True
         if self.driver is not None:
             self.driver.feed(DrainAsked())
+        if hasattr(self, "http"):
+            self.http.send_away()
         self.stopping.set()
 
     def ready(self) -> tuple[bool, str]:

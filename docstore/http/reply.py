@@ -43,6 +43,10 @@ class Reply(web.StreamResponse):
         """Header lines beside those of the connection, each with its line end."""
         self._alive = not closes
 
+    def close_after(self) -> None:
+        """Close the connection after this answer."""
+        self._alive = False
+
     @property
     def status(self) -> int:
         """Return the status code."""

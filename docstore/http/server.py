@@ -48,6 +48,7 @@ class HttpServer:
             backend, state_bytes_max=limits.body_bytes_max, timeout_s=limits.body_timeout_s
         )
         self._listener: Listener | None = None
+        self._sends_away = False
         self._socket: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> int:
@@ -65,7 +66,12 @@ class HttpServer:
         if self._socket is not None:
             self._socket.close()
         if self._listener is not None:
+            self._listener.pre_shutdown()  # Idle connections need not be waited for.
             await self._listener.shutdown(grace_s)
+
+    def send_away(self) -> None:
+        """Close each connection after its next answer: its client should go elsewhere."""
+        self._sends_away = True
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer any request, whatever happens on the way."""
@@ -93,6 +99,8 @@ class HttpServer:
             trace = reading.trace(request)
             if trace:
                 reply.head += header_lines({"traceparent": trace})
+            if self._sends_away:
+                reply.close_after()
         self.metrics.note(request.method, reply.status, time.perf_counter() - began)
         return reply
 
