@@ -16,7 +16,7 @@ Left out: separate lists for joins and failures; packing the largest first.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from gossip.config import Config
 from gossip.messages import Claim, DatagramMessage, Note, Rumour
@@ -66,6 +66,11 @@ class Broadcasts:
     def names(self) -> tuple[str, ...]:
         """About whom there are rumours."""
         return tuple(key for key in self._sends if isinstance(key, str))
+
+    @property
+    def sends(self) -> Mapping[Key, int]:
+        """How often each item was sent so far."""
+        return self._sends
 
     @property
     def has_unsent(self) -> bool:

@@ -9,9 +9,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from gossip import Member, State, wire
-from gossip.messages import DatagramMessage
+from gossip.messages import DatagramMessage, Dead, Suspect
 from gossip.protocol.broadcast import NOTES_MAX, transmit_limit
 from gossip.protocol.digest import member_hash
+from gossip.protocol.events import Event, Received
 from gossip.protocol.suspicion import Suspicion
 from gossip.protocol.table import Table
 
@@ -57,6 +58,30 @@ class Oracles:
         self._steps += 1
         if self._steps % self.whole_every == 0:
             self._whole(membership.table, membership.suspicions)
+            # As many as there were when it was sent, which may be more than now.
+            limit = transmit_limit(len(membership.table), membership.config)
+            assert all(sends < limit for sends in membership.queue.sends.values())
+            self.fired["8 sends"] += len(membership.queue)
+
+    def accused(self, node: Node, event: Event) -> int:
+        """Return the greatest incarnation at which a datagram accuses its receiver; -1 for none."""
+        if not isinstance(event, Received) or node.swim.membership.is_leaving:
+            return -1
+        return max(
+            (
+                message.incarnation
+                for message in event.messages
+                if isinstance(message, Suspect | Dead) and message.name == node.name
+            ),
+            default=-1,
+        )
+
+    def refuted(self, node: Node, accused: int) -> None:
+        """Look at the answer to an accusation: it is given in the same step."""
+        if accused < 0:
+            return
+        assert node.swim.membership.me.incarnation > accused, "an accusation stands unanswered"
+        self.fired["6 refutation"] += 1
 
     def sent(self, messages: tuple[DatagramMessage, ...], size: int | None, most: int) -> None:
         """Look at one datagram. size: its bytes, if it was packed."""
@@ -143,8 +168,3 @@ def encoded(messages: tuple[DatagramMessage, ...]) -> bytes:
     assert decoded.dropped_count == 0
     assert decoded.messages == messages
     return data
-
-
-def sends_left(live_count: int, config: Any) -> int:
-    """Return the most that one rumour is sent by one member."""
-    return transmit_limit(live_count, config)

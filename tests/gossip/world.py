@@ -251,7 +251,9 @@ class World:
         if isinstance(event, Doubted):
             node.is_in_order = False
         self._trace.update(struct.pack("<dIB", self.now, node.number, len(type(event).__name__)))
+        accused = self.oracles.accused(node, event)
         effects = node.swim.step(event, self.now)
+        self.oracles.refuted(node, accused)
         for effect in effects:
             self._perform(node, effect)
         self.oracles.after_step(node, self.now)
