@@ -64,6 +64,9 @@ class Config:
     owner_timeout_s: float = 1.2
     """Silence after which another member may become owner."""
 
+    repair_interval_s: float = 3600.0
+    """Every row of this node is verified, and its slots compared, once in so long; 0 for never."""
+
     gossip_preset: str = "loopback"
     """Timing of membership: loopback, lan or wan."""
 
@@ -91,9 +94,12 @@ class Config:
         }
 
 
+WEEK_S = 7 * 86_400.0
+
 KEYS = (
     "data", "listen", "peer", "gossip", "node_id", "zone", "bootstrap", "slots",
     "points_per_node", "replication_factor", "heartbeat_interval_s", "owner_timeout_s",
+    "repair_interval_s",
     "gossip_preset", "gossip_key_file", "insecure", "log", *(each.name for each in fields(Limits)),
 )  # fmt: skip
 """Every key of the file; also a flag, and in capitals after DOCSTORE_ an environment variable."""
@@ -151,6 +157,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
         replication_factor=_factor(settings.get("replication_factor")),
         heartbeat_interval_s=_seconds(settings, "heartbeat_interval_s", 0.2),
         owner_timeout_s=_seconds(settings, "owner_timeout_s", 1.2),
+        repair_interval_s=_seconds(settings, "repair_interval_s", 3600.0, least=0, most=WEEK_S),
         gossip_preset=_choice(
             settings.get("gossip_preset", "loopback" if local else "lan"), "gossip_preset", PRESETS
         ),
@@ -217,14 +224,16 @@ def _integer(value: object, key: str, least: int, most: int) -> int:
     return int(text)
 
 
-def _seconds(settings: Mapping[str, Any], key: str, default: float) -> float:
+def _seconds(
+    settings: Mapping[str, Any], key: str, default: float, least: float = 0.01, most: float = 3600
+) -> float:
     value = settings.get(key, default)
     try:
         seconds = float(value)
     except (TypeError, ValueError):
         raise BadConfig(f"{key}: {value!r} is not a number of seconds") from None
-    if not 0.01 <= seconds <= 3600:
-        raise BadConfig(f"{key}: {seconds} is not between 0.01 and 3600 seconds")
+    if not least <= seconds <= most:
+        raise BadConfig(f"{key}: {seconds} is not between {least} and {most} seconds")
     return seconds
 
 

@@ -33,6 +33,7 @@ from docstore.protocol.replica import Replica
 from docstore.protocol.serve import past_answer, past_query
 from docstore.protocol.slots import slot_of
 from docstore.questions import Questions
+from docstore.repair import Repair
 from docstore.resync import Resync
 from docstore.service import Service
 from docstore.services.registry import Registry, declaration_link
@@ -131,12 +132,15 @@ class Node:
         driver = Driver(replica, self.store, self.links, publish=self._publish, broken=self._broken)
         resync = Resync(self.node_id, replica, self.store, self.questions, driver.feed)
         self._resync = resync
+        interval_s = self.config.repair_interval_s
+        self._repair = Repair(replica, self.store, resync.compare, driver.feed, interval_s)
         self.listings = Listings(replica, self.store, self.questions, driver.stored)
         self.administration = Administration(
             configuration, replica, self.store, self.questions, resync, self.membership.describe
         )
         self.replica, self.driver = replica, driver
         driver.start()
+        self._repair.start()
         self._view_changed()
         for peer in replica.core.peers:
             if self.links.is_linked(peer):
@@ -188,6 +192,7 @@ class Node:
             await asyncio.gather(self._founder, return_exceptions=True)
             await self.questions.stop()
         if self.driver is not None:
+            await self._repair.stop()
             await self._resync.stop()
             await self.driver.stop()
         if hasattr(self, "links"):
@@ -384,11 +389,12 @@ class Node:
         values: dict[str, float] = {}
         if self.administration is not None:
             values.update(self.administration.metrics())
-        for name, count in self.links.counters.items():
-            values[f"docstore_peer_{name}_total"] = float(count)
-        for name, count in self.membership.counters().items():
-            values[f"docstore_gossip_{name}_total"] = float(count)
+        families = {"peer": self.links.counters, "gossip": self.membership.counters()}
         if self.driver is not None:
+            families["repair"] = self._repair.counters
             values["docstore_event_loop_lag_seconds"] = self.driver.loop_lag_s
             values["docstore_requests_in_flight"] = float(self.driver.in_flight)
+        for family, counters in families.items():
+            for name, count in counters.items():
+                values[f"docstore_{family}_{name}_total"] = float(count)
         return values

@@ -120,6 +120,11 @@ class Resync:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def compare(self, slots: Sequence[int]) -> int:
+        """Compare slots that we own with their other replicas; return how many differed."""
+        *_, doubted, _ = await self._own_share(slots)
+        return doubted
+
     async def _run(self, run: Run) -> None:
         shares: dict[str | None, list[int]] = {}
         for slot in run.slots:

@@ -48,6 +48,7 @@ SHELLS = (
     "docstore/node.py",
     "docstore/peers.py",
     "docstore/questions.py",
+    "docstore/repair.py",
     "docstore/resync.py",
     "docstore/run.py",
     "docstore/http/*",

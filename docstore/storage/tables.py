@@ -1,8 +1,8 @@
 """What the file looks like: four tables, and the SQL that is said to them.
 
-`history` holds the rows, clustered by (slot, link, version): copies, digests and the history of
-a document read pages in the order in which they lie. Sorting a batch by that key made inserts
-four times as fast as random order. The index (slot, n) is the slot's log. `current` points to
+`history` holds the rows in the order in which they came, found by (slot, link, version) and, as the
+slot's log, by (slot, n). Sorting a batch by the first made inserts four times as fast as random
+order. `current` points to
 the newest row of each link; it serves listings, and it is a second witness against a damaged
 key in `history`, which alone would make a document look absent.
 

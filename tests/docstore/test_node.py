@@ -5,6 +5,7 @@ import base64
 import json
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -65,6 +66,53 @@ async def test_a_killed_owner_is_replaced_and_comes_back(cluster: LocalCluster) 
             for link in links:
                 document = await returned.get(link)
                 assert (document.version, document.value["text"]) == (1, "again")
+
+
+def metrics(node: LocalNode) -> dict[str, float]:
+    """Return the node's counters without labels."""
+    with urllib.request.urlopen(f"{node.url}/metrics", timeout=5) as answer:
+        lines = answer.read().decode().splitlines()
+    samples = [line.split() for line in lines if not line.startswith("#") and "{" not in line]
+    return {name: float(value) for name, value in samples}
+
+
+@pytest.mark.parametrize("damage", ["a bit", "a row"])
+async def test_damage_that_nobody_reads_is_found_and_repaired(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    monkeypatch.setenv("DOCSTORE_REPAIR_INTERVAL_S", "1")
+    with LocalCluster(3, tmp_path) as group:
+        async with Client(group.urls) as store:
+            await store.declare("/notes")
+            for number in range(20):
+                await store.put(f"/notes/{number}", {"text": "precious"})
+        owner = await asyncio.to_thread(group.owner_of, "/notes/7")
+        victim = next(node for node in group.nodes if node is not owner)
+
+        def digests() -> object:
+            found = page(f"{owner.url}/core/management/digests")
+            return found.get(victim.name) == found.get(owner.name) is not None
+
+        await asyncio.to_thread(until, digests)
+        with sqlite3.connect(victim.data / "docstore.db") as disk:
+            if damage == "a bit":
+                disk.execute("UPDATE history SET state = 'precioux' WHERE link = '/notes/7'")
+            else:
+                disk.execute("DELETE FROM current WHERE link = '/notes/7'")
+        disk.close()
+        found = "corrupt" if damage == "a bit" else "differed"
+        asked = victim if damage == "a bit" else owner
+        counter = f"docstore_repair_{found}_total"
+        await asyncio.to_thread(until, lambda: metrics(asked).get(counter, 0) > 0, 30.0)
+
+        def whole() -> bool:
+            with sqlite3.connect(victim.data / "docstore.db") as disk:
+                query = "SELECT count(*) FROM history JOIN current USING (link)"
+                states = "SELECT count(*) FROM history WHERE state = 'precioux'"
+                joined = disk.execute(query + " WHERE link = '/notes/7'").fetchone()[0]
+                return bool(joined) and not disk.execute(states).fetchone()[0] and bool(digests())
+
+        await asyncio.to_thread(until, whole, 30.0)
 
 
 def owned(node: LocalNode) -> dict[str, int]:

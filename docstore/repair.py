@@ -1,0 +1,107 @@
+"""Repair in the background: what nobody reads is looked at as well. A shell.
+
+Disks lose bits without a word. So every node goes through all slots that it holds, once in each
+interval, in small steps: it reads every row, whose checksum is verified on the way, and it compares
+the slots that it owns with their other replicas. A slot in which something is wrong is doubted:
+its replica abstains from then on and is filled anew by the owner.
+
+Source: scrubbing as in ZFS; the comparison is the one that a resynchronisation makes.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+import structlog
+
+from docstore.errors import DocstoreError
+from docstore.protocol.events import SlotDoubted
+from docstore.protocol.log import SlotLog
+from docstore.protocol.replica import Replica
+from docstore.protocol.tenure import Phase
+from docstore.storage.store import Corrupt, Rows, Store
+
+log = structlog.get_logger("docstore.repair")
+
+SLOTS_AT_ONCE = 32
+ROWS_AT_ONCE = 256
+PAUSE_S = 0.01
+"""Between two pages of rows, so that clients hardly notice."""
+
+Compare = Callable[[Sequence[int]], Awaitable[int]]
+"""Compares slots that we own with their other replicas; returns how many replicas differed."""
+
+
+class Repair:
+    """Goes through this node's slots, again and again."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        store: Store,
+        compare: Compare,
+        doubt: Callable[[SlotDoubted], None],
+        interval_s: float,
+    ) -> None:
+        self.counters: Counter[str] = Counter()
+        self._replica = replica
+        self._store = store
+        self._compare = compare
+        self._doubt = doubt
+        self._interval_s = interval_s
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin, unless the interval says never."""
+        if self._interval_s > 0:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """Stop where it is; the next start begins at the first slot."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            parts = list(_parts(sorted(self._replica.core.logs)))
+            for part in parts:
+                await asyncio.sleep(self._interval_s / len(parts))
+                try:
+                    await self._look(part)
+                except DocstoreError as error:
+                    self.counters["interrupted"] += 1
+                    log.info("a look at some slots was interrupted", error=str(error))
+            self.counters["passes"] += 1
+
+    async def _look(self, slots: Sequence[int]) -> None:
+        for slot in slots:
+            await self._scrub(self._replica.core.logs[slot])
+        owned = [slot for slot in slots if self._is_ours(slot)]
+        if owned:
+            self.counters["compared"] += len(owned)
+            self.counters["differed"] += await self._compare(owned)
+
+    async def _scrub(self, held: SlotLog) -> None:
+        """Read all rows of a slot; the store verifies the checksum of each."""
+        n = held.kept + 1
+        while held.full and n <= held.durable:
+            last = min(n + ROWS_AT_ONCE - 1, held.durable)
+            [result] = await self._store.read([Rows(held.slot, n, last)])
+            if isinstance(result, Corrupt):
+                log.error("a row failed its checksum", slot=held.slot)
+                self.counters["corrupt"] += 1
+                self._doubt(SlotDoubted(held.slot))
+                return
+            self.counters["rows"] += len(result)
+            n = result[-1].n + 1 if result else last + 1
+            await asyncio.sleep(PAUSE_S)
+
+    def _is_ours(self, slot: int) -> bool:
+        held = self._replica.core.logs.get(slot)
+        return bool(held and held.tenure and held.tenure.phase is Phase.OPEN)
+
+
+def _parts(slots: Sequence[int]) -> Iterator[Sequence[int]]:
+    for first in range(0, len(slots), SLOTS_AT_ONCE):
+        yield slots[first : first + SLOTS_AT_ONCE]
