@@ -19,6 +19,7 @@ from docstore.client.local import LocalNode
 FACTORY = "/airports"
 WRITES_AFTER_KILL = 60
 GAP_S_MAX = 5.0
+GIVEN_BACK_S_MAX = 20.0
 
 
 @dataclass(slots=True)
@@ -74,6 +75,7 @@ async def _show(cluster: LocalCluster, out: Console, claims: Claims, plan: Plan)
         await _verbs(cluster, out, claims, link)
         await _kill(cluster, client, out, claims, link)
         await _resync(cluster, client, out, claims)
+        await _given_back(client, out, claims, link)
 
 
 async def _documents(client: Client, out: Console, claims: Claims, plan: Plan) -> None:
@@ -190,6 +192,25 @@ async def _resync(cluster: LocalCluster, client: Client, out: Console, claims: C
         "all replicas hold the same, by digest",
         holds=len(digests) == len(cluster.nodes) and len(distinct) == 1,
         seen=f"{len(digests)} nodes, {len(distinct)} different digest",
+    )
+
+
+async def _given_back(client: Client, out: Console, claims: Claims, link: str) -> None:
+    """Wait until the node that was killed owns what it owned before."""
+    out.rule("the node is taken back")
+    began = time.perf_counter()
+    page = await client.json("GET", f"{link}/explain")
+    while page["owner"] != page["preferredOwner"]:
+        if time.perf_counter() - began > GIVEN_BACK_S_MAX:
+            break
+        await asyncio.sleep(0.1)
+        page = await client.json("GET", f"{link}/explain")
+    waited_s = time.perf_counter() - began
+    out.print(f"{page['owner']} owns {link} after {waited_s:.1f} s more")
+    claims.check(
+        "a node that returns is given its slots back",
+        holds=page["owner"] == page["preferredOwner"],
+        seen=f"{page['owner']} after {waited_s:.1f} s",
     )
 
 
