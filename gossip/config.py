@@ -175,8 +175,8 @@ class Config:
             raise ConfigError("nack_fraction must be below 1")
         if self.join_retry_max_s < self.join_retry_min_s:
             raise ConfigError("join_retry_max_s must not be below join_retry_min_s")
-        if not 1024 <= self.datagram_bytes_max <= 9_000:
-            raise ConfigError("datagram_bytes_max must be within 1024 and 9000")
+        if not 960 <= self.datagram_bytes_max <= 9_000:
+            raise ConfigError("datagram_bytes_max must be within 960 and 9000")
 
     @classmethod
     def lan(cls) -> Config:
