@@ -72,10 +72,9 @@ def main() -> int:
             "system": platform.platform(terse=True),
             "python": platform.python_version(),
         }
-        report.keep(options.name, figures, machine)
         for plot in drawn:
             plots.write(plot, report.ROOT / "docs" / "img")
-        report.document(figures, drawn, machine)
+        report.document(report.keep(options.name, figures, machine), machine)
     missed = [figure for figure in figures if figure.met is False]
     for figure in missed:
         print(f"missed: {figure.bench} {figure.what}: {figure.ours:g}, goal {figure.goal}")
