@@ -50,7 +50,7 @@ from gossip.protocol.events import (
     TimerFired,
 )
 from gossip.protocol.swim import Swim
-from gossip.rotation import rotate
+from gossip.rotation import Rotation
 from gossip.security import SEAL_BYTES, SESSION_BYTES, Security
 from gossip.snapshot import Snapshot
 from gossip.stability import StableView, View
@@ -274,23 +274,22 @@ class Agent:
         self._feed(MetaChanged(meta))
 
     async def rotate_key(self, new: bytes) -> None:
-        """Let the whole group seal with `new` instead of the key that it uses now.
+        """Let the whole group seal with `new` and open no other key, members that join included.
 
-        Raises RotationFailed when a live member did not take a step: nobody is cut off, since
-        all can still open the old key's packets; do it again. Raises KeyringError, NotRunning.
+        Raises RotationFailed when a live member did not take a step, and names it: do it again.
+        Raises KeyringError, NotRunning.
         """
         keyring = required(self._security.keyring)
-        old = keyring.get(keyring.primary)
-        assert old is not None
+
+        def others() -> list[Member]:
+            return [each for each in self.members() if each.is_live and each.name != self._name]
 
         async def exchange(to: Address, message: messages.StreamMessage) -> messages.StreamMessage:
             timeout_s = self._config.stream_timeout_s
             return await self._exchanges.ask(to, message, self._transport, timeout_s)
 
-        others = [
-            member for member in self.members() if member.is_live and member.name != self._name
-        ]
-        await rotate(new, old, keyring=keyring, others=others, exchange=exchange)
+        interval_s = self._config.gossip_interval_s
+        await Rotation(new, keyring, others, exchange, gossip_interval_s=interval_s).run()
 
     def _encrypt(self, me: Member) -> Config:
         """Begin to seal, if there is a keyring; return the settings with room for the seals."""

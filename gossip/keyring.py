@@ -69,6 +69,10 @@ class Keyring:
         """Return the key of that name, None if it is not here."""
         return self._keys.get(identifier)
 
+    def besides(self, key: bytes) -> list[bytes]:
+        """Return all keys but this one."""
+        return [other for name, other in self._keys.items() if name != key_id(key)]
+
     def install(self, key: bytes) -> None:
         """Let `key` open as well; again is no error. Raises KeyringError when it cannot."""
         if len(key) not in _KEY_LENGTHS:
