@@ -11,9 +11,10 @@ from typing import Any
 
 from docstore import __version__
 from docstore.errors import NotFound, Unavailable
+from docstore.group import Group
 from docstore.ownership.by_hash import member_points, ranking
 from docstore.protocol.configuration import Configuration
-from docstore.protocol.quorum import majority
+from docstore.protocol.quorum import is_quorum
 from docstore.protocol.replica import Replica
 from docstore.protocol.slots import slot_of
 from docstore.protocol.tenure import Phase
@@ -29,22 +30,27 @@ class Administration:
 
     def __init__(
         self,
-        configuration: Configuration,
         replica: Replica,
         store: Store,
         questions: Questions,
         resync: Resync,
         members: Callable[[], list[Json]],
+        group: Group,
     ) -> None:
-        self.configuration = configuration
         self._replica = replica
         self._core = replica.core
         self._store = store
         self._questions = questions
         self._resync = resync
         self._members = members
-        self._slots = configuration.slots
+        self._group = group
+        self._slots = replica.core.placement.slots
         questions.answer("holds", self._holds_here)
+
+    @property
+    def configuration(self) -> Configuration:
+        """The configuration in use."""
+        return self._core.configuration
 
     # One document
 
@@ -103,27 +109,20 @@ class Administration:
 
     def node_group(self) -> Json:
         """Return members, configuration and quorum."""
-        configuration = self.configuration
+        members = self._members()
         return {
             "documentSelfLink": "/core/node-groups/default",
             "kind": "NodeGroupState",
-            "members": self._members(),
-            "configuration": {
-                "id": configuration.id,
-                "clusterId": configuration.cluster_id,
-                "slots": configuration.slots,
-                "replicationFactor": configuration.replication_factor,
-                "voters": [member.id for member in configuration.members],
-                "quorum": majority([member.id for member in configuration.members]),
-            },
+            "members": members,
+            "configuration": self._group.page(members),
             "convergence": "CONVERGED" if self.group_available() else "CONVERGING",
         }
 
     def group_available(self) -> bool:
         """Say whether a majority of the members is connected and everybody alive is linked."""
-        alive = [member for member in self._core.members if self._core.is_alive(member)]
+        alive = [self._core.me, *filter(self._core.is_alive, self._core.peers)]
         linked = all(member == self._core.me or self._core.peers[member].linked for member in alive)
-        return linked and len(alive) >= majority(self._core.members)
+        return linked and is_quorum(alive, self._core.configuration.sets)
 
     def selector(self, name: str) -> Json | None:
         """Return a node selector's table and shares."""
@@ -161,6 +160,8 @@ class Administration:
 
     def ready(self) -> tuple[bool, str]:
         """Say whether every slot has an open owner that we can reach."""
+        if self._group.has_left:
+            return False, "this node is not a member of the group any more"
         if self._core.lacks_quorum():
             return False, "a majority of the members is not connected"
         ownerless = sum(not self._has_owner(slot) for slot in range(self._slots))
@@ -238,7 +239,7 @@ class Administration:
         """Return node -> slot -> [end, links, digest] of the slots in use."""
         pages: Json = {}
         every = list(range(self._slots))
-        for member in self._core.members:
+        for member in self._core.configuration.names:
             try:
                 answer = await self._questions.ask(member, "digests", every, timeout_s)
             except Unavailable:

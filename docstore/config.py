@@ -49,6 +49,21 @@ class Config:
     bootstrap: tuple[Founder, ...] = ()
     """The founders of the group, used on first start only; none: a group of one."""
 
+    join: tuple[str, ...] = ()
+    """Members (http://HOST:PORT) to ask to be taken in by, on first start only."""
+
+    replaces: str = ""
+    """With `join`: the member whose place this node takes."""
+
+    observer: bool = False
+    """With `join`: hold nothing, only take requests."""
+
+    standby: bool = False
+    """Found nothing: wait until an operator adds this node to a group."""
+
+    remove_after_s: float = 0.0
+    """A member that is silent for so long is taken out of the group; 0 for never."""
+
     slots: int = 1024
     """Parts of the key space, a power of two from 1 to 65,536, fixed at founding."""
 
@@ -97,7 +112,8 @@ class Config:
 WEEK_S = 7 * 86_400.0
 
 KEYS = (
-    "data", "listen", "peer", "gossip", "node_id", "zone", "bootstrap", "slots",
+    "data", "listen", "peer", "gossip", "node_id", "zone", "bootstrap", "join", "replaces",
+    "observer", "standby", "remove_after_s", "slots",
     "points_per_node", "replication_factor", "heartbeat_interval_s", "owner_timeout_s",
     "repair_interval_s",
     "gossip_preset", "gossip_key_file", "insecure", "log", *(each.name for each in fields(Limits)),
@@ -152,6 +168,11 @@ def parse(settings: Mapping[str, Any]) -> Config:
         node_id=_node_id(settings.get("node_id", "")),
         zone=str(settings.get("zone", "")),
         bootstrap=_founders(settings.get("bootstrap", "")),
+        join=_urls(settings.get("join", "")),
+        replaces=_node_id(settings.get("replaces", "")),
+        observer=_flag(settings.get("observer", False), "observer"),
+        standby=_flag(settings.get("standby", False), "standby"),
+        remove_after_s=_seconds(settings, "remove_after_s", 0.0, least=0, most=WEEK_S),
         slots=_slots(settings.get("slots", 1024)),
         points_per_node=_integer(settings.get("points_per_node", 128), "points_per_node", 1, 4096),
         replication_factor=_factor(settings.get("replication_factor")),
@@ -166,11 +187,18 @@ def parse(settings: Mapping[str, Any]) -> Config:
         log=_choice(settings.get("log", "auto"), "log", ("auto", "text", "json")),
         limits=_limits(settings),
     )
+    _check_together(config)
+    return config
+
+
+def _check_together(config: Config) -> None:
+    """Refuse settings that are well formed and do not fit each other."""
     if config.owner_timeout_s < 3 * config.heartbeat_interval_s:
         raise BadConfig("owner_timeout_s: at least three heartbeat intervals")
     if config.bootstrap and config.node_id not in {each.id for each in config.bootstrap}:
         raise BadConfig("node_id: must be one of the ids in bootstrap")
-    return config
+    if config.bootstrap and (config.join or config.standby):
+        raise BadConfig("bootstrap: a node founds a group or joins one, not both")
 
 
 def _address(value: object, key: str) -> tuple[str, int]:
@@ -195,6 +223,17 @@ def _founders(value: object) -> tuple[Founder, ...]:
     if len({each.id for each in founders}) < len(founders):
         raise BadConfig("bootstrap: an id is there twice")
     return tuple(founders)
+
+
+def _urls(value: object) -> tuple[str, ...]:
+    parts = value if isinstance(value, Sequence) and not isinstance(value, str) else None
+    texts = [str(each) for each in parts] if parts is not None else str(value).split(",")
+    urls = tuple(text.strip().rstrip("/") for text in texts if text.strip())
+    for url in urls:
+        if not url.startswith("http://"):
+            raise BadConfig(f"join: {url!r} is not http://HOST:PORT")
+        _address(url.removeprefix("http://"), "join")
+    return urls
 
 
 def _node_id(value: object) -> str:

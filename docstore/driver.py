@@ -16,8 +16,20 @@ from docstore.document import Row
 from docstore.errors import DiskFull, StoreBroken
 from docstore.operation import Answer, Operation
 from docstore.peers import PeerLinks
-from docstore.protocol.effects import Alarm, Persist, Publish, Read, Respond, Send
+from docstore.protocol.change import Change
+from docstore.protocol.configuration import Configuration
+from docstore.protocol.effects import (
+    Alarm,
+    ChangeAnswered,
+    Persist,
+    Publish,
+    Read,
+    Reconfigured,
+    Respond,
+    Send,
+)
 from docstore.protocol.events import (
+    ChangeAsked,
     DiskFilled,
     Event,
     Persisted,
@@ -48,12 +60,14 @@ class Driver:
     ) -> None:
         self.replica = replica
         self.loop_lag_s = 0.0
+        self.reconfigured: Callable[[Configuration], None] = lambda configuration: None
         self._store = store
         self._links = links
         self._publish = publish
         self._broken = broken
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
+        self._changes: dict[int, asyncio.Future[tuple[int, str, str]]] = {}
         self._requests = 0
         self._turn_planned = False
         self._writes: list[Write] = []
@@ -81,6 +95,8 @@ class Driver:
         for future in self._waiting.values():
             if not future.done():
                 future.cancel()
+        for change in self._changes.values():
+            change.cancel()
         for _, barrier in self._barriers:
             barrier.cancel()
 
@@ -91,6 +107,14 @@ class Driver:
         self._waiting[self._requests] = future
         self.feed(Requested(self._requests, operation, time.monotonic() + timeout_s))
         return future
+
+    async def change(self, change: Change) -> tuple[int, str, str]:
+        """Ask the register for a change; return HTTP status, code and detail."""
+        self._requests += 1
+        future: asyncio.Future[tuple[int, str, str]] = self._loop.create_future()
+        self._changes[self._requests] = future
+        self.feed(ChangeAsked(self._requests, change))
+        return await future
 
     async def stored(self) -> None:
         """Return when all that the protocol has asked to be stored by now is on the disk."""
@@ -124,6 +148,12 @@ class Driver:
                     self._queries.append((token, query))
                 case Publish(row):
                     self._publish(row)
+                case Reconfigured(configuration):
+                    self.reconfigured(configuration)
+                case ChangeAnswered(request, status, code, detail):
+                    asked = self._changes.pop(request)
+                    if not asked.done():
+                        asked.set_result((status, code, detail))
                 case Alarm(what):
                     log.error("alarm", what=what)
                 case _:

@@ -1,12 +1,14 @@
-"""How a node comes to know its group: stored, told by a peer, or founded with the others.
+"""How a node comes to know its group: stored, told by a member, or founded with the others.
 
 A founder shows its store id in every Hello. When it has seen those of all founders it stores
-configuration 1 and takes part. A node whose disk is empty but whose id is in the configuration
-of a peer with another store id is not the member that promised: it is a learner, holds nothing,
-counts for nothing, and says so until an operator replaces the member (rule M4).
+configuration 1 and takes part. A node that joins has no founders; it belongs to the group whose
+member dials it and shows a configuration in which this very disk stands. A node whose id is
+there with another disk is not the member that promised: it is a learner, holds nothing, counts
+for nothing, and says so until an operator has it replaced (rule M4).
 """
 
 import asyncio
+from collections.abc import Callable
 
 import structlog
 
@@ -17,8 +19,10 @@ from docstore.protocol.configuration import (
     cluster_id_of,
     found,
     unpack_configuration,
+    unpack_registered,
 )
-from docstore.storage.store import Recovered, SaveConfiguration, Store
+from docstore.protocol.reconfigure import join_writes
+from docstore.storage.store import Recovered, Store
 from docstore.wire import PROTOCOL, Hello
 
 log = structlog.get_logger("docstore.founding")
@@ -32,30 +36,54 @@ class Founding:
         self._me = me
         self._recovered = recovered
         stored = recovered.configuration
-        self.current: Configuration | None = unpack_configuration(stored) if stored else None
+        self.current: Configuration | None = unpack_registered(stored).decided if stored else None
+        self._was_stored = self.current is not None
+        self.learnt: Callable[[bytes], None] = lambda packed: None
+        """Called with a configuration that a member counts by and that is later than ours."""
         self._founders = self._bootstrap()
         self._stores = {me: (recovered.store_id, config.zone)}
         self._changed = asyncio.Event()
         self._learner = False
-        if self.current is not None:
-            self._check_identity(self.current)
 
     def _bootstrap(self) -> tuple[Founder, ...]:
+        if self._config.join or self._config.standby:
+            return ()
         alone = (Founder(self._me, self._config.listen_host, self._config.listen_port),)
         return tuple(self._config.bootstrap) or alone
 
     @property
     def cluster_id(self) -> str:
-        """Return the identity of the group that this node belongs to or founds."""
-        return self.current.cluster_id if self.current else cluster_id_of(self._founders)
+        """Return the identity of the group that this node belongs to or founds, "" for none."""
+        if self.current is not None:
+            return self.current.cluster_id
+        return cluster_id_of(self._founders) if self._founders else ""
+
+    @property
+    def has_group(self) -> bool:
+        """Say whether this node has found its place."""
+        return self.current is not None
 
     def addresses(self) -> dict[str, tuple[str, int]]:
         """Return where the peers listen for links: the port after the clients' port."""
         if self.current is not None:
-            known = [(member.id, member.host, member.port) for member in self.current.members]
+            known = self.current.others(self._me)
         else:
-            known = [(founder.id, founder.host, founder.port) for founder in self._founders]
-        return {peer: (host, port + 1) for peer, host, port in known if peer != self._me}
+            known = {each.id: (each.host, each.port) for each in self._founders}
+        return {peer: (host, port + 1) for peer, (host, port) in known.items() if peer != self._me}
+
+    def request(self) -> dict[str, object]:
+        """Return what this node asks of a group that it wants to join."""
+        config = self._config
+        member = {
+            "id": self._me,
+            "storeId": self._recovered.store_id,
+            "address": f"http://{config.listen_host}:{config.listen_port}",
+            "zone": config.zone,
+            "observer": config.observer,
+        }
+        if config.replaces:
+            return {"kind": "ReplaceMemberRequest", "id": config.replaces, "member": member}
+        return {"kind": "AddMemberRequest", "member": member}
 
     def hello(self, peer: str) -> Hello:
         """Return how this node introduces itself."""
@@ -67,12 +95,15 @@ class Founding:
 
     def admit(self, hello: Hello) -> str | None:
         """Say why a peer is refused; learn from it what we lack."""
-        if hello.cluster_id != self.cluster_id:
+        if self.cluster_id and hello.cluster_id != self.cluster_id:
             return "another cluster"
         if hello.receiver not in ("", self._me):
             return f"it looks for {hello.receiver}"
+        told = unpack_configuration(hello.configuration) if hello.configuration else None
         if self.current is None:
-            return self._learn(hello)
+            return self._learn(hello, told)
+        if told is not None and told.id > self.current.id:
+            self.learnt(hello.configuration)
         member = self.current.member(hello.sender)
         if member is None:
             return "not a member"
@@ -80,41 +111,40 @@ class Founding:
             return "not the disk that the configuration names: a learner"
         return None
 
-    def _learn(self, hello: Hello) -> str | None:
-        if hello.sender not in {founder.id for founder in self._founders}:
-            return "not a founder"
-        if hello.configuration:
-            told = unpack_configuration(hello.configuration)
-            mine = told.member(self._me)
+    def _learn(self, hello: Hello, told: Configuration | None) -> str | None:
+        founders = {founder.id for founder in self._founders}
+        if told is not None:
+            sender, mine = told.member(hello.sender), told.member(self._me)
+            if sender is None or sender.store_id != hello.store_id:
+                return "not a member of the group that it names"
             if mine is None or mine.store_id != self._recovered.store_id:
-                if not self._learner:
+                if not self._learner and founders:
                     log.warning("this disk is not the one the group was founded with: a learner")
-                self._learner = True
-                return "this node is a learner"
+                self._learner = bool(founders)
+                return "this node is no member of it"
             self.current = told
+        elif hello.sender not in founders:
+            return "not a founder"
         self._stores[hello.sender] = (hello.store_id, hello.zone)
         self._changed.set()
         return None
 
-    def _check_identity(self, stored: Configuration) -> None:
-        mine = stored.member(self._me)
-        self._learner = mine is None or mine.store_id != self._recovered.store_id
-
     async def configuration(self, store: Store) -> Configuration:
         """Return the group's configuration once this node may take part; it is then stored."""
-        if self.current is not None and self._recovered.configuration and not self._learner:
+        if self._was_stored and self.current is not None:
             return self.current
         while True:
-            if not self._learner:
-                decided = self.current or self._found()
-                if decided is not None:
-                    await store.commit([SaveConfiguration(decided.pack())])
-                    self.current = decided
-                    return decided
+            decided = self.current or (None if self._learner else self._found())
+            if decided is not None:
+                await store.commit(join_writes(decided, self._me))
+                self.current = decided
+                return decided
             self._changed.clear()
             await self._changed.wait()
 
     def _found(self) -> Configuration | None:
+        if not self._founders:
+            return None
         return found(
             self._founders,
             self._stores,
@@ -126,6 +156,8 @@ class Founding:
     def why_not(self) -> str:
         """Say what keeps this node from taking part."""
         if self._learner:
-            return "a learner: this disk is not the one that the group was founded with"
+            return "a learner: this disk is not a member's; have it replaced"
+        if not self._founders:
+            return "waiting to be taken into a group"
         missing = sorted({each.id for each in self._founders} - set(self._stores))
         return f"waiting for founders {', '.join(missing)}" if missing else "joining the group"

@@ -42,6 +42,7 @@ class Membership:
         seeds = [
             (founder.host, founder.port + 2) for founder in config.bootstrap if founder.id != me
         ]
+        self._seeds = set(seeds)
         self._agent = Agent(
             me,
             (config.gossip_host, config.gossip_port),
@@ -60,6 +61,12 @@ class Membership:
         """Tell the others that we leave on purpose, and stop."""
         await self._agent.leave()
         await self._agent.stop()
+
+    def look_at(self, address: tuple[str, int]) -> None:
+        """Look for members at one more address."""
+        if address not in self._seeds:
+            self._seeds.add(address)
+            self._agent.add_seed(address)
 
     def gone(self) -> frozenset[str]:
         """Return who is known to be dead or to have left; the unknown are not."""

@@ -18,19 +18,21 @@ import structlog
 from docstore.administration import Administration
 from docstore.config import Config
 from docstore.document import Row
+from docstore.draining import slots_given_away
 from docstore.driver import Driver
 from docstore.errors import BadConfig, StoreBroken, Unavailable
 from docstore.founding import Founding
+from docstore.group import Group
 from docstore.http.server import HttpServer
+from docstore.joining import Joining
 from docstore.listings import Listings
+from docstore.local_reads import declarations, read_here
 from docstore.membership import Membership
 from docstore.operation import Answer, Operation
 from docstore.peers import PeerEvents, PeerLinks
-from docstore.protocol.configuration import Configuration
 from docstore.protocol.core import ReplicaConfig
-from docstore.protocol.events import DrainAsked, LinkLost, LinkMade, Received, ViewChanged
+from docstore.protocol.events import DrainAsked, LinkLost, LinkMade, Received
 from docstore.protocol.replica import Replica
-from docstore.protocol.serve import past_answer, past_query
 from docstore.protocol.slots import slot_of
 from docstore.questions import Questions
 from docstore.repair import Repair
@@ -38,8 +40,8 @@ from docstore.resync import Resync
 from docstore.service import Service
 from docstore.services.registry import Registry, declaration_link
 from docstore.storage.sqlite import SqliteStore
-from docstore.storage.store import Corrupt, Newest, Recovered
-from docstore.wire import Ask, Message, Told
+from docstore.storage.store import Recovered
+from docstore.wire import Ask, Configured, Message, Told
 
 EXIT_STOPPED, EXIT_DISK_FAILED = 0, 74
 HAND_OVER_TIMEOUT_S = 5.0
@@ -58,7 +60,7 @@ class Node:
         self.exit_code = EXIT_STOPPED
         self.registry = Registry()
         self.store = SqliteStore(config.data / "docstore.db")
-        self.node_id = ""
+        self.node_id = self.store_id = ""
         self.replica: Replica | None = None
         self.driver: Driver | None = None
         self.administration: Administration | None = None
@@ -74,7 +76,7 @@ class Node:
         Raises BadConfig, StoreBroken, or OSError when a port is taken.
         """
         recovered = await self.store.open()
-        self.node_id = await self._identity(recovered)
+        self.node_id, self.store_id = await self._identity(recovered), recovered.store_id
         self.founding = Founding(self.config, self.node_id, recovered)
         self.links = PeerLinks(
             PeerEvents(
@@ -85,6 +87,7 @@ class Node:
                 lost=self._lost,
             )
         )
+        self.joining = Joining(self.founding.request, lambda: self.founding.has_group)
         self.questions = Questions(self.node_id, self.links)
         await self.links.start(self.config.peer_host, self.config.peer_port)
         self.membership = Membership(self.config, self.node_id, recovered, self._view_changed)
@@ -109,76 +112,63 @@ class Node:
     async def _join_group(self, recovered: Recovered) -> None:
         """Wait until the group is known, then take part in it."""
         try:
-            configuration = await self.founding.configuration(self.store)
-            await self._take_part(configuration, recovered)
+            if self.config.join:
+                self.joining.start(self.config.join)
+            await self.founding.configuration(self.store)
+            if recovered.configuration is None:
+                recovered = await self.store.recover()
+            await self._take_part(recovered)
         except StoreBroken as error:
             self._broken(error)
 
-    async def _take_part(self, configuration: Configuration, recovered: Recovered) -> None:
+    async def _take_part(self, recovered: Recovered) -> None:
+        life = f"{self.node_id}/{recovered.store_id}/{recovered.boot}"
         replica = Replica(
             self.node_id,
             recovered,
-            configuration.placement(),
-            members=[member.id for member in configuration.members],
             service_for=self.registry.service_for,
-            rng=random.Random(f"{self.node_id}/{recovered.store_id}/{recovered.boot}"),
+            rng=random.Random(life),
+            vote_rng=random.Random(f"{life}/vote"),
             config=ReplicaConfig(
                 heartbeat_interval_s=self.config.heartbeat_interval_s,
                 owner_timeout_s=self.config.owner_timeout_s,
+                remove_after_s=self.config.remove_after_s,
             ),
             now=asyncio.get_running_loop().time(),
         )
-        await self._load_declarations(configuration)
+        for row in await declarations(self.store, replica.core.placement.slots):
+            self._publish(row)
         driver = Driver(replica, self.store, self.links, publish=self._publish, broken=self._broken)
         resync = Resync(self.node_id, replica, self.store, self.questions, driver.feed)
         self._resync = resync
         interval_s = self.config.repair_interval_s
         self._repair = Repair(replica, self.store, resync.compare, driver.feed, interval_s)
         self.listings = Listings(replica, self.store, self.questions, driver.stored)
+        self.group = Group(
+            self.node_id, replica, driver, founding=self.founding, links=self.links,
+            membership=self.membership, questions=self.questions,
+        )  # fmt: skip
         self.administration = Administration(
-            configuration, replica, self.store, self.questions, resync, self.membership.describe
+            replica, self.store, self.questions, resync, self.membership.describe, self.group
         )
         self.replica, self.driver = replica, driver
+        self.founding.learnt = self._learnt
         driver.start()
         self._repair.start()
-        self._view_changed()
-        for peer in replica.core.peers:
-            if self.links.is_linked(peer):
-                driver.feed(LinkMade(peer))
-        log.info("group joined", configuration=configuration.id, members=len(configuration.members))
-
-    async def _load_declarations(self, configuration: Configuration) -> None:
-        """Know the factories that this disk knows; later ones come as they are decided."""
-        every = frozenset(range(configuration.slots))
-        found = await self.store.links("/core/factories/", "", 100_000, every)
-        results = await self.store.read([Newest(slot, link, 1 << 62) for slot, link, _ in found])
-        for result in results:
-            if isinstance(result, list):
-                for row in result:
-                    self._publish(row)
+        self.group.start()
 
     async def drained(self) -> None:
         """Return when this node owns nothing and its clients wait for nothing, or time is over.
 
         Requests are served all the while, on their way to the new owners; only then refused.
         """
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(HAND_OVER_TIMEOUT_S):
-                while self._can_hand_over():  # noqa: ASYNC110 - once in a life
-                    await asyncio.sleep(POLL_S)
+        if self.replica is not None:
+            await slots_given_away(self.replica.core, HAND_OVER_TIMEOUT_S)
         self._refusing = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_TIMEOUT_S):
                 while self.driver is not None and self.driver.in_flight:  # noqa: ASYNC110 - once
                     await asyncio.sleep(POLL_S)
-
-    def _can_hand_over(self) -> bool:
-        """Say whether slots are still ours, and somebody is there to take them."""
-        if self.replica is None:
-            return False
-        core = self.replica.core
-        owns = any(log.tenure is not None for log in core.logs.values())
-        return owns and any(core.may_own(peer) for peer in core.peers)
 
     async def stop(self) -> None:
         """Stop all parts; safe after a start that failed half-way."""
@@ -191,7 +181,9 @@ class Node:
             self._founder.cancel()
             await asyncio.gather(self._founder, return_exceptions=True)
             await self.questions.stop()
+            await self.joining.stop()
         if self.driver is not None:
+            self.group.stop()
             await self._repair.stop()
             await self._resync.stop()
             await self.driver.stop()
@@ -208,14 +200,18 @@ class Node:
 
     # What the links and membership say
 
-    def _received(self, peer: str, message: Message) -> None:
+    def _learnt(self, packed: bytes) -> None:
+        if self.driver is not None:
+            self.driver.feed(Received(self.node_id, Configured(packed)))
+
+    def _received(self, peer: str, message: Message, configuration: int) -> None:
         if isinstance(message, Ask):
             if self.driver is not None:
                 self.questions.asked(peer, message)
         elif isinstance(message, Told):
             self.questions.told(message)
         elif self.driver is not None:
-            self.driver.feed(Received(peer, message))
+            self.driver.feed(Received(peer, message, configuration))
 
     def _linked(self, peer: str) -> None:
         if self.driver is not None:
@@ -226,12 +222,12 @@ class Node:
             self.driver.feed(LinkLost(peer))
 
     def _view_changed(self) -> None:
+        if self.driver is not None:
+            self.group.view_changed()
+            return
         for peer, address in self.membership.peer_addresses().items():
             if peer in self.founding.addresses():
                 self.links.connect(peer, address)
-        if self.driver is not None and self.replica is not None:
-            members = frozenset(self.replica.core.members)
-            self.driver.feed(ViewChanged(members - self.membership.gone()))
 
     def _publish(self, row: Row) -> None:
         if row.deleted:
@@ -258,25 +254,14 @@ class Node:
             return Answer(503, "not-ready", "the group is not known yet"), 0
         core = self.replica.core
         slot_log = core.logs.get(slot_of(operation.link, core.placement.slots))
-        if slot_log is None or not slot_log.full:
-            return await self.submit(operation, timeout_s), 0
-        deadline = asyncio.get_running_loop().time() + timeout_s
-        while True:
-            until = min(slot_log.decided, slot_log.durable)
-            [result] = await self.store.read([past_query(slot_log, operation, until)])
-            if isinstance(result, Corrupt):
-                return await self.submit(operation, timeout_s), 0
-            answer = past_answer(operation.select, result)
-            version = answer.row.version if answer.row else -1
-            if min_version is None or version >= min_version:
-                owner = core.owner_of(slot_log.slot)
-                heard = core.now if owner in (None, core.me) else core.peers[str(owner)].heard_at
-                staleness_ms = max(0, int((asyncio.get_running_loop().time() - heard) * 1000))
-                return answer._replace(owner=owner or ""), staleness_ms
-            if asyncio.get_running_loop().time() >= deadline:
-                detail = f"version {min_version} has not arrived here in time"
-                return Answer(503, "version-not-here", detail), 0
-            await asyncio.sleep(POLL_S)
+        if slot_log is not None and slot_log.full:
+            found = await read_here(
+                core, slot_log, self.store, operation,
+                min_version=min_version, timeout_s=timeout_s,
+            )  # fmt: skip
+            if found is not None:
+                return found
+        return await self.submit(operation, timeout_s), 0
 
     def service_at(self, path: str) -> Service | None:
         """Return the service whose factory lives at `path`."""
@@ -325,6 +310,7 @@ class Node:
             "documentSelfLink": "/core/management",
             "kind": "NodeState",
             "id": self.node_id,
+            "storeId": self.store_id,
         }
         page |= self.config.public()
         if self.administration is not None:
@@ -340,6 +326,15 @@ class Node:
     def node_group(self) -> Any:
         """Return members, configuration, quorum."""
         return self._pages().node_group()
+
+    async def change_group(self, asked: Mapping[str, Any], timeout_s: float) -> Any:
+        """Begin a change of the group; return its page."""
+        if asked.get("kind") == "JoinPeerRequest":
+            self.joining.start_by(asked)
+            return {"id": self.node_id, "storeId": self.store_id, "state": "JOINING"}
+        self._pages()
+        await self.group.change(asked, timeout_s)
+        return self.node_group()
 
     def group_available(self) -> bool:
         """Say whether a majority is connected and the view has converged."""

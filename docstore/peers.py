@@ -16,16 +16,8 @@ from typing import cast
 
 import structlog
 
-from docstore.wire import (
-    FRAME_BYTES_MAX,
-    PROTOCOL,
-    Hello,
-    Message,
-    pack_frame,
-    pack_hello,
-    unpack_frame,
-    unpack_hello,
-)
+from docstore.frames import FRAME_BYTES_MAX, pack_frame, pack_hello, unpack_frame, unpack_hello
+from docstore.wire import PROTOCOL, Hello, Message
 
 SEND_BUFFER_BYTES_MAX = 64 << 20
 HELLO_TIMEOUT_S = 2.0
@@ -44,7 +36,7 @@ class PeerEvents:
 
     hello: Callable[[str], Hello]
     admit: Callable[[Hello], str | None]
-    received: Callable[[str, Message], None]
+    received: Callable[[str, Message, int], None]
     linked: Callable[[str], None]
     lost: Callable[[str], None]
 
@@ -137,8 +129,9 @@ class Inbound(Framed):
         if self.peer is None:
             return
         received = self._links.events.received
-        for message in unpack_frame(body):
-            received(self.peer, message)
+        configuration, messages = unpack_frame(body)
+        for message in messages:
+            received(self.peer, message, configuration)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """A peer that we heard on this connection is not heard any more."""
@@ -178,6 +171,11 @@ class Outbound(Framed):
     def frame(self, body: bytes) -> None:
         """Nothing is expected here."""
 
+    def hang_up(self) -> None:
+        """Close once what was written has left."""
+        if self.transport is not None:
+            self.transport.close()
+
     def flush(self) -> None:
         """Write what this turn had to say, as one frame."""
         messages, self.queue = self.queue, []
@@ -186,7 +184,7 @@ class Outbound(Framed):
         if self.transport.get_write_buffer_size() > SEND_BUFFER_BYTES_MAX:
             self._links.counters["messages_dropped"] += len(messages)
             return
-        frame = pack_frame(messages)
+        frame = pack_frame(self._links.configuration, messages)
         self._links.counters["frames_sent"] += 1
         self._links.counters["bytes_sent"] += len(frame)
         self.transport.write(frame)
@@ -205,6 +203,8 @@ class PeerLinks:
     def __init__(self, events: PeerEvents) -> None:
         self.events = events
         self.counters: Counter[str] = Counter()
+        self.configuration = 0
+        """Id of the configuration that this node counts by; every frame carries it."""
         self.inbound: set[Inbound] = set()
         self._outbound: dict[str, Outbound] = {}
         self._dialling: dict[str, asyncio.Task[None]] = {}
@@ -225,6 +225,19 @@ class PeerLinks:
             self._wake[peer] = asyncio.Event()
             self._dialling[peer] = asyncio.get_running_loop().create_task(self._dial(peer))
         self._wake[peer].set()
+
+    def disconnect(self, peer: str) -> None:
+        """Dial a node no more, and close what stands to it."""
+        self._addresses.pop(peer, None)
+        self._wake.pop(peer, None)
+        task = self._dialling.pop(peer, None)
+        if task is not None:
+            task.cancel()
+        outbound = self._outbound.pop(peer, None)
+        if outbound is not None:
+            outbound.flush()
+            self._full.discard(outbound)
+            outbound.hang_up()
 
     def send(self, peer: str, message: Message) -> None:
         """Put a message into the frame that leaves at the end of this turn, or drop it."""

@@ -1,18 +1,17 @@
-"""What nodes say to each other on their links, and how it is packed.
+"""What nodes say to each other on their links; `frames.py` packs it.
 
-A link is one ordered TCP connection per direction. A frame is a msgpack array of messages, each
-`[tag, *fields]`; everything that one loop turn had to say to a peer goes into one frame. The
-connection is opened by Hello, so sender, store, boot and cluster are said once and hold for
-every frame that follows. A message about a slot names the epoch; with the sender, or with the
-receiver in an answer, that is the ballot, so an answer can only be taken for its own attempt.
+A link is one ordered TCP connection per direction. A frame is a msgpack array: the id of the
+configuration that the sender counts by, then messages, each `[tag, *fields]`; everything that
+one loop turn had to say to a peer goes into one frame. The connection is opened by Hello, so
+sender, store, boot and cluster are said once and hold for every frame that follows. A message
+about a slot names the epoch; with the sender, or with the receiver in an answer, that is the
+ballot, so an answer can only be taken for its own attempt.
 
 Unknown tags and malformed frames close the link: a peer of another version is not guessed at.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
-
-import msgpack
 
 from docstore.document import Ballot, Reigns, Row
 
@@ -23,11 +22,13 @@ class Heartbeat(NamedTuple):
     claims: (epoch, bitmap of slots) for the slots that the sender holds OPEN.
     fit: False while the sender had to yield for want of a quorum or of disk.
     faulty: bitmap of the slots whose log it cannot vouch for, b"" for none.
+    ready: (configuration, bitmap): slots of the sender's ready for the next step of a change.
     """
 
     claims: Sequence[tuple[int, bytes]]
     fit: bool
     faulty: bytes
+    ready: tuple[int, bytes] = (0, b"")
 
 
 class PreVote(NamedTuple):
@@ -224,6 +225,52 @@ class Answered(NamedTuple):
     answers: Sequence[tuple[int, int, Sequence[Any] | None, bool]]
 
 
+class Canvass(NamedTuple):
+    """Candidate to voters: vote for me in this generation (pre: would you?).
+
+    adopted, id: how recent the candidate's copy of the register is.
+    """
+
+    generation: int
+    adopted: int
+    id: int
+    pre: bool
+
+
+class Vote(NamedTuple):
+    """Answer: asked is the generation of the question, generation the voter's own."""
+
+    asked: int
+    generation: int
+    granted: bool
+    pre: bool
+
+
+class Lead(NamedTuple):
+    """Leader to voters, as heartbeat and offer: store this configuration under my generation.
+
+    packed: b"" when the voter has said that it holds it. decided: id of the one in use.
+    """
+
+    generation: int
+    id: int
+    decided: int
+    packed: bytes
+
+
+class Follow(NamedTuple):
+    """Answer: the id that I hold durably under your generation, -1 for none; or my own."""
+
+    generation: int
+    id: int
+
+
+class Configured(NamedTuple):
+    """To a node that counts by an older configuration: this one is decided."""
+
+    packed: bytes
+
+
 class Ask(NamedTuple):
     """One node's services to another's, beside the protocol: listings, digests, resync."""
 
@@ -260,6 +307,11 @@ Message = (
     | Confirmed
     | Forward
     | Answered
+    | Canvass
+    | Vote
+    | Lead
+    | Follow
+    | Configured
     | Ask
     | Told
 )
@@ -282,79 +334,5 @@ class Hello(NamedTuple):
     configuration: bytes
 
 
-PROTOCOL = 1
-FRAME_BYTES_MAX = 64 << 20
-
-_KINDS: tuple[type[Any], ...] = (
-    Heartbeat, PreVote, PreVoted, Prepare, Promised, Refused, Fetch, Fetched, Propose, Accepted,
-    Gap, Adopt, Copy, Decide, Confirm, Confirmed, Forward, Answered, Ask, Told, HandOver,
-)  # fmt: skip
-_TAGS = {kind: tag for tag, kind in enumerate(_KINDS)}
-
-
-def pack_frame(messages: Iterable[Message]) -> bytes:
-    """Return one frame, with its length (4 bytes, big endian) in front."""
-    body: bytes = msgpack.packb([(_TAGS[type(message)], *message) for message in messages])
-    return len(body).to_bytes(4, "big") + body
-
-
-def unpack_frame(body: bytes | memoryview) -> list[Message]:
-    """Return the messages of a frame without its length.
-
-    Raises ValueError (or a subclass) or TypeError on anything malformed.
-    """
-    messages: list[Message] = []
-    for tag, *fields in msgpack.unpackb(body, use_list=False):
-        kind = _KINDS[tag]
-        restore = _RESTORE.get(kind)
-        messages.append(restore(*fields) if restore else kind(*fields))
-    return messages
-
-
-def _restored_propose(offers: Sequence[Any]) -> Propose:
-    return Propose([Offer._make([*offer[:6], _rows(offer[6])]) for offer in offers])
-
-
-def _restored_fetched(slot: int, epoch: int, first: int, rows: Sequence[Any]) -> Fetched:
-    return Fetched(slot, epoch, first, _rows(rows))
-
-
-def _restored_adopt(*fields: Any) -> Adopt:
-    return Adopt._make([*fields[:5], _rows(fields[5]), *fields[6:]])
-
-
-def _restored_copy(*fields: Any) -> Copy:
-    return Copy._make([*fields[:6], _rows(fields[6]), *fields[7:]])
-
-
-def _restored_promised(epoch: int, evidence: Sequence[Any]) -> Promised:
-    return Promised(epoch, [Evidence(*entry) for entry in evidence])
-
-
-def _restored_forward(operations: Sequence[Any]) -> Forward:
-    return Forward([Forwarded(*operation) for operation in operations])
-
-
-def _rows(rows: Sequence[Any]) -> list[Row]:
-    return [Row._make(row) for row in rows]
-
-
-_RESTORE: dict[type[Any], Callable[..., Message]] = {
-    Propose: _restored_propose,
-    Fetched: _restored_fetched,
-    Adopt: _restored_adopt,
-    Copy: _restored_copy,
-    Promised: _restored_promised,
-    Forward: _restored_forward,
-}
-
-
-def pack_hello(hello: Hello) -> bytes:
-    """Return the opening frame of a connection, with its length in front."""
-    body: bytes = msgpack.packb(tuple(hello))
-    return len(body).to_bytes(4, "big") + body
-
-
-def unpack_hello(body: bytes | memoryview) -> Hello:
-    """Return the opening frame; raises ValueError or TypeError on anything malformed."""
-    return Hello(*msgpack.unpackb(body))
+PROTOCOL = 2
+"""Version of all this; nodes of another one are not spoken to."""

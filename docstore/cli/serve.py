@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--config", help="a TOML file; every flag is also a key in it")
     for key in KEYS:
         flag = "--" + key.replace("_", "-")
-        if key == "insecure":
+        if key in ("insecure", "observer", "standby"):
             parser.add_argument(flag, action="store_const", const=True)
         else:
             parser.add_argument(flag, dest=key, metavar=key.upper())

@@ -64,6 +64,12 @@ class Backend(Protocol):
     def node_group(self) -> Json:
         """Return members, configuration, quorum, convergence."""
 
+    async def change_group(self, asked: Mapping[str, Json], timeout_s: float) -> Json:
+        """Begin a change of the members and return the node group.
+
+        Raises BadRequest, NotFound, Conflict, Unavailable, Undecided.
+        """
+
     def group_available(self) -> bool:
         """Say whether a majority of the voters is connected and the view has converged."""
 

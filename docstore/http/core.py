@@ -111,9 +111,8 @@ class CorePages:
         asked = _asked(request, body)
         if asked.get("kind") == "UpdateQuorumRequest":
             raise Conflict("quorums are computed from the configuration at level 3")
-        if asked.get("kind") in ("JoinPeerRequest", "RemoveMemberRequest"):
-            raise Conflict("the group was founded with its members; it cannot change yet")
-        raise BadRequest("kind must be UpdateQuorumRequest, JoinPeerRequest or RemoveMemberRequest")
+        page = await self._backend.change_group(asked, reading.timeout_s(request))
+        return _json(request, page, status=202, headers={"Location": "/core/node-groups/default"})
 
     async def _available(self, request: web.BaseRequest, body: bytes) -> Reply:
         if self._backend.group_available():

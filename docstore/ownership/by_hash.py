@@ -30,15 +30,51 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where every slot lives: replicas in order of preference, the preferred owner first."""
+    """Where every slot lives: replicas in order of preference, the preferred owner first.
+
+    While the group changes there are two tables. At first only the old one counts and the next
+    one's newcomers learn; then both count.
+    """
 
     slots: int
     table: tuple[tuple[str, ...], ...]
     points_per_node: int
+    next_table: tuple[tuple[str, ...], ...] | None = None
+    is_joint: bool = False
 
     def replicas(self, slot: int) -> tuple[str, ...]:
-        """Return the replica set of a slot, in the order in which members try to own it."""
-        return self.table[slot]
+        """Return the replicas that count, in the order in which members try to own the slot."""
+        if self.next_table is None or not self.is_joint:
+            return self.table[slot]
+        return (*self.table[slot], *self._newcomers(slot))
+
+    def voting(self, slot: int) -> tuple[tuple[str, ...], ...]:
+        """Return the sets of which each must give a majority: one, or the old and the new."""
+        if self.next_table is None or not self.is_joint:
+            return (self.table[slot],)
+        return (self.table[slot], self.next_table[slot])
+
+    def learners(self, slot: int) -> tuple[str, ...]:
+        """Return who is being filled without counting yet."""
+        if self.next_table is None or self.is_joint:
+            return ()
+        return self._newcomers(slot)
+
+    def next_replicas(self, slot: int) -> tuple[str, ...]:
+        """Return who will hold the slot once the change is over."""
+        return (self.next_table or self.table)[slot]
+
+    def held_by(self, member: str) -> list[int]:
+        """Return the slots that have a place at a member, counted or only learning."""
+        return [
+            slot
+            for slot in range(self.slots)
+            if member in self.replicas(slot) or member in self.learners(slot)
+        ]
+
+    def _newcomers(self, slot: int) -> tuple[str, ...]:
+        assert self.next_table is not None
+        return tuple(each for each in self.next_table[slot] if each not in self.table[slot])
 
 
 def point(text: str) -> int:

@@ -22,6 +22,8 @@ class CatchUp:
 
     def __init__(self, core: Core) -> None:
         self.core = core
+        self._copying: dict[str, set[int]] = {}
+        """Replica -> the slots that are being copied to it."""
 
     def probe(self, log: SlotLog, tenure: Tenure, peer: str) -> None:
         """Ask a replica where it stands, by an offer without rows at the end of our log."""
@@ -129,6 +131,8 @@ class CatchUp:
     def _copy_on(self, log: SlotLog, tenure: Tenure, peer: str, gap: Gap) -> None:
         """Send the first page of a copy, or the next when the one before has arrived."""
         follower = tenure.followers[peer]
+        if not self._may_copy(peer, log.slot):
+            return  # Enough at once; the next probe asks again.
         goes_on = follower.copied is not None and gap.end == follower.copied and not gap.full
         if follower.copied is not None and not goes_on and gap.end != log.kept:
             return  # An answer to something older.
@@ -152,6 +156,21 @@ class CatchUp:
             send(())
         else:
             self._with_rows(log, tenure, follower, first, last, send)
+
+    def _may_copy(self, peer: str, slot: int) -> bool:
+        """Bound how many slots are copied to one replica at once, so that others are served."""
+        slots = self._copying.setdefault(peer, set())
+        if slot not in slots and len(slots) >= self.core.config.copies_max:
+            slots -= {each for each in slots if not self._is_copying(peer, each)}
+            if len(slots) >= self.core.config.copies_max:
+                return False
+        slots.add(slot)
+        return True
+
+    def _is_copying(self, peer: str, slot: int) -> bool:
+        log = self.core.logs.get(slot)
+        follower = log.tenure.followers.get(peer) if log and log.tenure else None
+        return follower is not None and follower.copied is not None
 
     def _with_rows(
         self,

@@ -1,20 +1,43 @@
-"""Who belongs to the group, and how the group is founded.
+"""Who belongs to the group, how it is founded, and how it changes.
 
 A configuration names the members as pairs (node id, store id): a node whose disk was replaced
-is not the member that promised. It is founded from an explicit list, never from discovery: each
-founder tells the others its store id, and the group exists on a node once that node has stored
-the configuration with all of them. The cluster's id is a hash of the list, so that two groups
-can never speak to each other by accident.
+is not the member that promised. The first is founded from an explicit list, never from
+discovery: each founder tells the others its store id, and the group exists on a node once that
+node has stored the configuration with all of them. The cluster's id is a hash of the list, so
+that two groups can never speak to each other by accident.
+
+A change takes three steps, each a configuration of its own: learning (the next members are
+filled while the old ones serve), joint (majorities of both are needed), stable again.
+
+Source: joint consensus (Ongaro and Ousterhout, 2014, section 6), with learners in front of it
+(Ongaro's thesis, 4.2.1); chosen by the register of `register.py`, used by every slot.
 """
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 import msgpack
 
 from docstore.ownership.by_hash import Placed, Placement, place
+
+VOTERS_MAX = 7
+"""Members that vote on configurations: five may be lost of eleven hundred, no more ask for it."""
+
+LOST = "!"
+"""Behind the name of a member whose disk is lost: it still counts, and never answers."""
+
+
+class Stage(StrEnum):
+    """How far a change has come."""
+
+    STABLE = "stable"
+    LEARNING = "learning"
+    """The next members receive everything and count for nothing."""
+    JOINT = "joint"
+    """Nothing is decided without majorities of the old and of the next members."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +58,22 @@ class MemberEntry:
     host: str
     port: int
     zone: str = ""
+    votes: bool = True
+    """Whether it takes part in choosing configurations."""
+    lost: bool = False
+    """Its disk is gone, and a new one under the same id is on its way in."""
+    observes: bool = False
+    """Holds no slot and votes on nothing: an entry for clients only."""
+
+    @property
+    def name(self) -> str:
+        """What it is counted as."""
+        return self.id + LOST if self.lost else self.id
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The group as decided. `id` grows by one with each change; the founders' is 1."""
+    """The group as decided. `id` grows by one with each step; the founders' is 1."""
 
     id: int
     cluster_id: str
@@ -47,38 +81,128 @@ class Configuration:
     points_per_node: int
     replication_factor: int | None
     members: tuple[MemberEntry, ...]
+    stage: Stage = Stage.STABLE
+    next_members: tuple[MemberEntry, ...] = ()
+    """Who will be members when the change is over; empty while there is none."""
 
     def member(self, node_id: str) -> MemberEntry | None:
-        """Return the member of that id, None if there is none."""
-        return next((member for member in self.members if member.id == node_id), None)
+        """Return the member of that id, the next one's before the present one's."""
+        every = (*self.next_members, *self.members)
+        return next((each for each in every if each.name == node_id), None)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Who takes part in any way, by name, sorted."""
+        return tuple(sorted({each.name for each in (*self.members, *self.next_members)}))
+
+    def others(self, me: str) -> dict[str, tuple[str, int]]:
+        """Return where the clients' ports of the other nodes are, by node id."""
+        every = (*self.members, *self.next_members)
+        return {
+            each.id: (each.host, each.port) for each in every if each.id != me and not each.lost
+        }
+
+    @property
+    def sets(self) -> tuple[tuple[str, ...], ...]:
+        """The members of which each set must give a majority."""
+        return self._sets([each.name for each in self.members if not each.observes])
+
+    @property
+    def voting(self) -> tuple[tuple[str, ...], ...]:
+        """The voters of which each set must give a majority, for the next configuration."""
+        return self._sets([each.name for each in self.members if each.votes], voters=True)
+
+    def _sets(self, present: list[str], *, voters: bool = False) -> tuple[tuple[str, ...], ...]:
+        if self.stage is not Stage.JOINT:
+            return (tuple(present),)
+        coming = [
+            each.name for each in self.next_members if (each.votes if voters else not each.observes)
+        ]
+        return (tuple(present), tuple(coming))
 
     def placement(self) -> Placement:
         """Return where every slot lives under this configuration."""
-        return place(
-            [Placed(member.id, member.zone) for member in self.members],
+        now = self._place(self.members)
+        if self.stage is Stage.STABLE:
+            return now
+        then = self._place(self.next_members)
+        return replace(now, next_table=then.table, is_joint=self.stage is Stage.JOINT)
+
+    def _place(self, members: Sequence[MemberEntry]) -> Placement:
+        placed = place(
+            [Placed(member.id, member.zone) for member in members if not member.observes],
             slots=self.slots,
             points_per_node=self.points_per_node,
             replication_factor=self.replication_factor,
         )
+        names = {member.id: member.name for member in members if member.lost}
+        if not names:
+            return placed
+        table = tuple(tuple(names.get(each, each) for each in row) for row in placed.table)
+        return replace(placed, table=table)
 
     def pack(self) -> bytes:
         """Return the configuration as stored and as told to other nodes."""
-        members = [(m.id, m.store_id, m.host, m.port, m.zone) for m in self.members]
         packed: bytes = msgpack.packb(
             (
                 self.id, self.cluster_id, self.slots, self.points_per_node,
-                self.replication_factor, members,
+                self.replication_factor, _entries(self.members), self.stage.value,
+                _entries(self.next_members),
             )
         )  # fmt: skip
         return packed
 
 
+def _entries(members: Sequence[MemberEntry]) -> list[tuple[Any, ...]]:
+    return [
+        (m.id, m.store_id, m.host, m.port, m.zone, m.votes, m.lost, m.observes) for m in members
+    ]
+
+
 def unpack_configuration(packed: bytes) -> Configuration:
     """Return the configuration from its bytes; raises ValueError or TypeError if malformed."""
     fields: Sequence[Any] = msgpack.unpackb(packed)
-    number, cluster_id, slots, points_per_node, replication_factor, entries = fields
+    number, cluster_id, slots, points_per_node, factor, entries, stage, coming = fields
     members = tuple(MemberEntry(*entry) for entry in entries)
-    return Configuration(number, cluster_id, slots, points_per_node, replication_factor, members)
+    following = tuple(MemberEntry(*entry) for entry in coming)
+    return Configuration(
+        number, cluster_id, slots, points_per_node, factor, members, Stage(stage), following
+    )
+
+
+class Registered(NamedTuple):
+    """What a disk keeps of the register.
+
+    decided: the configuration in use. latest: the newest one stored, under `adopted`.
+    """
+
+    decided: Configuration
+    generation: int
+    voted_for: str
+    adopted: int
+    latest: Configuration
+
+    def pack(self) -> bytes:
+        """Return it as stored."""
+        latest = b"" if self.latest == self.decided else self.latest.pack()
+        packed: bytes = msgpack.packb(
+            (self.decided.pack(), self.generation, self.voted_for, self.adopted, latest)
+        )
+        return packed
+
+
+def first_registered(founded: Configuration) -> Registered:
+    """Return what a disk keeps that has just learnt of its group."""
+    return Registered(founded, 0, "", 0, founded)
+
+
+def unpack_registered(packed: bytes) -> Registered:
+    """Return what a disk kept; raises ValueError or TypeError if malformed."""
+    fields: Any = msgpack.unpackb(packed)
+    decided_packed, generation, voted_for, adopted, latest = fields
+    decided = unpack_configuration(decided_packed)
+    newest = unpack_configuration(latest) if latest else decided
+    return Registered(decided, generation, voted_for, adopted, newest)
 
 
 def cluster_id_of(founders: Sequence[Founder]) -> str:
@@ -106,5 +230,12 @@ def found(
         for each in sorted(founders, key=lambda founder: founder.id)
     )
     return Configuration(
-        1, cluster_id_of(founders), slots, points_per_node, replication_factor, members
+        1, cluster_id_of(founders), slots, points_per_node, replication_factor, with_votes(members)
     )
+
+
+def with_votes(members: Sequence[MemberEntry]) -> tuple[MemberEntry, ...]:
+    """Return the members, as many of them voting as there may be: those that vote already first."""
+    order = sorted(members, key=lambda each: (each.lost, not each.votes, each.id))
+    voters = {each.id for each in [each for each in order if not each.observes][:VOTERS_MAX]}
+    return tuple(replace(each, votes=each.id in voters) for each in members)

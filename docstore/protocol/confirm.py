@@ -110,12 +110,12 @@ class Confirmer:
     def _conclude(self, asked: Round) -> None:
         """Release the waiters whose replica set has answered in a quorum."""
         rest = []
-        quorums: dict[tuple[str, ...], bool] = {}
+        quorums: dict[tuple[tuple[str, ...], ...], bool] = {}
         for waiter in asked.waiters:
-            replicas = waiter.log.replicas
-            if replicas not in quorums:
-                quorums[replicas] = self.is_confirmed(asked, replicas)
-            if not quorums[replicas]:
+            sets = waiter.log.voting
+            if sets not in quorums:
+                quorums[sets] = self.is_confirmed(asked, sets)
+            if not quorums[sets]:
                 rest.append(waiter)
             elif self._still_reigns(waiter):
                 waiter.then()
@@ -125,9 +125,9 @@ class Confirmer:
         if not rest and self._round is asked:
             self._round = None
 
-    def is_confirmed(self, asked: Round, replicas: tuple[str, ...]) -> bool:
-        """Say whether a quorum of the replica set has answered the round."""
-        return quorum.is_quorum(asked.heard, replicas)
+    def is_confirmed(self, asked: Round, sets: quorum.Sets) -> bool:
+        """Say whether a quorum of the replica sets has answered the round."""
+        return quorum.is_quorum(asked.heard, sets)
 
     def _still_reigns(self, waiter: Waiter) -> bool:
         tenure = waiter.log.tenure

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
 
-from docstore.document import Row
+from docstore.document import Ballot, Row
 from docstore.operation import Answer
 from docstore.ownership.by_hash import Placement
+from docstore.protocol.configuration import Configuration, unpack_registered
 from docstore.protocol.effects import Effect, Persist, Publish, Read, Send
 from docstore.protocol.log import SlotLog, log_from_disk
 from docstore.protocol.slots import slot_of
@@ -79,6 +80,12 @@ class ReplicaConfig:
     head_bytes_per_slot: int = 256 << 10
     """States of current documents kept in memory per owned slot, in bytes."""
 
+    copies_max: int = 64
+    """Slots copied to one replica at the same time."""
+
+    remove_after_s: float = 0.0
+    """Silence after which a member is proposed for removal; 0 means never."""
+
     waiting_operations_max: int = 10_000
     waiting_bytes_max: int = 64 << 20
     """Bounds of what waits at an entry node (rule E3); beyond it the answer is 503."""
@@ -118,9 +125,7 @@ class Core:
         self,
         me: str,
         recovered: Recovered,
-        placement: Placement,
         *,
-        members: Iterable[str],
         service_for: Callable[[str], Service | None],
         rng: Random,
         config: ReplicaConfig,
@@ -128,7 +133,6 @@ class Core:
     ) -> None:
         self.me = me
         self.boot = recovered.boot
-        self.placement = placement
         self.service_for = service_for
         self.rng = rng
         self.config = config
@@ -136,8 +140,12 @@ class Core:
         self.started_at = now
         self.wall_us = 0
         self.ticked_at = now
-        self.members = tuple(sorted(members))
-        self.peers = {member: Peer() for member in self.members if member != me}
+        self.configuration: Configuration
+        self.placement: Placement
+        self.peers: dict[str, Peer] = {}
+        """The other members, those that leave and those that come included."""
+        self.links: set[str] = set()
+        """Nodes that a connection stands to, members or not."""
         self.believed_alive: frozenset[str] | None = None
         self.claims: dict[int, tuple[int, str]] = {}
         """slot -> (epoch, member) that says it holds the slot."""
@@ -160,14 +168,22 @@ class Core:
         self._reads: dict[int, Callable[[Result], None]] = {}
         self._tokens = 0
         self.logs: dict[int, SlotLog] = {}
+        self.former: dict[int, Ballot] = {}
+        """What was promised about slots that have left this node."""
         self.reset(recovered)
 
     def reset(self, recovered: Recovered) -> None:
         """Begin again from what is on disk; every reign of ours is over."""
+        assert recovered.configuration is not None
+        self.take_members(unpack_registered(recovered.configuration).decided)
         self.logs = {
-            slot: log_from_disk(slot, replicas, recovered.slots.get(slot))
-            for slot, replicas in enumerate(self.placement.table)
-            if self.me in replicas
+            slot: log_from_disk(slot, self.placement, recovered.slots.get(slot))
+            for slot in self.placement.held_by(self.me)
+        }
+        self.former = {
+            slot: found.record.promised
+            for slot, found in recovered.slots.items()
+            if slot not in self.logs
         }
         self.epoch_seen = max((log.promised[0] for log in self.logs.values()), default=0)
         self.batch = Batch(self._next_token())
@@ -175,6 +191,18 @@ class Core:
         self._reads.clear()
         self.dirty.clear()
         self.newly_decided.clear()
+
+    # The group
+
+    def take_members(self, configuration: Configuration) -> None:
+        """Count by a configuration from now on; what is known of members that stay is kept."""
+        self.configuration = configuration
+        self.placement = configuration.placement()
+        before, self.peers = self.peers, {}
+        for member in configuration.names:
+            if member != self.me:
+                self.peers[member] = before.get(member) or Peer(linked=member in self.links)
+        self.claims.clear()
 
     # What others are
 
@@ -262,8 +290,14 @@ class Core:
         self.out.append(effect)
 
     def send(self, to: str, message: Message) -> None:
-        """Send to a peer whose link stands; otherwise the timers repair."""
-        if self.peers[to].linked:
+        """Send to a member whose link stands; otherwise the timers repair."""
+        peer = self.peers.get(to)
+        if peer is not None and peer.linked:
+            self.out.append(Send(to, message))
+
+    def send_any(self, to: str, message: Message) -> None:
+        """Send to a node that need not be a member of ours, if a connection stands."""
+        if to in self.links:
             self.out.append(Send(to, message))
 
     def read(self, query: Query, then: Callable[[Result], None]) -> None:

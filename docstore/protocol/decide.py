@@ -54,8 +54,9 @@ class Decider:
             tenure.deadline = self.core.now + self.core.config.attempt_timeout_s
         if self.counts(tenure, end):
             follower.adopted = True
-            tenure.ends[sender] = max(tenure.ends.get(sender, 0), end)
-            self.advance(log, tenure)
+            if sender in log.replicas:
+                tenure.ends[sender] = max(tenure.ends.get(sender, 0), end)
+                self.advance(log, tenure)
         return follower.sent
 
     def counts(self, tenure: Tenure, end: int) -> bool:
@@ -70,7 +71,7 @@ class Decider:
 
     def advance(self, log: SlotLog, tenure: Tenure) -> None:
         """Open the reign if it can, and decide as far as a quorum has come."""
-        reached = quorum.decided_end(tenure.ends, log.replicas)
+        reached = quorum.decided_end(tenure.ends, log.voting)
         if not tenure.rooted and reached >= tenure.base:
             tenure.rooted = True
         if tenure.phase is Phase.SETTLING:
@@ -87,7 +88,7 @@ class Decider:
         """Say whether a quorum stands at the base, durably, and this node among them (T2)."""
         if tenure.ends.get(self.core.me, -1) < tenure.base:
             return False
-        return tenure.rooted or quorum.is_quorum(tenure.identical, log.replicas)
+        return tenure.rooted or quorum.is_quorum(tenure.identical, log.voting)
 
     def _open(self, log: SlotLog, tenure: Tenure) -> None:
         tenure.phase = Phase.OPEN

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from docstore.document import Row
 from docstore.operation import Answer
+from docstore.protocol.configuration import Configuration
 from docstore.storage.store import Query, Write
 from docstore.wire import Message
 
@@ -53,10 +54,27 @@ class Publish:
 
 
 @dataclass(slots=True)
+class Reconfigured:
+    """The group is another one from here on: connect to its members, know them by it."""
+
+    configuration: Configuration
+
+
+@dataclass(slots=True)
+class ChangeAnswered:
+    """Answer whoever asked for a change of the group. status: as HTTP has it; 202 is begun."""
+
+    request: int
+    status: int
+    code: str
+    detail: str
+
+
+@dataclass(slots=True)
 class Alarm:
     """Something that must never happen did; the slot concerned abstains. For the operator."""
 
     what: str
 
 
-Effect = Send | Persist | Read | Respond | Publish | Alarm
+Effect = Send | Persist | Read | Respond | Publish | Reconfigured | ChangeAnswered | Alarm

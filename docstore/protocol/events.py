@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from docstore.operation import Operation
+from docstore.protocol.change import Change
 from docstore.storage.store import Recovered, Result
 from docstore.wire import Message
 
@@ -19,10 +20,14 @@ class Requested:
 
 @dataclass(slots=True)
 class Received:
-    """A message arrived from a peer, decoded and known to be well formed."""
+    """A message arrived from a peer, decoded and known to be well formed.
+
+    configuration: the id of the one that the sender counted by when it said this.
+    """
 
     sender: str
     message: Message
+    configuration: int = 1
 
 
 @dataclass(slots=True)
@@ -95,6 +100,14 @@ class SlotDoubted:
 
 
 @dataclass(slots=True)
+class ChangeAsked:
+    """Somebody wants the group changed; answered by ChangeAnswered."""
+
+    request: int
+    change: Change
+
+
+@dataclass(slots=True)
 class DrainAsked:
     """Give all slots away, and take no more."""
 
@@ -112,5 +125,6 @@ Event = (
     | Tick
     | ResyncAsked
     | SlotDoubted
+    | ChangeAsked
     | DrainAsked
 )

@@ -5,7 +5,9 @@ of our reigns when a quorum is not heard any more (rule O6). None of it is ever 
 that is wrong here tries in vain, or serves later than it could.
 """
 
-from docstore.protocol.core import NEVER, Core, Peer
+from collections.abc import Callable
+
+from docstore.protocol.core import NEVER, Core
 from docstore.protocol.depose import depose
 from docstore.protocol.quorum import is_quorum
 from docstore.protocol.slots import from_bitmap, to_bitmap
@@ -16,13 +18,17 @@ from docstore.wire import Heartbeat
 class Liveness:
     """Heartbeats, both ways."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, ready: Callable[[], tuple[int, bytes]]) -> None:
         self.core = core
+        self.ready = ready
+        """What to say of our slots while the group changes."""
         self._beat_at = NEVER
 
     def heard(self, sender: str) -> None:
         """Anything from a peer shows that it is there."""
-        peer = self.core.peers.setdefault(sender, Peer())
+        peer = self.core.peers.get(sender)
+        if peer is None:
+            return  # Not a member, or not yet.
         if self.core.now - peer.heard_at > self.core.config.owner_timeout_s:
             self.core.routes_changed = True
             peer.here_since = self.core.now
@@ -56,7 +62,7 @@ class Liveness:
         self._beat_at, core.claims_changed = core.now, False
         faulty = [slot for slot, log in core.logs.items() if not log.full]
         bitmap = to_bitmap(faulty, core.placement.slots) if faulty else b""
-        message = Heartbeat(self._claims(), core.may_own(core.me), bitmap)
+        message = Heartbeat(self._claims(), core.may_own(core.me), bitmap, self.ready())
         for peer in core.peers:
             core.send(peer, message)
 
@@ -70,7 +76,10 @@ class Liveness:
 
     def link_lost(self, peer: str) -> None:
         """A broken connection is news: the peer is not heard until it speaks again."""
-        state = self.core.peers.setdefault(peer, Peer())
+        self.core.links.discard(peer)
+        state = self.core.peers.get(peer)
+        if state is None:
+            return
         state.heard_at, state.linked, state.claims = NEVER, False, ()
         for slot in [slot for slot, claim in self.core.claims.items() if claim[1] == peer]:
             del self.core.claims[slot]
@@ -78,14 +87,16 @@ class Liveness:
 
     def link_made(self, peer: str) -> None:
         """What was sent on the connection before may be lost: the timers will send it again."""
-        self.core.peers.setdefault(peer, Peer()).linked = True
-        self.core.claims_changed = True
+        self.core.links.add(peer)
+        if peer in self.core.peers:
+            self.core.peers[peer].linked = True
+            self.core.claims_changed = True
 
     def watch_quorum(self) -> None:
         """Yield when no majority of the members is heard, or nothing is decided, for too long."""
         core = self.core
-        heard = [member for member in core.members if member == core.me or self._is_heard(member)]
-        if is_quorum(heard, core.members):
+        heard = [core.me, *(member for member in core.peers if self._is_heard(member))]
+        if is_quorum(heard, core.configuration.sets):
             core.quorum_heard_at = core.now
         silent = core.now - core.quorum_heard_at > core.config.quorum_lost_s
         for log in core.logs.values():

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from docstore.document import Ballot, Reigns, Row, ballot_at, reign_added, reigns_until
+from docstore.ownership.by_hash import Placement
 from docstore.protocol.operations import Operations
 from docstore.protocol.tenure import Tenure
 from docstore.storage.store import SlotRecord, SlotRecovered, Status
@@ -15,10 +16,15 @@ from docstore.storage.store import SlotRecord, SlotRecovered, Status
 
 @dataclass(slots=True)
 class SlotLog:
-    """The state of one slot on one replica. `replicas` is in order of preference."""
+    """The state of one slot on one replica."""
 
     slot: int
     replicas: tuple[str, ...]
+    """Who counts, in order of preference."""
+    voting: tuple[tuple[str, ...], ...]
+    """The sets of which each must give a majority: one, or two while the group changes."""
+    learners: tuple[str, ...]
+    """Who is being filled and does not count."""
     promised: Ballot
     adopted: Ballot
     reigns: Reigns
@@ -86,6 +92,12 @@ class SlotLog:
         self.reigns = reigns_until(self.reigns, end)
         self.operations.cut(end)
 
+    def place(self, placement: Placement) -> None:
+        """Take the replicas of a placement."""
+        self.replicas = placement.replicas(self.slot)
+        self.voting = placement.voting(self.slot)
+        self.learners = placement.learners(self.slot)
+
     def clear(self, *, kept: int, floor: int) -> None:
         """Empty the log because a copy replaces it."""
         self.pending.clear()
@@ -102,13 +114,19 @@ class SlotLog:
             del self.pending[first]
 
 
-def log_from_disk(slot: int, replicas: tuple[str, ...], found: SlotRecovered | None) -> SlotLog:
-    """Return a slot as the disk has it; a slot that was never used is empty and full."""
+def log_from_disk(slot: int, placement: Placement, found: SlotRecovered | None) -> SlotLog:
+    """Return a slot as the disk has it.
+
+    One without a record was founded with the group and never used: empty and full. A slot that
+    came to this node later has a record from its first moment (rule D4).
+    """
     record = found.record if found else SlotRecord(slot)
     end = found.end if found else 0
     return SlotLog(
         slot=slot,
-        replicas=replicas,
+        replicas=placement.replicas(slot),
+        voting=placement.voting(slot),
+        learners=placement.learners(slot),
         promised=record.promised,
         adopted=record.adopted,
         reigns=record.reigns,

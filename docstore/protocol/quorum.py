@@ -1,23 +1,31 @@
 """Quorums: how many, of whom, and how far they have come (rules Q1, Q2, SL6).
 
-Always of the configured replica set, never of those who happen to be alive. The node itself is
-one replica like any other, and counts once its disk has it.
+Always of the configured replica sets, never of those who happen to be alive: more than half of
+each set, where there is one set, or an old and a new one while the group changes. The node
+itself is one replica like any other, and counts once its disk has it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 
+Sets = Sequence[Sequence[str]]
+"""One replica set, or two of which both must agree."""
+
 
 def majority(replicas: Sequence[str]) -> int:
-    """Return how many of the replica set make a quorum."""
+    """Return how many of a replica set make a quorum."""
     return len(replicas) // 2 + 1
 
 
-def is_quorum(heard: Collection[str], replicas: Sequence[str]) -> bool:
-    """Say whether those heard are more than half of the replica set."""
-    return sum(replica in heard for replica in replicas) >= majority(replicas)
+def is_quorum(heard: Collection[str], sets: Sets) -> bool:
+    """Say whether those heard are more than half of each set."""
+    return all(sum(each in heard for each in replicas) >= majority(replicas) for replicas in sets)
 
 
-def decided_end(ends: Mapping[str, int], replicas: Sequence[str]) -> int:
+def decided_end(ends: Mapping[str, int], sets: Sets) -> int:
     """Return the greatest n that a quorum has reached; ends that are missing count as -1."""
+    return min(_reached(ends, replicas) for replicas in sets)
+
+
+def _reached(ends: Mapping[str, int], replicas: Sequence[str]) -> int:
     reached = sorted([ends.get(replica, -1) for replica in replicas], reverse=True)
     return reached[majority(replicas) - 1]

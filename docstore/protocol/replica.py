@@ -11,14 +11,16 @@ from random import Random
 from typing import assert_never
 
 from docstore.operation import Answer, answer_from_wire, operation_from_wire
-from docstore.ownership.by_hash import Placement
+from docstore.protocol import reconfigure
 from docstore.protocol.catchup import CatchUp
+from docstore.protocol.configuration import Configuration, Registered, unpack_registered
 from docstore.protocol.confirm import Confirmer
 from docstore.protocol.core import NEVER, Core, ReplicaConfig
 from docstore.protocol.decide import Decider
 from docstore.protocol.depose import depose
-from docstore.protocol.effects import Effect
+from docstore.protocol.effects import Effect, Reconfigured
 from docstore.protocol.events import (
+    ChangeAsked,
     DiskFilled,
     DrainAsked,
     Event,
@@ -40,6 +42,7 @@ from docstore.protocol.learn import Learner
 from docstore.protocol.liveness import Liveness
 from docstore.protocol.log import SlotLog
 from docstore.protocol.propose import Proposer
+from docstore.protocol.register import Register
 from docstore.protocol.serve import Server
 from docstore.protocol.takeover import TakeOver
 from docstore.protocol.tenure import Inflight, Phase, Tenure
@@ -49,17 +52,20 @@ from docstore.wire import (
     Accepted,
     Adopt,
     Answered,
-    Ask,
+    Canvass,
+    Configured,
     Confirm,
     Confirmed,
     Copy,
     Decide,
     Fetch,
     Fetched,
+    Follow,
     Forward,
     Gap,
     HandOver,
     Heartbeat,
+    Lead,
     Message,
     Prepare,
     PreVote,
@@ -67,7 +73,7 @@ from docstore.wire import (
     Promised,
     Propose,
     Refused,
-    Told,
+    Vote,
 )
 
 
@@ -78,19 +84,16 @@ class Replica:
         self,
         node_id: str,
         recovered: Recovered,
-        placement: Placement,
         *,
-        members: Iterable[str],
         service_for: Callable[[str], Service | None],
         rng: Random,
+        vote_rng: Random,
         config: ReplicaConfig | None = None,
         now: float = 0.0,
     ) -> None:
         self.core = core = Core(
             node_id,
             recovered,
-            placement,
-            members=members,
             service_for=service_for,
             rng=rng,
             config=config or ReplicaConfig(),
@@ -103,7 +106,8 @@ class Replica:
         self.server = Server(core, self.decider, self.confirmer)
         self.proposer = Proposer(core, self.server.stored)
         self.takeover = TakeOver(core, self.learner, self.decider, self.catchup)
-        self.liveness = Liveness(core)
+        self.register = Register(core, _registered(recovered), vote_rng, self._use)
+        self.liveness = Liveness(core, self.register.ready_bitmap)
         self.handover = HandingOver(core, self.server.opened)
         self.entry = Entry(core, self.server)
         self._resent_at = NEVER
@@ -125,9 +129,9 @@ class Replica:
 
     def _dispatch(self, event: Event) -> None:
         match event:
-            case Received(sender, message):
+            case Received(sender, message, configuration):
                 self.liveness.heard(sender)
-                self._receive(sender, message)
+                self._arrived(sender, message, configuration)
             case Requested():
                 self.entry.request(event)
             case TurnEnded():
@@ -152,6 +156,8 @@ class Replica:
                 self.liveness.beat()
             case ResyncAsked(slots):
                 self._resync(slots)
+            case ChangeAsked(request, change):
+                self.register.ask(request, change)
             case DrainAsked():
                 self.core.is_draining = self.core.claims_changed = True
             case SlotDoubted(slot):
@@ -160,6 +166,43 @@ class Replica:
                 self._disk_filled(recovered)
             case _:
                 assert_never(event)
+
+    def _arrived(self, sender: str, message: Message, configuration: int) -> None:
+        """Look at a message only if its sender counts by the same configuration as we do."""
+        match message:
+            case Canvass():
+                self.register.canvassed(sender, message)
+            case Vote():
+                self.register.voted(sender, message)
+            case Lead():
+                self.register.led(sender, message)
+            case Follow():
+                self.register.followed(sender, message)
+            case Configured():
+                self.register.told(message)
+            case _ if self.is_current(configuration):
+                if sender in self.core.peers:
+                    self._receive(sender, message)
+            case _ if configuration < self.core.configuration.id:
+                self.register.tell(sender)
+            case _:
+                self.core.counters["messages_of_later_configuration"] += 1
+
+    def is_current(self, configuration: int) -> bool:
+        """Say whether somebody who counts by that configuration counts as we do (M2)."""
+        return configuration == self.core.configuration.id
+
+    def _use(self, configuration: Configuration) -> None:
+        """Go over to a configuration that is decided."""
+        core = self.core
+        before = set(core.peers)
+        reconfigure.use(core, configuration)
+        for peer in sorted(before - core.peers.keys()):
+            self.entry.link_lost(peer)
+        self.confirmer.expire()
+        self.takeover.forget()
+        for peer in sorted(before | core.peers.keys()):
+            self.register.tell(peer)
 
     def _receive(self, sender: str, message: Message) -> None:
         match message:
@@ -178,6 +221,7 @@ class Replica:
                 self._take_answers(message)
             case Heartbeat():
                 self.liveness.heartbeat(sender, message)
+                self.register.heard(sender, message)
             case Decide():
                 self.learner.decide(sender, message)
             case PreVote():
@@ -202,10 +246,8 @@ class Replica:
                 self.learner.adopt(sender, message)
             case Copy():
                 self.learner.copy(sender, message)
-            case Ask() | Told():
-                pass  # Between the nodes' services; a driver does not let these through.
             case _:
-                assert_never(message)
+                pass  # Between the nodes' services; a driver does not let these through.
 
     # Operations
 
@@ -241,7 +283,7 @@ class Replica:
             core.routes_changed = False
             self.entry.reroute()
         corrupted, core.corrupted = core.corrupted, set()
-        for slot in corrupted:
+        for slot in corrupted & core.logs.keys():
             self.learner.mark_faulty(core.logs[slot], f"slot {slot}: a checksum does not match")
 
     def _answer_remote(self, entry: str, items: list[tuple[Inflight, Answer | None, bool]]) -> None:
@@ -269,6 +311,7 @@ class Replica:
         tick_s = core.now - core.ticked_at
         core.wall_us, core.ticked_at = wall_us, core.now
         self.liveness.watch_quorum()
+        self.register.tick()
         self.takeover.expire()
         self.takeover.consider()
         self.decider.tell()
@@ -307,6 +350,13 @@ class Replica:
         for log in core.logs.values():
             depose(core, log)
         core.reset(recovered)
+        self.register.restarted(_registered(recovered))
+        core.emit(Reconfigured(core.configuration))
         core.unfit_until = core.now + core.config.unfit_s
         core.counters["disk_filled"] += 1
         self.entry.restarted()
+
+
+def _registered(recovered: Recovered) -> Registered:
+    assert recovered.configuration is not None
+    return unpack_registered(recovered.configuration)

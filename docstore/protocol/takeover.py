@@ -43,6 +43,10 @@ class TakeOver:
         self._not_before = NEVER
         self._failures = 0
 
+    def forget(self) -> None:
+        """Abandon a pre-vote: the group is another one now, and may be tried for at once."""
+        self._votes, self._not_before = {}, self.core.now
+
     # Trying
 
     def consider(self) -> None:
@@ -131,7 +135,7 @@ class TakeOver:
         won = [
             slot
             for slot in slots
-            if quorum.is_quorum(self._votes[slot], self.core.logs[slot].replicas)
+            if quorum.is_quorum(self._votes[slot], self.core.logs[slot].voting)
             and self._should_try(self.core.logs[slot])
         ]
         for slot in won:
@@ -177,9 +181,14 @@ class TakeOver:
                 self._settle(log, tenure)
 
     def has_evidence(self, log: SlotLog, tenure: Tenure) -> bool:
-        """Say whether a quorum of undamaged logs has been told of."""
+        """Say whether a quorum has promised, and undamaged logs of a quorum are told of.
+
+        While the group changes, both sets must promise; what was ever decided is with a majority
+        of the old one, so that newcomers need not be asked for it.
+        """
         full = [sender for sender, each in tenure.evidence.items() if each.full]
-        return quorum.is_quorum(full, log.replicas)
+        promised = quorum.is_quorum(tenure.evidence, log.voting)
+        return promised and quorum.is_quorum(full, log.voting[:1])
 
     def best(self, log: SlotLog, evidence: Collection[Evidence]) -> Evidence:
         """Return the log that holds all that was ever decided: greatest (adopted, end) (T2)."""
@@ -200,7 +209,9 @@ class TakeOver:
             if (each.adopted, each.end) == (best.adopted, best.end)
         }
         tenure.followers = {
-            peer: Follower(acked=0, sent=0) for peer in log.replicas if peer != self.core.me
+            peer: Follower(acked=0, sent=0)
+            for peer in (*log.replicas, *log.learners)
+            if peer != self.core.me
         }
         if self.core.me in tenure.identical:
             self._root(log, tenure)

@@ -67,11 +67,11 @@ def _over_a_hole(self: Learner, log: Any, ballot: Any, offer: Any) -> bool:
     return bool(offer.first <= log.end + 1 if log.adopted == ballot else offer.first == log.end + 1)
 
 
-def _live_majority(heard: Any, replicas: Any) -> bool:
-    return len([each for each in replicas if each in heard]) >= 1
+def _live_majority(heard: Any, sets: Any) -> bool:
+    return all(any(each in heard for each in replicas) for replicas in sets)
 
 
-def _live_decided(ends: Any, replicas: Any) -> int:
+def _live_decided(ends: Any, sets: Any) -> int:
     return max(ends.values(), default=-1)
 
 

@@ -2,9 +2,12 @@
 
 from typing import Any
 
-from docstore.ownership.by_hash import Placed, place
+from docstore.protocol.change import Change
+from docstore.protocol.configuration import Configuration, MemberEntry, first_registered
 from docstore.protocol.core import ReplicaConfig
-from docstore.protocol.events import LinkLost, LinkMade, Received, ViewChanged
+from docstore.protocol.events import ChangeAsked, LinkLost, LinkMade, Received, ViewChanged
+from docstore.protocol.reconfigure import join_writes
+from docstore.storage.store import SaveConfiguration
 from docstore.wire import Message
 from tests.sim.network import Network
 from tests.sim.process import Process
@@ -12,28 +15,44 @@ from tests.sim.world import World
 
 
 class Cluster:
-    """A founded group, all nodes up."""
+    """A founded group, all nodes up, and spare nodes that may join it."""
 
     def __init__(
-        self, world: World, size: int, *, factor: int | None, slots: int, config: ReplicaConfig
+        self,
+        world: World,
+        size: int,
+        *,
+        factor: int | None,
+        slots: int,
+        config: ReplicaConfig,
+        changes: bool = False,
     ) -> None:
+        """changes: whether the members vote, so that the group may be changed."""
         self.world = world
         self.names = [f"n{i}" for i in range(size)]
-        self.placement = place(
-            [Placed(name) for name in self.names],
-            slots=slots,
-            points_per_node=4,
-            replication_factor=factor,
-        )
+        """The nodes that take part; those that were removed stay here."""
+        self.spares = ["s0", "s1"] if changes else []
         self.network = Network(world, self._deliver)
         self.processes = {
-            name: Process(name, world, self.placement, self.names, config, self._send)
-            for name in self.names
+            name: Process(name, world, config, self._send) for name in [*self.names, *self.spares]
         }
-        self._views: dict[str, set[str]] = {name: set(self.names) for name in self.names}
+        members = tuple(self.entry(name, votes=changes) for name in self.names)
+        self.configuration = Configuration(1, "sim", slots, 4, factor, members)
+        """The newest that any process has used."""
+        founded = SaveConfiguration(first_registered(self.configuration).pack())
+        self._views: dict[str, set[str]] = {}
+        for name, process in self.processes.items():
+            process.reconfigured = self._reconfigured
+            if name in self.names:
+                process.install([founded])
         for name in self.names:
             self.start(name)
         world.after(0.1, self._gossip)
+
+    def entry(self, name: str, *, votes: bool = True) -> MemberEntry:
+        """Return how a node is named in a configuration, with the disk that it has now."""
+        port = 7000 + list(self.processes).index(name)
+        return MemberEntry(name, self.processes[name].store_id, "host", port, votes=votes)
 
     def start(self, name: str) -> None:
         """Start a node and make its links."""
@@ -59,6 +78,31 @@ class Cluster:
             if self.processes[there].up:
                 self.processes[here].feed(LinkMade(there))
 
+    def ask(self, change: Change) -> None:
+        """Ask every node for a change; at most one of them leads and begins it."""
+        for name in list(self.names):
+            self.processes[name].feed(ChangeAsked(0, change))
+
+    def _reconfigured(self, configuration: Configuration) -> None:
+        if configuration.id <= self.configuration.id:
+            return
+        self.configuration = configuration
+        for entry in configuration.next_members:
+            process = self.processes[entry.id]
+            blank = process.disk.configuration is None
+            if blank and process.store_id == entry.store_id:
+                # A member that is dialled shows its configuration: that is how a newcomer learns.
+                self.world.after(0.05, self._admit, entry.id, configuration)
+
+    def _admit(self, name: str, configuration: Configuration) -> None:
+        process = self.processes[name]
+        if process.up or process.disk.configuration is not None:
+            return
+        process.install(join_writes(configuration, name))
+        if name not in self.names:
+            self.names.append(name)
+        self.start(name)
+
     def _break(self, here: str, there: str, life: int) -> None:
         if self.processes[there].life == life:
             self.processes[here].feed(LinkLost(there))
@@ -67,13 +111,15 @@ class Cluster:
         return [other for other in self.names if other != name]
 
     def _send(self, source: str, life: int, to: str, message: Message) -> None:
-        self.network.send(source, life, to, self.processes[to].life, message)
+        said = (self.processes[source].replica.core.configuration.id, message)
+        self.network.send(source, life, to, self.processes[to].life, said)
 
-    def _deliver(self, source: str, life: int, to: str, to_life: int, message: Any) -> None:
+    def _deliver(self, source: str, life: int, to: str, to_life: int, said: Any) -> None:
         """Deliver within the lives that the connection joins."""
         receiver = self.processes[to]
         if receiver.life == to_life and self.processes[source].life == life:
-            receiver.feed(Received(source, message))
+            configuration, message = said
+            receiver.feed(Received(source, message, configuration))
 
     def _gossip(self) -> None:
         """Let each view drift towards the truth, each entry in its own time."""

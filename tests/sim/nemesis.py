@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from itertools import permutations
 
+from docstore.protocol.change import Change, Kind
+from docstore.protocol.configuration import Stage
 from docstore.protocol.events import DrainAsked, SlotDoubted
 from docstore.storage.store import Status
 from tests.sim.cluster import Cluster
@@ -18,6 +20,8 @@ class Nemesis:
         self._world = cluster.world
         self._until = until
         self._kinds = kinds
+        self._wiped: str | None = None
+        """Whose disk is lost and not replaced yet; a second must not be lost meanwhile."""
         self._world.after(0.3 + self._world.rng.random(), self._strike)
 
     def _strike(self) -> None:
@@ -37,7 +41,8 @@ class Nemesis:
             self._world.after(self._duration(), self._restart, name)
 
     def _restart(self, name: str) -> None:
-        if not self._cluster.processes[name].up:
+        process = self._cluster.processes[name]
+        if not process.up and process.disk.configuration is not None:
             self._cluster.start(name)
 
     def _pause(self, name: str) -> None:
@@ -99,7 +104,7 @@ class Nemesis:
         if not process.up or process.paused or not process.replica.core.logs:
             return
         slot = self._world.rng.choice(sorted(process.replica.core.logs))
-        for other in self._cluster.placement.replicas(slot):
+        for other in self._cluster.configuration.placement().replicas(slot):
             if other != name and not self._is_whole(other, slot):
                 return
         process.feed(SlotDoubted(slot))
@@ -109,6 +114,54 @@ class Nemesis:
         found = process.disk.recovered(name, process.boot).slots.get(slot)
         stored = found is None or found.record.status is Status.FULL
         return stored and (not process.up or process.replica.core.logs[slot].full)
+
+    def _change(self, name: str) -> None:
+        """Have a spare join, a member leave, one take another's place, or a change be undone."""
+        cluster, rng = self._cluster, self._world.rng
+        configuration = cluster.configuration
+        present = {each.id for each in (*configuration.members, *configuration.next_members)}
+        absent = [each for each in cluster.processes if each not in present]
+        kind = rng.choice([Kind.JOIN, Kind.JOIN, Kind.REMOVE, Kind.REPLACE, Kind.CANCEL])
+        entry = None
+        if kind in (Kind.JOIN, Kind.REPLACE):
+            if not absent:
+                return
+            entry = cluster.entry(self._blank(rng.choice(absent)))
+        cluster.ask(Change(kind, name, entry))
+
+    def _blank(self, name: str) -> str:
+        """Give a node an empty disk, unless it has one."""
+        process = self._cluster.processes[name]
+        if process.disk.configuration is not None:
+            if process.up:
+                self._cluster.crash(name)
+            process.lose_disk()
+        return name
+
+    def _wipe(self, name: str) -> None:
+        """Let a member lose its disk, and have the new one take its place; one at a time."""
+        cluster = self._cluster
+        member = cluster.configuration.member(name)
+        steady = cluster.configuration.stage is Stage.STABLE
+        if member is None or not steady or self._wiped not in (None, name):
+            return
+        if self._wiped is None and member.store_id == cluster.processes[name].store_id:
+            self._wiped = name
+            self._blank(name)
+        self._replace_wiped()
+
+    def _replace_wiped(self) -> None:
+        """Ask until the disk that was lost is out of the configuration."""
+        name, cluster = self._wiped, self._cluster
+        if name is None:
+            return
+        member = cluster.configuration.member(name)
+        stable = cluster.configuration.stage is Stage.STABLE
+        if stable and (member is None or member.store_id == cluster.processes[name].store_id):
+            self._wiped = None
+            return
+        cluster.ask(Change(Kind.REPLACE, name, cluster.entry(name)))
+        self._world.after(0.5, self._replace_wiped)
 
     def _storm(self, name: str) -> None:
         """Crash several at once."""
@@ -125,7 +178,7 @@ class Nemesis:
         for name, process in self._cluster.processes.items():
             process.disk_slowness = 1.0
             if not process.up:
-                self._cluster.start(name)
+                self._restart(name)
                 continue
             if process.paused:
                 process.resume()

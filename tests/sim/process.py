@@ -5,9 +5,18 @@ from random import Random
 from typing import Any
 
 from docstore.operation import Answer
-from docstore.ownership.by_hash import Placement
+from docstore.protocol.configuration import Configuration
 from docstore.protocol.core import ReplicaConfig
-from docstore.protocol.effects import Alarm, Persist, Publish, Read, Respond, Send
+from docstore.protocol.effects import (
+    Alarm,
+    ChangeAnswered,
+    Persist,
+    Publish,
+    Read,
+    Reconfigured,
+    Respond,
+    Send,
+)
 from docstore.protocol.events import Event, Persisted, QueryAnswered, Tick, TurnEnded
 from docstore.protocol.replica import Replica
 from docstore.service import ServiceOptions, State
@@ -40,23 +49,22 @@ class Process:
         self,
         name: str,
         world: World,
-        placement: Placement,
-        members: Sequence[str],
         config: ReplicaConfig,
         send: Callable[[str, int, str, Any], None],
     ) -> None:
         self.name = name
         self.disk = Ledger()
         self.boot = 0
+        self.disks = 0
+        """How many disks it has lost; its store id tells them apart."""
         self.life = 0
         self.up = False
         self.paused = False
         self.resumed_at = 0.0
         self.alarms: list[str] = []
         self.after_step: Callable[[Process], None] = lambda process: None
+        self.reconfigured: Callable[[Configuration], None] = lambda configuration: None
         self._world = world
-        self._placement = placement
-        self._members = members
         self._config = config
         self._send = send
         self.disk_slowness = 1.0
@@ -64,6 +72,20 @@ class Process:
         self._stash: list[Event] = []
         self._answers: dict[int, Callable[[Answer], None]] = {}
         self._requests = 0
+
+    @property
+    def store_id(self) -> str:
+        """The identity of the disk."""
+        return f"{self.name}.{self.disks}"
+
+    def lose_disk(self) -> None:
+        """Put an empty disk in; the process must be down."""
+        assert not self.up
+        self.disk, self.disks = Ledger(), self.disks + 1
+
+    def install(self, writes: Sequence[Write]) -> None:
+        """Put on the disk what a node stores that has just learnt of its group."""
+        self.disk.apply(writes)
 
     def start(self) -> None:
         """Begin a life on what the disk holds."""
@@ -80,11 +102,11 @@ class Process:
         service = Appending()
         self.replica = Replica(
             self.name,
-            self.disk.recovered(self.name, self.boot),
-            self._placement,
-            members=self._members,
+            self.disk.recovered(self.store_id, self.boot),
             service_for=lambda link: service,
             rng=Random(self._world.rng.random()),
+            # Apart from the other generator, so that elections change no run without them.
+            vote_rng=Random(f"{self._world.seed} {self.name} {self.boot}"),
             config=self._config,
             now=self._world.now,
         )
@@ -138,7 +160,9 @@ class Process:
                         answered(answer)
                 case Alarm(what):
                     self.alarms.append(what)
-                case Publish():
+                case Reconfigured(configuration):
+                    self.reconfigured(configuration)
+                case Publish() | ChangeAnswered():
                     pass
         self.after_step(self)
         self._sync()

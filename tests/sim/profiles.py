@@ -14,7 +14,13 @@ def profile_of(seed: int, nodes: str) -> Profile:
     # In one of eleven runs disks rot as well: slots abstain, and are copied anew.
     # In another, disks are slow now and then, and clients read older versions as well.
     # And in one more, slots are given back to members that return, and nodes are drained.
-    more = {10: ("rot", "rot"), 5: ("slow", "slow"), 8: ("drain", "crash")}.get(seed % 11, ())
+    # In a fourth, nodes join, leave and replace each other, and disks are lost.
+    more = {
+        10: ("rot", "rot"),
+        5: ("slow", "slow"),
+        8: ("drain", "crash"),
+        3: ("change", "change", "change", "wipe"),
+    }.get(seed % 11, ())
     return Profile(
         kinds=(*ALL, *more),
         size=size,
@@ -23,5 +29,6 @@ def profile_of(seed: int, nodes: str) -> Profile:
         links=rng.choice((2, 3, 4)),
         page_rows=rng.choice((2, 3, 256)),
         past="slow" in more,
+        changes="change" in more,
         hand_back_s=0.5 if "drain" in more else inf,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from docstore.operation import Operation
+from docstore.protocol.configuration import Stage
 from docstore.protocol.core import ReplicaConfig
 from docstore.protocol.events import Requested
 from tests.sim.cluster import Cluster
@@ -36,6 +37,8 @@ class Profile:
     faults_s: float = FAULTS_S
     hand_back_s: float = inf
     """After how long slots are given back to a preferred member."""
+    changes: bool = False
+    """The group is changed: nodes join, leave, and replace each other."""
     past: bool = False
     """Clients read older versions as well."""
 
@@ -56,10 +59,7 @@ def run(seed: int, profile: Profile, watch: Callable[[str], None] | None = None)
     """Return the outcome of a seed under a profile; the same for the same, always."""
     outcome = Outcome(seed)
     world = World(seed)
-    config = ReplicaConfig(page_rows=profile.page_rows, hand_back_after_s=profile.hand_back_s)
-    cluster = Cluster(
-        world, profile.size, factor=profile.factor, slots=profile.slots, config=config
-    )
+    cluster = _founded(world, profile)
     invariants = Invariants()
     trace = hashlib.sha256()
 
@@ -90,6 +90,8 @@ def run(seed: int, profile: Profile, watch: Callable[[str], None] | None = None)
     outcome.operations = len(history.ops)
     outcome.trace = trace.hexdigest()
     for process in cluster.processes.values():
+        if process.life == 0:
+            continue
         outcome.counters.update(process.replica.core.counters)
         rotten = "rot" in profile.kinds
         outcome.problems.extend(
@@ -99,11 +101,23 @@ def run(seed: int, profile: Profile, watch: Callable[[str], None] | None = None)
     return outcome
 
 
+def _founded(world: World, profile: Profile) -> Cluster:
+    config = ReplicaConfig(page_rows=profile.page_rows, hand_back_after_s=profile.hand_back_s)
+    return Cluster(
+        world,
+        profile.size,
+        factor=profile.factor,
+        slots=profile.slots,
+        config=config,
+        changes=profile.changes,
+    )
+
+
 def _final_reads(cluster: Cluster, links: list[str], history: History) -> list[str]:
     """Read every document through every node; return what could not be read."""
     world = cluster.world
     for link in links:
-        for name in cluster.names:
+        for name in cluster.configuration.names:
             op = Op("read", link, "", world.now)
             history.ops.append(op)
             deadline = world.now + 2.0
@@ -115,7 +129,7 @@ def _final_reads(cluster: Cluster, links: list[str], history: History) -> list[s
                 make, lambda answer, op=op: to_answer(op, world.now, answer)
             )
     world.run(world.now + 2.5)
-    last = history.ops[-len(links) * len(cluster.names) :]
+    last = history.ops[-len(links) * len(cluster.configuration.names) :]
     return [f"{op.link} cannot be read: {op.outcome}" for op in last if op.outcome != "ok"]
 
 
@@ -124,7 +138,9 @@ def _judge(outcome: Outcome, cluster: Cluster, invariants: Invariants, history: 
     for link, ops in split(history.ops).items():
         versions = [row for row in rows if row.link == link]
         outcome.problems.extend(f"{link}: {each}" for each in document_problems(ops, versions))
-    for slot, replicas in enumerate(cluster.placement.table):
+    if cluster.configuration.stage is not Stage.STABLE:
+        outcome.stuck.append(f"the change to configuration {cluster.configuration.id} hangs")
+    for slot, replicas in enumerate(cluster.configuration.placement().table):
         ends = {name: cluster.processes[name].replica.core.logs[slot].end for name in replicas}
         digests = {
             name: cluster.processes[name].disk.digests([slot]).get(slot) for name in replicas

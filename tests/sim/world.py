@@ -11,6 +11,7 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.now = 0.0
+        self.seed = seed
         self.rng = Random(seed)
         self.events = 0
         self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from docstore.document import Row, chain_digest
-from docstore.errors import NotFound
+from docstore.errors import BadRequest, Conflict, NotFound
 from docstore.operation import Answer, Operation
 from docstore.protocol.handle import New, Unchanged, handle
 from docstore.service import Service
@@ -134,6 +134,11 @@ class SingleNode:
 
     def node_group(self) -> Any:
         return {"members": [], "configuration": {"voters": ["n1"], "quorum": 1}}
+
+    async def change_group(self, asked: Mapping[str, Any], timeout_s: float) -> Any:
+        if asked.get("kind") != "RemoveMemberRequest":
+            raise BadRequest("kind must be RemoveMemberRequest")
+        raise Conflict("too-few-members: none would remain")
 
     def group_available(self) -> bool:
         return not self.why_not

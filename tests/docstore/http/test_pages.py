@@ -171,7 +171,7 @@ async def test_resynchronisation(client: Client, factory: str) -> None:
         ("/core/management", {"kind": "SynchronizeRequest", "documentSelfLink": 7}, 400),
         ("/core/management", {"kind": "SynchronizeRequest", "documentSelfLink": "../x"}, 400),
         ("/core/node-groups/default", {"kind": "UpdateQuorumRequest", "membershipQuorum": 1}, 409),
-        ("/core/node-groups/default", {"kind": "JoinPeerRequest"}, 409),
+        ("/core/node-groups/default", {"kind": "RemoveMemberRequest", "id": "n1"}, 409),
         ("/core/node-groups/default", {"kind": "x"}, 400),
     ],
 )  # fmt: skip

@@ -8,6 +8,7 @@ from docstore.document import Row, ballot_at, common_end, reign_added
 from docstore.operation import Operation
 from docstore.ownership.by_hash import Placement
 from docstore.protocol import quorum
+from docstore.protocol.configuration import Configuration, MemberEntry, first_registered
 from docstore.protocol.effects import Effect, Persist, Read, Respond, Send
 from docstore.protocol.events import (
     LinkMade,
@@ -42,14 +43,17 @@ ALL_SLOTS = b"\x01"
 def replica(name: str = "n1", order: tuple[str, ...] = ("n1", "n2", "n3")) -> Replica:
     """Return a fresh replica of one slot, with links to both others."""
     service = Appending()
+    members = tuple(MemberEntry(each, each, "host", 1, votes=False) for each in order)
+    founded = Configuration(1, "test", 1, 1, None, members)
     machine = Replica(
         name,
-        Recovered(name, 1, None),
-        Placement(1, (order,), 1),
-        members=order,
+        Recovered(name, 1, first_registered(founded).pack()),
         service_for=lambda link: service,
         rng=Random(1),
+        vote_rng=Random(2),
     )
+    machine.core.placement = Placement(1, (order,), 1)
+    machine.core.logs[0].place(machine.core.placement)
     for peer in order:
         if peer != name:
             machine.step(LinkMade(peer), 0.0)
@@ -205,7 +209,7 @@ def test_a_higher_promise_elsewhere_ends_the_reign_and_leaves_the_fate_open() ->
     [({}, -1), ({"a": 5}, -1), ({"a": 5, "b": 3}, 3), ({"a": 5, "b": 3, "c": 4}, 4)],
 )
 def test_decided_is_where_a_majority_has_come(ends: dict[str, int], decided: int) -> None:
-    assert quorum.decided_end(ends, ("a", "b", "c")) == decided
+    assert quorum.decided_end(ends, [("a", "b", "c")]) == decided
 
 
 def test_reigns_say_under_which_ballot_a_row_stands() -> None:

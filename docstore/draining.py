@@ -1,0 +1,21 @@
+"""Stopping without a failed request: first the slots go to others, then the last answers leave."""
+
+import asyncio
+import contextlib
+
+from docstore.protocol.core import Core
+
+POLL_S = 0.02
+
+
+async def slots_given_away(core: Core, timeout_s: float) -> None:
+    """Return when no slot is ours, or nobody is there to take them, or time is over."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            while _can_hand_over(core):  # noqa: ASYNC110 - once in a life
+                await asyncio.sleep(POLL_S)
+
+
+def _can_hand_over(core: Core) -> bool:
+    owns = any(log.tenure is not None for log in core.logs.values())
+    return owns and any(core.may_own(peer) for peer in core.peers)

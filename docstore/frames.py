@@ -1,0 +1,123 @@
+"""How messages are packed into frames: msgpack behind a length, rows and evidence restored."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgpack
+
+from docstore.document import Row
+from docstore.wire import (
+    Accepted,
+    Adopt,
+    Answered,
+    Ask,
+    Canvass,
+    Configured,
+    Confirm,
+    Confirmed,
+    Copy,
+    Decide,
+    Evidence,
+    Fetch,
+    Fetched,
+    Follow,
+    Forward,
+    Forwarded,
+    Gap,
+    HandOver,
+    Heartbeat,
+    Hello,
+    Lead,
+    Message,
+    Offer,
+    Prepare,
+    PreVote,
+    PreVoted,
+    Promised,
+    Propose,
+    Refused,
+    Told,
+    Vote,
+)
+
+FRAME_BYTES_MAX = 64 << 20
+
+_KINDS: tuple[type[Any], ...] = (
+    Heartbeat, PreVote, PreVoted, Prepare, Promised, Refused, Fetch, Fetched, Propose, Accepted,
+    Gap, Adopt, Copy, Decide, Confirm, Confirmed, Forward, Answered, Ask, Told, HandOver,
+    Canvass, Vote, Lead, Follow, Configured,
+)  # fmt: skip
+_TAGS = {kind: tag for tag, kind in enumerate(_KINDS)}
+
+
+def pack_frame(configuration: int, messages: Iterable[Message]) -> bytes:
+    """Return one frame, with its length (4 bytes, big endian) in front.
+
+    configuration: id of the one that the sender counts by.
+    """
+    packed = [(_TAGS[type(message)], *message) for message in messages]
+    body: bytes = msgpack.packb((configuration, packed))
+    return len(body).to_bytes(4, "big") + body
+
+
+def unpack_frame(body: bytes | memoryview) -> tuple[int, list[Message]]:
+    """Return the sender's configuration and the messages of a frame without its length.
+
+    Raises ValueError (or a subclass) or TypeError on anything malformed.
+    """
+    messages: list[Message] = []
+    configuration, packed = msgpack.unpackb(body, use_list=False)
+    for tag, *fields in packed:
+        kind = _KINDS[tag]
+        restore = _RESTORE.get(kind)
+        messages.append(restore(*fields) if restore else kind(*fields))
+    return int(configuration), messages
+
+
+def _restored_propose(offers: Sequence[Any]) -> Propose:
+    return Propose([Offer._make([*offer[:6], _rows(offer[6])]) for offer in offers])
+
+
+def _restored_fetched(slot: int, epoch: int, first: int, rows: Sequence[Any]) -> Fetched:
+    return Fetched(slot, epoch, first, _rows(rows))
+
+
+def _restored_adopt(*fields: Any) -> Adopt:
+    return Adopt._make([*fields[:5], _rows(fields[5]), *fields[6:]])
+
+
+def _restored_copy(*fields: Any) -> Copy:
+    return Copy._make([*fields[:6], _rows(fields[6]), *fields[7:]])
+
+
+def _restored_promised(epoch: int, evidence: Sequence[Any]) -> Promised:
+    return Promised(epoch, [Evidence(*entry) for entry in evidence])
+
+
+def _restored_forward(operations: Sequence[Any]) -> Forward:
+    return Forward([Forwarded(*operation) for operation in operations])
+
+
+def _rows(rows: Sequence[Any]) -> list[Row]:
+    return [Row._make(row) for row in rows]
+
+
+_RESTORE: dict[type[Any], Callable[..., Message]] = {
+    Propose: _restored_propose,
+    Fetched: _restored_fetched,
+    Adopt: _restored_adopt,
+    Copy: _restored_copy,
+    Promised: _restored_promised,
+    Forward: _restored_forward,
+}
+
+
+def pack_hello(hello: Hello) -> bytes:
+    """Return the opening frame of a connection, with its length in front."""
+    body: bytes = msgpack.packb(tuple(hello))
+    return len(body).to_bytes(4, "big") + body
+
+
+def unpack_hello(body: bytes | memoryview) -> Hello:
+    """Return the opening frame; raises ValueError or TypeError on anything malformed."""
+    return Hello(*msgpack.unpackb(body))

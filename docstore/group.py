@@ -1,0 +1,238 @@
+"""The group around this node: what the register decided, put into effect; and how to change it.
+
+A change is carried to the register's leader, wherever it is, and answered when its first step is
+decided; the rest goes on by itself and is seen on the node group's page.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+
+from docstore.driver import Driver
+from docstore.errors import BadRequest, Conflict, DocstoreError, NotFound, Unavailable, Undecided
+from docstore.founding import Founding
+from docstore.membership import Membership
+from docstore.peers import PeerLinks
+from docstore.protocol.change import Change, Kind
+from docstore.protocol.configuration import Configuration, MemberEntry
+from docstore.protocol.events import LinkMade, ViewChanged
+from docstore.protocol.quorum import majority
+from docstore.protocol.replica import Replica
+from docstore.questions import Questions
+
+Json = dict[str, Any]
+
+ASK_AGAIN_S = 0.1
+HANG_UP_AFTER_S = 3.0
+"""Time for those who have left to be told so."""
+
+KINDS = {
+    "AddMemberRequest": Kind.JOIN,
+    "ReplaceMemberRequest": Kind.REPLACE,
+    "RemoveMemberRequest": Kind.REMOVE,
+    "CancelChangeRequest": Kind.CANCEL,
+}
+ERRORS: dict[int, type[DocstoreError]] = {400: BadRequest, 404: NotFound, 409: Conflict}
+
+log = structlog.get_logger("docstore.group")
+
+
+class Group:
+    """The members, and the way to other members."""
+
+    def __init__(
+        self,
+        me: str,
+        replica: Replica,
+        driver: Driver,
+        *,
+        founding: Founding,
+        links: PeerLinks,
+        membership: Membership,
+        questions: Questions,
+    ) -> None:
+        self._me = me
+        self._replica = replica
+        self._driver = driver
+        self._founding = founding
+        self._links = links
+        self._membership = membership
+        self._questions = questions
+        self._hanging_up: dict[str, asyncio.TimerHandle] = {}
+        driver.reconfigured = self._use
+        questions.answer("change", self._change_here)
+
+    def start(self) -> None:
+        """Put the configuration that is in use into effect."""
+        self._use(self._replica.core.configuration)
+        for peer in self._replica.core.peers:
+            if self._links.is_linked(peer):
+                self._driver.feed(LinkMade(peer))
+
+    def stop(self) -> None:
+        """Forget what was planned."""
+        for handle in self._hanging_up.values():
+            handle.cancel()
+
+    @property
+    def has_left(self) -> bool:
+        """Say whether the group goes on without this node."""
+        return self._me not in self._replica.core.configuration.names
+
+    # What is decided
+
+    def _use(self, configuration: Configuration) -> None:
+        """Know the members by this configuration, connect to them, and let go of the others."""
+        before = self._founding.addresses()
+        self._founding.current = configuration
+        self._links.configuration = configuration.id
+        addresses = self._founding.addresses()
+        for peer, address in addresses.items():
+            if handle := self._hanging_up.pop(peer, None):
+                handle.cancel()
+            self._links.connect(peer, address)
+            self._membership.look_at((address[0], address[1] + 1))
+        loop = asyncio.get_running_loop()
+        for peer in before.keys() - addresses.keys():
+            self._hanging_up[peer] = loop.call_later(HANG_UP_AFTER_S, self._hang_up, peer)
+        self.view_changed()
+        log.info("configuration", id=configuration.id, stage=configuration.stage.value,
+                 members=len(configuration.names))  # fmt: skip
+        if self.has_left:
+            log.warning("this node is not a member any more; it can be stopped")
+
+    def _hang_up(self, peer: str) -> None:
+        self._hanging_up.pop(peer, None)
+        self._links.disconnect(peer)
+
+    def view_changed(self) -> None:
+        """Tell the protocol whom membership believes to be there."""
+        known = self._founding.addresses()
+        for peer, address in self._membership.peer_addresses().items():
+            if peer in known:
+                self._links.connect(peer, address)
+        members = frozenset(self._replica.core.configuration.names)
+        self._driver.feed(ViewChanged(members - self._membership.gone()))
+
+    # Changes
+
+    async def change(self, asked: Mapping[str, Any], timeout_s: float) -> None:
+        """Begin a change, at the leader. Returns once its first step is decided.
+
+        Raises BadRequest, NotFound, Conflict (one is under way, or it makes no sense),
+        Unavailable (nobody leads; nothing was begun), Undecided (the leader was lost midway).
+        """
+        _change_of(asked)  # Malformed requests are refused here.
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        while True:
+            status, code, detail = await self._change_at_leader(dict(asked), timeout_s)
+            if status == 202:
+                return
+            if status == 504:
+                raise Undecided(detail)
+            if status != 503:
+                raise ERRORS[status](f"{code}: {detail}")
+            if asyncio.get_running_loop().time() + ASK_AGAIN_S >= deadline:
+                raise Unavailable(detail)
+            await asyncio.sleep(ASK_AGAIN_S)
+
+    async def _change_at_leader(self, asked: Json, timeout_s: float) -> tuple[int, str, str]:
+        leader = self._replica.register.leader
+        if leader is None:
+            leader = next((m for m in self._voters() if self._links.is_linked(m)), None)
+        if leader is None:
+            return 503, "no-leader", "nobody leads the configuration"
+        try:
+            answer = await self._questions.ask(leader, "change", asked, timeout_s)
+        except Unavailable as error:
+            if self._links.is_linked(leader):
+                return 504, "undecided", str(error)
+            return 503, "no-leader", str(error)
+        return tuple(answer)
+
+    def _voters(self) -> list[str]:
+        members = self._replica.core.configuration.members
+        return [each.id for each in members if each.votes and each.id != self._me]
+
+    async def _change_here(self, asked: Any) -> tuple[int, str, str]:
+        """Give the change to our own register; it refuses unless we lead."""
+        return await self._driver.change(_change_of(asked))
+
+    # The page
+
+    def page(self, members: list[Json]) -> Json:
+        """Return the configuration, as the node group's page shows it."""
+        configuration = self._replica.core.configuration
+        voters = [each.id for each in configuration.members if each.votes]
+        page: Json = {
+            "id": configuration.id,
+            "stage": configuration.stage.value,
+            "clusterId": configuration.cluster_id,
+            "slots": configuration.slots,
+            "replicationFactor": configuration.replication_factor,
+            "voters": voters,
+            "quorum": majority(voters),
+            "leader": self._replica.register.leader,
+            "members": _entries(configuration, members),
+        }
+        if configuration.next_members:
+            page["change"] = {
+                "members": [each.id for each in configuration.next_members],
+                "slotsReady": self._replica.register.progress,
+            }
+        return page
+
+
+def _entries(configuration: Configuration, members: list[Json]) -> list[Json]:
+    status = {str(each["id"]): each["status"] for each in members}
+    now = {each.id: each for each in configuration.members}
+    then = {each.id: each for each in configuration.next_members} or now
+    found = []
+    for name in sorted(now.keys() | then.keys()):
+        entry = then.get(name) or now[name]
+        role = "observer" if entry.observes else "voter" if entry.votes else "member"
+        if name not in then:
+            role = "leaving"
+        elif name not in now or now[name].lost:
+            role = "learner"
+        found.append(
+            {
+                "id": name, "storeId": entry.store_id, "role": role, "zone": entry.zone,
+                "address": f"http://{entry.host}:{entry.port}",
+                "status": status.get(name, "UNKNOWN"),
+            }
+        )  # fmt: skip
+    return found
+
+
+def _change_of(asked: Mapping[str, Any]) -> Change:
+    """Return the change that a request asks for. Raises BadRequest."""
+    kind = KINDS.get(str(asked.get("kind")))
+    if kind is None:
+        raise BadRequest(f"kind must be UpdateQuorumRequest or one of {', '.join(KINDS)}")
+    node, force = asked.get("id", ""), asked.get("force", False)
+    if not isinstance(node, str) or not isinstance(force, bool):
+        raise BadRequest("id is the name of a node, force is true or false")
+    entry = None
+    if kind in (Kind.JOIN, Kind.REPLACE):
+        entry = _entry_of(asked.get("member"))
+    return Change(kind, node, entry, force)
+
+
+def _entry_of(member: Any) -> MemberEntry:
+    """Return the member that a request describes. Raises BadRequest."""
+    wanted = "member: {id, storeId, address: http://HOST:PORT, zone?, observer?}"
+    if not isinstance(member, dict):
+        raise BadRequest(wanted)
+    texts = [member.get(key, "") for key in ("id", "storeId", "address", "zone")]
+    observes = member.get("observer", False)
+    if not all(isinstance(text, str) for text in texts) or not isinstance(observes, bool):
+        raise BadRequest(wanted)
+    name, store_id, address, zone = texts
+    host, colon, port = address.removeprefix("http://").rstrip("/").rpartition(":")
+    fits = name and store_id and colon and host and port.isdecimal() and 0 < int(port) < 65_536
+    if not fits or not name.replace("-", "").replace(".", "").isalnum() or len(name) > 64:
+        raise BadRequest(wanted)
+    return MemberEntry(name, store_id, host, int(port), zone, votes=True, observes=observes)

@@ -1,0 +1,73 @@
+"""A node without a group asks to be taken into one, until a member has connected to it.
+
+It asks over HTTP, since it may not speak on the nodes' links yet. What it learns that way is
+only that it was heard: it believes it belongs to the group when a member dials it and shows a
+configuration in which its own disk stands (`founding.py`).
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import structlog
+
+from docstore.client import Client, RequestFailed, Unreachable
+from docstore.errors import BadRequest, Conflict
+
+PAUSE_S = 1.0
+
+log = structlog.get_logger("docstore.joining")
+
+
+class Joining:
+    """The asking, in the background."""
+
+    def __init__(
+        self, request: Callable[[], dict[str, Any]], has_group: Callable[[], bool]
+    ) -> None:
+        self._request = request
+        self._has_group = has_group
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, urls: Sequence[str]) -> None:
+        """Ask these members, one after the other, until this node belongs to the group."""
+        if self._task is not None:
+            self._task.cancel()
+        self._task = asyncio.get_running_loop().create_task(self._ask_all(urls))
+
+    def start_by(self, asked: Mapping[str, Any]) -> None:
+        """Begin because an operator asks for it. Raises BadRequest, Conflict."""
+        url = asked.get("memberGroupReference")
+        if not isinstance(url, str) or not url.startswith("http://"):
+            raise BadRequest("memberGroupReference is http://HOST:PORT of a member")
+        if self._has_group():
+            raise Conflict("this node belongs to a group already; start it anew with --standby")
+        self.start([url.rstrip("/")])
+
+    async def stop(self) -> None:
+        """Give up."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _ask_all(self, urls: Sequence[str]) -> None:
+        said = ""
+        while not self._has_group():
+            for url in urls:
+                why = await _ask(url, self._request())
+                if not why:
+                    break
+                if why != said:
+                    log.warning("not taken in yet", member=url, why=why)
+                said = why
+            await asyncio.sleep(PAUSE_S)
+
+
+async def _ask(url: str, request: dict[str, Any]) -> str:
+    """Ask one member; return why not, "" when it took us in."""
+    try:
+        async with Client([url], timeout_s=5.0) as client:
+            await client.json("PATCH", "/core/node-groups/default", request)
+    except (RequestFailed, Unreachable, TimeoutError) as error:
+        return str(error)
+    return ""

@@ -1,0 +1,58 @@
+"""Reads that this node answers from its own replica: what it knows to be decided, and how old.
+
+For `committed` and `stale` reads (rule R3), which ask nobody else and may lag behind; and for the
+node itself, which wants to know its factories when it starts.
+"""
+
+import asyncio
+
+from docstore.document import Row
+from docstore.operation import Answer, Operation
+from docstore.protocol.core import Core
+from docstore.protocol.log import SlotLog
+from docstore.protocol.serve import past_answer, past_query
+from docstore.storage.store import Corrupt, Newest, Store
+
+POLL_S = 0.02
+DECLARATIONS_MAX = 100_000
+
+
+async def read_here(
+    core: Core,
+    slot_log: SlotLog,
+    store: Store,
+    operation: Operation,
+    *,
+    min_version: int | None,
+    timeout_s: float,
+) -> tuple[Answer, int] | None:
+    """Return the answer and its staleness in ms; None when this copy is damaged.
+
+    Waits for `min_version` to arrive here; 503 when it does not.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_s
+    while True:
+        until = min(slot_log.decided, slot_log.durable)
+        [result] = await store.read([past_query(slot_log, operation, until)])
+        if isinstance(result, Corrupt):
+            return None
+        answer = past_answer(operation.select, result)
+        version = answer.row.version if answer.row else -1
+        if min_version is None or version >= min_version:
+            owner = core.owner_of(slot_log.slot) or ""
+            peer = core.peers.get(owner)
+            heard_at = peer.heard_at if peer else core.now
+            return answer._replace(owner=owner), max(0, int((loop.time() - heard_at) * 1000))
+        if loop.time() >= deadline:
+            detail = f"version {min_version} has not arrived here in time"
+            return Answer(503, "version-not-here", detail), 0
+        await asyncio.sleep(POLL_S)
+
+
+async def declarations(store: Store, slots: int) -> list[Row]:
+    """Return the factories that this disk knows; later ones come as they are decided."""
+    every = frozenset(range(slots))
+    found = await store.links("/core/factories/", "", DECLARATIONS_MAX, every)
+    results = await store.read([Newest(slot, link, 1 << 62) for slot, link, _ in found])
+    return [row for result in results if isinstance(result, list) for row in result]

@@ -1,0 +1,179 @@
+"""Policy by vote: the one that a majority voted for in this generation leads.
+
+A voter hears a leader, or grows impatient after a random time and asks the others whether they
+would vote for it (the pre-vote, which binds nobody and spares a healthy leader the noise of a
+member that was cut off). With a majority of such promises it begins a new generation, votes for
+itself and asks in earnest. A vote is given once per generation, durably, and only to a candidate
+whose copy of the log is at least as recent as one's own. A leader that does not hear a majority
+steps down by itself.
+
+Pure: whoever drives it brings the clock, sends what is asked, and stores `generation` and
+`voted_for` before an answer that rests on them leaves.
+
+Source: the Leader and Followers pattern (Joshi, 2023) with the corrections of Raft (Ongaro and
+Ousterhout, 2014, sections 5.2 and 5.4.1; pre-vote and check-quorum: Ongaro's thesis, 9.6, 6.2).
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from enum import Enum, auto
+from random import Random
+from typing import NamedTuple
+
+IsQuorum = Callable[[Collection[str]], bool]
+"""Says whether these are a majority of the voters, as the voter's own log has them."""
+
+
+class Role(Enum):
+    """What a voter is at the moment."""
+
+    FOLLOWER = auto()
+    ASKING = auto()
+    """In a pre-vote."""
+    CANDIDATE = auto()
+    LEADER = auto()
+
+
+class Recency(NamedTuple):
+    """How recent a copy is: compared from left to right, so an older generation never wins."""
+
+    generation: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """The times of an election, in seconds."""
+
+    heartbeat_s: float = 0.2
+    """Between two heartbeats of a leader."""
+
+    patience_s: float = 1.2
+    """Silence after which a follower may ask; drawn anew each time, up to twice this."""
+
+
+class Voter:
+    """One member's part in the election."""
+
+    def __init__(
+        self, me: str, *, generation: int, voted_for: str, rng: Random, times: Times, now: float
+    ) -> None:
+        self.me = me
+        self.generation = generation
+        self.voted_for = voted_for
+        self.role = Role.FOLLOWER
+        self.leader: str | None = None
+        self._rng = rng
+        self._times = times
+        self._heard_at = now
+        self._patience_s = self._draw()
+        self._supporters: set[str] = set()
+        self._followers: dict[str, float] = {}
+        """While leading: when each voter last answered."""
+
+    def _draw(self) -> float:
+        return self._times.patience_s * (1 + self._rng.random())
+
+    # Followers and candidates
+
+    def is_due(self, now: float) -> bool:
+        """Say whether patience is over."""
+        return self.role is not Role.LEADER and now - self._heard_at >= self._patience_s
+
+    def begin(self, now: float) -> int:
+        """Ask whether others would vote for us; return the generation that we would lead."""
+        self._rest(now)
+        self.role, self.leader = Role.ASKING, None
+        self._supporters = {self.me}
+        return self.generation + 1
+
+    def stand(self, now: float) -> None:
+        """Begin a generation as its candidate; our own vote is counted once it is stored."""
+        self._rest(now)
+        self.generation += 1
+        self.voted_for = self.me
+        self.role = Role.CANDIDATE
+        self._supporters = set()
+
+    def asked(
+        self,
+        now: float,
+        candidate: str,
+        generation: int,
+        theirs: Recency,
+        mine: Recency,
+        *,
+        pre: bool,
+    ) -> bool:
+        """Say whether `candidate` may have our vote; its caller stores what changed."""
+        recent = self.is_recent(theirs, mine)
+        if pre:
+            return generation > self.generation and recent and not self._hears_leader(now)
+        self.observe(generation, now)
+        free = generation == self.generation and self.voted_for in ("", candidate)
+        if not free or not recent or self.role is Role.LEADER:
+            return False
+        self.voted_for = candidate
+        self._rest(now)
+        return True
+
+    def is_recent(self, theirs: Recency, mine: Recency) -> bool:
+        """Say whether a candidate's copy holds all that ours may hold for a majority."""
+        return theirs >= mine
+
+    def supported(self, voter: str, generation: int, *, pre: bool, is_quorum: IsQuorum) -> bool:
+        """Count a vote; say whether it was the one that made a majority."""
+        wanted = Role.ASKING if pre else Role.CANDIDATE
+        about = self.generation + 1 if pre else self.generation
+        if self.role is not wanted or generation != about:
+            return False
+        self._supporters.add(voter)
+        return is_quorum(self._supporters)
+
+    def observe(self, generation: int, now: float) -> None:
+        """Follow a generation that is later than ours."""
+        if generation > self.generation:
+            self.generation, self.voted_for = generation, ""
+            self._rest(now)
+
+    def follow(self, leader: str, generation: int, now: float) -> bool:
+        """Take a leader's heartbeat; return False when its generation is over."""
+        if generation < self.generation:
+            return False
+        self.observe(generation, now)
+        self._rest(now)
+        self.leader = leader
+        return True
+
+    def _rest(self, now: float) -> None:
+        """Be a follower for a while."""
+        self.role = Role.FOLLOWER
+        self._heard_at, self._patience_s = now, self._draw()
+
+    def _hears_leader(self, now: float) -> bool:
+        if self.role is Role.LEADER:
+            return True
+        return self.leader is not None and now - self._heard_at < self._times.patience_s
+
+    # Leaders
+
+    def lead(self, now: float) -> None:
+        """Begin to lead: a majority has voted for us."""
+        self.role, self.leader = Role.LEADER, self.me
+        self._followers = dict.fromkeys(self._supporters, now)
+
+    def answered(self, voter: str, now: float) -> None:
+        """Note that a follower still follows."""
+        self._followers[voter] = now
+
+    def watch(self, now: float, is_quorum: IsQuorum) -> None:
+        """Step down when a majority has not been heard for as long as they would wait for us."""
+        since = now - self._times.patience_s
+        heard = {voter for voter, at in self._followers.items() if at >= since}
+        if self.role is Role.LEADER and not is_quorum(heard | {self.me}):
+            self.retire(now)
+
+    def retire(self, now: float) -> None:
+        """Lead no more."""
+        self._rest(now)
+        self.leader = None
