@@ -40,6 +40,10 @@ class Founding:
         self._was_stored = self.current is not None
         self.learnt: Callable[[bytes], None] = lambda packed: None
         """Called with a configuration that a member counts by and that is later than ours."""
+        self.outdated: Callable[[int], None] = lambda boot: None
+        """Called when a peer has met a later life of our disk than this one."""
+        self._boots: dict[str, int] = {}
+        """Store id -> its latest life that this process has met."""
         self._founders = self._bootstrap()
         self._stores = {me: (recovered.store_id, config.zone)}
         self._changed = asyncio.Event()
@@ -90,11 +94,31 @@ class Founding:
         packed = self.current.pack() if self.current else b""
         return Hello(
             PROTOCOL, self.cluster_id, self._me, self._recovered.store_id,
-            self._recovered.boot, peer, self._config.zone, packed,
+            self._recovered.boot, peer, self._config.zone, packed, self._seen(peer),
         )  # fmt: skip
 
+    def _seen(self, peer: str) -> tuple[str, int]:
+        member = self.current.member(peer) if self.current else None
+        return (member.store_id, self._boots.get(member.store_id, 0)) if member else ("", 0)
+
     def admit(self, hello: Hello) -> str | None:
-        """Say why a peer is refused; learn from it what we lack."""
+        """Say why a peer is refused; learn from it what we lack.
+
+        A disk that was put back from an older copy has forgotten promises. Every start counts,
+        so who has met a later life of a disk knows an older copy, and tells it.
+        """
+        disk, boot = hello.seen
+        if disk == self._recovered.store_id and boot > self._recovered.boot:
+            self.outdated(boot)
+            return "our own disk is an older copy"
+        if hello.boot < self._boots.get(hello.store_id, 0):
+            return "an older copy of its disk"
+        why_not = self._judge(hello)
+        if why_not is None:
+            self._boots[hello.store_id] = hello.boot
+        return why_not
+
+    def _judge(self, hello: Hello) -> str | None:
         if self.cluster_id and hello.cluster_id != self.cluster_id:
             return "another cluster"
         if hello.receiver not in ("", self._me):

@@ -78,6 +78,7 @@ class Node:
         recovered = await self.store.open()
         self.node_id, self.store_id = await self._identity(recovered), recovered.store_id
         self.founding = Founding(self.config, self.node_id, recovered)
+        self.founding.outdated = self._outdated
         self.links = PeerLinks(
             PeerEvents(
                 hello=self.founding.hello,
@@ -197,6 +198,11 @@ class Node:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(EXIT_DISK_FAILED)
+
+    def _outdated(self, boot: int) -> None:
+        """Others have met a later life of this disk: it may have forgotten promises (rule M4)."""
+        why = f"this data directory is an older copy, of before start {boot}; empty it, and replace"
+        self._broken(StoreBroken(f"{why} this member"))
 
     # What the links and membership say
 

@@ -64,7 +64,8 @@ class Repair:
 
     async def _run(self) -> None:
         while True:
-            parts = list(_parts(sorted(self._replica.core.logs)))
+            # A node that holds nothing, an observer say, has one empty part to wait for.
+            parts = list(_parts(sorted(self._replica.core.logs))) or [()]
             for part in parts:
                 await asyncio.sleep(self._interval_s / len(parts))
                 try:
@@ -76,7 +77,9 @@ class Repair:
 
     async def _look(self, slots: Sequence[int]) -> None:
         for slot in slots:
-            await self._scrub(self._replica.core.logs[slot])
+            held = self._replica.core.logs.get(slot)  # It may have gone to another node meanwhile.
+            if held is not None:
+                await self._scrub(held)
         owned = [slot for slot in slots if self._is_ours(slot)]
         if owned:
             self.counters["compared"] += len(owned)

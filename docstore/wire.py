@@ -322,6 +322,7 @@ class Hello(NamedTuple):
 
     receiver: whom the sender means to speak to, "" if it does not know yet.
     zone: the sender's; founders need each other's. configuration: b"" if it has none yet.
+    seen: (store id, boot): the latest life of the receiver's disk that the sender has met.
     """
 
     protocol: int
@@ -332,6 +333,7 @@ class Hello(NamedTuple):
     receiver: str
     zone: str
     configuration: bytes
+    seen: tuple[str, int]
 
 
 PROTOCOL = 2

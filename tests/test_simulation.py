@@ -17,6 +17,12 @@ PINNED = (71, 135, 664, 689, 1113, 6856, 6890, 10229, 10435)
 
 # Ablation -> a seed of its own profile that notices it, so that a short run need not search.
 CAUGHT_BY = {
+    "any-configuration-counts": 4,
+    "joint-left-before-all-is-open": 15,
+    "newcomers-begin-full": 1,
+    "no-joint-phase": 262,
+    "reigns-outlive-a-change": 0,
+    "two-votes-in-a-generation": 6,
     "accept-over-a-hole": 132,
     "adopt-cuts-twice": 42,
     "ballots-without-owner": 175,

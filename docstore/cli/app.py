@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from docstore.cli import demo as demonstration
+from docstore.cli import group as membership
 from docstore.cli import load as loading
 from docstore.cli.status import show_status
 from docstore.client import Client, RequestFailed, Unreachable
@@ -200,6 +201,94 @@ async def follow_resync(client: Client, link: str | None) -> dict[str, Any]:
         await asyncio.sleep(0.1)
         page = await client.json("GET", f"/core/management/synch?id={page['id']}")
     return page
+
+
+Wait = Annotated[bool, typer.Option(help="Follow the change to its end.")]
+
+
+def _changed(
+    urls: list[str], request: Callable[[Client], Awaitable[dict[str, Any]]], *, wait: bool
+) -> None:
+    """Ask the group for a change, and say what came of it."""
+
+    async def work(client: Client) -> dict[str, Any]:
+        return await membership.change(client, await request(client), out if wait else None)
+
+    now = talk(urls, work)
+    members = ", ".join(each["id"] for each in now["members"])
+    out.print(f"configuration {now['id']} is {now['stage']}: {members}", highlight=False)
+
+
+@app.command()
+def join(
+    node: Annotated[str, typer.Argument(help="Address of a node that waits (--standby).")],
+    url: Urls = DEFAULT_URLS,
+    wait: Wait = True,
+) -> None:
+    """Take a node into the group."""
+
+    async def request(_: Client) -> dict[str, Any]:
+        return {"kind": "AddMemberRequest", "member": await membership.entry_of(node)}
+
+    _changed(url, request, wait=wait)
+
+
+@app.command()
+def replace(
+    member: str,
+    node: Annotated[str, typer.Argument(help="Address of the new node; none: the same.")] = "",
+    url: Urls = DEFAULT_URLS,
+    wait: Wait = True,
+) -> None:
+    """Put a node, or a new disk of the same node, into a member's place."""
+
+    async def request(client: Client) -> dict[str, Any]:
+        entry = await membership.entry_of(node or await membership.address_of(client, member))
+        return {"kind": "ReplaceMemberRequest", "id": member, "member": entry}
+
+    _changed(url, request, wait=wait)
+
+
+@app.command()
+def remove(
+    member: str,
+    force: Annotated[bool, typer.Option(help="Also when fewer than three remain.")] = False,
+    url: Urls = DEFAULT_URLS,
+    wait: Wait = True,
+) -> None:
+    """Take a member out of the group, dead or alive."""
+
+    async def request(_: Client) -> dict[str, Any]:
+        return {"kind": "RemoveMemberRequest", "id": member, "force": force}
+
+    _changed(url, request, wait=wait)
+
+
+@app.command()
+def leave(
+    force: Annotated[bool, typer.Option(help="Also when fewer than three remain.")] = False,
+    url: Urls = DEFAULT_URLS,
+) -> None:
+    """Have the node at --url leave the group, and stop it."""
+
+    async def work(node: Client) -> str:
+        page = await node.json("GET", "/core/management")
+        request = {"kind": "RemoveMemberRequest", "id": page["id"], "force": force}
+        await membership.change(node, request, out)
+        await node.json("DELETE", "/core/management")
+        return str(page["id"])
+
+    out.print(f"{talk(url[:1], work)} has left and stops", highlight=False)
+
+
+@app.command()
+def cancel(url: Urls = DEFAULT_URLS, wait: Wait = True) -> None:
+    """Undo the change of the group that is under way."""
+
+    async def request(_: Client) -> dict[str, Any]:
+        return {"kind": "CancelChangeRequest"}
+
+    _changed(url, request, wait=wait)
 
 
 @app.command()

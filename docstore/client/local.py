@@ -28,6 +28,8 @@ class LocalNode:
     name: str
     url: str
     data: Path
+    flags: tuple[str, ...] = ()
+    """How it finds its group."""
     process: subprocess.Popen[bytes] | None = None
 
 
@@ -41,7 +43,9 @@ class LocalCluster:
             LocalNode(f"n{i + 1}", f"http://127.0.0.1:{port}", self.directory / f"n{i + 1}")
             for i, port in enumerate(_free_ports(size))
         ]
-        self._bootstrap = ",".join(f"{node.name}={node.url}" for node in self.nodes)
+        bootstrap = ",".join(f"{node.name}={node.url}" for node in self.nodes)
+        for node in self.nodes:
+            node.flags = ("--bootstrap", bootstrap)
 
     @property
     def urls(self) -> list[str]:
@@ -72,6 +76,16 @@ class LocalCluster:
         """Return a node by its name."""
         return next(node for node in self.nodes if node.name == name)
 
+    def add(self, *flags: str) -> LocalNode:
+        """Start one more node that asks the others to be taken in; return it at once."""
+        name = f"n{len(self.nodes) + 1}"
+        [port] = _free_ports(1)
+        node = LocalNode(name, f"http://127.0.0.1:{port}", self.directory / name)
+        node.flags = ("--join", ",".join(self.urls), *flags)
+        self.nodes.append(node)
+        self.start(node)
+        return node
+
     def start(self, node: LocalNode) -> None:
         """Start a node on its data."""
         assert node.process is None
@@ -81,7 +95,7 @@ class LocalCluster:
                 [
                     sys.executable, "-m", "docstore", "serve", "--data", str(node.data),
                     "--listen", node.url.removeprefix("http://"), "--node-id", node.name,
-                    "--bootstrap", self._bootstrap,
+                    *node.flags,
                 ],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip

@@ -31,12 +31,14 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
 
 
 def page(url: str) -> dict[str, object]:
-    """Return a JSON page, also of a refusal."""
+    """Return a JSON page, also of a refusal; nothing while nobody listens."""
     try:
         with urllib.request.urlopen(url, timeout=5) as answer:
             return dict(json.load(answer))
     except urllib.error.HTTPError as error:
         return dict(json.load(error))
+    except urllib.error.URLError:
+        return {}  # It is not there yet, or not any more.
 
 
 def until(condition: object, timeout_s: float = 15.0) -> None:

@@ -7,20 +7,25 @@ it. The product knows nothing of this.
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
 from docstore.document import Row
 from docstore.ownership import ballot as fence
+from docstore.ownership.by_vote import Voter
 from docstore.protocol import handle as handling
-from docstore.protocol import quorum
+from docstore.protocol import quorum, reconfigure, register
+from docstore.protocol.change import advanced as _advanced
+from docstore.protocol.configuration import Configuration, Stage
 from docstore.protocol.confirm import Confirmer
 from docstore.protocol.core import Core
 from docstore.protocol.decide import Decider
 from docstore.protocol.forward import Entry
 from docstore.protocol.learn import Learner
+from docstore.protocol.log import SlotLog, log_from_disk
 from docstore.protocol.operations import Operations
+from docstore.protocol.register import Register
 from docstore.protocol.replica import Replica
 from docstore.protocol.serve import Server
 from docstore.protocol.takeover import TakeOver
@@ -33,6 +38,17 @@ ONE_SLOT = Profile(slots=1, links=2)
 CUTS = Profile(slots=1, links=2, kinds=("cut", "oneway", "isolate", "isolate", "pause"))
 CRASHES = Profile(slots=1, links=2, kinds=("crash", "crash", "storm", "flap"))
 TAKEOVERS = Profile(slots=1, links=2, kinds=("crash", "isolate", "pause", "flap", "oneway"))
+CHANGES = Profile(
+    size=5,
+    factor=3,
+    slots=2,
+    links=2,
+    kinds=("torn", "torn", "change", "isolate", "oneway", "crash", "pause"),
+    changes=True,
+)
+VOTES = Profile(
+    size=5, slots=1, links=2, kinds=("change", "change", "split", "isolate", "storm"), changes=True
+)
 FIVE = Profile(size=5, slots=1, links=2, kinds=("isolate", "cut", "oneway", "crash", "pause"))
 
 
@@ -112,6 +128,7 @@ def _is_fenced_by_epoch(promised: Any, ballot: Any) -> bool:
 
 
 _init = Replica.__init__
+_use = Replica._use
 
 
 def _resume(self: Replica, *arguments: Any, **keywords: Any) -> None:
@@ -157,7 +174,41 @@ def _gap_counts(self: Learner, sender: str, log: Any, epoch: int) -> None:
     _gap(self, sender, log, epoch)
 
 
+def _skip_joint(now: Configuration) -> Configuration:
+    """Go from learning to the next members at once."""
+    return _advanced(replace(now, stage=Stage.JOINT))
+
+
+def _begin_full(core: Core, slot: int) -> SlotLog:
+    """Let a slot that comes to this node count as if it had always been here, and empty."""
+    log = log_from_disk(slot, core.placement, None)
+    core.logs[slot] = log
+    core.save(log)
+    return log
+
+
+def _use_and_reign_on(self: Replica, configuration: Configuration) -> None:
+    """Count by another configuration without preparing anew."""
+    with patch.object(reconfigure, "depose", _nothing):
+        _use(self, configuration)
+
+
+def _vote_again(
+    self: Voter, now: float, candidate: str, generation: int, *_: Any, pre: bool
+) -> bool:
+    """Vote for whoever asks."""
+    if not pre:
+        self.observe(generation, now)
+    return generation >= self.generation
+
+
 ABLATIONS: dict[str, Ablation] = {
+    "no-joint-phase": Ablation("M2", ((register, "advanced", _skip_joint),), CHANGES),
+    "joint-left-before-all-is-open": Ablation("M3", ((Register, "is_ready", _always),), CHANGES),
+    "any-configuration-counts": Ablation("M2", ((Replica, "is_current", _always),), CHANGES),
+    "newcomers-begin-full": Ablation("D4", ((reconfigure, "_begin_empty", _begin_full),), CHANGES),
+    "reigns-outlive-a-change": Ablation("M2", ((Replica, "_use", _use_and_reign_on),), CHANGES),
+    "two-votes-in-a-generation": Ablation("L05", ((Voter, "asked", _vote_again),), VOTES),
     "no-promise-check": Ablation("P2", ((Learner, "is_fenced", _never),), TAKEOVERS),
     "own-log-as-base": Ablation("T2", ((TakeOver, "best", _own_evidence),), TAKEOVERS),
     "longest-log-as-base": Ablation("T2", ((TakeOver, "best", _longest),), TAKEOVERS),

@@ -3,6 +3,7 @@
 from collections import Counter
 
 from docstore.document import Ballot, Row
+from docstore.ownership.by_vote import Role
 from docstore.protocol.log import SlotLog
 from docstore.protocol.tenure import Phase
 from docstore.storage.store import Rows
@@ -27,9 +28,13 @@ class Invariants:
         self._opened: dict[tuple[int, Ballot], int] = {}
         self._operations: dict[int, set[bytes]] = {}
         self._versions: dict[str, int] = {}
+        self._configurations: dict[int, bytes] = {}
+        self._leaders: dict[int, str] = {}
+        self._used: dict[str, int] = {}
 
     def after_step(self, process: Process) -> None:
         """Check what the step may have changed."""
+        self._check_register(process)
         for log in process.replica.core.logs.values():
             self._check_promise(process, log)
             self._check_contents(process, log)
@@ -37,6 +42,23 @@ class Invariants:
             if tenure is not None and tenure.phase is Phase.OPEN:
                 self._check_open(process, log)
                 self._note_decided(process, log)
+
+    def _check_register(self, process: Process) -> None:
+        """One leader in a generation, and one content for each configuration in use (I8)."""
+        register, used = process.replica.register, process.replica.core.configuration
+        if self._configurations.get(used.id) is None:
+            self._configurations[used.id] = used.pack()
+        elif used.id != self._used.get(process.name):
+            self.checked["I8"] += 1
+            if self._configurations[used.id] != used.pack():
+                raise Violation(f"I8: two contents of configuration {used.id}")
+        self._used[process.name] = used.id
+        if register.voter.role is Role.LEADER:
+            leader = self._leaders.setdefault(register.voter.generation, process.name)
+            if leader != process.name:
+                raise Violation(
+                    f"{leader} and {process.name} lead generation {register.voter.generation}"
+                )
 
     def _check_promise(self, process: Process, log: SlotLog) -> None:
         """I1: within a life a promise never decreases; over a restart the disk keeps it."""

@@ -67,6 +67,18 @@ class Nemesis:
     def _isolate(self, name: str) -> None:
         self._sever({pair for pair in permutations(self._cluster.names, 2) if name in pair})
 
+    def _split(self, name: str) -> None:
+        """Cut the nodes into two parts that hear nothing of each other."""
+        names = self._cluster.names
+        part = {each for each in names if self._world.rng.random() < 0.5}
+        pairs = permutations(names, 2)
+        self._sever({(one, other) for one, other in pairs if (one in part) != (other in part)})
+
+    def _torn(self, name: str) -> None:
+        """Ask for a change, and cut the group in two while it is being made."""
+        self._change(name)
+        self._world.after(self._world.rng.random() * 0.3, self._split, name)
+
     def _sever(self, links: set[tuple[str, str]]) -> None:
         self._cluster.network.cuts |= links
         self._world.after(self._duration(), self._cluster.network.cuts.difference_update, links)

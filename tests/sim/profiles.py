@@ -19,7 +19,7 @@ def profile_of(seed: int, nodes: str) -> Profile:
         10: ("rot", "rot"),
         5: ("slow", "slow"),
         8: ("drain", "crash"),
-        3: ("change", "change", "change", "wipe"),
+        3: ("change", "change", "wipe", "torn", "split"),
     }.get(seed % 11, ())
     return Profile(
         kinds=(*ALL, *more),

@@ -1,0 +1,240 @@
+"""Election by vote, and the register that it serves: scenarios by their numbers."""
+
+from random import Random
+
+import pytest
+
+from docstore.operation import Answer, Operation
+from docstore.ownership.by_vote import Recency, Role, Times, Voter
+from docstore.protocol.change import Change, Kind
+from docstore.protocol.configuration import Configuration, Stage
+from docstore.protocol.core import ReplicaConfig
+from docstore.protocol.events import ChangeAsked, DiskFilled, Requested
+from tests.sim.cluster import Cluster
+from tests.sim.invariants import Invariants
+from tests.sim.process import Process
+from tests.sim.world import World
+
+OLD, SAME, NEW = Recency(1, 9), Recency(2, 3), Recency(2, 4)
+SEEDS = range(5)
+
+
+def voter(name: str = "a", generation: int = 4, voted_for: str = "") -> Voter:
+    return Voter(
+        name, generation=generation, voted_for=voted_for, rng=Random(1), times=Times(), now=0.0
+    )
+
+
+def group(seed: int, size: int = 3) -> tuple[World, Cluster, Invariants]:
+    """Return a group that may be changed; every step of it is checked."""
+    world, invariants = World(seed), Invariants()
+    cluster = Cluster(world, size, factor=None, slots=2, config=ReplicaConfig(), changes=True)
+    cluster.network.weather.loss = cluster.network.weather.straggle = 0.0
+    for process in cluster.processes.values():
+        process.after_step = invariants.after_step
+    return world, cluster, invariants
+
+
+def leaders(cluster: Cluster) -> list[Process]:
+    return [
+        cluster.processes[name]
+        for name in cluster.names
+        if cluster.processes[name].up
+        and cluster.processes[name].replica.register.voter.role is Role.LEADER
+    ]
+
+
+def elected(world: World, cluster: Cluster) -> Process:
+    """Let time pass until somebody leads; return who."""
+    end = world.now + 10.0
+    while not leaders(cluster):
+        assert world.now < end, "nobody was elected"
+        world.run(world.now + 0.05)
+    return leaders(cluster)[0]
+
+
+def sever(cluster: Cluster, *part: str) -> None:
+    """Cut these nodes from all others."""
+    others = [name for name in cluster.names if name not in part]
+    cluster.network.cuts |= {pair for one in part for other in others
+                             for pair in ((one, other), (other, one))}  # fmt: skip
+
+
+def removal(cluster: Cluster, leader: Process) -> Change:
+    return Change(Kind.REMOVE, next(n for n in cluster.names if n != leader.name), force=True)
+
+
+def settled(world: World, cluster: Cluster, number: int, within_s: float = 10.0) -> Configuration:
+    """Let time pass until that configuration is in use at every member that is up."""
+    end = world.now + within_s
+    while True:
+        world.run(world.now + 0.05)
+        used = {
+            cluster.processes[name].replica.core.configuration.id
+            for name in cluster.configuration.names
+            if cluster.processes[name].up
+        }
+        if used == {number}:
+            return cluster.configuration
+        assert world.now < end, f"in use are {used}, wanted is {number}"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_l01_three_fresh_nodes_elect_one_leader_within_three_seconds(seed: int) -> None:
+    world, cluster, _ = group(seed)
+    leader = elected(world, cluster)
+    assert world.now < 3.0
+    world.run(world.now + 1.0)
+    assert leaders(cluster) == [leader]
+    registers = [cluster.processes[name].replica.register for name in cluster.names]
+    assert {each.leader for each in registers} == {leader.name}
+    assert len({each.voter.generation for each in registers}) == 1
+
+
+def test_l02_one_of_three_elects_nobody_and_requests_are_refused() -> None:
+    world, cluster, _ = group(1)
+    for name in ("n1", "n2"):
+        cluster.crash(name)
+    world.run(8.0)
+    assert leaders(cluster) == []
+    answers: list[Answer] = []
+    cluster.processes["n0"].request(
+        lambda request: Requested(request, Operation("GET", "/t/a"), world.now + 2.0),
+        answers.append,
+    )
+    world.run(world.now + 2.5)
+    assert [answer.status for answer in answers] == [503]
+
+
+def test_l05_a_vote_is_given_once_in_a_generation() -> None:
+    one = voter()
+    assert one.asked(0.0, "b", 5, SAME, SAME, pre=False)
+    assert one.asked(0.1, "b", 5, SAME, SAME, pre=False)
+    assert not one.asked(0.2, "c", 5, NEW, SAME, pre=False)
+    assert one.asked(0.3, "c", 6, NEW, SAME, pre=False)
+    assert (one.generation, one.voted_for) == (6, "c")
+
+
+def test_l06_a_voter_that_restarts_still_refuses_others() -> None:
+    again = voter(generation=5, voted_for="b")
+    assert not again.asked(0.0, "c", 5, NEW, SAME, pre=False)
+    assert again.asked(0.0, "b", 5, SAME, SAME, pre=False)
+    # What it votes is on its disk before it is told.
+    world, cluster, _ = group(2)
+    leader = elected(world, cluster)
+    follower = next(n for n in cluster.names if n != leader.name)
+    before = cluster.processes[follower].replica.register.voter
+    cluster.crash(follower)
+    cluster.start(follower)
+    after = cluster.processes[follower].replica.register.voter
+    assert (after.generation, after.voted_for) == (before.generation, before.voted_for)
+
+
+@pytest.mark.parametrize("pre", [True, False])
+def test_l07_a_longer_log_of_an_older_generation_is_refused(pre: bool) -> None:
+    assert not voter().asked(9.0, "b", 5, OLD, SAME, pre=pre)
+    assert not voter().asked(9.0, "b", 5, SAME, NEW, pre=pre)
+    assert voter().asked(9.0, "b", 5, SAME, SAME, pre=pre)
+    assert voter().asked(9.0, "b", 5, NEW, OLD, pre=pre)
+
+
+def test_a_pre_vote_binds_nobody_and_spares_a_leader_that_is_heard() -> None:
+    one = voter()
+    assert one.asked(9.0, "b", 5, SAME, SAME, pre=True)
+    assert (one.generation, one.voted_for, one.role) == (4, "", Role.FOLLOWER)
+    assert one.follow("c", 4, 10.0)
+    assert not one.asked(10.5, "b", 5, SAME, SAME, pre=True)
+    assert one.asked(12.0, "b", 5, SAME, SAME, pre=True)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_l09_candidates_at_once_elect_at_most_one_leader_of_a_generation(seed: int) -> None:
+    world, cluster, _ = group(seed, 5)
+    for name in cluster.names:
+        cluster.processes[name].replica.register.voter._heard_at = -10.0
+    elected(world, cluster)  # The invariants watch every step.
+    world.run(world.now + 2.0)
+    assert len(leaders(cluster)) == 1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_l10_a_leader_in_the_minority_decides_nothing_and_follows_when_healed(seed: int) -> None:
+    world, cluster, _ = group(seed, 5)
+    old = elected(world, cluster)
+    world.run(world.now + 0.5)
+    companion = next(name for name in cluster.names if name != old.name)
+    sever(cluster, old.name, companion)
+    old.feed(ChangeAsked(7, removal(cluster, old)))
+    world.run(world.now + 6.0)
+    assert old.replica.register.voter.role is not Role.LEADER
+    new = elected(world, cluster)
+    assert new.name not in (old.name, companion)
+    assert old.replica.core.configuration.id == 1
+    assert old.replica.register.latest.id == 2  # L11: a tail that never was decided,
+    cluster.network.cuts.clear()
+    world.run(world.now + 3.0)
+    assert old.replica.register.leader == new.name
+    assert old.replica.register.latest == new.replica.register.latest  # and is gone.
+    assert {p.replica.core.configuration.id for p in cluster.processes.values() if p.life} == {1}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_l13_a_paused_leader_that_resumes_is_refused(seed: int) -> None:
+    world, cluster, _ = group(seed)
+    old = elected(world, cluster)
+    old.pause()
+    world.run(world.now + 5.0)
+    new = next(each for each in leaders(cluster) if each is not old)
+    old.resume()
+    old.feed(ChangeAsked(7, removal(cluster, old)))
+    world.run(world.now + 3.0)
+    assert leaders(cluster) == [new]
+    assert new.replica.core.configuration.id == 1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_l14_a_change_that_was_answered_outlives_its_leader(seed: int) -> None:
+    world, cluster, _ = group(seed, 5)
+    leader = elected(world, cluster)
+    world.run(world.now + 0.5)
+    leader.feed(ChangeAsked(7, removal(cluster, leader)))
+    while leader.replica.core.configuration.id == 1:
+        world.run(world.now + 0.001)
+    cluster.crash(leader.name)  # The moment it is decided; nobody else has heard of it.
+    final = settled(world, cluster, 4, 20.0)
+    assert final.stage is Stage.STABLE
+    assert len(final.members) == 4
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_l17_what_an_earlier_leader_stored_at_a_majority_is_kept(seed: int) -> None:
+    world, cluster, _ = group(seed, 5)
+    leader = elected(world, cluster)
+    world.run(world.now + 0.5)
+    leader.feed(ChangeAsked(7, removal(cluster, leader)))
+    register = leader.replica.register
+
+    def holders() -> int:
+        return sum(
+            p.life > 0 and p.replica.register.latest.id == 2 for p in cluster.processes.values()
+        )
+
+    while holders() < 3:
+        world.run(world.now + 0.0005)
+    cluster.crash(leader.name)
+    assert register.latest.id == 2
+    # Whoever follows has it, and offers it in a generation of its own before it counts.
+    final = settled(world, cluster, 4, 20.0)
+    assert len(final.members) == 4
+
+
+def test_l25_a_voter_whose_disk_is_full_goes_back_to_what_the_disk_says() -> None:
+    world, cluster, _ = group(3)
+    elected(world, cluster)
+    world.run(world.now + 0.5)
+    one = cluster.processes["n0"]
+    register = one.replica.register
+    stored = one.disk.recovered(one.store_id, one.boot)
+    register.voter.generation += 1  # What a batch that fails would have stored.
+    one.feed(DiskFilled(stored))
+    assert one.replica.register.voter.generation == register._saved.generation

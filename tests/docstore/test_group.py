@@ -1,0 +1,248 @@
+"""Real nodes: they join, leave, and take each other's places, while others write."""
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from docstore.client import Client, LocalCluster, RequestFailed
+from docstore.client.local import LocalNode
+from tests.docstore.test_node import page, until
+
+GROUP = "/core/node-groups/default"
+MEMBER = {"id": "n9", "storeId": "none", "address": "http://127.0.0.1:9"}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+    """Three nodes that serve."""
+    with LocalCluster(3, tmp_path) as group:
+        yield group
+
+
+def configuration(node: LocalNode) -> dict[str, Any]:
+    """Return the configuration as a node knows it; empty while it knows none."""
+    found: Any = page(f"{node.url}{GROUP}").get("configuration", {})
+    return dict(found)
+
+
+def members(node: LocalNode) -> dict[str, str]:
+    """Return member -> role, once the group is at rest; empty before."""
+    now = configuration(node)
+    if now.get("stage") != "stable":
+        return {}
+    return {each["id"]: each["role"] for each in now["members"]}
+
+
+class Writers:
+    """Clients that write one document each after the other, and remember what was answered."""
+
+    def __init__(self, urls: list[str], count: int = 3) -> None:
+        self.acknowledged: dict[str, int] = {}
+        self.refused: list[str] = []
+        self._stop = asyncio.Event()
+        self._tasks = [asyncio.create_task(self._write(urls, n)) for n in range(count)]
+
+    async def _write(self, urls: list[str], number: int) -> None:
+        turn = 0
+        async with Client(urls) as store:
+            while not self._stop.is_set():
+                link = f"/notes/{number}-{turn % 40}"
+                turn += 1
+                try:
+                    document = await store.put(link, {"turn": turn})
+                except RequestFailed as error:
+                    self.refused.append(str(error))
+                else:
+                    self.acknowledged[link] = document.version
+
+    async def stop(self) -> None:
+        """Let the last request finish."""
+        self._stop.set()
+        await asyncio.gather(*self._tasks)
+
+    async def check(self, urls: list[str]) -> None:
+        """Read everything that was acknowledged, through these nodes."""
+        assert len(self.acknowledged) > 30
+        async with Client(urls) as store:
+            for link, version in self.acknowledged.items():
+                assert (await store.get(link)).version >= version
+
+
+async def declared(cluster: LocalCluster) -> None:
+    async with Client(cluster.urls) as store:
+        await store.declare("/notes")
+
+
+async def test_a_node_joins_under_writes_and_holds_its_share(cluster: LocalCluster) -> None:
+    await declared(cluster)
+    writers = Writers(cluster.urls)
+    newcomer = cluster.add()
+    await asyncio.to_thread(until, lambda: members(newcomer).get("n4") == "voter", 30.0)
+    await asyncio.to_thread(cluster.wait_ready)
+    await writers.stop()
+    assert writers.refused == []
+    await writers.check([newcomer.url])
+    held = page(f"{newcomer.url}/core/management")["slots"]
+    assert held == {"held": 1024, "owned": held["owned"], "faulty": 0}  # type: ignore[index]
+    # Its disk knows the group: it comes back without asking anybody.
+    await asyncio.to_thread(cluster.kill, newcomer)
+    newcomer.flags = ()
+    cluster.start(newcomer)
+    await asyncio.to_thread(cluster.wait_ready)
+    await writers.check([newcomer.url])
+
+
+async def test_a_dead_member_is_removed_and_a_new_one_takes_its_place(
+    cluster: LocalCluster,
+) -> None:
+    await declared(cluster)
+    writers = Writers([node.url for node in cluster.nodes[:2]])
+    lost = cluster.nodes[2]
+    await asyncio.to_thread(cluster.kill, lost)
+    newcomer = cluster.add("--replaces", "n3")
+    wanted = {"n1": "voter", "n2": "voter", "n4": "voter"}
+    await asyncio.to_thread(until, lambda: members(newcomer) == wanted, 30.0)
+    await writers.stop()
+    assert writers.refused == []
+    await writers.check([newcomer.url])
+    # The one that was replaced comes back, is told so, and takes no part.
+    cluster.start(lost)
+    await asyncio.to_thread(until, lambda: "n3" not in members(lost) and members(lost), 15.0)
+    ready = page(f"{lost.url}/health/ready")
+    assert ready["status"] == 503
+    assert "not a member" in str(ready["detail"])
+    await asyncio.to_thread(cluster.kill, cluster.nodes[0])
+    await writers.check([newcomer.url])
+
+
+async def test_a_new_disk_takes_the_place_of_the_lost_one(cluster: LocalCluster) -> None:
+    await declared(cluster)
+    writers = Writers(cluster.urls[1:])
+    wiped = cluster.nodes[0]
+    await asyncio.to_thread(cluster.kill, wiped)
+    shutil.rmtree(wiped.data)
+    cluster.start(wiped)
+    await asyncio.to_thread(
+        until, lambda: "learner" in str(page(f"{wiped.url}/health/ready").get("detail")), 15.0
+    )
+    me = page(f"{wiped.url}/core/management")
+    request = {
+        "kind": "ReplaceMemberRequest",
+        "id": "n1",
+        "member": {"id": "n1", "storeId": me["storeId"], "address": wiped.url},
+    }
+    async with Client(cluster.urls[1:]) as store:
+        await store.json("PATCH", GROUP, request)
+    await asyncio.to_thread(until, lambda: members(wiped).get("n1") == "voter", 30.0)
+    await asyncio.to_thread(cluster.wait_ready)
+    await writers.stop()
+    assert writers.refused == []
+    await writers.check([wiped.url])
+    # It counts: with another one gone there is still a majority.
+    await asyncio.to_thread(cluster.kill, cluster.nodes[2])
+    await writers.check([wiped.url])
+
+
+async def test_a_group_shrinks_and_an_observer_only_takes_requests(cluster: LocalCluster) -> None:
+    await declared(cluster)
+    observer = cluster.add("--observer")
+    await asyncio.to_thread(until, lambda: members(observer).get("n4") == "observer", 30.0)
+    await asyncio.to_thread(cluster.wait_ready)
+    assert page(f"{observer.url}/core/management")["slots"] == {"held": 0, "owned": 0, "faulty": 0}
+    async with Client([observer.url]) as store:
+        assert (await store.put("/notes/through-it", {"a": 1})).version == 0
+        # Three hold documents: to go below needs force, and majorities are counted without it.
+        with pytest.raises(RequestFailed, match="too-few-members"):
+            await store.json("PATCH", GROUP, {"kind": "RemoveMemberRequest", "id": "n3"})
+        forced = {"kind": "RemoveMemberRequest", "id": "n3", "force": True}
+        await store.json("PATCH", GROUP, forced)
+        await asyncio.to_thread(until, lambda: sorted(members(observer)) == ["n1", "n2", "n4"])
+        assert (await store.get("/notes/through-it")).value["a"] == 1
+        assert configuration(observer)["quorum"] == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        ({"kind": "RemoveMemberRequest", "id": "n7"}, 404),
+        ({"kind": "RemoveMemberRequest", "id": "n1"}, 409),
+        ({"kind": "RemoveMemberRequest", "id": 7}, 400),
+        ({"kind": "CancelChangeRequest"}, 409),
+        ({"kind": "AddMemberRequest"}, 400),
+        ({"kind": "AddMemberRequest", "member": MEMBER | {"address": "ftp://x"}}, 400),
+        ({"kind": "AddMemberRequest", "member": MEMBER | {"id": "n1"}}, 409),
+        ({"kind": "ReplaceMemberRequest", "id": "n8", "member": MEMBER}, 404),
+        ({"kind": "JoinPeerRequest"}, 400),
+        ({"kind": "JoinPeerRequest", "memberGroupReference": "http://127.0.0.1:9"}, 409),
+    ],
+)
+async def test_changes_that_make_no_sense_are_refused(
+    cluster_once: LocalCluster, asked: dict[str, Any], status: int
+) -> None:
+    async with Client(cluster_once.urls[:1]) as store:
+        with pytest.raises(RequestFailed) as refused:
+            await store.json("PATCH", GROUP, asked)
+    assert refused.value.status == status
+
+
+@pytest.fixture(scope="module")
+def cluster_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """Three nodes for tests that change nothing."""
+    with LocalCluster(3, tmp_path_factory.mktemp("once")) as group:
+        yield group
+
+
+async def test_one_change_at_a_time_and_it_can_be_undone(cluster: LocalCluster) -> None:
+    async with Client(cluster.urls) as store:
+        # A member that never comes: the change waits for it, for ever.
+        await store.json("PATCH", GROUP, {"kind": "AddMemberRequest", "member": MEMBER})
+        with pytest.raises(RequestFailed, match="change-in-flight") as second:
+            await store.json("PATCH", GROUP, {"kind": "AddMemberRequest", "member": MEMBER})
+        assert second.value.status == 409
+        now = configuration(cluster.nodes[0])
+        assert (now["stage"], now["change"]["members"]) == ("learning", ["n1", "n2", "n3", "n9"])
+        await store.json("PATCH", GROUP, {"kind": "CancelChangeRequest"})
+        await asyncio.to_thread(
+            until, lambda: sorted(members(cluster.nodes[0])) == ["n1", "n2", "n3"]
+        )
+        await store.declare("/notes")
+        assert (await store.put("/notes/a", {"a": 1})).version == 0
+
+
+async def test_a_node_on_standby_joins_when_an_operator_says_so(cluster: LocalCluster) -> None:
+    waiting = cluster.add()
+    waiting.process.kill()  # type: ignore[union-attr]
+    waiting.process.wait()  # type: ignore[union-attr]
+    waiting.process, waiting.flags = None, ("--standby",)
+    shutil.rmtree(waiting.data)
+    cluster.start(waiting)
+    await asyncio.to_thread(
+        until, lambda: "waiting" in str(page(f"{waiting.url}/health/ready").get("detail")), 15.0
+    )
+    async with Client([waiting.url]) as store:
+        url = cluster.nodes[0].url
+        await store.json("PATCH", GROUP, {"kind": "JoinPeerRequest", "memberGroupReference": url})
+    await asyncio.to_thread(until, lambda: members(waiting).get("n4") == "voter", 30.0)
+
+
+async def test_a_disk_put_back_from_an_older_copy_ends_the_node(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    node = cluster.nodes[0]
+    await asyncio.to_thread(cluster.kill, node)
+    shutil.copytree(node.data, tmp_path / "backup")
+    for _ in range(2):  # Two lives later the copy is used.
+        cluster.start(node)
+        await asyncio.to_thread(cluster.wait_ready)
+        await asyncio.to_thread(cluster.kill, node)
+    shutil.rmtree(node.data)
+    shutil.copytree(tmp_path / "backup", node.data)
+    cluster.start(node)
+    assert node.process is not None
+    assert await asyncio.to_thread(node.process.wait, 15) == 74
+    assert "older copy" in (node.data / "log.txt").read_text()
+    node.process = None
