@@ -8,6 +8,7 @@ for nothing, and says so until an operator has it replaced (rule M4).
 """
 
 import asyncio
+import secrets
 from collections.abc import Callable
 
 import structlog
@@ -42,8 +43,9 @@ class Founding:
         """Called with a configuration that a member counts by and that is later than ours."""
         self.outdated: Callable[[int], None] = lambda boot: None
         """Called when a peer has met a later life of our disk than this one."""
-        self._boots: dict[str, int] = {}
-        """Store id -> its latest life that this process has met."""
+        self._life = secrets.randbits(63)
+        self._lives: dict[str, tuple[int, int]] = {}
+        """Store id -> (boot, life): its latest start that this process has met."""
         self._founders = self._bootstrap()
         self._stores = {me: (recovered.store_id, config.zone)}
         self._changed = asyncio.Event()
@@ -94,29 +96,37 @@ class Founding:
         packed = self.current.pack() if self.current else b""
         return Hello(
             PROTOCOL, self.cluster_id, self._me, self._recovered.store_id,
-            self._recovered.boot, peer, self._config.zone, packed, self._seen(peer),
+            self._recovered.boot, peer, self._config.zone, packed, self._life, self._seen(peer),
         )  # fmt: skip
 
-    def _seen(self, peer: str) -> tuple[str, int]:
+    def _seen(self, peer: str) -> tuple[str, int, int]:
         member = self.current.member(peer) if self.current else None
-        return (member.store_id, self._boots.get(member.store_id, 0)) if member else ("", 0)
+        if member is None:
+            return ("", 0, 0)
+        return (member.store_id, *self._lives.get(member.store_id, (0, 0)))
 
     def admit(self, hello: Hello) -> str | None:
         """Say why a peer is refused; learn from it what we lack.
 
-        A disk that was put back from an older copy has forgotten promises. Every start counts,
-        so who has met a later life of a disk knows an older copy, and tells it.
+        A disk that was put back from an older copy has forgotten promises. Every start counts
+        itself and draws a number, so who has met a later start of a disk, or the same one with
+        another number, knows the copy and tells it.
         """
-        disk, boot = hello.seen
-        if disk == self._recovered.store_id and boot > self._recovered.boot:
+        disk, boot, life = hello.seen
+        if disk == self._recovered.store_id and _is_later((boot, life), self._own_life):
             self.outdated(boot)
             return "our own disk is an older copy"
-        if hello.boot < self._boots.get(hello.store_id, 0):
+        known = self._lives.get(hello.store_id, (0, 0))
+        if _is_later(known, (hello.boot, hello.life)):
             return "an older copy of its disk"
         why_not = self._judge(hello)
         if why_not is None:
-            self._boots[hello.store_id] = hello.boot
+            self._lives[hello.store_id] = (hello.boot, hello.life)
         return why_not
+
+    @property
+    def _own_life(self) -> tuple[int, int]:
+        return (self._recovered.boot, self._life)
 
     def _judge(self, hello: Hello) -> str | None:
         if self.cluster_id and hello.cluster_id != self.cluster_id:
@@ -185,3 +195,8 @@ class Founding:
             return "waiting to be taken into a group"
         missing = sorted({each.id for each in self._founders} - set(self._stores))
         return f"waiting for founders {', '.join(missing)}" if missing else "joining the group"
+
+
+def _is_later(known: tuple[int, int], met: tuple[int, int]) -> bool:
+    """Say whether a start that is known shows one that is met to be of an older copy."""
+    return known[0] > met[0] or (known[0] == met[0] and known[1] not in (0, met[1]))

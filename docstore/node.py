@@ -201,8 +201,7 @@ class Node:
 
     def _outdated(self, boot: int) -> None:
         """Others have met a later life of this disk: it may have forgotten promises (rule M4)."""
-        why = f"this data directory is an older copy, of before start {boot}; empty it, and replace"
-        self._broken(StoreBroken(f"{why} this member"))
+        self._broken(StoreBroken(f"this data is an older copy, of before start {boot}: replace it"))
 
     # What the links and membership say
 
@@ -276,11 +275,13 @@ class Node:
     async def find_service(self, path: str, timeout_s: float) -> Service | None:
         """As `service_at`, but ask the owner of the declaration before saying None."""
         known = self.registry.service_at(path)
-        if known is not None or self.driver is None:
+        if known is not None:
             return known
         answer = await self.submit(Operation("GET", declaration_link(path)), timeout_s)
         if answer.status == 200 and answer.row is not None:
             self._publish(answer.row)
+        elif answer.status != 404:
+            raise Unavailable(f"it is not known whether there is a {path}: {answer.detail}")
         return self.registry.service_at(path)
 
     def services(self) -> Sequence[Service]:

@@ -9,6 +9,7 @@ repair that.
 
 import asyncio
 import random
+import socket
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ from docstore.wire import PROTOCOL, Hello, Message
 
 SEND_BUFFER_BYTES_MAX = 64 << 20
 HELLO_TIMEOUT_S = 2.0
+SILENCE_MAX_S = 5.0
+"""A peer's heartbeats come five times a second: who says nothing for so long has vanished."""
+
 DIAL_PAUSE_S = (0.05, 1.0)
 
 log = structlog.get_logger("docstore.peers")
@@ -102,7 +106,9 @@ class Inbound(Framed):
         super().__init__()
         self._links = links
         self.peer: str | None = None
-        self._watch = asyncio.get_running_loop().call_later(HELLO_TIMEOUT_S, self._time_up)
+        self._loop = asyncio.get_running_loop()
+        self._heard_at = self._loop.time()
+        self._watch = self._loop.call_later(HELLO_TIMEOUT_S, self._time_up)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Join the connections to be closed in the end."""
@@ -118,6 +124,7 @@ class Inbound(Framed):
             log.info("peer refused", peer=hello.sender, why=why_not)
         else:
             self._watch.cancel()
+            self._watch = self._loop.call_later(SILENCE_MAX_S, self._still_there)
             self.peer = hello.sender
         assert self.transport is not None
         self.transport.write(pack_hello(events.hello(hello.sender)))
@@ -128,6 +135,7 @@ class Inbound(Framed):
         """Hand over the messages, one after the other."""
         if self.peer is None:
             return
+        self._heard_at = self._loop.time()
         received = self._links.events.received
         configuration, messages = unpack_frame(body)
         for message in messages:
@@ -143,6 +151,15 @@ class Inbound(Framed):
     def _time_up(self) -> None:
         self.close()
 
+    def _still_there(self) -> None:
+        """Close a connection that is half open, so that the peer dials anew when it can."""
+        silent_s = self._loop.time() - self._heard_at
+        if silent_s >= SILENCE_MAX_S:
+            self._links.counters["links_silent"] += 1
+            self.close()
+            return
+        self._watch = self._loop.call_later(SILENCE_MAX_S - silent_s, self._still_there)
+
 
 class Outbound(Framed):
     """A connection that we dialled: we write."""
@@ -157,8 +174,11 @@ class Outbound(Framed):
         self.queue: list[Message] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Open with our Hello."""
+        """Open with our Hello; let the kernel give up on a peer that acknowledges nothing."""
         super().connection_made(transport)
+        raw = transport.get_extra_info("socket")
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(SILENCE_MAX_S * 1000))
         transport.write(pack_hello(self._links.events.hello(self._peer)))  # type: ignore[attr-defined]
 
     def hello(self, hello: Hello) -> None:

@@ -322,7 +322,8 @@ class Hello(NamedTuple):
 
     receiver: whom the sender means to speak to, "" if it does not know yet.
     zone: the sender's; founders need each other's. configuration: b"" if it has none yet.
-    seen: (store id, boot): the latest life of the receiver's disk that the sender has met.
+    life: a random number of the process: the same boot twice is two lives of a copied disk.
+    seen: (store id, boot, life): the latest life of the receiver's disk that the sender has met.
     """
 
     protocol: int
@@ -333,7 +334,8 @@ class Hello(NamedTuple):
     receiver: str
     zone: str
     configuration: bytes
-    seen: tuple[str, int]
+    life: int
+    seen: tuple[str, int, int]
 
 
 PROTOCOL = 2

@@ -30,13 +30,19 @@ class LocalNode:
     data: Path
     flags: tuple[str, ...] = ()
     """How it finds its group."""
+    command: tuple[str, ...] = ("-m", "docstore")
+    """What Python runs."""
     process: subprocess.Popen[bytes] | None = None
 
 
 class LocalCluster:
     """Nodes n1, n2, ... on free loopback ports; stopped, each by its own process, at the end."""
 
-    def __init__(self, size: int = 3, directory: Path | None = None) -> None:
+    def __init__(
+        self, size: int = 3, directory: Path | None = None, settings: Sequence[str] = ()
+    ) -> None:
+        """settings: flags for every node."""
+        self._settings = tuple(settings)
         self._own_directory = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="docstore-"))
         self.nodes = [
@@ -78,12 +84,17 @@ class LocalCluster:
 
     def add(self, *flags: str) -> LocalNode:
         """Start one more node that asks the others to be taken in; return it at once."""
+        node = self.prepare(*flags)
+        self.start(node)
+        return node
+
+    def prepare(self, *flags: str) -> LocalNode:
+        """Return one more node that will ask the others to be taken in once it is started."""
         name = f"n{len(self.nodes) + 1}"
         [port] = _free_ports(1)
         node = LocalNode(name, f"http://127.0.0.1:{port}", self.directory / name)
         node.flags = ("--join", ",".join(self.urls), *flags)
         self.nodes.append(node)
-        self.start(node)
         return node
 
     def start(self, node: LocalNode) -> None:
@@ -93,9 +104,9 @@ class LocalCluster:
         with (node.data / "log.txt").open("ab") as log:
             node.process = subprocess.Popen(
                 [
-                    sys.executable, "-m", "docstore", "serve", "--data", str(node.data),
+                    sys.executable, *node.command, "serve", "--data", str(node.data),
                     "--listen", node.url.removeprefix("http://"), "--node-id", node.name,
-                    *node.flags,
+                    *node.flags, *self._settings,
                 ],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip

@@ -39,7 +39,10 @@ class Backend(Protocol):
         """Return the service whose factory lives at `path`, None if this node knows none."""
 
     async def find_service(self, path: str, timeout_s: float) -> Service | None:
-        """As `service_at`, but ask the owner of the declaration before saying None."""
+        """As `service_at`, but ask the owner of the declaration before saying None.
+
+        Raises Unavailable when it cannot be asked.
+        """
 
     def services(self) -> Sequence[Service]:
         """Return all services that this node knows."""

@@ -5,6 +5,7 @@ through `when_durable` or `accept`, and leaves only when the batch that forms no
 as Persisted: that one rule (P3) is kept here, so that no step can forget it.
 """
 
+import hashlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -118,6 +119,16 @@ class Batch:
     then: list[Callable[[], None]] = field(default_factory=list)
 
 
+def start_of(recovered: Recovered) -> int:
+    """Return a number that no other start of this node has, on this disk or on one before it.
+
+    A new disk counts its starts from one again, and operations of the old disk's starts are still
+    in the logs: the same number would take a new operation for an old one (rule C1).
+    """
+    disk = int.from_bytes(hashlib.sha256(recovered.store_id.encode()).digest()[:4], "big")
+    return (disk + recovered.boot) & 0x7FFF_FFFF
+
+
 class Core:
     """The shared state of one replica. Steps are written around it; see `replica.py`."""
 
@@ -132,7 +143,8 @@ class Core:
         now: float,
     ) -> None:
         self.me = me
-        self.boot = recovered.boot
+        self.boot = start_of(recovered)
+        """Names this process in the identities of its operations."""
         self.service_for = service_for
         self.rng = rng
         self.config = config

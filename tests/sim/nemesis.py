@@ -22,6 +22,7 @@ class Nemesis:
         self._kinds = kinds
         self._wiped: str | None = None
         """Whose disk is lost and not replaced yet; a second must not be lost meanwhile."""
+        self._asked = 0
         self._world.after(0.3 + self._world.rng.random(), self._strike)
 
     def _strike(self) -> None:
@@ -172,7 +173,12 @@ class Nemesis:
         if stable and (member is None or member.store_id == cluster.processes[name].store_id):
             self._wiped = None
             return
-        cluster.ask(Change(Kind.REPLACE, name, cluster.entry(name)))
+        self._asked += 1
+        if self._asked % 6:
+            cluster.ask(Change(Kind.REPLACE, name, cluster.entry(name)))
+        elif not stable:
+            # A change that waits for the very disk that is lost is undone, as operators would.
+            cluster.ask(Change(Kind.CANCEL))
         self._world.after(0.5, self._replace_wiped)
 
     def _storm(self, name: str) -> None:

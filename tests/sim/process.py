@@ -81,7 +81,7 @@ class Process:
     def lose_disk(self) -> None:
         """Put an empty disk in; the process must be down."""
         assert not self.up
-        self.disk, self.disks = Ledger(), self.disks + 1
+        self.disk, self.disks, self.boot = Ledger(), self.disks + 1, 0
 
     def install(self, writes: Sequence[Write]) -> None:
         """Put on the disk what a node stores that has just learnt of its group."""

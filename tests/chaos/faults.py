@@ -1,0 +1,343 @@
+"""What is done to the group: each fault strikes, lasts, and is taken back.
+
+Faults that cost a disk (a wipe, an older copy, flipped bits) strike one node at a time, and only
+when everything else is whole: with a replication factor of three, two lost disks are one too many.
+"""
+
+import asyncio
+import contextlib
+import shutil
+import signal
+from collections.abc import Awaitable, Callable
+from itertools import permutations
+
+from docstore.client.local import LocalNode
+from tests.chaos.arena import Arena, empty
+from tests.docstore.test_node import disk_fault
+
+Fault = Callable[["Nemesis"], Awaitable[str]]
+
+
+class Nemesis:
+    """Strikes an arena."""
+
+    def __init__(self, arena: Arena, small_disk: LocalNode | None) -> None:
+        self.arena = arena
+        self.rng = arena.rng
+        self._small_disk = small_disk
+
+    def kinds(self) -> dict[str, Fault]:
+        """Return name -> fault, of all that can be done on this machine."""
+        found: dict[str, Fault] = {
+            name.removeprefix("do_"): getattr(type(self), name)
+            for name in dir(self)
+            if name.startswith("do_")
+        }
+        if self._small_disk is None:
+            del found["disk_full"]
+        if shutil.which("strace") is None:
+            del found["slow_disk"], found["disk_error"]
+        return found
+
+    def _one(self) -> LocalNode:
+        return self.rng.choice(self.arena.members)
+
+    def _lasting(self) -> float:
+        return self.rng.choice((0.3, 1.0, 2.5, 6.0)) * (0.7 + 0.6 * self.rng.random())
+
+    # Processes
+
+    async def do_kill(self) -> str:
+        """SIGKILL, and a start a moment later."""
+        node = self._one()
+        await self.arena.kill(node)
+        await asyncio.sleep(self._lasting())
+        self.arena.start_node(node)
+        return node.name
+
+    async def do_kill_two(self) -> str:
+        """SIGKILL of a minority of five."""
+        nodes = self.rng.sample(self.arena.members, 2)
+        for node in nodes:
+            await self.arena.kill(node)
+        await asyncio.sleep(self._lasting())
+        for node in nodes:
+            self.arena.start_node(node)
+        return "+".join(node.name for node in nodes)
+
+    async def do_kill_all(self) -> str:
+        """SIGKILL of everybody at once."""
+        for node in self.arena.members:
+            if node.process is not None:
+                node.process.kill()
+        for node in self.arena.members:
+            await self.arena.kill(node)
+        for node in self.arena.members:
+            self.arena.start_node(node)
+        return "all"
+
+    async def do_stop(self) -> str:
+        """SIGTERM: it gives its slots away, ends by itself, and is started again."""
+        node = self._one()
+        if node.process is not None:
+            node.process.send_signal(signal.SIGTERM)
+            await asyncio.to_thread(node.process.wait, 20)
+            node.process = None
+        self.arena.start_node(node)
+        return node.name
+
+    async def do_pause(self) -> str:
+        """SIGSTOP and SIGCONT."""
+        node = self._one()
+        if node.process is not None:
+            node.process.send_signal(signal.SIGSTOP)
+            await asyncio.sleep(self._lasting())
+            node.process.send_signal(signal.SIGCONT)
+        return node.name
+
+    async def do_clock(self) -> str:
+        """The wall clock of a node jumps by up to an hour, either way."""
+        node = self._one()
+        self.arena.switch(node, clock_s=self.rng.uniform(-3600, 3600))
+        await asyncio.sleep(self._lasting())
+        self.arena.switch(node, clock_s=None)
+        return node.name
+
+    # Links
+
+    async def _cut(self, pairs: list[tuple[LocalNode, LocalNode]], *, gossip: bool = True) -> None:
+        self.arena.cut(pairs, gossip=gossip)
+        await asyncio.sleep(self._lasting())
+        self.arena.mend()
+
+    async def do_cut(self) -> str:
+        """Two nodes do not hear each other."""
+        one, other = self.rng.sample(self.arena.members, 2)
+        await self._cut([(one, other), (other, one)])
+        return f"{one.name}|{other.name}"
+
+    async def do_one_way(self) -> str:
+        """One node does not get through to another."""
+        one, other = self.rng.sample(self.arena.members, 2)
+        await self._cut([(one, other)])
+        return f"{one.name}>{other.name}"
+
+    async def do_isolate(self) -> str:
+        """One node is alone."""
+        node = self._one()
+        await self._cut([p for p in permutations(self.arena.members, 2) if node in p])
+        return node.name
+
+    async def do_split(self) -> str:
+        """A minority of two and a majority."""
+        part = self.rng.sample(self.arena.members, 2)
+        pairs = permutations(self.arena.members, 2)
+        await self._cut([(one, other) for one, other in pairs if (one in part) != (other in part)])
+        return "+".join(node.name for node in part)
+
+    async def do_links_only(self) -> str:
+        """A node's links are cut while membership finds it healthy."""
+        node = self._one()
+        pairs = [p for p in permutations(self.arena.members, 2) if node in p]
+        await self._cut(pairs, gossip=False)
+        return node.name
+
+    async def do_flap(self) -> str:
+        """A link that breaks five times a second."""
+        one, other = self.rng.sample(self.arena.members, 2)
+        for _ in range(self.rng.randint(5, 20)):
+            self.arena.cut([(one, other), (other, one)], gossip=False)
+            await asyncio.sleep(0.1)
+            self.arena.mend()
+            await asyncio.sleep(0.1)
+        return f"{one.name}|{other.name}"
+
+    async def _weather(self, **changes: float) -> str:
+        """Spoil all links of a node for a while."""
+        node = self._one()
+        for pair in permutations(self.arena.members, 2):
+            if node in pair:
+                link = self.arena.link(*pair)
+                for name, value in changes.items():
+                    setattr(link, name, value)
+        await asyncio.sleep(self._lasting())
+        self.arena.mend()
+        return node.name
+
+    async def do_half_open(self) -> str:
+        """Links stand, and nothing comes through."""
+        return await self._weather(frozen=True)
+
+    async def do_delay(self) -> str:
+        """Links are late by 50 to 400 ms."""
+        return await self._weather(delay_s=0.05, jitter_s=0.35)
+
+    async def do_pieces(self) -> str:
+        """Frames arrive in pieces cut at any byte."""
+        return await self._weather(pieces=7)
+
+    async def do_trickle(self) -> str:
+        """Links carry 20 kB a second."""
+        return await self._weather(rate=20_000.0)
+
+    async def do_reset(self) -> str:
+        """Connections are reset in the middle of frames."""
+        return await self._weather(reset_p=0.05)
+
+    async def do_garbage(self) -> str:
+        """Noise arrives in place of frames."""
+        return await self._weather(garbage_p=0.02)
+
+    async def do_gossip_loss(self) -> str:
+        """A third of membership's packets are lost, everywhere."""
+        for node in self.arena.members:
+            self.arena.switch(node, gossip_loss=0.33)
+        await asyncio.sleep(self._lasting() + 2)
+        self.arena.mend()
+        return "all"
+
+    # Disks
+
+    async def do_slow_disk(self) -> str:
+        """Every fsync of a node takes 200 ms longer."""
+        node = self._one()
+        if node.process is not None:
+            with contextlib.suppress(AssertionError), disk_fault(node, "delay_enter=200000"):
+                await asyncio.sleep(self._lasting() + 1)
+        return node.name
+
+    async def do_disk_error(self) -> str:
+        """An fsync fails: the process must end with 74, and comes back on what the disk has."""
+        node = self._one()
+        if node.process is None:
+            return node.name
+        with contextlib.suppress(AssertionError), disk_fault(node, "error=EIO"):
+            for _ in range(100):
+                if node.process.poll() is not None:
+                    break
+                await asyncio.sleep(0.1)
+        ended = node.process.poll()
+        if ended not in (None, 74):
+            raise AssertionError(f"{node.name} ended with {ended} when its disk failed")
+        await self.arena.kill(node)
+        self.arena.start_node(node)
+        return node.name
+
+    async def do_disk_full(self) -> str:
+        """The small disk of one node has no room for a while."""
+        node = self._small_disk
+        assert node is not None
+        ballast = node.data / "ballast"
+        with contextlib.suppress(OSError), ballast.open("wb") as out:
+            while True:
+                out.write(bytes(1 << 16))
+                out.flush()
+        await asyncio.sleep(self._lasting() + 1)
+        ballast.unlink()
+        return node.name
+
+    async def do_flip(self) -> str:
+        """Bits flip in a node's file while it is down."""
+        node = await self._alone()
+        await self.arena.kill(node)
+        with (node.data / "docstore.db").open("r+b") as file:
+            size = file.seek(0, 2)
+            for _ in range(self.rng.randint(1, 20)):
+                at = self.rng.randrange(size)
+                file.seek(at)
+                old = file.read(1)[0]
+                file.seek(at)
+                file.write(bytes([old ^ (1 << self.rng.randrange(8))]))
+        self.arena.start_node(node)
+        await self.arena.recover()
+        await self.arena.scrubbed(node)
+        await self.arena.recover()
+        return node.name
+
+    async def do_wipe(self) -> str:
+        """A node loses its disk, and a new one takes its place."""
+        node = await self._alone()
+        await self.arena.replace_disk(node)
+        await self.arena.recover()
+        return node.name
+
+    async def do_older_copy(self) -> str:
+        """A node's disk is put back from a copy that is a few seconds old."""
+        node = await self._alone()
+        await self.arena.kill(node)
+        copy = self.arena.directory / "older-copy"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(node.data, copy)
+        self.arena.start_node(node)
+        await self.arena.recover()
+        await asyncio.sleep(self._lasting())
+        await self.arena.kill(node)
+        empty(node.data)
+        for entry in copy.iterdir():
+            if entry.name != "log.txt":
+                shutil.copy(entry, node.data)
+        self.arena.start_node(node)
+        assert node.process is not None
+        ended = await asyncio.to_thread(node.process.wait, 30)
+        if ended != 74:
+            raise AssertionError(f"{node.name} ended with {ended} on an older copy of its disk")
+        node.process = None
+        await self.arena.replace_disk(node)
+        await self.arena.recover()
+        return node.name
+
+    async def _alone(self) -> LocalNode:
+        """Return a node whose disk may be lost now, since everything else is whole."""
+        await self.arena.recover()
+        return self._one()
+
+    # Members
+
+    async def do_join_and_leave(self) -> str:
+        """Two nodes join, and two leave; some node is killed while both sets must agree."""
+        await self.arena.recover()
+        for spare in list(self.arena.spares):
+            await self._join(spare)
+        leaving = self.rng.sample(self.arena.members, len(self.arena.spares))
+        for node in leaving:
+            await self.arena.change({"kind": "RemoveMemberRequest", "id": node.name}, avoid=node)
+            self.arena.members.remove(node)
+            await self._kill_midway()
+            await self.arena.recover()
+            await self._retire(node)
+        self.arena.spares = leaving
+        return "+".join(node.name for node in leaving)
+
+    async def do_replace(self) -> str:
+        """A new node takes a dead one's place."""
+        await self.arena.recover()
+        old, new = self._one(), self.arena.spares[0]
+        await self.arena.kill(old)
+        self.arena.members.remove(old)
+        new.flags = ("--join", ",".join(n.url for n in self.arena.members), "--replaces", old.name)
+        self.arena.start_node(new)
+        self.arena.members.append(new)
+        await self._kill_midway(new)
+        await self.arena.recover()
+        self.arena.spares[0] = old
+        await self._retire(old)
+        return f"{old.name}>{new.name}"
+
+    async def _join(self, spare: LocalNode) -> None:
+        spare.flags = ("--join", ",".join(node.url for node in self.arena.members))
+        self.arena.start_node(spare)
+        self.arena.members.append(spare)
+        await self._kill_midway(spare)
+        await self.arena.recover()
+
+    async def _kill_midway(self, spared: LocalNode | None = None) -> None:
+        await asyncio.sleep(self.rng.random() * 2)
+        victim = self.rng.choice([node for node in self.arena.members if node is not spared])
+        await self.arena.kill(victim)
+        await asyncio.sleep(self.rng.random())
+        self.arena.start_node(victim)
+
+    async def _retire(self, node: LocalNode) -> None:
+        """Stop a node that has left, and empty its disk."""
+        await self.arena.kill(node)
+        empty(node.data)

@@ -1,0 +1,175 @@
+"""Clients that put, append, compare and set, delete and read; what they saw, with its times."""
+
+import asyncio
+import itertools
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+
+from docstore.client.local import LocalNode
+from tests.sim.checkers import INFINITE, Event, by_version, by_zones
+
+DEADLINE_S = 5.0
+SLACK_S = 3.0
+VERBS = {"put": 4, "append": 5, "cas": 3, "delete": 1, "read": 9}
+
+
+@dataclass(slots=True)
+class Op:
+    """One operation. status 0: the connection broke, its fate is unknown."""
+
+    kind: str
+    link: str
+    uid: str
+    node: str
+    start: float
+    end: float = INFINITE
+    status: int = 0
+    version: int | None = None
+    expected: int | None = None
+    """The version that a compare-and-set was based on."""
+
+
+@dataclass(slots=True)
+class Story:
+    """All operations of a chapter, and what was wrong at once."""
+
+    ops: list[Op] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    succeeded: Counter[int] = field(default_factory=Counter)
+    """Tenth of a second since the start of the run -> operations that succeeded."""
+    failed: Counter[int] = field(default_factory=Counter)
+
+
+class Mixer:
+    """One client, one operation after the other, through random nodes."""
+
+    def __init__(
+        self,
+        name: str,
+        nodes: list[LocalNode],
+        links: list[str],
+        session: aiohttp.ClientSession,
+        story: Story,
+        rng: random.Random,
+        began: float,
+    ) -> None:
+        self._name, self._nodes, self._links = name, nodes, links
+        self._session, self._story, self._rng, self._began = session, story, rng, began
+        self._numbers = itertools.count()
+        self._tags: dict[str, tuple[str, int]] = {}
+        """link -> entity tag and version that this client saw last."""
+        self.stop = False
+
+    async def run(self) -> None:
+        """Work until told to stop."""
+        while not self.stop:
+            await self._one()
+            await asyncio.sleep(self._rng.random() * 0.02)
+
+    async def _one(self) -> None:
+        kind = self._rng.choices(list(VERBS), list(VERBS.values()))[0]
+        link = self._rng.choice(self._links)
+        if kind == "cas" and link not in self._tags:
+            kind = "put"
+        node = self._rng.choice(self._nodes)
+        op = Op(kind, link, f"{self._name}.{next(self._numbers)}", node.name, time.monotonic())
+        self._story.ops.append(op)
+        try:
+            await self._ask(op, node)
+        except (aiohttp.ClientError, TimeoutError, ConnectionError):
+            await asyncio.sleep(0.05)
+        ended = time.monotonic()
+        op.end = ended if op.status else INFINITE
+        counts = self._story.succeeded if 200 <= op.status < 300 else self._story.failed
+        counts[int((ended - self._began) * 10)] += 1
+        if op.status and ended - op.start > DEADLINE_S + SLACK_S:
+            self._story.errors.append(f"{kind} {link} was answered after {ended - op.start:.1f} s")
+
+    async def _ask(self, op: Op, node: LocalNode) -> None:
+        headers = {"Docstore-Timeout-Ms": str(int(DEADLINE_S * 1000))}
+        verb = {"read": "GET", "delete": "DELETE", "append": "PATCH"}.get(op.kind, "PUT")
+        body: Any = {"uid": op.uid}
+        if op.kind == "cas":
+            headers["If-Match"], op.expected = self._tags[op.link]
+        if verb in ("GET", "DELETE"):
+            body = None
+        async with self._session.request(
+            verb, node.url + op.link, json=body, headers=headers
+        ) as answer:
+            page = await answer.json(content_type=None)
+            version = answer.headers.get("Docstore-Version")
+            if answer.status == 500:
+                self._story.errors.append(f"500 for {op.kind} {op.link}: {str(page)[:200]}")
+            if version is not None and answer.status in (200, 201, 404):
+                op.version = int(version)
+            elif answer.status == 404:
+                op.version = -1
+            if answer.status in (200, 201) and "ETag" in answer.headers:
+                self._tags[op.link] = (answer.headers["ETag"], op.version or 0)
+            op.status = answer.status
+
+
+def judge(ops: list[Op], stored: dict[int, dict[str, Any]]) -> list[str]:
+    """Return what is wrong with one document. `stored`: version -> document, all there is."""
+    if sorted(stored) != list(range(len(stored))):
+        return [f"versions are not 0, 1, 2, ...: {sorted(stored)[:20]}"]
+    wrong: list[str] = []
+    made: dict[str, int] = {}
+    for version, document in stored.items():
+        if document["documentUpdateAction"] == "DELETE":
+            continue
+        uid = document["uid"]
+        if uid in made:
+            wrong.append(f"{uid} was applied twice: {made[uid]} and {version}")
+        made[uid] = version
+    events = []
+    for op in ops:
+        wrong += _judge_one(op, stored, made)
+        event = _event(op, made)
+        if event is not None:
+            events.append(event)
+    known = {event.version for event in events if event.is_write}
+    # A tombstone whose client heard nothing has no writer among the events.
+    events += [Event(True, 0.0, INFINITE, v) for v in stored if v not in known]
+    if not wrong:
+        wrong += [found for found in (by_version(events), by_zones(events)) if found]
+    return wrong
+
+
+def _judge_one(op: Op, stored: dict[int, dict[str, Any]], made: dict[str, int]) -> list[str]:
+    label = f"{op.kind} {op.uid} through {op.node}, answered {op.status}"
+    succeeded = 200 <= op.status < 300
+    if op.kind == "read":
+        if succeeded and op.version not in stored:
+            return [f"{label}: saw version {op.version}, which there is not"]
+        return []
+    if op.kind == "delete":
+        gone = stored.get(op.version if op.version is not None else -1, {})
+        right = not succeeded or gone.get("documentUpdateAction") == "DELETE"
+        return [] if right else [f"{label}: version {op.version} is no deletion"]
+    version = made.get(op.uid)
+    if succeeded and version != op.version:
+        return [f"{label}: version {op.version} is lost, stored is {version}"]
+    if op.kind == "cas" and version is not None and version != (op.expected or 0) + 1:
+        return [f"{label}: based on {op.expected}, became {version}"]
+    if not succeeded and op.status not in (0, 504) and version is not None:
+        return [f"{label}: took effect as version {version}"]
+    return []
+
+
+def _event(op: Op, made: dict[str, int]) -> Event | None:
+    """Return the operation for the checkers, None when it says nothing."""
+    succeeded = 200 <= op.status < 300
+    if op.kind == "read":
+        if op.status not in (200, 404) or op.version is None:
+            return None
+        return Event(False, op.start, op.end, op.version)
+    version = op.version if succeeded else made.get(op.uid)
+    if version is None:
+        return None
+    return Event(True, op.start, op.end if succeeded else INFINITE, version)

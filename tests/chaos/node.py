@@ -1,0 +1,88 @@
+"""One node under test: `python -m tests.chaos.node CONTROL serve ...`, with switches.
+
+A release has no such switches: they are put in from here, around the parts that touch the
+world. CONTROL is a JSON file that the harness rewrites; it is looked at every 50 ms.
+
+    dial: port of a peer's links -> port of the proxy that this node is to dial instead
+    deaf: gossip ports from and to which nothing gets through
+    gossip_loss: share of datagrams that are lost
+    clock_s: what the wall clock is off by
+"""
+
+import asyncio
+import contextlib
+import json
+import random
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import docstore.driver
+from docstore.__main__ import main
+from docstore.peers import PeerLinks
+from gossip.transport import Transport
+
+LOOK_S = 0.05
+
+
+class Control:
+    """The switches as they stand."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._looked_at = -1.0
+        self._now: dict[str, Any] = {}
+
+    def get(self, name: str, default: Any) -> Any:
+        """Return a switch."""
+        now = time.monotonic()
+        if now - self._looked_at > LOOK_S:
+            self._looked_at = now
+            with contextlib.suppress(OSError, ValueError):  # It may be half written.
+                self._now = json.loads(self._path.read_text())
+        return self._now.get(name, default)
+
+
+class SkewedTime:
+    """Stands in for the time module where the node asks for the wall clock."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self.monotonic = time.monotonic
+
+    def time_ns(self) -> int:
+        """Return the wall clock, off by what the switch says."""
+        return time.time_ns() + int(self._control.get("clock_s", 0) * 1e9)
+
+
+def install(control: Control) -> None:
+    """Put the switches in."""
+    connect, send = PeerLinks.connect, Transport.send
+    open_connection = asyncio.open_connection
+
+    def connect_by_proxy(self: PeerLinks, peer: str, address: tuple[str, int]) -> None:
+        port = control.get("dial", {}).get(str(address[1]), address[1])
+        connect(self, peer, (address[0], port))
+
+    def send_or_lose(self: Transport, to: Any, datagram: bytes) -> None:
+        lost = random.random() < control.get("gossip_loss", 0.0)
+        if not lost and to[1] not in control.get("deaf", ()):
+            send(self, to, datagram)
+
+    async def open_or_refuse(host: Any, port: Any = None, **more: Any) -> Any:
+        if port in control.get("deaf", ()):
+            await asyncio.sleep(0.2)
+            raise OSError("nothing gets through")
+        return await open_connection(host, port, **more)
+
+    PeerLinks.connect = connect_by_proxy  # type: ignore[method-assign]
+    Transport.send = send_or_lose  # type: ignore[method-assign]
+    asyncio.open_connection = open_or_refuse
+    docstore.driver.time = SkewedTime(control)  # type: ignore[attr-defined]
+
+
+if __name__ == "__main__":
+    install(Control(Path(sys.argv.pop(1))))
+    sys.argv[0] = "docstore"
+    main()

@@ -1,0 +1,110 @@
+"""What a run of torture has to tell: faults, problems, and a plot of availability."""
+
+import shutil
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.gossip import plots
+from bench.gossip.figure import Plot, Series
+
+if TYPE_CHECKING:
+    from tests.chaos.mix import Op
+    from tests.chaos.torture import Account, Strike
+
+AFTER_S = 3.0
+"""How long after its end a fault is held to account for what clients see."""
+
+
+HEAD = (
+    "| fault | times | succeeded | longest without any success, median | greatest |",
+    "|---|---|---|---|---|",
+)
+
+
+def text_of(account: "Account") -> str:
+    """Return the report as Markdown."""
+    by_kind: dict[str, list[Strike]] = defaultdict(list)
+    for strike in account.strikes:
+        by_kind[strike.kind].append(strike)
+    minutes = (time.monotonic() - account.began) / 60
+    summary = (
+        f"Seed {account.seed}: {minutes:.1f} minutes, {account.operations} operations in"
+        f" {account.chapters} chapters, {len(account.strikes)} faults of {len(by_kind)} kinds,"
+        f" {len(account.problems)} problems."
+    )
+    lines = ["# Torture", "", summary, "", *HEAD]
+    for kind, strikes in sorted(by_kind.items()):
+        gaps = sorted(_gap_s(account, strike) for strike in strikes)
+        share = _success(account, strikes)
+        lines.append(
+            f"| {kind} | {len(strikes)} | {share:.1%} | {gaps[len(gaps) // 2]:.1f} s"
+            f" | {gaps[-1]:.1f} s |"
+        )
+    if account.problems:
+        lines += ["", "Problems:", "", *(f"* {problem}" for problem in account.problems[:40])]
+    return "\n".join([*lines, ""])
+
+
+def _gap_s(account: "Account", strike: "Strike") -> float:
+    """Return the longest time without a single success from the fault on, in seconds."""
+    longest = run = 0
+    for tenth in range(int(strike.begun_s * 10), int((strike.ended_s + AFTER_S) * 10)):
+        run = 0 if account.story.succeeded[tenth] else run + 1
+        longest = max(longest, run)
+    return longest / 10
+
+
+def _success(account: "Account", strikes: "list[Strike]") -> float:
+    good = bad = 0
+    for strike in strikes:
+        for tenth in range(int(strike.begun_s * 10), int((strike.ended_s + AFTER_S) * 10)):
+            good += account.story.succeeded[tenth]
+            bad += account.story.failed[tenth]
+    return good / max(1, good + bad)
+
+
+def write(path: Path, account: "Account", text: str) -> None:
+    """Write the report, and a plot of what succeeded and failed in each second beside it."""
+    series = [Series("succeeded"), Series("failed")]
+    end = int(max((*account.story.succeeded, *account.story.failed), default=0) / 10)
+    for each, counts in zip(series, (account.story.succeeded, account.story.failed), strict=True):
+        for second in range(end):
+            total = sum(counts[second * 10 + tenth] for tenth in range(10))
+            each.points.append((float(second), float(total)))
+    plot = Plot(path.stem, "Operations a second under torture", "seconds", "operations", series)
+    picture = plots.write(plot, path.parent)
+    path.write_text(f"{text}\n![operations a second]({picture.name})\n")
+
+
+def keep_evidence(
+    account: "Account", link: str, ops: "list[Op]", stored: dict[int, dict[str, Any]]
+) -> None:
+    """Keep what clients saw of a document, and what is stored, in the order of time."""
+    kept = Path(tempfile.gettempdir()) / f"docstore-torture-{account.seed}"
+    kept.mkdir(exist_ok=True)
+    began = account.began
+    lines = [
+        f"{op.start - began:9.3f} {op.end - began:9.3f} {op.kind:6} {op.uid:10} {op.node}"
+        f" {op.status} v{op.version}"
+        for op in sorted(ops, key=lambda op: op.start)
+    ]
+    lines += [
+        f"v{version}: {document.get('uid')} {document['documentUpdateAction']}"
+        f" epoch {document['documentEpoch']} {document['documentOwner']}"
+        f" {document['documentUpdateTimeMicros']}"
+        for version, document in sorted(stored.items())
+    ]
+    lines += [f"{strike}" for strike in account.strikes]
+    (kept / f"{link.rpartition('/')[2]}.txt").write_text("\n".join(lines) + "\n")
+
+
+def keep_logs(directory: Path, seed: int) -> None:
+    """Keep the logs of all nodes of a run that found something."""
+    kept = Path(tempfile.gettempdir()) / f"docstore-torture-{seed}"
+    kept.mkdir(exist_ok=True)
+    for log in directory.glob("*/log.txt"):
+        shutil.copy(log, kept / f"{log.parent.name}.txt")
+    print(f"the nodes' logs are in {kept}")

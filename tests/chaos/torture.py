@@ -1,0 +1,182 @@
+"""Torture of a group of five: python -m tests.chaos.torture --minutes M --seed S [--only KINDS].
+
+Chapter after chapter: clients work on documents of their own, faults strike, all is mended, and
+what clients were told is held against what is stored by both checkers. Ends non-zero as soon as a
+promise was broken, with the seed; the report tells what was done and what was seen.
+"""
+
+import argparse
+import asyncio
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from docstore.client.local import LocalNode
+from tests.chaos import report
+from tests.chaos.arena import Arena, mount_small_disk, unmount
+from tests.chaos.faults import Nemesis
+from tests.chaos.mix import Mixer, Op, Story, judge
+from tests.chaos.verify import versions_of
+from tests.chaos.workload import FACTORY, declare
+
+SIZE, SPARES, CLIENTS, LINKS = 5, 2, 10, 30
+CHAPTER_S = 40.0
+
+
+@dataclass(slots=True)
+class Strike:
+    """One fault, with what it did to the clients."""
+
+    kind: str
+    where: str
+    begun_s: float
+    ended_s: float
+
+
+@dataclass(slots=True)
+class Account:
+    """All that a run has seen."""
+
+    seed: int
+    began: float
+    strikes: list[Strike] = field(default_factory=list)
+    operations: int = 0
+    chapters: int = 0
+    problems: list[str] = field(default_factory=list)
+    story: Story = field(default_factory=Story)
+    """Only its counts are kept over the chapters."""
+
+
+class Torture:
+    """One run."""
+
+    def __init__(self, arena: Arena, nemesis: Nemesis, account: Account, kinds: list[str]) -> None:
+        self._arena, self._nemesis, self._account = arena, nemesis, account
+        self._kinds = kinds
+        self._deck: list[str] = []
+
+    async def run(self, session: aiohttp.ClientSession, minutes: float) -> None:
+        """Write chapters until the time is over or something is wrong."""
+        await declare(session, self._arena.members[0].url)
+        until = self._account.began + minutes * 60
+        while time.monotonic() < until and not self._account.problems:
+            await self._chapter(session)
+            self._say(f"chapter {self._account.chapters}: {self._account.operations} operations,"
+                      f" {len(self._account.strikes)} faults")  # fmt: skip
+
+    async def _chapter(self, session: aiohttp.ClientSession) -> None:
+        account, rng = self._account, self._arena.rng
+        account.chapters += 1
+        links = [f"{FACTORY}/c{account.chapters}-{number}" for number in range(LINKS)]
+        story = Story(succeeded=account.story.succeeded, failed=account.story.failed)
+        mixers = [
+            Mixer(f"{account.chapters}.{n}", self._arena.members, links, session, story,
+                  random.Random(rng.random()), account.began)
+            for n in range(CLIENTS)
+        ]  # fmt: skip
+        tasks = [asyncio.create_task(mixer.run()) for mixer in mixers]
+        try:
+            await self._strike_for(CHAPTER_S)
+            await self._arena.recover()
+            await asyncio.sleep(1.0)
+        except (TimeoutError, AssertionError, subprocess.TimeoutExpired) as error:
+            account.problems.append(f"{type(error).__name__}: {error}")
+        finally:
+            for mixer in mixers:
+                mixer.stop = True
+            await asyncio.gather(*tasks)
+        account.operations += len(story.ops)
+        account.problems += story.errors
+        if not account.problems:
+            account.problems += await self._verify(session, links, story.ops)
+
+    async def _strike_for(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            await asyncio.sleep(0.3 + self._arena.rng.random())
+            if not self._deck:
+                self._deck = self._arena.rng.sample(self._kinds, len(self._kinds))
+            kind = self._deck.pop()
+            begun = time.monotonic() - self._account.began
+            where = await self._nemesis.kinds()[kind](self._nemesis)
+            ended = time.monotonic() - self._account.began
+            self._account.strikes.append(Strike(kind, where, begun, ended))
+            self._say(f"  {begun:7.1f} s {kind} {where}, {ended - begun:.1f} s")
+
+    async def _verify(
+        self, session: aiohttp.ClientSession, links: list[str], ops: list[Op]
+    ) -> list[str]:
+        """Read every document of the chapter back, through changing nodes, and judge."""
+        by_link: dict[str, list[Op]] = defaultdict(list)
+        for op in ops:
+            by_link[op.link].append(op)
+        found: list[str] = []
+
+        async def check(number: int, link: str) -> None:
+            node: LocalNode = self._arena.members[number % len(self._arena.members)]
+            stored: dict[int, dict[str, Any]] = await versions_of(session, node, link)
+            wrong = judge(by_link[link], stored)
+            if wrong:
+                report.keep_evidence(self._account, link, by_link[link], stored)
+            found.extend(f"{link}: {each}" for each in wrong)
+
+        await asyncio.gather(*(check(number, link) for number, link in enumerate(links)))
+        return found
+
+    def _say(self, line: str) -> None:
+        print(line, flush=True)
+
+
+async def torture(minutes: float, seed: int, only: list[str]) -> Account:
+    """Run for so long; return what was seen."""
+    rng = random.Random(seed)
+    with tempfile.TemporaryDirectory(prefix="docstore-torture-") as directory:
+        arena = Arena(Path(directory), SIZE, SPARES, rng)
+        small = arena.members[-1]
+        mounted = mount_small_disk(small.data, "256m")
+        nemesis = Nemesis(arena, small if mounted else None)
+        kinds = [kind for kind in sorted(nemesis.kinds()) if not only or kind in only]
+        timeout = aiohttp.ClientTimeout(total=15)
+        connector = aiohttp.TCPConnector(limit=0)
+        account = Account(seed, time.monotonic())
+        async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
+            try:
+                await arena.start()
+                await Torture(arena, nemesis, account, kinds).run(session, minutes)
+            finally:
+                if account.problems:
+                    report.keep_logs(Path(directory), seed)
+                await arena.stop()
+                if mounted:
+                    unmount(small.data)
+    return account
+
+
+def main() -> int:
+    """Parse the command line, run, report; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.torture", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--only", default="", help="kinds of faults, with commas between")
+    parser.add_argument("--report", help="write Markdown here, and a plot beside it")
+    options = parser.parse_args()
+    print(f"seed {options.seed}")
+    only = [kind for kind in options.only.split(",") if kind]
+    account = asyncio.run(torture(options.minutes, options.seed, only))
+    text = report.text_of(account)
+    print(text)
+    if options.report:
+        report.write(Path(options.report), account, text)
+    return 1 if account.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
