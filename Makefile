@@ -15,6 +15,7 @@ PYTEST_FLAGS ?=
 SEED ?= 0
 SEEDS ?= 200
 ROUNDS ?= 0
+MINUTES ?= 10
 BENCH_FLAGS ?=
 # Short enough for every run of the tests; `make sim` and `make long` go far beyond.
 SEEDS_SHORT := 20
@@ -55,7 +56,11 @@ sim: $(STAMP) ## Whole clusters in virtual time, from a seed (SEED=0 SEEDS=200).
 	$(BIN)/python -m tests.sim --seed $(SEED) --seeds $(SEEDS)
 
 .PHONY: chaos
-chaos: $(STAMP) ## Real processes, killed, all killed, paused (ROUNDS=0: 50, 20 and 5).
+chaos: $(STAMP) ## Torture of five real processes (MINUTES=10 SEED=1), with a report.
+	$(BIN)/python -m tests.chaos.torture --minutes $(MINUTES) --seed $(SEED) --report $(or $(REPORT),torture.md)
+
+.PHONY: chaos-rounds
+chaos-rounds: $(STAMP) ## Real processes, killed, all killed, paused (ROUNDS=0: 50, 20 and 5).
 	$(BIN)/python -m tests.chaos --rounds $(ROUNDS)
 
 .PHONY: long

@@ -167,6 +167,12 @@ class StoreBroken(StoreError):
     code = "store-broken"
 
 
+class StoreDamaged(StoreBroken):
+    """What is on the disk is wrong, and a restart will not mend it: the disk must be replaced."""
+
+    code = "store-damaged"
+
+
 class BadConfig(DocstoreError):
     """A configuration key or value that we cannot start with. Exit code 2."""
 

@@ -7,9 +7,7 @@ after a drain: no new work, in-flight requests finished, the others told.
 
 import asyncio
 import contextlib
-import os
 import random
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,10 +15,11 @@ import structlog
 
 from docstore.administration import Administration
 from docstore.config import Config
+from docstore.damage import end_process, refuse_damaged
 from docstore.document import Row
 from docstore.draining import slots_given_away
 from docstore.driver import Driver
-from docstore.errors import BadConfig, StoreBroken, Unavailable
+from docstore.errors import BadConfig, StoreBroken, StoreDamaged, Unavailable
 from docstore.founding import Founding
 from docstore.group import Group
 from docstore.http.server import HttpServer
@@ -30,10 +29,10 @@ from docstore.local_reads import declarations, read_here
 from docstore.membership import Membership
 from docstore.operation import Answer, Operation
 from docstore.peers import PeerEvents, PeerLinks
-from docstore.protocol.core import ReplicaConfig
 from docstore.protocol.events import DrainAsked, LinkLost, LinkMade, Received
 from docstore.protocol.replica import Replica
 from docstore.protocol.slots import slot_of
+from docstore.protocol.timing import ReplicaConfig
 from docstore.questions import Questions
 from docstore.repair import Repair
 from docstore.resync import Resync
@@ -43,7 +42,7 @@ from docstore.storage.sqlite import SqliteStore
 from docstore.storage.store import Recovered
 from docstore.wire import Ask, Configured, Message, Told
 
-EXIT_STOPPED, EXIT_DISK_FAILED = 0, 74
+EXIT_STOPPED = 0
 HAND_OVER_TIMEOUT_S = 5.0
 DRAIN_TIMEOUT_S = 10.0
 POLL_S = 0.02
@@ -75,6 +74,7 @@ class Node:
 
         Raises BadConfig, StoreBroken, or OSError when a port is taken.
         """
+        refuse_damaged(self.config.data)
         recovered = await self.store.open()
         self.node_id, self.store_id = await self._identity(recovered), recovered.store_id
         self.founding = Founding(self.config, self.node_id, recovered)
@@ -193,15 +193,11 @@ class Node:
         await self.store.close()
 
     def _broken(self, error: BaseException) -> None:
-        """The disk failed: say so and end at once; nothing more may be answered (rule P3)."""
-        log.critical("the disk failed; this process ends", error=str(error))
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(EXIT_DISK_FAILED)
+        end_process(self.config.data, error)
 
     def _outdated(self, boot: int) -> None:
         """Others have met a later life of this disk: it may have forgotten promises (rule M4)."""
-        self._broken(StoreBroken(f"this data is an older copy, of before start {boot}: replace it"))
+        self._broken(StoreDamaged(f"an older copy, of before start {boot}: replace this disk"))
 
     # What the links and membership say
 
@@ -320,10 +316,8 @@ class Node:
             "storeId": self.store_id,
         }
         page |= self.config.public()
-        if self.administration is not None:
-            page |= self.administration.describe()
-        else:
-            page |= {"ready": False, "reason": self.founding.why_not()}
+        waiting = {"ready": False, "reason": self.founding.why_not()}
+        page |= self.administration.describe() if self.administration else waiting
         if self.driver is not None:
             page["eventLoopLagMs"] = round(self.driver.loop_lag_s * 1000, 3)
             page["requestsInFlight"] = self.driver.in_flight

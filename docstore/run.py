@@ -8,8 +8,9 @@ from typing import TextIO
 import uvloop
 
 from docstore.config import Config
+from docstore.damage import EXIT_DISK_FAILED
 from docstore.errors import BadConfig, StoreBroken
-from docstore.node import EXIT_DISK_FAILED, Node
+from docstore.node import Node
 
 EXIT_BAD_CONFIG = 2
 POLL_S = 0.02

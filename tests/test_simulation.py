@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tests.sim.ablations import ABLATIONS, ablated
+from tests.sim.ablations import ABLATIONS, SEED_PROTOCOL, ablated, ablated_all
 from tests.sim.checkers import Event, by_trying, by_version, by_zones
 from tests.sim.profiles import profile_of
 from tests.sim.run import Profile, run
@@ -59,6 +59,13 @@ def test_a_missing_rule_is_noticed(name: str) -> None:
     assert broken.problems or broken.stuck
     whole = run(seed, profile)
     assert (whole.problems, whole.stuck) == ([], [])
+
+
+def test_the_protocol_as_first_written_is_found_wanting_almost_always() -> None:
+    with ablated_all(SEED_PROTOCOL):
+        outcomes = [run(seed, Profile()) for seed in range(20)]
+    bad = sum(bool(outcome.problems or outcome.stuck) for outcome in outcomes)
+    assert bad >= 18
 
 
 def test_a_seed_replays_exactly_in_another_process() -> None:

@@ -41,6 +41,7 @@ SHELLS = (
     "gossip/__main__.py",
     "docstore/__main__.py",
     "docstore/administration.py",
+    "docstore/damage.py",
     "docstore/draining.py",
     "docstore/driver.py",
     "docstore/founding.py",

@@ -255,7 +255,7 @@ def _figures(results: dict[str, dict[str, float]], count: int) -> list[Figure]:
     ]
     return [
         Figure(
-            "B10 real" if key in ("small_p50", "small_last", "large_p50", "large_max") else "B16 real",
+            "B10 real" if key.startswith(("small_", "large_")) else "B16 real",
             what, round(mine[key], 3), unit, "" if most is None else f"<= {most}",
             None if most is None else mine[key] <= most,
             round(rival[key], 3) if key in rival else None,

@@ -19,6 +19,7 @@ from docstore.protocol.effects import Effect, Persist, Publish, Read, Send
 from docstore.protocol.log import SlotLog, log_from_disk
 from docstore.protocol.slots import slot_of
 from docstore.protocol.tenure import Inflight, Phase
+from docstore.protocol.timing import ReplicaConfig
 from docstore.service import Service
 from docstore.storage.store import Append, Query, Recovered, Result, SaveSlot, Write
 from docstore.wire import Accepted, Message
@@ -27,69 +28,6 @@ NEVER = float("-inf")
 
 DECLARATIONS = "/core/factories/"
 """Below this path every document declares a factory, which the node itself must know."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaConfig:
-    """The protocol's times and bounds."""
-
-    heartbeat_interval_s: float = 0.2
-    """Between two heartbeats to each member."""
-
-    owner_timeout_s: float = 1.2
-    """Silence on the link after which a member may be replaced as owner; six heartbeats."""
-
-    attempt_timeout_s: float = 0.3
-    """Time for a quorum to answer a candidate before it backs off (rule T4)."""
-
-    backoff_s: float = 0.02
-    """Doubled up to five times, with full jitter, between attempts at one ownership."""
-
-    resend_interval_s: float = 0.25
-    """After which what a replica has not acknowledged is sent again."""
-
-    forward_retry_s: float = 0.7
-    """After which an operation without an answer is asked for again, under its identity."""
-
-    quorum_grace_s: float = 1.0
-    """An owner that has not heard a quorum for this long takes no new updates (rule O6)."""
-
-    quorum_lost_s: float = 2.0
-    """After this long it gives up what is in flight and yields."""
-
-    hand_back_after_s: float = 5.0
-    """For how long a preferred member must be back before its slots are given back to it."""
-
-    closing_max_s: float = 0.5
-    """Longest time that a slot is closed for a hand-over before it is served again."""
-
-    unfit_s: float = 10.0
-    """For this long after yielding others skip it as owner."""
-
-    start_grace_s: float = 1.5
-    """After a start, slots that another member prefers are left to it for this long."""
-
-    page_rows: int = 256
-    """Rows in one message about one slot."""
-
-    page_bytes: int = 1 << 20
-    """Bytes of state in one message about one slot."""
-
-    recall_rows: int = 4096
-    """How far back operations are read from the disk when a retry asks after a restart."""
-
-    head_bytes_per_slot: int = 256 << 10
-    """States of current documents kept in memory per owned slot, in bytes."""
-
-    copies_max: int = 64
-    """Slots copied to one replica at the same time."""
-
-    remove_after_s: float = 0.0
-    """Silence after which a member is proposed for removal; 0 means never."""
-
-    waiting_operations_max: int = 10_000
-    waiting_bytes_max: int = 64 << 20
-    """Bounds of what waits at an entry node (rule E3); beyond it the answer is 503."""
 
 
 @dataclass(slots=True)
@@ -156,8 +94,7 @@ class Core:
         self.placement: Placement
         self.peers: dict[str, Peer] = {}
         """The other members, those that leave and those that come included."""
-        self.links: set[str] = set()
-        """Nodes that a connection stands to, members or not."""
+        self.links: set[str] = set()  # Nodes that a connection stands to, members or not.
         self.believed_alive: frozenset[str] | None = None
         self.claims: dict[int, tuple[int, str]] = {}
         """slot -> (epoch, member) that says it holds the slot."""

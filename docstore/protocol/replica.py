@@ -15,7 +15,7 @@ from docstore.protocol import reconfigure
 from docstore.protocol.catchup import CatchUp
 from docstore.protocol.configuration import Configuration, Registered, unpack_registered
 from docstore.protocol.confirm import Confirmer
-from docstore.protocol.core import NEVER, Core, ReplicaConfig
+from docstore.protocol.core import NEVER, Core
 from docstore.protocol.decide import Decider
 from docstore.protocol.depose import depose
 from docstore.protocol.effects import Effect, Reconfigured
@@ -46,6 +46,7 @@ from docstore.protocol.register import Register
 from docstore.protocol.serve import Server
 from docstore.protocol.takeover import TakeOver
 from docstore.protocol.tenure import Inflight, Phase, Tenure
+from docstore.protocol.timing import ReplicaConfig
 from docstore.service import Service
 from docstore.storage.store import Recovered
 from docstore.wire import (

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import assert_never
 
 from docstore.document import Row
-from docstore.errors import DiskFull, StoreBroken, StoreError
+from docstore.errors import DiskFull, StoreBroken, StoreDamaged, StoreError
 from docstore.storage import packing, tables
 from docstore.storage.store import Append, Cut, Erase, SaveConfiguration, SaveSlot, Write
 
@@ -181,7 +181,9 @@ def translated(error: Exception) -> StoreError:
     """Return what a caller may conclude from an error of a transaction that was rolled back."""
     if is_full(error):
         return DiskFull(str(error))
-    return StoreBroken(f"{error} ({getattr(error, 'sqlite_errorname', type(error).__name__)})")
+    name = getattr(error, "sqlite_errorname", type(error).__name__)
+    damaged = name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
+    return (StoreDamaged if damaged else StoreBroken)(f"{error} ({name})")
 
 
 def is_full(error: Exception) -> bool:

@@ -167,8 +167,7 @@ class Arena:
         """Mend all, start all, put new disks in for those that ended themselves; wait."""
         self.mend()
         for node in self.members:
-            ended = node.process.poll() if node.process is not None else None
-            if ended is not None:
+            if node.process is not None and node.process.poll() is not None:
                 node.process = None
             self.start_node(node)
         for _ in range(3):

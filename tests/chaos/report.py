@@ -19,7 +19,7 @@ AFTER_S = 3.0
 
 
 HEAD = (
-    "| fault | times | succeeded | longest without any success, median | greatest |",
+    "| fault | times | answered | longest without any answer, median | greatest |",
     "|---|---|---|---|---|",
 )
 
@@ -68,7 +68,7 @@ def _success(account: "Account", strikes: "list[Strike]") -> float:
 
 def write(path: Path, account: "Account", text: str) -> None:
     """Write the report, and a plot of what succeeded and failed in each second beside it."""
-    series = [Series("succeeded"), Series("failed")]
+    series = [Series("answered"), Series("refused or unknown")]
     end = int(max((*account.story.succeeded, *account.story.failed), default=0) / 10)
     for each, counts in zip(series, (account.story.succeeded, account.story.failed), strict=True):
         for second in range(end):

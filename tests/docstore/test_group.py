@@ -247,3 +247,7 @@ async def test_a_disk_put_back_from_an_older_copy_ends_the_node(
     assert await asyncio.to_thread(node.process.wait, 15) == 74
     assert "an older copy" in (node.data / "log.txt").read_text()
     node.process = None
+    cluster.start(node)  # It is not taken for a healthy disk by the next start either.
+    assert node.process is not None
+    assert await asyncio.to_thread(node.process.wait, 15) == 74
+    node.process = None

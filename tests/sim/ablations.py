@@ -5,7 +5,7 @@ that holds it, what stands in its place while it is away, and the profile of fau
 it. The product knows nothing of this.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -241,10 +241,30 @@ ABLATIONS: dict[str, Ablation] = {
 }
 
 
+SEED_PROTOCOL = (
+    "quorum-of-the-living",
+    "no-promise-check",
+    "own-log-as-base",
+    "retry-without-identity",
+    "forget-operations",
+    "unknown-told-as-refused",
+    "local-read",
+)
+"""What the seed text does not have, all at once."""
+
+
 @contextmanager
 def ablated(name: str) -> Iterator[None]:
     """Run the body without a rule."""
+    with ablated_all([name]):
+        yield
+
+
+@contextmanager
+def ablated_all(names: Iterable[str]) -> Iterator[None]:
+    """Run the body without several rules."""
     with ExitStack() as stack:
-        for where, attribute, instead in ABLATIONS[name].changes:
-            stack.enter_context(patch.object(where, attribute, instead))
+        for name in names:
+            for where, attribute, instead in ABLATIONS[name].changes:
+                stack.enter_context(patch.object(where, attribute, instead))
         yield

@@ -4,9 +4,9 @@ from typing import Any
 
 from docstore.protocol.change import Change
 from docstore.protocol.configuration import Configuration, MemberEntry, first_registered
-from docstore.protocol.core import ReplicaConfig
 from docstore.protocol.events import ChangeAsked, LinkLost, LinkMade, Received, ViewChanged
 from docstore.protocol.reconfigure import join_writes
+from docstore.protocol.timing import ReplicaConfig
 from docstore.storage.store import SaveConfiguration
 from docstore.wire import Message
 from tests.sim.network import Network

@@ -6,7 +6,6 @@ from typing import Any
 
 from docstore.operation import Answer
 from docstore.protocol.configuration import Configuration
-from docstore.protocol.core import ReplicaConfig
 from docstore.protocol.effects import (
     Alarm,
     ChangeAnswered,
@@ -19,6 +18,7 @@ from docstore.protocol.effects import (
 )
 from docstore.protocol.events import Event, Persisted, QueryAnswered, Tick, TurnEnded
 from docstore.protocol.replica import Replica
+from docstore.protocol.timing import ReplicaConfig
 from docstore.service import ServiceOptions, State
 from docstore.storage.ledger import Ledger
 from docstore.storage.store import Query, Write

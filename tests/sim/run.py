@@ -8,8 +8,8 @@ from math import inf
 
 from docstore.operation import Operation
 from docstore.protocol.configuration import Stage
-from docstore.protocol.core import ReplicaConfig
 from docstore.protocol.events import Requested
+from docstore.protocol.timing import ReplicaConfig
 from tests.sim.cluster import Cluster
 from tests.sim.invariants import Invariants, Violation
 from tests.sim.nemesis import ALL, Nemesis

@@ -8,8 +8,8 @@ from docstore.operation import Answer, Operation
 from docstore.ownership.by_vote import Recency, Role, Times, Voter
 from docstore.protocol.change import Change, Kind
 from docstore.protocol.configuration import Configuration, Stage
-from docstore.protocol.core import ReplicaConfig
 from docstore.protocol.events import ChangeAsked, DiskFilled, Requested
+from docstore.protocol.timing import ReplicaConfig
 from tests.sim.cluster import Cluster
 from tests.sim.invariants import Invariants
 from tests.sim.process import Process

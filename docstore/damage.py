@@ -1,0 +1,42 @@
+"""A disk that was found damaged stays out of use: a restart would only find out again, later.
+
+A row that fails its checksum is repaired while the node runs. When the file itself is damaged, or
+is an older copy, nobody knows what else is missing, so the node ends and leaves a note for the
+next start. Whoever empties the directory and has the member replaced removes the note with it.
+"""
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import structlog
+
+from docstore.errors import StoreDamaged
+
+EXIT_DISK_FAILED = 74
+NOTE = "damaged"
+
+log = structlog.get_logger("docstore.damage")
+
+
+def end_process(data: Path, error: BaseException) -> NoReturn:
+    """The disk failed: say so and end at once; nothing more may be answered (rule P3)."""
+    log.critical("the disk failed; this process ends", error=str(error))
+    if isinstance(error, StoreDamaged):
+        with contextlib.suppress(OSError):  # The disk may refuse the note as well.
+            (data / NOTE).write_text(f"{error}\n")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(EXIT_DISK_FAILED)
+
+
+def refuse_damaged(data: Path) -> None:
+    """Raise StoreDamaged if the note is there."""
+    path = data / NOTE
+    if path.exists():
+        why = path.read_text().strip()
+        raise StoreDamaged(
+            f"{data}: found damaged before ({why}); empty it and replace this member"
+        )
