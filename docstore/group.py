@@ -25,6 +25,7 @@ from docstore.questions import Questions
 Json = dict[str, Any]
 
 ASK_AGAIN_S = 0.1
+PASS_ON_TIMEOUT_S = 5.0
 HANG_UP_AFTER_S = 3.0
 """Time for those who have left to be told so."""
 
@@ -157,8 +158,16 @@ class Group:
         return [each.id for each in members if each.votes and each.id != self._me]
 
     async def _change_here(self, asked: Any) -> tuple[int, str, str]:
-        """Give the change to our own register; it refuses unless we lead."""
-        return await self._driver.change(_change_of(asked))
+        """Give the change to our own register, or once more to the leader that we know.
+
+        A node that does not vote hears no leader, and asks any voter.
+        """
+        leader = self._replica.register.leader
+        if leader in (None, self._me) or asked.get("passedOn"):
+            return await self._driver.change(_change_of(asked))
+        passed_on = {**asked, "passedOn": True}
+        answer = await self._questions.ask(str(leader), "change", passed_on, PASS_ON_TIMEOUT_S)
+        return tuple(answer)
 
     # The page
 

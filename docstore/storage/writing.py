@@ -182,7 +182,8 @@ def translated(error: Exception) -> StoreError:
     if is_full(error):
         return DiskFull(str(error))
     name = getattr(error, "sqlite_errorname", type(error).__name__)
-    damaged = name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
+    # A constraint that fails is damage too: rows are numbered by us, and were verified when read.
+    damaged = name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_CONSTRAINT"))
     return (StoreDamaged if damaged else StoreBroken)(f"{error} ({name})")
 
 

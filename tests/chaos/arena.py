@@ -21,6 +21,7 @@ from tests.docstore.test_node import metrics
 GROUP = "/core/node-groups/default"
 SETTINGS = ("--slots", "32", "--replication-factor", "3", "--repair-interval-s", "5")
 RECOVERY_S = 60.0
+WELL = "all serve, no change is under way, no slot is damaged"
 
 
 def port_of(node: LocalNode) -> int:
@@ -170,16 +171,16 @@ class Arena:
             if node.process is not None and node.process.poll() is not None:
                 node.process = None
             self.start_node(node)
-        for _ in range(3):
-            await self.wait(lambda: self._all_ready() or bool(self._ended()), "all serve")
+        for _ in range(4):
+            await self.wait(lambda: self._all_whole() or bool(self._ended()), WELL)
             broken = self._ended()
+            if not broken:
+                return
             for node in broken:
                 # 74: this disk cannot be trusted. What an operator does then:
                 node.process = None
                 await self.replace_disk(node)
-            if not broken:
-                break
-        await self.wait(self._all_whole, "no change is under way, no slot is damaged")
+        raise TimeoutError(f"not after four replacements: {WELL}")
 
     async def scrubbed(self, node: LocalNode) -> None:
         """Return when a node has looked at every row that it holds, or has ended over it."""

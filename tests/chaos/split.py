@@ -1,0 +1,152 @@
+"""A cut into minority and majority: python -m tests.chaos.split [--rounds N] [--seed S].
+
+What is promised (docs/guarantees.md): in the minority every write and strong read that begins
+1.5 s or more after the cut is answered 503, earlier ones 503 or 504, all within 2 s; the majority
+goes on within 3 s; after healing there is one history.
+"""
+
+import argparse
+import asyncio
+import random
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from itertools import permutations
+from pathlib import Path
+
+import aiohttp
+
+from docstore.client.local import LocalNode
+from tests.chaos.arena import Arena
+from tests.chaos.mix import Mixer, Op, Story, judge
+from tests.chaos.verify import versions_of
+from tests.chaos.workload import FACTORY, declare
+
+CUT_S, SURE_S, ANSWER_S, ONWARD_S = 8.0, 1.5, 2.0, 3.0
+LINKS, CLIENTS = 12, 4
+
+
+async def _round(
+    arena: Arena, session: aiohttp.ClientSession, number: int
+) -> tuple[list[str], float, Counter[int]]:
+    """Cut two of five off; return what was wrong, the majority's gap, the minority's answers."""
+    links = [f"{FACTORY}/s{number}-{each}" for each in range(LINKS)]
+    minority = arena.rng.sample(arena.members, 2)
+    majority = [node for node in arena.members if node not in minority]
+    story, began = Story(), time.monotonic()
+
+    def clients(nodes: list[LocalNode], side: str) -> list[Mixer]:
+        return [
+            Mixer(f"{side}{number}.{n}", nodes, links, session, story,
+                  random.Random(arena.rng.random()), began)
+            for n in range(CLIENTS)
+        ]  # fmt: skip
+
+    mixers = clients(minority, "minority") + clients(majority, "majority")
+    tasks = [asyncio.create_task(mixer.run()) for mixer in mixers]
+    await asyncio.sleep(2.0)
+    cut_at = time.monotonic()
+    pairs = permutations(arena.members, 2)
+    arena.cut([(a, b) for a, b in pairs if (a in minority) != (b in minority)], gossip=True)
+    await asyncio.sleep(CUT_S)
+    healed_at = time.monotonic()
+    arena.mend()
+    await arena.recover()
+    await asyncio.sleep(1.0)
+    for mixer in mixers:
+        mixer.stop = True
+    await asyncio.gather(*tasks)
+    wrong, answers = _minority(story.ops, {n.name for n in minority}, cut_at, healed_at)
+    gap_s = _gap_s(story.ops, {n.name for n in majority}, links, cut_at, healed_at)
+    wrong += story.errors + await _one_history(arena, session, links, story.ops)
+    return wrong, gap_s, answers
+
+
+def _minority(
+    ops: list[Op], names: set[str], cut_at: float, healed_at: float
+) -> tuple[list[str], Counter[int]]:
+    wrong: list[str] = []
+    answers: Counter[int] = Counter()
+    for op in ops:
+        if op.node not in names or not cut_at <= op.start < healed_at - ANSWER_S:
+            continue
+        took_s = op.end - op.start
+        sure = op.start >= cut_at + SURE_S
+        answers[op.status] += sure
+        if took_s > ANSWER_S:
+            wrong.append(f"the minority took {took_s:.2f} s for {op.kind}, answered {op.status}")
+        # Just after the cut, what the majority of before has decided may still be answered.
+        if sure and op.status != 503:
+            since = op.start - cut_at
+            wrong.append(f"the minority answered {op.kind} with {op.status} {since:.2f} s after")
+    return wrong, answers
+
+
+def _gap_s(
+    ops: list[Op], names: set[str], links: list[str], cut_at: float, healed_at: float
+) -> float:
+    """Return the longest time that the majority left any document without an answer."""
+    longest = 0.0
+    for link in links:
+        moments = sorted(
+            op.end for op in ops
+            if op.link == link and op.node in names and 200 <= op.status < 500
+            and cut_at <= op.end < healed_at
+        )  # fmt: skip
+        for before, after in zip([cut_at, *moments], [*moments, healed_at], strict=True):
+            longest = max(longest, after - before)
+    return longest
+
+
+async def _one_history(
+    arena: Arena, session: aiohttp.ClientSession, links: list[str], ops: list[Op]
+) -> list[str]:
+    by_link: dict[str, list[Op]] = defaultdict(list)
+    for op in ops:
+        by_link[op.link].append(op)
+    wrong: list[str] = []
+    for index, link in enumerate(links):
+        node = arena.members[index % len(arena.members)]
+        stored = await versions_of(session, node, link)
+        wrong += [f"{link}: {each}" for each in judge(by_link[link], stored)]
+    return wrong
+
+
+async def run(rounds: int, seed: int) -> int:
+    """Cut and heal; print the figures; return the exit code."""
+    rng = random.Random(seed)
+    gaps: list[float] = []
+    problems: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="docstore-split-") as directory:
+        arena = Arena(Path(directory), 5, 0, rng)
+        timeout = aiohttp.ClientTimeout(total=15)
+        connector = aiohttp.TCPConnector(limit=0)
+        async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
+            try:
+                await arena.start()
+                await declare(session, arena.members[0].url)
+                for number in range(rounds):
+                    wrong, gap_s, answers = await _round(arena, session, number)
+                    gaps.append(gap_s)
+                    problems += wrong
+                    print(f"round {number + 1}: longest gap {gap_s:.2f} s, minority {answers}",
+                          *wrong[:5], sep="\n  ", flush=True)  # fmt: skip
+            finally:
+                await arena.stop()
+    late = sum(gap > ONWARD_S for gap in gaps)
+    print(f"{rounds} rounds: {len(problems)} problems; gaps {sorted(round(g, 2) for g in gaps)}")
+    return 1 if problems or late > 1 else 0
+
+
+def main() -> int:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.split", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    return asyncio.run(run(options.rounds, options.seed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
