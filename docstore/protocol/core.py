@@ -35,6 +35,9 @@ class Peer:
     """Another member, as its link shows it."""
 
     heard_at: float = NEVER
+    """When it was last heard on a connection that still stands."""
+    last_word_at: float = NEVER
+    """When it was last heard at all; at first, when it came to our notice."""
     here_since: float = NEVER
     """Since when it has been heard without a gap."""
     linked: bool = False
@@ -150,7 +153,9 @@ class Core:
         before, self.peers = self.peers, {}
         for member in configuration.names:
             if member != self.me:
-                self.peers[member] = before.get(member) or Peer(linked=member in self.links)
+                self.peers[member] = before.get(member) or Peer(
+                    linked=member in self.links, last_word_at=self.now
+                )
         self.claims.clear()
 
     # What others are

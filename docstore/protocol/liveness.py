@@ -32,7 +32,7 @@ class Liveness:
         if self.core.now - peer.heard_at > self.core.config.owner_timeout_s:
             self.core.routes_changed = True
             peer.here_since = self.core.now
-        peer.heard_at = self.core.now
+        peer.heard_at = peer.last_word_at = self.core.now
 
     def heartbeat(self, sender: str, message: Heartbeat) -> None:
         """Learn what a peer claims to hold."""

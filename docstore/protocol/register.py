@@ -314,7 +314,7 @@ class Register:
         if patience_s <= 0 or self.core.now - self.core.started_at < patience_s:
             return
         for member, peer in self.core.peers.items():
-            if self.core.now - peer.heard_at < patience_s:
+            if self.core.now - peer.last_word_at < patience_s:
                 continue
             try:
                 following = begin(configuration, Change(Kind.REMOVE, member))
