@@ -19,9 +19,10 @@ async def show_status(client: Client, out: Console, *, as_json: bool) -> None:
         page = {"group": group, "shares": selector["shares"], "nodes": nodes}
         sys.stdout.write(orjson.dumps(page, option=orjson.OPT_INDENT_2).decode() + "\n")
         return
+    roles = {each["id"]: each["role"] for each in group["configuration"]["members"]}
     table = Table(
-        "node", "state", "ready", "slots owned", "share", "behind", "zone", "address",
-        title=f"group {group['configuration']['clusterId'][:8]}, {group['convergence'].lower()}",
+        "node", "state", "role", "ready", "slots owned", "share", "behind", "zone", "address",
+        title=_title(group),
     )  # fmt: skip
     for member in group["members"]:
         node = nodes[member["id"]]
@@ -30,11 +31,19 @@ async def show_status(client: Client, out: Console, *, as_json: bool) -> None:
             other.get("replicationLag", {}).get(member["id"], 0) for other in nodes.values()
         )
         table.add_row(
-            member["id"], _coloured(member["status"]), "yes" if node.get("ready") else "no",
+            member["id"], _coloured(member["status"]), roles.get(member["id"], "none"),
+            "yes" if node.get("ready") else "no",
             str(share.get("owned", 0)), f"{share.get('share', 0):.0%}", f"{behind} rows",
             member["zone"], member["address"],
         )  # fmt: skip
     out.print(table)
+
+
+def _title(group: dict[str, Any]) -> str:
+    configuration = group["configuration"]
+    title = f"group {configuration['clusterId'][:8]}, {group['convergence'].lower()}"
+    stage = configuration["stage"]
+    return title if stage == "stable" else f"{title}, its members change: {stage}"
 
 
 async def _node(member: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,84 @@
+"""`docstore join`, `remove`, `replace`, `leave`, `cancel`, as an operator types them."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from docstore.client import LocalCluster
+from tests.docstore.test_node import page, until
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """Three nodes that serve, and a fourth that waits."""
+    with LocalCluster(3, tmp_path_factory.mktemp("cli")) as group:
+        waiting = group.prepare()
+        waiting.flags = ("--standby",)
+        group.start(waiting)
+        until(lambda: "storeId" in page(f"{waiting.url}/core/management"))
+        yield group
+
+
+def docstore(*arguments: str) -> tuple[int, str]:
+    """Run a command; return its exit code and all that it said."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "docstore", *arguments],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    return ended.returncode, ended.stdout + ended.stderr
+
+
+def test_a_group_grows_and_shrinks_by_commands(cluster: LocalCluster) -> None:
+    url = ("--url", cluster.nodes[0].url)
+    code, said = docstore("join", cluster.nodes[3].url, *url)
+    assert code == 0, said
+    assert "configuration 4 is stable: n1, n2, n3, n4" in said
+    code, said = docstore("join", cluster.nodes[3].url, *url)
+    assert (code, "already-a-member" in said) == (1, True)
+    code, said = docstore("remove", "n2", *url)
+    assert "configuration 7 is stable: n1, n3, n4" in said, said
+    code, said = docstore("status", *url)
+    assert code == 0
+    assert "voter" in said
+    assert "none" in said
+    code, said = docstore("replace", "n2", *url)
+    assert (code, "n2 is not a member" in said) == (2, True), said
+    code, said = docstore("remove", "n3", *url)
+    assert (code, "too-few-members" in said) == (1, True)
+    code, said = docstore("cancel", *url)
+    assert (code, "no change is under way" in said) == (1, True)
+
+
+def test_a_new_disk_and_a_node_that_leaves(cluster: LocalCluster) -> None:
+    """Goes on from the group n1, n3, n4 of the test before."""
+    url = ("--url", cluster.nodes[0].url)
+    wiped = cluster.nodes[2]
+    cluster.kill(wiped)
+    shutil.rmtree(wiped.data)
+    cluster.start(wiped)
+    until(lambda: "storeId" in page(f"{wiped.url}/core/management"))
+    code, said = docstore("replace", "n3", *url)
+    assert code == 0, said
+    assert "is stable: n1, n3, n4" in said
+    leaving = cluster.nodes[3]
+    assert leaving.process is not None
+    code, said = docstore("leave", "--force", "--url", leaving.url)
+    assert (code, "n4 has left and stops" in said) == (0, True), said
+    assert leaving.process.wait(15) == 0
+    leaving.process = None
+
+
+def test_settings_of_a_later_node_fit_each_other(tmp_path: Path) -> None:
+    common = ("serve", "--data", str(tmp_path), "--listen", "127.0.0.1:39001", "--node-id", "a")
+    for flags, complaint in (
+        (("--join", "ftp://x:1"), "join:"),
+        (("--join", "http://x"), "join:"),
+        (("--bootstrap", "a=http://127.0.0.1:39001", "--standby"), "not both"),
+        (("--remove-after-s", "-1"), "remove_after_s:"),
+    ):
+        code, said = docstore(*common, *flags)
+        assert (code, complaint in said) == (2, True), said
