@@ -19,7 +19,7 @@ from tests.chaos.proxy import Link, Proxy
 from tests.docstore.test_node import metrics
 
 GROUP = "/core/node-groups/default"
-SETTINGS = ("--slots", "32", "--replication-factor", "3", "--repair-interval-s", "5")
+SETTINGS = ("--slots", "32", "--repair-interval-s", "5")
 RECOVERY_S = 60.0
 WELL = "all serve, no change is under way, no slot is damaged"
 
@@ -43,10 +43,14 @@ def page_of(url: str) -> dict[str, Any]:
 class Arena:
     """Nodes and what is between them. Everything blocking runs in threads."""
 
-    def __init__(self, directory: Path, size: int, spares: int, rng: random.Random) -> None:
+    def __init__(
+        self, directory: Path, size: int, spares: int, rng: random.Random, copies: str = "3"
+    ) -> None:
+        """copies: the replication factor, or all."""
         self.rng = rng
         self.directory = directory
-        self.cluster = LocalCluster(size, directory, SETTINGS)
+        settings = (*SETTINGS, "--replication-factor", copies)
+        self.cluster = LocalCluster(size, directory, settings)
         self.members = list(self.cluster.nodes)
         """Nodes that belong to the group now."""
         self.spares = [self.cluster.prepare() for _ in range(spares)]
