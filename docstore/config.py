@@ -64,6 +64,12 @@ class Config:
     remove_after_s: float = 0.0
     """A member that is silent for so long is taken out of the group; 0 for never."""
 
+    history_retention_s: float = 0.0
+    """Age from which superseded versions are let go of; 0 keeps them for ever.
+
+    At least ten minutes: retries of updates are told apart by the versions that they made.
+    """
+
     slots: int = 1024
     """Parts of the key space, a power of two from 1 to 65,536, fixed at founding."""
 
@@ -110,10 +116,12 @@ class Config:
 
 
 WEEK_S = 7 * 86_400.0
+YEAR_S = 366 * 86_400.0
+RETENTION_S_MIN = 600.0
 
 KEYS = (
     "data", "listen", "peer", "gossip", "node_id", "zone", "bootstrap", "join", "replaces",
-    "observer", "standby", "remove_after_s", "slots",
+    "observer", "standby", "remove_after_s", "history_retention_s", "slots",
     "points_per_node", "replication_factor", "heartbeat_interval_s", "owner_timeout_s",
     "repair_interval_s",
     "gossip_preset", "gossip_key_file", "insecure", "log", *(each.name for each in fields(Limits)),
@@ -173,6 +181,9 @@ def parse(settings: Mapping[str, Any]) -> Config:
         observer=_flag(settings.get("observer", False), "observer"),
         standby=_flag(settings.get("standby", False), "standby"),
         remove_after_s=_seconds(settings, "remove_after_s", 0.0, least=0, most=WEEK_S),
+        history_retention_s=_seconds(
+            settings, "history_retention_s", 0.0, least=0, most=100 * YEAR_S
+        ),
         slots=_slots(settings.get("slots", 1024)),
         points_per_node=_integer(settings.get("points_per_node", 128), "points_per_node", 1, 4096),
         replication_factor=_factor(settings.get("replication_factor")),
@@ -193,6 +204,8 @@ def parse(settings: Mapping[str, Any]) -> Config:
 
 def _check_together(config: Config) -> None:
     """Refuse settings that are well formed and do not fit each other."""
+    if 0 < config.history_retention_s < RETENTION_S_MIN:
+        raise BadConfig("history_retention_s: at least 600, or 0 for ever")
     if config.owner_timeout_s < 3 * config.heartbeat_interval_s:
         raise BadConfig("owner_timeout_s: at least three heartbeat intervals")
     if config.bootstrap and config.node_id not in {each.id for each in config.bootstrap}:

@@ -30,6 +30,7 @@ from docstore.wire import (
     Lead,
     Message,
     Offer,
+    Passed,
     Prepare,
     PreVote,
     PreVoted,
@@ -45,7 +46,7 @@ FRAME_BYTES_MAX = 64 << 20
 _KINDS: tuple[type[Any], ...] = (
     Heartbeat, PreVote, PreVoted, Prepare, Promised, Refused, Fetch, Fetched, Propose, Accepted,
     Gap, Adopt, Copy, Decide, Confirm, Confirmed, Forward, Answered, Ask, Told, HandOver,
-    Canvass, Vote, Lead, Follow, Configured,
+    Canvass, Vote, Lead, Follow, Configured, Passed,
 )  # fmt: skip
 _TAGS = {kind: tag for tag, kind in enumerate(_KINDS)}
 
@@ -87,7 +88,7 @@ def _restored_adopt(*fields: Any) -> Adopt:
 
 
 def _restored_copy(*fields: Any) -> Copy:
-    return Copy._make([*fields[:6], _rows(fields[6]), *fields[7:]])
+    return Copy._make([*fields[:7], _rows(fields[7]), *fields[8:]])
 
 
 def _restored_promised(epoch: int, evidence: Sequence[Any]) -> Promised:

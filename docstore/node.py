@@ -134,6 +134,7 @@ class Node:
                 heartbeat_interval_s=self.config.heartbeat_interval_s,
                 owner_timeout_s=self.config.owner_timeout_s,
                 remove_after_s=self.config.remove_after_s,
+                history_retention_s=self.config.history_retention_s,
             ),
             now=asyncio.get_running_loop().time(),
         )

@@ -87,7 +87,7 @@ class Repair:
 
     async def _scrub(self, held: SlotLog) -> None:
         """Read all rows of a slot; the store verifies the checksum of each."""
-        n = held.kept + 1
+        n = 1
         while held.full and n <= held.durable:
             last = min(n + ROWS_AT_ONCE - 1, held.durable)
             [result] = await self._store.read([Rows(held.slot, n, last)])

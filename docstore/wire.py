@@ -151,14 +151,16 @@ class Adopt(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """Owner to a replica whose slot is damaged or too old: the whole log, in pages.
+    """Owner to a replica whose slot is damaged or too old: all that is left of it, in pages.
 
-    The first page (rows from kept + 1) erases what is there; `last` closes the copy.
+    A page goes on after row `after`; the first, after 0, erases what is there, and `last` closes
+    the copy. Up to `kept` rows are missing that newer ones supersede.
     """
 
     slot: int
     epoch: int
     base: int
+    after: int
     kept: int
     floor: int
     decided: int
@@ -169,6 +171,12 @@ class Copy(NamedTuple):
 
 class Decide(NamedTuple):
     """Owner to replicas, lazily: (slot, epoch, decided) of each."""
+
+    slots: Sequence[tuple[int, int, int]]
+
+
+class Passed(NamedTuple):
+    """Owner to replicas: (slot, epoch, n): all replicas hold the slot's log up to n."""
 
     slots: Sequence[tuple[int, int, int]]
 
@@ -303,6 +311,7 @@ Message = (
     | Copy
     | Decide
     | HandOver
+    | Passed
     | Confirm
     | Confirmed
     | Forward

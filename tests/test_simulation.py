@@ -13,10 +13,12 @@ from tests.sim.profiles import profile_of
 from tests.sim.run import Profile, run
 
 # Each of these once found a bug; what it was stands in the commit that pinned it.
-PINNED = (71, 135, 234, 322, 664, 689, 1113, 6856, 6890, 10229, 10435)
+PINNED = (71, 135, 193, 281, 664, 689, 1113, 6856, 6890, 10229, 10435)
 
 # Ablation -> a seed of its own profile that notices it, so that a short run need not search.
 CAUGHT_BY = {
+    "trim-by-what-is-not-decided": 37,
+    "trim-what-others-lack": 0,
     "any-configuration-counts": 4,
     "joint-left-before-all-is-open": 15,
     "newcomers-begin-full": 1,

@@ -13,7 +13,7 @@ from docstore.protocol.core import NEVER, Core
 from docstore.protocol.log import SlotLog
 from docstore.protocol.propose import offer_of
 from docstore.protocol.tenure import Follower, Phase, Tenure
-from docstore.storage.store import Corrupt, Result, Rows
+from docstore.storage.store import After, Corrupt, Result, Rows
 from docstore.wire import Adopt, Copy, Gap, Propose
 
 
@@ -134,28 +134,47 @@ class CatchUp:
         if not self._may_copy(peer, log.slot):
             return  # Enough at once; the next probe asks again.
         goes_on = follower.copied is not None and gap.end == follower.copied and not gap.full
-        if follower.copied is not None and not goes_on and gap.end != log.kept:
+        if follower.copied is not None and not goes_on and gap.end != 0:
             return  # An answer to something older.
-        first = gap.end + 1 if goes_on else log.kept + 1
-        last = log.end - len(tenure.fresh)
+        after, last = gap.end if goes_on else 0, log.end - len(tenure.fresh)
         self.core.counters["copy_pages"] += 1
 
         def send(rows: Sequence[Row]) -> None:
-            until = rows[-1].n if rows else first - 1
+            until = rows[-1].n if rows else after
             follower.copied, follower.sent, follower.sent_at = until, until, self.core.now
-            reigns = reigns_until(log.reigns, until)
+            reigns = reigns_until(log.reigns, max(until, log.kept))
             self.core.send(
                 peer,
                 Copy(
-                    log.slot, tenure.ballot[0], tenure.base, log.kept, log.floor, log.decided,
-                    rows, reigns, until >= last,
+                    log.slot, tenure.ballot[0], tenure.base, after, log.kept, log.floor,
+                    log.decided, rows, reigns, until >= last,
                 ),
             )  # fmt: skip
 
-        if first > last:
+        if after >= last:
             send(())
+        elif after + 1 in log.pending:
+            send(self._from_memory(log, after + 1, self._page_end(after + 1, last)))
         else:
-            self._with_rows(log, tenure, follower, first, last, send)
+            self._read_page(log, tenure, follower, after, send)
+
+    def _read_page(
+        self,
+        log: SlotLog,
+        tenure: Tenure,
+        follower: Follower,
+        after: int,
+        send: Callable[[Sequence[Row]], None],
+    ) -> None:
+        """Call `send` with the next rows that are left after one, from the disk."""
+        config = self.core.config
+        self._ask_disk(
+            log, tenure, follower,
+            After(log.slot, after, log.durable, config.page_rows, config.page_bytes), send,
+        )  # fmt: skip
+
+    def _page_end(self, first: int, last: int) -> int:
+        return min(last, first + self.core.config.page_rows - 1)
 
     def _may_copy(self, peer: str, slot: int) -> bool:
         """Bound how many slots are copied to one replica at once, so that others are served."""
@@ -182,10 +201,27 @@ class CatchUp:
         send: Callable[[Sequence[Row]], None],
     ) -> None:
         """Call `send` with rows first.. of the log: at least one, at most a page."""
-        last = min(last, first + self.core.config.page_rows - 1)
+        last = self._page_end(first, last)
         if first in log.pending:
             send(self._from_memory(log, first, last))
             return
+
+        def of_the_log(rows: Sequence[Row]) -> None:
+            if rows[0].n == first:
+                send(rows)
+
+        # Beyond `durable` the disk may still hold rows that were cut in memory.
+        query = Rows(log.slot, first, min(last, log.durable), self.core.config.page_bytes)
+        self._ask_disk(log, tenure, follower, query, of_the_log)
+
+    def _ask_disk(
+        self,
+        log: SlotLog,
+        tenure: Tenure,
+        follower: Follower,
+        query: Rows | After,
+        send: Callable[[Sequence[Row]], None],
+    ) -> None:
         follower.reading, follower.sent_at = True, self.core.now
 
         def found(result: Result) -> None:
@@ -194,12 +230,10 @@ class CatchUp:
                 return
             if isinstance(result, Corrupt):
                 self.core.corrupt(log)
-            elif result and result[0].n == first:
+            elif result:
                 send(result)
 
-        # Beyond `durable` the disk may still hold rows that were cut in memory.
-        last = min(last, log.durable)
-        self.core.read(Rows(log.slot, first, last, self.core.config.page_bytes), found)
+        self.core.read(query, found)
 
     def _from_memory(self, log: SlotLog, first: int, last: int) -> list[Row]:
         rows, size = [log.pending[first]], len(log.pending[first].state)

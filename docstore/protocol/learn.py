@@ -21,7 +21,7 @@ from docstore.protocol.depose import depose
 from docstore.protocol.effects import Alarm
 from docstore.protocol.log import SlotLog
 from docstore.protocol.slots import from_bitmap
-from docstore.storage.store import Cut, Erase
+from docstore.storage.store import Base, Cut, Erase
 from docstore.wire import (
     Adopt,
     Copy,
@@ -200,17 +200,14 @@ class Learner:
             else:
                 self._gap(sender, log, message.epoch)
             return
-        first = message.rows[0].n if message.rows else message.kept + 1
-        if first == message.kept + 1:
+        if message.after == 0:
             log.clear(kept=message.kept, floor=message.floor)
-            log.copying = ballot
+            log.copying, log.copied = ballot, 0
             self.core.store(Erase(log.slot))
-        elif log.copying != ballot or first != log.end + 1:
+        elif log.copying != ballot or message.after != log.copied:
             self._gap(sender, log, message.epoch)
             return
-        if message.rows:
-            self._extend(log, message.rows)
-        log.reigns = reigns_until(message.reigns, log.end)
+        self._lay(log, message)
         if message.last:
             log.full, log.copying = True, None
             self.core.counters["copied"] += 1
@@ -221,6 +218,19 @@ class Learner:
             self.core.accept(sender, log, message.epoch)
         else:
             self._gap(sender, log, message.epoch)  # Not to be counted: asks for the next page.
+
+    def _lay(self, log: SlotLog, message: Copy) -> None:
+        """Add a page of a copy: first what is left below `kept`, then the log itself."""
+        base = [row for row in message.rows if row.n <= log.kept]
+        if base:
+            log.lay_base(base)
+            self.core.store(Base(base))
+        tail = message.rows[len(base) :]
+        if tail:
+            self._extend(log, tail)
+        if message.rows:
+            log.copied = message.rows[-1].n
+        log.reigns = reigns_until(message.reigns, max(log.end, log.kept))
 
     def decide(self, sender: str, message: Decide) -> None:
         """Learn how far the owner has decided; a hint for reads, nothing rests on it."""
@@ -239,7 +249,8 @@ class Learner:
 
     def _gap(self, sender: str, log: SlotLog, epoch: int) -> None:
         self.core.counters["gaps"] += 1
-        gap = Gap(log.slot, epoch, log.full, log.adopted, log.end, log.decided, log.reigns)
+        end = log.end if log.copying is None else log.copied
+        gap = Gap(log.slot, epoch, log.full, log.adopted, end, log.decided, log.reigns)
         # What is told must be durable, or a restart could make it untrue (see Adopt).
         self.core.when_durable(lambda: self.core.send(sender, gap))
 

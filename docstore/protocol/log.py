@@ -46,6 +46,10 @@ class SlotLog:
     """Rows above min(decided, durable), by n."""
     copying: Ballot | None = None
     """The ballot whose owner is replacing this log page by page, if one is."""
+    passed: int = 0
+    """All replicas of the slot hold its log up to here, on their disks."""
+    copied: int = 0
+    """While it is replaced: the n of the last row that has come."""
 
     @property
     def last_ballot(self) -> Ballot:
@@ -76,6 +80,12 @@ class SlotLog:
         last = rows[-1]
         self.end = last.n
         self.updated_us = max(self.updated_us, last.updated_us)
+
+    def lay_base(self, rows: Sequence[Row]) -> None:
+        """Note the rows of a copy that stand below what is kept: they are not rows of the log."""
+        for row in rows:
+            self.operations.note(row)
+        self.updated_us = max(self.updated_us, rows[-1].updated_us)
 
     def cut(self, end: int) -> None:
         """Take away the rows above `end`; none of them is decided (rule P4)."""

@@ -47,6 +47,7 @@ from docstore.protocol.serve import Server
 from docstore.protocol.takeover import TakeOver
 from docstore.protocol.tenure import Inflight, Phase, Tenure
 from docstore.protocol.timing import ReplicaConfig
+from docstore.protocol.trim import Trimmer
 from docstore.service import Service
 from docstore.storage.store import Recovered
 from docstore.wire import (
@@ -68,6 +69,7 @@ from docstore.wire import (
     Heartbeat,
     Lead,
     Message,
+    Passed,
     Prepare,
     PreVote,
     PreVoted,
@@ -110,6 +112,7 @@ class Replica:
         self.register = Register(core, _registered(recovered), vote_rng, self._use)
         self.liveness = Liveness(core, self.register.ready_bitmap)
         self.handover = HandingOver(core, self.server.opened)
+        self.trimmer = Trimmer(core)
         self.entry = Entry(core, self.server)
         self._resent_at = NEVER
 
@@ -235,6 +238,8 @@ class Replica:
                 self.takeover.promised(sender, message)
             case Refused():
                 self.decider.refused(sender, message)
+            case Passed():
+                self.trimmer.passed(sender, message)
             case HandOver():
                 self.takeover.handed(sender, message)
             case Fetch():
@@ -323,6 +328,7 @@ class Replica:
         self.confirmer.expire()
         self.entry.expire(min(tick_s, 0.1))
         self.entry.reroute()
+        self.trimmer.tick()
         if core.now - self._resent_at >= core.config.resend_interval_s / 2:
             self._resent_at = core.now
             for log in core.logs.values():

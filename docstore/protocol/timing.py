@@ -58,6 +58,12 @@ class ReplicaConfig:
     copies_max: int = 64
     """Slots copied to one replica at the same time."""
 
+    history_retention_s: float = 0.0
+    """Age from which superseded versions are let go of; 0 keeps them for ever."""
+
+    trim_interval_s: float = 60.0
+    """Between two looks at each slot for old versions."""
+
     remove_after_s: float = 0.0
     """Silence after which a member is proposed for removal; 0 means never."""
 

@@ -16,11 +16,14 @@ from typing import assert_never
 
 from docstore.document import Row
 from docstore.storage.store import (
+    After,
     Append,
     AsOf,
+    Base,
     Cut,
     Erase,
     History,
+    LastBefore,
     Newest,
     Query,
     Recovered,
@@ -29,6 +32,7 @@ from docstore.storage.store import (
     SaveSlot,
     SlotRecord,
     SlotRecovered,
+    Trim,
     Version,
     Write,
 )
@@ -42,18 +46,23 @@ ROW_BYTES = 128
 
 
 class _Log:
-    """The rows start + 1, start + 2, ... of one slot, and each link's own rows in order."""
+    """The rows start + 1, start + 2, ... of one slot, and each link's own rows in order.
 
-    __slots__ = ("links", "rows", "start")
+    base: what is left of the rows up to `start`, in order of n, with holes.
+    """
+
+    __slots__ = ("base", "links", "rows", "start")
 
     def __init__(self) -> None:
         self.start = 0
+        self.base: list[Row] = []
         self.rows: list[Row] = []
         self.links: dict[str, list[Row]] = {}
 
     def copy(self) -> "_Log":
         log = _Log()
         log.start = self.start
+        log.base = self.base.copy()
         log.rows = self.rows.copy()
         log.links = {link: rows.copy() for link, rows in self.links.items()}
         return log
@@ -97,6 +106,10 @@ class Ledger:
                 case Erase(slot):
                     self._logs.pop(slot, None)
                     self._own.discard(slot)
+                case Base(rows):
+                    self._found(rows)
+                case Trim():
+                    self._trim(write)
                 case SaveConfiguration(configuration):
                     self.configuration = configuration
                 case _:
@@ -111,6 +124,7 @@ class Ledger:
                 if not log.rows:
                     # The record that says what is kept may stand later in the same batch.
                     log.start = row.n - 1
+                    assert not log.base or log.base[-1].n <= log.start
                 end = log.start + len(log.rows)
             end += 1
             assert row.n == end, f"slot {slot}: row {row.n} where {end} is next"
@@ -121,6 +135,27 @@ class Ledger:
             else:
                 assert row.version > known[-1].version, f"{row.link}: version goes back"
                 known.append(row)
+
+    def _found(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            log = self._log_to_write(row.slot)
+            assert not log.rows, "a base stands before the rows that are kept"
+            assert not log.base or row.n > log.base[-1].n
+            log.base.append(row)
+            log.links.setdefault(row.link, []).append(row)
+
+    def _trim(self, trim: Trim) -> None:
+        log = self._log_to_write(trim.slot)
+        count = max(0, trim.kept - log.start)
+        passed, log.rows = log.rows[:count], log.rows[count:]
+        log.start = max(log.start, trim.kept)
+        gone = set()
+        for link in {row.link for row in passed if row.n > trim.after}:
+            known = log.links[link]
+            newest = max(row.n for row in known if row.n <= trim.until)
+            gone |= {row.n for row in known if row.n <= trim.kept and row.n < newest}
+            log.links[link] = [row for row in known if row.n not in gone]
+        log.base = [row for row in (*log.base, *passed) if row.n not in gone]
 
     def _cut(self, slot: int, end: int) -> None:
         if self.end(slot) <= end:
@@ -170,9 +205,13 @@ class Ledger:
                     index = min(index, bisect_left(rows, before, key=_version))
                 return list(reversed(rows[max(0, index - limit) : index]))
             case Rows(_, first, last, bytes_max):
-                start = max(0, first - log.start - 1)
-                stop = max(start, last - log.start)
-                return within_bytes(log.rows[start:stop], bytes_max)
+                return within_bytes(_stretch(log, first, last), bytes_max)
+            case After(_, after, until, limit, bytes_max):
+                return within_bytes(_stretch(log, after + 1, until)[:limit], bytes_max)
+            case LastBefore(_, before_us, until):
+                index = bisect_left(log.rows, before_us, key=_updated_us)
+                index = min(index, bisect_right(log.rows, until, key=_n))
+                return [log.rows[index - 1]] if index else []
             case _:
                 assert_never(query)
 
@@ -181,6 +220,10 @@ class Ledger:
         log = self._logs.get(slot, _EMPTY)
         if log.rows:
             return log.start + len(log.rows)
+        return max(self.kept(slot), log.base[-1].n if log.base else 0)
+
+    def kept(self, slot: int) -> int:
+        """Return up to where the rows of `slot` have holes, as its record says."""
         record = self._records.get(slot)
         return record.kept if record else 0
 
@@ -192,7 +235,8 @@ class Ledger:
             record = self._records.get(slot)
             if record is None and not rows:
                 continue
-            updated_us = rows[-1].updated_us if rows else 0
+            last = (rows or self._logs.get(slot, _EMPTY).base)[-1:]
+            updated_us = last[0].updated_us if last else 0
             slots[slot] = SlotRecovered(record or SlotRecord(slot), self.end(slot), updated_us)
         return Recovered(store_id, boot, self.configuration, slots)
 
@@ -224,6 +268,14 @@ class Ledger:
             link_digest(link, rows[-1].version, rows[-1].digest) for link, rows in links.items()
         )
         return len(links), digest_hex(total)
+
+
+def _stretch(log: _Log, first: int, last: int) -> list[Row]:
+    """Return the rows first..last of a log, those of its base among them."""
+    start = max(0, first - log.start - 1)
+    stop = max(start, last - log.start)
+    base = log.base[bisect_left(log.base, first, key=_n) : bisect_right(log.base, last, key=_n)]
+    return [*base, *log.rows[start:stop]]
 
 
 def is_child(link: str, prefix: str) -> bool:

@@ -17,9 +17,11 @@ from docstore.errors import StoreBroken
 from docstore.storage import packing, tables
 from docstore.storage.ledger import digest_hex, is_child, link_digest, row_bytes
 from docstore.storage.store import (
+    After,
     AsOf,
     Corrupt,
     History,
+    LastBefore,
     Newest,
     Query,
     Recovered,
@@ -70,6 +72,10 @@ def _answer(connection: sqlite3.Connection, query: Query) -> list[Row]:
             return _history(connection, query)
         case Rows():
             return _log(connection, query)
+        case After():
+            return _after(connection, query)
+        case LastBefore():
+            return _last_before(connection, query)
         case _:
             assert_never(query)
 
@@ -150,7 +156,8 @@ def _insist_neighbours(
     """
     if newer.version == (older.version + 1 if older else 0):
         return
-    above = older.n if older else _kept(connection, query.slot)
+    # Up to what is kept there are holes, and what stood in them is of no more concern.
+    above = max(older.n if older else 0, _kept(connection, query.slot))
     between = 0
     for columns in connection.execute(tables.ROWS, (query.slot, above + 1, newer.n - 1)):
         _insist(_verified(columns).link != query.link)
@@ -165,7 +172,7 @@ def _log(connection: sqlite3.Connection, query: Rows) -> list[Row]:
     for columns in connection.execute(tables.ROWS, (query.slot, query.first, query.last)):
         row = _verified(columns)
         _insist(row.slot == query.slot and query.first <= row.n <= query.last)
-        _insist(not rows or row.n == rows[-1].n + 1)
+        _insist(not rows or row.n == rows[-1].n + 1 or row.n <= _kept(connection, query.slot) + 1)
         weight += row_bytes(row)
         if rows and weight > query.bytes_max:
             break
@@ -175,6 +182,40 @@ def _log(connection: sqlite3.Connection, query: Rows) -> list[Row]:
             return rows
         _insist_all_there(connection, query, rows)
     return rows
+
+
+def _after(connection: sqlite3.Connection, query: After) -> list[Row]:
+    """Return the next rows of a slot, with holes only up to what is kept."""
+    kept = _kept(connection, query.slot)
+    rows: list[Row] = []
+    weight, above = 0, max(query.after, kept)
+    asked = (query.slot, query.after, query.until, query.limit)
+    for columns in connection.execute(tables.ROWS_AFTER, asked):
+        row = _verified(columns)
+        _insist(row.slot == query.slot and query.after < row.n <= query.until)
+        if row.n > kept:
+            above += 1
+            _insist(row.n == above)
+        weight += row_bytes(row)
+        if rows and weight > query.bytes_max:
+            break
+        rows.append(row)
+    return rows
+
+
+def _last_before(connection: sqlite3.Connection, query: LastBefore) -> list[Row]:
+    """Find the row by halving: times grow along a slot, and no row is missing above `kept`."""
+    low, high = _kept(connection, query.slot), query.until
+    found: list[Row] = []
+    while low < high:
+        middle = (low + high + 1) // 2
+        columns = connection.execute(tables.ROWS, (query.slot, middle, middle)).fetchone()
+        row = _verified(columns) if columns else None
+        if row is not None and row.updated_us < query.before_us:
+            low, found = middle, [row]
+        else:
+            high = middle - 1
+    return found
 
 
 def _insist_all_there(connection: sqlite3.Connection, query: Rows, rows: list[Row]) -> None:
@@ -231,7 +272,7 @@ def _slot_recovered(
     row = packing.row_of(last) if last else None
     if row is None or row.n != end:
         record = replace(record, status=Status.FAULTY)
-    return SlotRecovered(record, end or record.kept, row.updated_us if row else 0)
+    return SlotRecovered(record, max(end or 0, record.kept), row.updated_us if row else 0)
 
 
 def _last_rows(connection: sqlite3.Connection) -> Iterator[tuple[int, ...]]:
@@ -286,7 +327,7 @@ def digests(
         kept = {record.slot: record.kept for record in records}
         return {
             slot: (
-                _n(connection, tables.LAST_N, slot) or kept.get(slot, 0),
+                max(_n(connection, tables.LAST_N, slot), kept.get(slot, 0)),
                 *_digest(connection.execute(tables.DIGESTS, (slot,))),
             )
             for slot in slots

@@ -73,13 +73,33 @@ class Erase:
 
 
 @dataclass(frozen=True, slots=True)
+class Base:
+    """Begin an empty slot with rows up to what it keeps: of each link the newest, with holes."""
+
+    rows: Sequence[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class Trim:
+    """Let go of old versions: rows with n <= `kept` that a row with n <= `until` supersedes.
+
+    after: what was kept before. The new `kept` comes with the slot's record in the same batch.
+    """
+
+    slot: int
+    after: int
+    kept: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
 class SaveConfiguration:
     """Keep the configuration (opaque bytes) and, with it, the cluster's identity."""
 
     configuration: bytes
 
 
-Write = Append | SaveSlot | Cut | Erase | SaveConfiguration
+Write = Append | SaveSlot | Cut | Erase | Base | Trim | SaveConfiguration
 
 
 # Queries. Every row that is returned has passed its checksum.
@@ -129,7 +149,8 @@ class History:
 class Rows:
     """The rows first..last of a slot in order of n; fewer when the log ends or `bytes_max` is hit.
 
-    At least one row is returned when there is one, however large.
+    Up to what is kept there are holes. At least one row is returned when there is one, however
+    large.
     """
 
     slot: int
@@ -138,7 +159,27 @@ class Rows:
     bytes_max: int = 1 << 20
 
 
-Query = Newest | Version | AsOf | History | Rows
+@dataclass(frozen=True, slots=True)
+class After:
+    """Up to `limit` rows with `after` < n <= `until`, in order of n: to copy a slot in pages."""
+
+    slot: int
+    after: int
+    until: int
+    limit: int
+    bytes_max: int = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LastBefore:
+    """The last row that is older than an instant, kept < n <= `until`: one row, or none."""
+
+    slot: int
+    before_us: int
+    until: int
+
+
+Query = Newest | Version | AsOf | History | Rows | After | LastBefore
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,6 +162,28 @@ POINTER_BELOW = _sql(
     "slot",
     "link",
 )
+LINKS_BETWEEN = _sql(
+    select(history.c.link).where(
+        *_is(history.c.slot), history.c.n > bindparam("after"), history.c.n <= bindparam("kept")
+    ),
+    "slot",
+    "after",
+    "kept",
+)
+NEWEST_VERSION = _sql(
+    select(func.max(history.c.version)).where(*_of_link, _until), "slot", "link", "until"
+)
+SUPERSEDED = _sql(
+    delete(history).where(
+        *_of_link,
+        history.c.version < bindparam("version"),
+        history.c.n + literal_column("0") <= bindparam("kept", type_=Integer),
+    ),
+    "slot",
+    "link",
+    "version",
+    "kept",
+)
 ERASE_HISTORY = _sql(delete(history).where(*_is(history.c.slot)), "slot")
 ERASE_CURRENT = _sql(delete(current).where(*_is(current.c.slot)), "slot")
 _record = insert(slots)
@@ -237,6 +259,17 @@ ROWS = _sql(
     "slot",
     "first",
     "last",
+)
+ROWS_AFTER = _sql(
+    select(history)
+    .where(*_is(history.c.slot), history.c.n > bindparam("after"), history.c.n <= bindparam("last"))
+    .order_by(history.c.n)
+    .limit(bindparam("limit", type_=Integer))
+    .offset(_NONE),
+    "slot",
+    "after",
+    "last",
+    "limit",
 )
 LAST_N = _sql(
     select(history.c.n)

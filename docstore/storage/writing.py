@@ -19,7 +19,16 @@ from typing import assert_never
 from docstore.document import Row
 from docstore.errors import DiskFull, StoreBroken, StoreDamaged, StoreError
 from docstore.storage import packing, tables
-from docstore.storage.store import Append, Cut, Erase, SaveConfiguration, SaveSlot, Write
+from docstore.storage.store import (
+    Append,
+    Base,
+    Cut,
+    Erase,
+    SaveConfiguration,
+    SaveSlot,
+    Trim,
+    Write,
+)
 
 WAL_PAGES = 4000
 """Copy the log back when it has about this many pages of 4 KiB, so that it stays at 16 MiB."""
@@ -100,8 +109,11 @@ class _Batch:
         records = {}
         for write in writes:
             match write:
-                case Append(rows):
+                case Append(rows) | Base(rows):
                     self._rows += rows
+                case Trim():
+                    self._insert_rows()
+                    self._trim(write)
                 case SaveSlot(record):
                     records[record.slot] = packing.columns_of(record)
                 case Cut(slot, end):
@@ -131,6 +143,15 @@ class _Batch:
         newest = {(row.slot, row.link): row for row in rows}
         pointers = [(row[0], row[4], row[5], row[1], row[8]) for row in newest.values()]
         self._connection.executemany(tables.POINT, pointers)
+
+    def _trim(self, trim: Trim) -> None:
+        """Let go of the versions that are superseded, link by link, each found by its key."""
+        execute = self._connection.execute
+        slot = trim.slot
+        links = {link for (link,) in execute(tables.LINKS_BETWEEN, (slot, trim.after, trim.kept))}
+        for link in sorted(links):
+            (version,) = execute(tables.NEWEST_VERSION, (slot, link, trim.until)).fetchone()
+            execute(tables.SUPERSEDED, (slot, link, version, trim.kept))
 
     def _cut(self, slot: int, end: int) -> None:
         execute = self._connection.execute

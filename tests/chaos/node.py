@@ -7,6 +7,7 @@ world. CONTROL is a JSON file that the harness rewrites; it is looked at every 5
     deaf: gossip ports from and to which nothing gets through
     gossip_loss: share of datagrams that are lost
     clock_s: what the wall clock is off by
+    retention_s: age from which old versions are let go of, shorter than a release allows
 """
 
 import asyncio
@@ -15,12 +16,15 @@ import json
 import random
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import docstore.driver
+import docstore.node
 from docstore.__main__ import main
 from docstore.peers import PeerLinks
+from docstore.protocol.timing import ReplicaConfig
 from gossip.transport import Transport
 
 LOOK_S = 0.05
@@ -56,6 +60,11 @@ class SkewedTime:
         return time.time_ns() + int(self._control.get("clock_s", 0) * 1e9)
 
 
+def configured(shorter: dict[str, float], **settings: Any) -> ReplicaConfig:
+    """Return the protocol's settings with some of them replaced."""
+    return ReplicaConfig(**(settings | shorter))
+
+
 def install(control: Control) -> None:
     """Put the switches in."""
     connect, send = PeerLinks.connect, Transport.send
@@ -80,6 +89,10 @@ def install(control: Control) -> None:
     Transport.send = send_or_lose  # type: ignore[method-assign]
     asyncio.open_connection = open_or_refuse
     docstore.driver.time = SkewedTime(control)  # type: ignore[attr-defined]
+    retention_s = control.get("retention_s", 0.0)
+    if retention_s:
+        shorter = {"history_retention_s": retention_s, "trim_interval_s": 1.0}
+        docstore.node.ReplicaConfig = partial(configured, shorter)  # type: ignore[misc]
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ from docstore.protocol.replica import Replica
 from docstore.protocol.serve import Server
 from docstore.protocol.takeover import TakeOver
 from docstore.protocol.tenure import Follower, Phase, Tenure
+from docstore.protocol.trim import Trimmer
 from tests.sim.run import Profile
 
 BASIC = Profile()
@@ -48,6 +49,9 @@ CHANGES = Profile(
 )
 VOTES = Profile(
     size=5, slots=1, links=2, kinds=("change", "change", "split", "isolate", "storm"), changes=True
+)
+TRIMS = Profile(
+    slots=1, links=2, retention_s=1.0, kinds=("crash", "isolate", "isolate", "pause", "slow")
 )
 FIVE = Profile(size=5, slots=1, links=2, kinds=("isolate", "cut", "oneway", "crash", "pause"))
 
@@ -202,7 +206,21 @@ def _vote_again(
     return generation >= self.generation
 
 
+def _what_is_in_memory(self: Trimmer, log: SlotLog) -> int:
+    """Let versions supersede that may still be lost."""
+    return log.end
+
+
+def _what_is_here(self: Trimmer, log: SlotLog, tenure: Tenure) -> int:
+    """Ask nobody how far the other replicas are."""
+    return min(log.decided, log.durable)
+
+
 ABLATIONS: dict[str, Ablation] = {
+    "trim-by-what-is-not-decided": Ablation(
+        "SL7", ((Trimmer, "superseding", _what_is_in_memory),), TRIMS
+    ),
+    "trim-what-others-lack": Ablation("SL7", ((Trimmer, "held_by_all", _what_is_here),), TRIMS),
     "no-joint-phase": Ablation("M2", ((register, "advanced", _skip_joint),), CHANGES),
     "joint-left-before-all-is-open": Ablation("M3", ((Register, "is_ready", _always),), CHANGES),
     "any-configuration-counts": Ablation("M2", ((Replica, "is_current", _always),), CHANGES),

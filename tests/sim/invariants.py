@@ -97,11 +97,16 @@ class Invariants:
         self._opened[key] = log.tenure.base
         mine = self._rows(process, log)
         under = self._decided_under.get(log.slot, [])
-        for row, ballot in zip(self.decided.get(log.slot, ()), under, strict=True):
+        decided = self.decided.get(log.slot, [])
+        newest = {row.link: row.n for row in decided}
+        for row, ballot in zip(decided, under, strict=True):
             if ballot > log.tenure.ballot:
                 continue
             self.checked["I5"] += 1
             held = mine.get(row.n)
+            if held is None and row.n <= log.kept and row.n < newest[row.link]:
+                self.checked["SL7"] += 1
+                continue  # Let go of, since a newer version is decided.
             if held is None or held != row:
                 raise Violation(
                     f"I5: {process.name} opened slot {log.slot} under {log.tenure.ballot}"

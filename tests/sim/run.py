@@ -39,6 +39,8 @@ class Profile:
     """After how long slots are given back to a preferred member."""
     changes: bool = False
     """The group is changed: nodes join, leave, and replace each other."""
+    retention_s: float = 0.0
+    """After how long superseded versions are let go of; 0 for never."""
     past: bool = False
     """Clients read older versions as well."""
 
@@ -102,7 +104,12 @@ def run(seed: int, profile: Profile, watch: Callable[[str], None] | None = None)
 
 
 def _founded(world: World, profile: Profile) -> Cluster:
-    config = ReplicaConfig(page_rows=profile.page_rows, hand_back_after_s=profile.hand_back_s)
+    config = ReplicaConfig(
+        page_rows=profile.page_rows,
+        hand_back_after_s=profile.hand_back_s,
+        history_retention_s=profile.retention_s,
+        trim_interval_s=0.2,
+    )
     return Cluster(
         world,
         profile.size,

@@ -13,11 +13,14 @@ from docstore.storage.ledger import Ledger
 from docstore.storage.memory import MemoryStore
 from docstore.storage.sqlite import SqliteStore
 from docstore.storage.store import (
+    After,
     Append,
     AsOf,
+    Base,
     Cut,
     Erase,
     History,
+    LastBefore,
     Newest,
     Query,
     Rows,
@@ -26,6 +29,7 @@ from docstore.storage.store import (
     SlotRecord,
     Status,
     Store,
+    Trim,
     Version,
     Write,
 )
@@ -42,6 +46,8 @@ changes = st.one_of(
     st.tuples(st.just("append"), slots, st.lists(births, max_size=6)),
     st.tuples(st.just("cut"), slots, small),
     st.tuples(st.just("erase"), slots, small),
+    st.tuples(st.just("trim"), slots, small),
+    st.tuples(st.just("base"), slots, st.lists(births, max_size=4)),
     st.tuples(st.just("save"), slots, small),
     st.tuples(st.just("configure"), slots, small),
 )
@@ -63,26 +69,52 @@ def born(ledger: Ledger, slot: int, births: list[tuple[str, bool, int]]) -> Appe
     return Append(rows)
 
 
-def write(ledger: Ledger, change: tuple[str, int, object]) -> Write:
+def record(slot: int, number: int, kept: int) -> SaveSlot:
+    reigns = (((number, "n1"), 1),) * (number % 3)
+    status = list(Status)[number % 2]
+    found = SlotRecord(slot, (number, "n2"), (1, "é"), reigns, status=status, kept=kept)
+    return SaveSlot(found)
+
+
+def trimmed(ledger: Ledger, slot: int, rows: int) -> list[Write]:
+    """Let go of what is superseded, some rows below the end, as of a row in between."""
+    after, end = ledger.kept(slot), ledger.end(slot)
+    kept = max(after, end - rows)
+    return [Trim(slot, after, kept, max(kept, end - 1)), record(slot, 1, kept)]
+
+
+def based(slot: int, births: list[tuple[str, bool, int]]) -> list[Write]:
+    """Begin a slot anew, with holes."""
+    born_rows = {row.link: row for row in born(Ledger(), slot, births).rows}
+    rows = sorted((row._replace(n=3 * row.n) for row in born_rows.values()), key=lambda r: r.n)
+    kept = rows[-1].n + 2 if rows else 5
+    return [Erase(slot), Base(rows), record(slot, 2, kept)]
+
+
+def writes_of(ledger: Ledger, change: tuple[str, int, object]) -> list[Write]:
     match change:
         case ("append", slot, list(births)):
-            return born(ledger, slot, births)
+            return [born(ledger, slot, births)]
         case ("cut", slot, int(rows)):
-            return Cut(slot, max(0, ledger.end(slot) - rows))
+            return [Cut(slot, max(ledger.kept(slot), ledger.end(slot) - rows))]
         case ("erase", slot, _):
-            return Erase(slot)
+            return [Erase(slot), record(slot, 0, 0)]
+        case ("trim", slot, int(rows)):
+            return trimmed(ledger, slot, rows)
+        case ("base", slot, list(births)):
+            return based(slot, births)
         case ("save", slot, int(number)):
-            reigns = (((number, "n1"), 1),) * (number % 3)
-            status = list(Status)[number % 2]
-            return SaveSlot(SlotRecord(slot, (number, "n2"), (1, "é"), reigns, status=status))
+            return [record(slot, number, ledger.kept(slot))]
         case (_, _, number):
-            return SaveConfiguration(b"%d" % number)
+            return [SaveConfiguration(b"%d" % number)]
 
 
 def queries() -> list[Query]:
     asked: list[Query] = []
     for slot in SLOTS:
         asked += [Rows(slot, 1, 99), Rows(slot, 2, 4), Rows(slot, 1, 99, bytes_max=400)]
+        asked += [After(slot, 0, 99, 3), After(slot, 4, 99, 99), After(slot, 2, 6, 99, 400)]
+        asked += [LastBefore(slot, 10 * n, until) for n in (2, 5, 99) for until in (3, 9)]
         for link in LINKS:
             for until in (1, 3, FOR_EVER):
                 asked += [
@@ -120,10 +152,11 @@ async def play(script: list[list[tuple[str, int, object]]]) -> None:
             for batch in script:
                 # What a ledger of its own holds tells how each write of the batch goes on.
                 ledger = memory._ledger.copy()
-                writes = []
+                writes: list[Write] = []
                 for change in batch:
-                    writes.append(write(ledger, change))
-                    ledger.apply(writes[-1:])
+                    more = writes_of(ledger, change)
+                    writes += more
+                    ledger.apply(more)
                 await memory.commit(writes)
                 await sqlite.commit(writes)
                 assert await told(sqlite) == await told(memory)
@@ -148,7 +181,7 @@ def test_a_copy_of_a_ledger_goes_its_own_way(
 ) -> None:
     def apply(ledger: Ledger, changes: list[tuple[str, int, object]]) -> None:
         for change in changes:
-            ledger.apply([write(ledger, change)])
+            ledger.apply(writes_of(ledger, change))
 
     def answers(ledger: Ledger) -> list[object]:
         asked = [ledger.answer(query) for query in queries()]

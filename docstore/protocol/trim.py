@@ -1,0 +1,112 @@
+"""A side road: old versions are let go of (rule SL7).
+
+With a retention set, a version that is superseded, decided, and older than that is removed from
+the disks; the newest of each link stays, however old, and what is not decided is never touched.
+`kept` rises: above it a log has no holes, below it only the newest versions are left.
+
+Nobody passes a row that some replica of the slot lacks: the owner says up to where all of them
+have acknowledged the log, and each then trims by itself. So a replica never needs rows that are
+gone: one that was away catches up by rows, and only an empty or damaged one is copied anew. The
+price: while a replica is down, its slots keep their history; remove it, and they go on.
+
+Source: rule SL7; log compaction by key is Kafka's; the wait for all is our own.
+"""
+
+from docstore.protocol.core import NEVER, Core
+from docstore.protocol.log import SlotLog
+from docstore.protocol.tenure import Phase, Tenure
+from docstore.storage.store import Corrupt, LastBefore, Result, Trim
+from docstore.wire import Passed
+
+ROWS_AT_ONCE = 512
+"""Rows that one trim passes at the most: a few milliseconds of the disk's time."""
+
+
+class Trimmer:
+    """Goes round the slots, one a tick."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self._queue: list[int] = []
+        self._round_at = NEVER
+
+    def tick(self) -> None:
+        """Look at the next slot; begin a round when it is time for one."""
+        config = self.core.config
+        if config.history_retention_s <= 0:
+            return
+        if not self._queue:
+            if self.core.now - self._round_at < config.trim_interval_s:
+                return
+            self._round_at = self.core.now
+            self._queue = sorted(self.core.logs, reverse=True)
+        log = self.core.logs.get(self._queue.pop()) if self._queue else None
+        if log is None or not log.full:
+            return
+        if log.tenure is not None and log.tenure.phase is Phase.OPEN:
+            self._tell(log, log.tenure)
+        if self._until(log) > log.kept:
+            self._look(log)
+
+    # What all hold
+
+    def _tell(self, log: SlotLog, tenure: Tenure) -> None:
+        """Find out, as the owner, up to where all replicas hold the log, and tell them."""
+        log.passed = max(log.passed, self.held_by_all(log, tenure))
+        message = Passed([(log.slot, tenure.ballot[0], log.passed)])
+        for peer in tenure.followers:
+            self.core.send(peer, message)
+
+    def held_by_all(self, log: SlotLog, tenure: Tenure) -> int:
+        """Return the last row that is decided and on the disk of every replica, 0 for none."""
+        if not all(follower.adopted for follower in tenure.followers.values()):
+            return 0
+        acked = (follower.acked for follower in tenure.followers.values())
+        return min(log.decided, log.durable, *acked)
+
+    def passed(self, sender: str, message: Passed) -> None:
+        """Learn from the owner how far all replicas have come."""
+        for slot, epoch, n in message.slots:
+            log = self.core.logs.get(slot)
+            if log is not None and log.adopted == (epoch, sender):
+                log.passed = max(log.passed, n)
+
+    # Letting go
+
+    def _until(self, log: SlotLog) -> int:
+        """Return the last row that may be passed."""
+        return min(log.decided, log.durable, log.passed, log.kept + ROWS_AT_ONCE)
+
+    def _look(self, log: SlotLog) -> None:
+        """Ask the disk how far the old rows go, then let go of them."""
+        before_us = self.core.wall_now_us() - int(self.core.config.history_retention_s * 1e6)
+        cuts = log.cuts
+
+        def found(result: Result) -> None:
+            if isinstance(result, Corrupt):
+                self.core.corrupt(log)
+                return
+            # Looked at again: a copy, or another configuration, may have come in between.
+            same = log.cuts == cuts and self.core.logs.get(log.slot) is log
+            if result and same and log.full:
+                self._trim(log, min(result[0].n, self._until(log)))
+
+        self.core.read(LastBefore(log.slot, before_us, self._until(log)), found)
+
+    def _trim(self, log: SlotLog, kept: int) -> None:
+        if kept <= log.kept or self._is_source(log):
+            return
+        self.core.counters["trimmed"] += kept - log.kept
+        self.core.store(Trim(log.slot, log.kept, kept, self.superseding(log)))
+        log.kept = kept
+        self.core.save(log)
+        self._queue.append(log.slot)  # There may be more that is old.
+
+    def _is_source(self, log: SlotLog) -> bool:
+        """Say whether somebody is being filled from this log: its pages must fit together."""
+        followers = log.tenure.followers.values() if log.tenure else ()
+        return any(follower.copied is not None for follower in followers)
+
+    def superseding(self, log: SlotLog) -> int:
+        """Return up to which row a newer version counts: what may be lost supersedes nothing."""
+        return min(log.decided, log.durable)
