@@ -22,7 +22,8 @@ from docstore.protocol.serve import Server
 from docstore.protocol.tenure import Inflight
 from docstore.wire import Forward, Forwarded
 
-NO_OWNER = Answer(503, "no-owner", "no owner could be reached before the deadline")
+NO_OWNER = Answer(503, "no-owner", "no owner could be reached in time")
+UNREACHABLE = Answer(503, "owner-unreachable", "this node cannot reach the owner: ask another")
 NO_MAJORITY = Answer(503, "no-quorum", "this node does not hear a majority of the members")
 NO_ROOM = Answer(503, "too-many-waiting", "too many requests wait at this node")
 UNDECIDED = Answer(
@@ -39,6 +40,7 @@ class Pending:
     seq: int
     operation: Operation
     deadline: float
+    since: float
     attempt: int = 0
     sent_to: str | None = None
     sent_at: float = 0.0
@@ -73,7 +75,7 @@ class Entry:
             return
         self._seq += 1
         self._bytes += size
-        pending = Pending(event.request, self._seq, event.operation, event.deadline)
+        pending = Pending(event.request, self._seq, event.operation, event.deadline, self.core.now)
         self.pending[pending.seq] = pending
         self._route(pending)
 
@@ -192,11 +194,30 @@ class Entry:
             return
         over, late = core.now + tick_s, core.now - core.config.forward_retry_s
         self._give_up([each for each in self.pending.values() if each.deadline <= over], NO_OWNER)
+        self._despair()
         for pending in self.pending.values():
             elsewhere = pending.sent_to not in (None, core.me)
             if elsewhere and pending.sent_at < late:
                 pending.sent_to = None
                 self._unsent[pending.seq] = pending
+
+    def _despair(self) -> None:
+        """Say so, before the deadline, when waiting here longer helps nobody.
+
+        An owner that others hear and we do not is not replaced: another node must be asked.
+        Only what has surely not happened is told as refused.
+        """
+        core, config = self.core, self.core.config
+        for pending in [each for each in self._unsent.values() if not each.doubts]:
+            waited_s = core.now - pending.since
+            if waited_s > config.owner_patience_s:
+                self._respond(pending, NO_OWNER)
+            elif waited_s > config.link_patience_s and self._is_cut_off(pending):
+                self._respond(pending, UNREACHABLE)
+
+    def _is_cut_off(self, pending: Pending) -> bool:
+        owner = self.core.claimant(self.core.slot_of(pending.operation.link))
+        return owner not in (None, self.core.me) and not self.core.peers[str(owner)].linked
 
     def _give_up(self, pendings: Iterable[Pending], refusal: Answer) -> None:
         for pending in pendings:

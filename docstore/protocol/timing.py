@@ -22,6 +22,12 @@ class ReplicaConfig:
     resend_interval_s: float = 0.25
     """After which what a replica has not acknowledged is sent again."""
 
+    owner_patience_s: float = 3.0
+    """An update that no owner has taken for so long is refused, before its deadline."""
+
+    link_patience_s: float = 1.0
+    """The same when there is an owner, and only this node has no connection to it."""
+
     forward_retry_s: float = 0.7
     """After which an operation without an answer is asked for again, under its identity."""
 

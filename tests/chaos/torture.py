@@ -8,12 +8,14 @@ promise was broken, with the seed; the report tells what was done and what was s
 import argparse
 import asyncio
 import random
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,12 +64,14 @@ class Torture:
         self._arena, self._nemesis, self._account = arena, nemesis, account
         self._kinds = kinds
         self._deck: list[str] = []
+        self.enough = False
+        """Set to end after the chapter that is under way."""
 
     async def run(self, session: aiohttp.ClientSession, minutes: float) -> None:
         """Write chapters until the time is over or something is wrong."""
         await declare(session, self._arena.members[0].url)
         until = self._account.began + minutes * 60
-        while time.monotonic() < until and not self._account.problems:
+        while time.monotonic() < until and not self._account.problems and not self.enough:
             await self._chapter(session)
             self._say(f"chapter {self._account.chapters}: {self._account.operations} operations,"
                       f" {len(self._account.strikes)} faults")  # fmt: skip
@@ -150,7 +154,10 @@ async def torture(minutes: float, seed: int, only: list[str]) -> Account:
         async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
             try:
                 await arena.start()
-                await Torture(arena, nemesis, account, kinds).run(session, minutes)
+                run = Torture(arena, nemesis, account, kinds)
+                interrupted = partial(setattr, run, "enough", True)
+                asyncio.get_running_loop().add_signal_handler(signal.SIGINT, interrupted)
+                await run.run(session, minutes)
             finally:
                 if account.problems:
                     report.keep_logs(Path(directory), seed)
