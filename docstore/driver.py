@@ -78,6 +78,7 @@ class Driver:
         self._reading: asyncio.Task[None] | None = None
         self._ticker: asyncio.TimerHandle | None = None
         self._stopped = False
+        self._performing = False
 
     def start(self) -> None:
         """Begin to tick."""
@@ -130,9 +131,23 @@ class Driver:
         return len(self._waiting)
 
     def feed(self, event: Event) -> None:
-        """Give the protocol an event and perform what it asks, in order."""
+        """Give the protocol an event and perform what it asks, in order.
+
+        Not to be called while a list is performed: what it asks would overtake the rest.
+        """
         if self._stopped:
             return
+        assert not self._performing
+        self._performing = True
+        try:
+            self._perform(event)
+        finally:
+            self._performing = False
+        if not self._turn_planned:
+            self._turn_planned = True
+            self._loop.call_soon(self._end_turn)
+
+    def _perform(self, event: Event) -> None:
         for effect in self.replica.step(event, time.monotonic()):
             match effect:
                 case Send(to, message):
@@ -149,7 +164,9 @@ class Driver:
                 case Publish(row):
                     self._publish(row)
                 case Reconfigured(configuration):
-                    self.reconfigured(configuration)
+                    self._links.configuration = configuration.id
+                    # Later: it feeds events of its own, and this list is not done yet.
+                    self._loop.call_soon(self.reconfigured, configuration)
                 case ChangeAnswered(request, status, code, detail):
                     asked = self._changes.pop(request)
                     if not asked.done():
@@ -158,9 +175,6 @@ class Driver:
                     log.error("alarm", what=what)
                 case _:
                     assert_never(effect)
-        if not self._turn_planned:
-            self._turn_planned = True
-            self._loop.call_soon(self._end_turn)
 
     def _end_turn(self) -> None:
         if self.replica.wants_turn:
@@ -183,8 +197,10 @@ class Driver:
                 self._pass_barriers(token)
         except DiskFull:
             log.warning("the disk is full: slots are yielded, reads go on")
+            recovered = await self._store.recover()
+            # What was asked meanwhile goes on from rows that are not there: it goes as well.
             self._writes = []
-            self.feed(DiskFilled(await self._store.recover()))
+            self.feed(DiskFilled(recovered))
             self._pass_barriers(self._token)
         except StoreBroken as error:
             self._broken(error)

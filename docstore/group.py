@@ -67,6 +67,7 @@ class Group:
 
     def start(self) -> None:
         """Put the configuration that is in use into effect."""
+        self._links.configuration = self._replica.core.configuration.id
         self._use(self._replica.core.configuration)
         for peer in self._replica.core.peers:
             if self._links.is_linked(peer):
@@ -88,7 +89,6 @@ class Group:
         """Know the members by this configuration, connect to them, and let go of the others."""
         before = self._founding.addresses()
         self._founding.current = configuration
-        self._links.configuration = configuration.id
         addresses = self._founding.addresses()
         for peer, address in addresses.items():
             if handle := self._hanging_up.pop(peer, None):
@@ -145,13 +145,15 @@ class Group:
             leader = next((m for m in self._voters() if self._links.is_linked(m)), None)
         if leader is None:
             return 503, "no-leader", "nobody leads the configuration"
+        return await self._ask(leader, asked, timeout_s)
+
+    async def _ask(self, leader: str, asked: Json, timeout_s: float) -> tuple[int, str, str]:
+        if leader != self._me and not self._links.is_linked(leader):
+            return 503, "no-leader", f"node {leader} is not connected"
         try:
-            answer = await self._questions.ask(leader, "change", asked, timeout_s)
+            return tuple(await self._questions.ask(leader, "change", asked, timeout_s))
         except Unavailable as error:
-            if self._links.is_linked(leader):
-                return 504, "undecided", str(error)
-            return 503, "no-leader", str(error)
-        return tuple(answer)
+            return 504, "undecided", str(error)
 
     def _voters(self) -> list[str]:
         members = self._replica.core.configuration.members
@@ -165,9 +167,7 @@ class Group:
         leader = self._replica.register.leader
         if leader in (None, self._me) or asked.get("passedOn"):
             return await self._driver.change(_change_of(asked))
-        passed_on = {**asked, "passedOn": True}
-        answer = await self._questions.ask(str(leader), "change", passed_on, PASS_ON_TIMEOUT_S)
-        return tuple(answer)
+        return await self._ask(str(leader), {**asked, "passedOn": True}, PASS_ON_TIMEOUT_S)
 
     # The page
 
@@ -186,6 +186,8 @@ class Group:
             "leader": self._replica.register.leader,
             "members": _entries(configuration, members),
         }
+        if configuration.forced:
+            page["forced"] = configuration.forced
         if configuration.next_members:
             page["change"] = {
                 "members": [each.id for each in configuration.next_members],

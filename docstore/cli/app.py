@@ -12,10 +12,12 @@ from rich.console import Console
 from rich.table import Table
 
 from docstore.cli import demo as demonstration
+from docstore.cli import force as forcing
 from docstore.cli import group as membership
 from docstore.cli import load as loading
 from docstore.cli.status import show_status
 from docstore.client import Client, RequestFailed, Unreachable
+from docstore.errors import DocstoreError
 
 app = typer.Typer(
     help="A replicated store of versioned JSON documents over HTTP.",
@@ -289,6 +291,26 @@ def cancel(url: Urls = DEFAULT_URLS, wait: Wait = True) -> None:
         return {"kind": "CancelChangeRequest"}
 
     _changed(url, request, wait=wait)
+
+
+@app.command("force-config")
+def force_config(
+    data: Annotated[Path, typer.Option(help="Data directory of the survivor, stopped.")],
+    yes: Annotated[bool, typer.Option(help="Yes: acknowledged writes may be lost.")] = False,
+) -> None:
+    """Make a group of this node alone, when a majority is lost for ever."""
+    if not yes:
+        raise typer.BadParameter("what only the lost nodes held is lost for ever; say --yes")
+    try:
+        configuration, lost = forcing.force_now(data)
+    except DocstoreError as error:
+        err.print(f"docstore: {error}", highlight=False, markup=False, soft_wrap=True)
+        raise typer.Exit(1) from None
+    out.print(
+        f"configuration {configuration.id}: {configuration.members[0].id} alone, marked as forced;"
+        f" {lost} of {configuration.slots} slots were not on this disk and begin empty",
+        highlight=False,
+    )
 
 
 @app.command()

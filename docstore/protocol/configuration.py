@@ -84,6 +84,8 @@ class Configuration:
     stage: Stage = Stage.STABLE
     next_members: tuple[MemberEntry, ...] = ()
     """Who will be members when the change is over; empty while there is none."""
+    forced: int = 0
+    """How often an operator made a group of a lone survivor: decided writes may be lost."""
 
     def member(self, node_id: str) -> MemberEntry | None:
         """Return the member of that id, the next one's before the present one's."""
@@ -147,7 +149,7 @@ class Configuration:
             (
                 self.id, self.cluster_id, self.slots, self.points_per_node,
                 self.replication_factor, _entries(self.members), self.stage.value,
-                _entries(self.next_members),
+                _entries(self.next_members), self.forced,
             )
         )  # fmt: skip
         return packed
@@ -162,11 +164,19 @@ def _entries(members: Sequence[MemberEntry]) -> list[tuple[Any, ...]]:
 def unpack_configuration(packed: bytes) -> Configuration:
     """Return the configuration from its bytes; raises ValueError or TypeError if malformed."""
     fields: Sequence[Any] = msgpack.unpackb(packed)
-    number, cluster_id, slots, points_per_node, factor, entries, stage, coming = fields
+    number, cluster_id, slots, points_per_node, factor, entries, stage, coming, forced = fields
     members = tuple(MemberEntry(*entry) for entry in entries)
     following = tuple(MemberEntry(*entry) for entry in coming)
     return Configuration(
-        number, cluster_id, slots, points_per_node, factor, members, Stage(stage), following
+        number,
+        cluster_id,
+        slots,
+        points_per_node,
+        factor,
+        members,
+        Stage(stage),
+        following,
+        forced,
     )
 
 

@@ -156,7 +156,10 @@ class Core:
                 self.peers[member] = before.get(member) or Peer(
                     linked=member in self.links, last_word_at=self.now
                 )
+        # What they claimed is over, or will be heard again.
         self.claims.clear()
+        for peer in self.peers.values():
+            peer.claims = ()
 
     # What others are
 

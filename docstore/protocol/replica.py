@@ -356,9 +356,11 @@ class Replica:
         core = self.core
         for log in core.logs.values():
             depose(core, log)
+        before = core.configuration.id
         core.reset(recovered)
         self.register.restarted(_registered(recovered))
-        core.emit(Reconfigured(core.configuration))
+        if core.configuration.id != before:
+            core.emit(Reconfigured(core.configuration))
         core.unfit_until = core.now + core.config.unfit_s
         core.counters["disk_filled"] += 1
         self.entry.restarted()

@@ -18,6 +18,8 @@ async def test_who_cannot_reach_an_owner_says_so_and_another_node_can(tmp_path: 
         first, second, third = arena.members
         async with Client([third.url]) as store:
             await store.declare("/notes")
+        async with Client([first.url]) as store:
+            await store.put("/notes/known", {"a": 1})  # By now the first knows the factory.
         link = ""
         for number in range(100):
             link = f"/notes/{number}"

@@ -16,7 +16,7 @@ LOOPBACK = Config.loopback()
 Launch = Callable[..., Awaitable[Agent]]
 
 
-async def until(condition: Callable[[], bool], within_s: float = 10.0) -> None:
+async def until(condition: Callable[[], bool], within_s: float = 30.0) -> None:
     async with asyncio.timeout(within_s):
         while not condition():
             await asyncio.sleep(0.01)

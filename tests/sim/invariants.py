@@ -64,14 +64,14 @@ class Invariants:
         """I1: within a life a promise never decreases; over a restart the disk keeps it."""
         key = (process.name, log.slot)
         before = self._promised.get(key)
-        same_life = (process.name, log.slot, process.life) in self._ends
+        same_life = (process.name, log.slot, process.era) in self._ends
         if same_life and before is not None and log.promised < before:
             raise Violation(f"I1: {key} promised {before}, then {log.promised}")
         self._promised[key] = log.promised
 
     def _check_contents(self, process: Process, log: SlotLog) -> None:
         """I3: one content for (ballot, n), wherever it is."""
-        key = (process.name, log.slot, process.life)
+        key = (process.name, log.slot, process.era)
         seen = self._ends.setdefault(key, 0)
         if log.end == seen:
             return

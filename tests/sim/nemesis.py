@@ -103,6 +103,14 @@ class Nemesis:
             self._cluster.crash(name)
             self._world.after(self._duration(), self._restart, name)
 
+    def _full(self, name: str) -> None:
+        """Let a node's disk have no room for a while."""
+        self._cluster.processes[name].disk_is_full = True
+        self._world.after(self._duration(), self._roomy, name)
+
+    def _roomy(self, name: str) -> None:
+        self._cluster.processes[name].disk_is_full = False
+
     def _slow(self, name: str) -> None:
         """Let a node's disk take fifty times as long, as a full queue or a worn drive does."""
         self._cluster.processes[name].disk_slowness = 50.0
@@ -194,7 +202,7 @@ class Nemesis:
         weather = self._cluster.network.weather
         weather.loss = weather.straggle = weather.double = 0.0
         for name, process in self._cluster.processes.items():
-            process.disk_slowness = 1.0
+            process.disk_slowness, process.disk_is_full = 1.0, False
             if not process.up:
                 self._restart(name)
                 continue

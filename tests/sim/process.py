@@ -16,7 +16,7 @@ from docstore.protocol.effects import (
     Respond,
     Send,
 )
-from docstore.protocol.events import Event, Persisted, QueryAnswered, Tick, TurnEnded
+from docstore.protocol.events import DiskFilled, Event, Persisted, QueryAnswered, Tick, TurnEnded
 from docstore.protocol.replica import Replica
 from docstore.protocol.timing import ReplicaConfig
 from docstore.service import ServiceOptions, State
@@ -58,6 +58,8 @@ class Process:
         self.disks = 0
         """How many disks it has lost; its store id tells them apart."""
         self.life = 0
+        self.era = 0
+        """Grows whenever memory goes back to what the disk says."""
         self.up = False
         self.paused = False
         self.resumed_at = 0.0
@@ -67,6 +69,8 @@ class Process:
         self._world = world
         self._config = config
         self._send = send
+        self.disk_is_full = False
+        """Whether commits fail for want of room."""
         self.disk_slowness = 1.0
         """What a commit takes longer than usual, as a factor."""
         self._stash: list[Event] = []
@@ -93,6 +97,7 @@ class Process:
         self.up, self.paused = True, False
         self.boot += 1
         self.life += 1
+        self.era += 1
         self._turn = False
         self._writes: list[Write] = []
         self._token = 0
@@ -195,9 +200,24 @@ class Process:
         if life != self.life:
             return
         assert self._syncing is not None
+        if self.disk_is_full:
+            # The batch is rolled back; what is asked until the protocol knows is lost with it.
+            self._world.after(0.001 + self._world.rng.random() * 0.02, self._filled, self.life)
+            return
         self.disk.apply(self._syncing)
         self._syncing = None
         self.feed(Persisted(token))
+        self._sync()
+
+    def _filled(self, life: int) -> None:
+        if life != self.life:
+            return
+        if self.paused:
+            self._world.after(0.01, self._filled, life)
+            return
+        self._syncing, self._writes = None, []
+        self.era += 1
+        self.feed(DiskFilled(self.disk.recovered(self.store_id, self.boot)))
         self._sync()
 
     def _read(self, life: int, token: int, query: Query) -> None:

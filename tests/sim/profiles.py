@@ -15,14 +15,14 @@ def profile_of(seed: int, nodes: str) -> Profile:
     # In another, disks are slow now and then, and clients read older versions as well.
     # And in one more, slots are given back to members that return, and nodes are drained.
     # In a fourth, nodes join, leave and replace each other, and disks are lost.
-    # In a fifth, old versions are let go of almost at once, while disks rot; so in half of the
-    # fourth, where newcomers are filled with what is left.
+    # In a fifth, old versions are let go of almost at once, while disks rot and fill up; they
+    # also go in half of the fourth, where newcomers are filled with what is left.
     more = {
         10: ("rot", "rot"),
         5: ("slow", "slow"),
         8: ("drain", "crash"),
         6: ("change", "change", "wipe", "torn", "split"),
-        9: ("rot", "crash"),
+        9: ("rot", "crash", "full", "full"),
     }.get(seed % 11, ())
     return Profile(
         kinds=(*ALL, *more),

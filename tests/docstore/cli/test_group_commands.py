@@ -1,5 +1,6 @@
 """`docstore join`, `remove`, `replace`, `leave`, `cancel`, as an operator types them."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -82,3 +83,34 @@ def test_settings_of_a_later_node_fit_each_other(tmp_path: Path) -> None:
     ):
         code, said = docstore(*common, *flags)
         assert (code, complaint in said) == (2, True), said
+
+
+def test_a_lone_survivor_is_made_a_group_of_one(tmp_path: Path) -> None:
+    with LocalCluster(3, tmp_path / "nodes") as group:
+        url = ("--url", group.nodes[0].url)
+        code, said = docstore("post", "/core/examples", '{"name": "kept"}', *url)
+        assert code == 0, said
+        link = json.loads(said)["documentSelfLink"]
+        until(lambda: page(f"{group.nodes[2].url}/health/ready").get("ready"))
+        for node in group.nodes:
+            group.kill(node)
+        survivor = group.nodes[2]
+        code, said = docstore("force-config", "--data", str(survivor.data))
+        assert (code, "say --yes" in said) == (2, True), said
+        code, said = docstore("force-config", "--data", str(tmp_path / "nowhere"), "--yes")
+        assert (code, "not a node's data directory" in said) == (1, True), said
+        code, said = docstore("force-config", "--data", str(survivor.data), "--yes")
+        assert (code, "n3 alone, marked as forced" in said) == (0, True), said
+        group.start(survivor)
+        group.wait_ready()
+        url = ("--url", survivor.url)
+        assert "kept" in docstore("get", link, *url)[1]
+        configuration = page(f"{survivor.url}/core/node-groups/default")["configuration"]
+        assert isinstance(configuration, dict)
+        assert configuration["forced"] == 1
+        # A member that was believed lost and comes back is told that the group went on without it.
+        group.start(group.nodes[0])
+        until(lambda: "not a member" in str(page(f"{group.nodes[0].url}/health/ready")))
+        # A node that runs is not to be forced.
+        code, said = docstore("force-config", "--data", str(survivor.data), "--yes")
+        assert (code, "in use by another process" in said) == (1, True), said

@@ -1,0 +1,63 @@
+"""`docstore force-config`: the last resort when a majority is lost for ever (rule M5).
+
+Run on a node that is stopped. It makes a group of this node alone, from what its disk holds. What
+the lost majority had decided and this disk never learnt is gone, and nobody can say what it was;
+so the configuration is marked, for ever, and shown on every page of the group.
+"""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+from docstore.errors import Conflict, NotFound
+from docstore.protocol.configuration import Configuration, Registered, Stage, unpack_registered
+from docstore.storage.sqlite import SqliteStore
+from docstore.storage.store import SaveConfiguration, SaveSlot, SlotRecord, Status, Write
+
+JUMP = 1_000_000
+"""Added to the id, so that no configuration of the lost members is ever taken for a later one."""
+
+
+def forced(stored: Registered, me: str) -> Configuration:
+    """Return the configuration of this node alone. Raises NotFound when it was no member."""
+    now = stored.decided
+    mine = next((each for each in (*now.members, *now.next_members) if each.id == me), None)
+    if mine is None:
+        raise NotFound(f"{me} is not a member of configuration {now.id}")
+    alone = replace(mine, votes=True, observes=False, lost=False)
+    return replace(
+        now, id=now.id + JUMP, stage=Stage.STABLE, members=(alone,), next_members=(),
+        forced=now.forced + 1,
+    )  # fmt: skip
+
+
+async def force(data: Path) -> tuple[Configuration, int]:
+    """Rewrite the configuration on a stopped node's disk; return it, and how many slots are lost.
+
+    Raises NotFound, Conflict, or StoreBroken when the node runs or its disk is damaged.
+    """
+    path = data / "docstore.db"
+    if not path.exists() or not (data / "node-id").exists():
+        raise NotFound(f"{data} is not a node's data directory")
+    store = SqliteStore(path)
+    recovered = await store.open()
+    try:
+        if recovered.configuration is None:
+            raise Conflict("this node never belonged to a group")
+        stored = unpack_registered(recovered.configuration)
+        following = forced(stored, (data / "node-id").read_text().strip())
+        held = {n for n, each in recovered.slots.items() if each.record.status is Status.FULL}
+        was_mine = set(stored.decided.placement().held_by(following.members[0].id))
+        lost = [slot for slot in range(following.slots) if slot not in held | was_mine]
+        registered = Registered(following, stored.generation + 1, "", 0, following)
+        writes: list[Write] = [SaveConfiguration(registered.pack())]
+        writes += [SaveSlot(SlotRecord(slot)) for slot in lost]
+        await store.commit(writes)
+    finally:
+        await store.close()
+    return following, len(lost)
+
+
+def force_now(data: Path) -> tuple[Configuration, int]:
+    """Run `force` from a command."""
+    return asyncio.run(force(data))

@@ -1,0 +1,116 @@
+"""The shell around the protocol: a disk without room, and the order of things."""
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+
+from docstore.document import Row
+from docstore.driver import Driver
+from docstore.errors import DiskFull
+from docstore.operation import Operation
+from docstore.peers import PeerEvents, PeerLinks
+from docstore.protocol.configuration import Configuration, MemberEntry, first_registered
+from docstore.protocol.replica import Replica
+from docstore.services.registry import Registry
+from docstore.storage.memory import MemoryStore
+from docstore.storage.store import Append, Recovered, Rows, SaveConfiguration, Write
+from docstore.wire import Hello
+
+LINK = "/core/examples/a"
+
+
+class SmallDisk(MemoryStore):
+    """A store that has no room for a while, and takes its time to say what it has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_full = False
+        self.refused = 0
+
+    async def commit(self, writes: Sequence[Write]) -> None:
+        await asyncio.sleep(0.002)
+        if self.is_full and any(isinstance(write, Append) for write in writes):
+            self.refused += 1
+            raise DiskFull("no room")
+        await super().commit(writes)
+
+    async def recover(self) -> Recovered:
+        found = await super().recover()
+        await asyncio.sleep(0.02)
+        return found
+
+
+async def alone(store: SmallDisk) -> tuple[Driver, Replica]:
+    """Return a driver that serves a group of one node."""
+    await store.open()
+    member = MemberEntry("n1", "disk", "127.0.0.1", 1)
+    founded = first_registered(Configuration(1, "c", 4, 1, None, (member,)))
+    await MemoryStore.commit(store, [SaveConfiguration(founded.pack())])
+    hello = Hello(2, "c", "n1", "disk", 1, "", "", b"", 1, ("", 0, 0))
+    links = PeerLinks(
+        PeerEvents(
+            hello=lambda peer: hello,
+            admit=lambda told: "nobody",
+            received=lambda peer, message, configuration: None,
+            linked=lambda peer: None,
+            lost=lambda peer: None,
+        )
+    )
+    replica = Replica(
+        "n1",
+        await store.recover(),
+        service_for=Registry().service_for,
+        rng=Random(1),
+        vote_rng=Random(2),
+        now=asyncio.get_running_loop().time(),
+    )
+    published: list[Row] = []
+
+    def broken(error: BaseException) -> None:
+        raise AssertionError(error)
+
+    driver = Driver(replica, store, links, publish=published.append, broken=broken)
+    driver.start()
+    return driver, replica
+
+
+async def test_nothing_is_stored_after_what_a_full_disk_has_lost() -> None:
+    store = SmallDisk()
+    driver, replica = await alone(store)
+    stopping = False
+
+    async def write(number: int) -> list[int]:
+        statuses, turn = [], 0
+        while not stopping:
+            turn += 1
+            body = b'{"name": "%d"}' % turn
+            operation = Operation("PUT", f"{LINK}{number}", body, creates=True)
+            answer = await driver.submit(operation, 1.0)
+            statuses.append(answer.status)
+            await asyncio.sleep(0.001)
+        return statuses
+
+    writers = [asyncio.create_task(write(number)) for number in range(8)]
+    try:
+        for _ in range(5):
+            await asyncio.sleep(0.1)
+            store.is_full = True
+            async with asyncio.timeout(10):
+                before = store.refused
+                while store.refused == before:
+                    await asyncio.sleep(0.005)
+            store.is_full = False
+        await asyncio.sleep(0.2)
+        stopping = True
+        statuses = [status for found in await asyncio.gather(*writers) for status in found]
+        assert 201 in statuses
+        await driver.stored()
+        # Every row on the disk goes on from the one before: the ledger asserts it as it stores,
+        # and what memory believes to be durable is there.
+        for slot, log in replica.core.logs.items():
+            [rows] = await store.read([Rows(slot, 1, log.durable)])
+            assert isinstance(rows, list)
+            assert [row.n for row in rows] == list(range(1, log.durable + 1))
+        assert replica.core.counters["disk_filled"] >= 5
+    finally:
+        await driver.stop()
