@@ -26,13 +26,17 @@ class SmallDisk(MemoryStore):
         super().__init__()
         self.is_full = False
         self.refused = 0
+        self.wrong: list[str] = []
 
     async def commit(self, writes: Sequence[Write]) -> None:
         await asyncio.sleep(0.002)
         if self.is_full and any(isinstance(write, Append) for write in writes):
             self.refused += 1
             raise DiskFull("no room")
-        await super().commit(writes)
+        try:
+            await super().commit(writes)
+        except AssertionError as error:  # The ledger's own: a row that goes on from nothing.
+            self.wrong.append(str(error))
 
     async def recover(self) -> Recovered:
         found = await super().recover()
@@ -104,9 +108,9 @@ async def test_nothing_is_stored_after_what_a_full_disk_has_lost() -> None:
         stopping = True
         statuses = [status for found in await asyncio.gather(*writers) for status in found]
         assert 201 in statuses
+        assert store.wrong == []
         await driver.stored()
-        # Every row on the disk goes on from the one before: the ledger asserts it as it stores,
-        # and what memory believes to be durable is there.
+        # What memory believes to be durable is there.
         for slot, log in replica.core.logs.items():
             [rows] = await store.read([Rows(slot, 1, log.durable)])
             assert isinstance(rows, list)
