@@ -19,7 +19,7 @@ PINNED = (71, 135, 193, 281, 664, 689, 1113, 6856, 6890, 10229, 10435)
 CAUGHT_BY = {
     "trim-by-what-is-not-decided": 37,
     "trim-what-others-lack": 0,
-    "any-configuration-counts": 4,
+    "any-configuration-counts": 151,
     "joint-left-before-all-is-open": 15,
     "newcomers-begin-full": 1,
     "no-joint-phase": 262,

@@ -104,7 +104,8 @@ async def test_nothing_is_stored_after_what_a_full_disk_has_lost() -> None:
                 while store.refused == before:
                     await asyncio.sleep(0.005)
             store.is_full = False
-        await asyncio.sleep(0.2)
+        final = Operation("PUT", f"{LINK}-final", b'{"name": "final"}', creates=True)
+        assert (await driver.submit(final, 5.0)).status == 201  # It serves again by itself.
         stopping = True
         statuses = [status for found in await asyncio.gather(*writers) for status in found]
         assert 201 in statuses
