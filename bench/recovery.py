@@ -66,6 +66,20 @@ def bytes_sent(nodes: Sequence[LocalNode]) -> int:
     return sum(page(node, "/core/management")["peerLinks"].get("bytes_sent", 0) for node in nodes)
 
 
+async def send(store: Client, batch: list[dict[str, Any]]) -> None:
+    """Send operations until all have been taken; each may be repeated."""
+    for pause_s in (0.2, 1.0, 3.0, 5.0):
+        results = await store.bulk(batch)
+        batch = [o for o, r in zip(batch, results, strict=True) if r["status"] in (503, 504)]
+        wrong = [r for r in results if r["status"] >= 400 and r["status"] not in (404, 503, 504)]
+        if wrong:
+            raise RuntimeError(str(wrong[0]))
+        if not batch:
+            return
+        await asyncio.sleep(pause_s)
+    raise RuntimeError("the group takes no more")
+
+
 async def change(cluster: LocalCluster, operations: list[dict[str, Any]]) -> None:
     """Send operations in bulk, several requests at once."""
     batches = iter([operations[n : n + BATCH] for n in range(0, len(operations), BATCH)])
@@ -74,9 +88,7 @@ async def change(cluster: LocalCluster, operations: list[dict[str, Any]]) -> Non
     async def work() -> None:
         async with Client(urls, timeout_s=120) as store:
             for batch in batches:
-                for result in await store.bulk(batch):
-                    if result["status"] >= 400:
-                        raise RuntimeError(str(result))
+                await send(store, batch)
 
     await asyncio.gather(*(work() for _ in range(AT_ONCE)))
 
