@@ -14,7 +14,8 @@ from pathlib import Path
 
 import aiohttp
 
-from tests.chaos.arena import Arena
+from tests.chaos import report
+from tests.chaos.arena import GROUP, Arena, page_of
 from tests.chaos.faults import Nemesis
 from tests.chaos.mix import Mixer, Story
 from tests.chaos.verdict import gap_s, one_history
@@ -68,6 +69,12 @@ async def run(rounds: int, seed: int) -> int:
                     problems += wrong
                     print(f"round {number + 1}: a document was away for {longest_s:.2f} s",
                           *wrong[:5], sep="\n  ", flush=True)  # fmt: skip
+            except TimeoutError as error:
+                problems.append(str(error))
+                report.keep_logs(Path(directory), seed)
+                for node in arena.cluster.nodes:
+                    page = page_of(f"{node.url}{GROUP}").get("configuration", {})
+                    print(node.name, page_of(f"{node.url}/health/ready"), page)
             finally:
                 await arena.stop()
     late = sum(gap > AWAY_S_MAX for gap in gaps)
