@@ -11,10 +11,12 @@ from typing import Any
 
 import structlog
 
-from docstore.client import Client, RequestFailed, Unreachable
+from docstore.client import Client, ClientError
 from docstore.errors import BadRequest, Conflict
 
 PAUSE_S = 1.0
+PATIENCE_S = 15.0
+"""More than a member's own patience with a change, so that it can say what it waited for."""
 
 log = structlog.get_logger("docstore.joining")
 
@@ -66,8 +68,8 @@ class Joining:
 async def _ask(url: str, request: dict[str, Any]) -> str:
     """Ask one member; return why not, "" when it took us in."""
     try:
-        async with Client([url], timeout_s=5.0) as client:
+        async with Client([url], timeout_s=PATIENCE_S) as client:
             await client.json("PATCH", "/core/node-groups/default", request)
-    except (RequestFailed, Unreachable, TimeoutError) as error:
+    except ClientError as error:
         return str(error)
     return ""

@@ -16,7 +16,7 @@ from docstore.cli import force as forcing
 from docstore.cli import group as membership
 from docstore.cli import load as loading
 from docstore.cli.status import show_status
-from docstore.client import Client, RequestFailed, Unreachable
+from docstore.client import Client, ClientError
 from docstore.errors import DocstoreError
 
 app = typer.Typer(
@@ -46,7 +46,7 @@ def talk(urls: list[str], work: Callable[[Client], Awaitable[T]]) -> T:
 
     try:
         return asyncio.run(run())
-    except (RequestFailed, Unreachable, loading.BadFile) as error:
+    except (ClientError, loading.BadFile) as error:
         err.print(f"docstore: {error}", highlight=False, markup=False, soft_wrap=True)
         raise typer.Exit(1) from None
 

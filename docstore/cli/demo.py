@@ -13,7 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 
 from docstore.cli.load import Plan, load
-from docstore.client import Client, LocalCluster, RequestFailed, Unreachable
+from docstore.client import Client, ClientError, LocalCluster, RequestFailed
 from docstore.client.local import LocalNode
 
 FACTORY = "/airports"
@@ -168,7 +168,7 @@ async def _write(nodes: Sequence[LocalNode], link: str, acknowledged: dict[int, 
         for count in range(20 + WRITES_AFTER_KILL + 400):
             try:
                 acknowledged[(await client.patch(link, {"count": count})).version] = count
-            except (RequestFailed, Unreachable):
+            except ClientError:
                 await asyncio.sleep(0.01)
             await asyncio.sleep(0.002)
 

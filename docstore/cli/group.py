@@ -6,7 +6,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from docstore.client import Client, RequestFailed, Unreachable
+from docstore.client import Client, ClientError
 
 GROUP = "/core/node-groups/default"
 POLL_S = 0.2
@@ -43,7 +43,7 @@ async def change(client: Client, request: Json, out: Console | None) -> Json:
         await asyncio.sleep(POLL_S)
         try:
             page = await client.json("GET", GROUP)
-        except (RequestFailed, Unreachable):
+        except ClientError:
             continue  # It may be the very node that leaves.
         leader = page["configuration"]["leader"]
         now = await _at_leader(page, leader)
@@ -58,5 +58,5 @@ async def _at_leader(page: Json, leader: str | None) -> Json:
         async with Client([url], timeout_s=2.0) as client:
             found: Json = (await client.json("GET", GROUP))["configuration"]
             return found if found["id"] >= now["id"] else now
-    except (RequestFailed, Unreachable, TimeoutError, ValueError):
+    except (ClientError, ValueError):
         return now

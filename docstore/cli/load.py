@@ -101,7 +101,7 @@ def _id_of(plan: Plan, fields: list[str], number: int, row: dict[str, Any]) -> s
 
 
 async def load(client: Client, plan: Plan, out: Console) -> Loaded:
-    """Load the file; print progress and the rate. Raises BadFile, RequestFailed, Unreachable."""
+    """Load the file; print progress and the rate. Raises BadFile, ClientError."""
     rows = read_rows(plan.file)
     links = links_of(plan, rows)
     await client.declare(plan.into)

@@ -7,7 +7,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from docstore.client import Client, RequestFailed, Unreachable
+from docstore.client import Client, ClientError
 
 
 async def show_status(client: Client, out: Console, *, as_json: bool) -> None:
@@ -53,7 +53,7 @@ async def _node(member: dict[str, Any]) -> dict[str, Any]:
         async with Client([member["address"]], timeout_s=3.0) as client:
             page: dict[str, Any] = await client.json("GET", "/core/management")
             return page
-    except (RequestFailed, Unreachable, TimeoutError):
+    except ClientError:
         return {}
 
 

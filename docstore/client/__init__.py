@@ -5,11 +5,20 @@
         await store.put("/notes/a", {"text": "second"}, if_match=created.etag)
 
 A request goes to the first URL that answers. It is sent again elsewhere only when that is safe:
-the connection was refused, or the answer was 503, which says that nothing was applied.
+the connection was refused, the answer was 503, which says that nothing was applied, or it only
+reads. An update whose answer is lost raises Unanswered.
 """
 
 from docstore.client.client import Client, Document
-from docstore.client.errors import RequestFailed, Unreachable
+from docstore.client.errors import ClientError, RequestFailed, Unanswered, Unreachable
 from docstore.client.local import LocalCluster
 
-__all__ = ["Client", "Document", "LocalCluster", "RequestFailed", "Unreachable"]
+__all__ = [
+    "Client",
+    "ClientError",
+    "Document",
+    "LocalCluster",
+    "RequestFailed",
+    "Unanswered",
+    "Unreachable",
+]

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import aiohttp
 import orjson
 
-from docstore.client.errors import RequestFailed, Unreachable
+from docstore.client.errors import RequestFailed, Unanswered, Unreachable
 
 ATTEMPTS = 8
 PAUSE_S = 0.1
@@ -64,7 +64,11 @@ class Client:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Mapping[str, str], bytes]:
-        """Return status, headers and body. Raises Unreachable, RequestFailed from 400 on."""
+        """Return status, headers and body.
+
+        Raises Unreachable, RequestFailed from 400 on, Unanswered. A read whose answer is lost is
+        sent again; an update is not.
+        """
         assert self._session is not None, "use `async with Client(...)`"
         refusals: list[str] = []
         for attempt in range(ATTEMPTS):
@@ -84,6 +88,12 @@ class Client:
                 refusals.append(str(error))
                 self._first = (self._first + attempt + 1) % len(self.urls)
                 await asyncio.sleep(PAUSE_S if attempt >= len(self.urls) - 1 else 0)
+            except (aiohttp.ClientError, TimeoutError) as error:
+                why = str(error) or "no answer in time"
+                if method not in ("GET", "HEAD"):
+                    raise Unanswered(f"{url}: {why}; it may have happened") from error
+                refusals.append(f"{url}: {why}")
+                self._first = (self._first + attempt + 1) % len(self.urls)
         raise Unreachable(f"no node answers: {refusals[-1] if refusals else 'all are busy'}")
 
     async def json(self, method: str, path: str, body: Any = None, **headers: str) -> Any:

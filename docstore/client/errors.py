@@ -3,11 +3,19 @@
 from typing import Any
 
 
-class Unreachable(Exception):
+class ClientError(Exception):
+    """A request has not succeeded."""
+
+
+class Unreachable(ClientError):
     """None of the nodes took the connection. Nothing was sent."""
 
 
-class RequestFailed(Exception):
+class Unanswered(ClientError):
+    """The request was sent and its answer did not come: an update may have happened."""
+
+
+class RequestFailed(ClientError):
     """The group answered with a problem.
 
     status: as in HTTP. outcome: "not_applied", or "unknown" when it may have happened.
