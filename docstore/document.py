@@ -38,6 +38,9 @@ class Row(NamedTuple):
     also `documentEpoch` and `documentOwner`. `state` holds the author's JSON object as bytes,
     without the fields that the store sets. `operation` is the packed identity of the request
     (see `protocol/operations.py`), so that a retried request is recognised by any later owner.
+
+    Documents of levels 1 and 2 have no log: there, n is the number under which the row arrived on
+    a disk, and the digest is its lineage (`converge/lineage.py`).
     """
 
     slot: int
@@ -58,6 +61,15 @@ class Row(NamedTuple):
     def ballot(self) -> Ballot:
         """Return the ballot under which this row was proposed."""
         return (self.epoch, self.owner)
+
+
+def tag_of(row: Row, level: int) -> tuple[int, int]:
+    """Return the two numbers of a version's entity tag.
+
+    At level 3 an epoch has one owner and a version is written once in it. At levels 1 and 2 two
+    branches may have the same of both, so that the update time takes the epoch's place.
+    """
+    return (row.epoch if level == 3 else row.updated_us, row.version)
 
 
 def chain_digest(previous: bytes, link: str, version: int, deleted: bool, state: bytes) -> bytes:

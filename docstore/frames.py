@@ -5,6 +5,7 @@ from typing import Any
 
 import msgpack
 
+from docstore.converge.messages import Following, Lack, Offering, Spread, Supply
 from docstore.document import Row
 from docstore.wire import (
     Accepted,
@@ -47,6 +48,7 @@ _KINDS: tuple[type[Any], ...] = (
     Heartbeat, PreVote, PreVoted, Prepare, Promised, Refused, Fetch, Fetched, Propose, Accepted,
     Gap, Adopt, Copy, Decide, Confirm, Confirmed, Forward, Answered, Ask, Told, HandOver,
     Canvass, Vote, Lead, Follow, Configured, Passed,
+    Offering, Following, Spread, Lack, Supply,
 )  # fmt: skip
 _TAGS = {kind: tag for tag, kind in enumerate(_KINDS)}
 
@@ -91,6 +93,14 @@ def _restored_copy(*fields: Any) -> Copy:
     return Copy._make([*fields[:7], _rows(fields[7]), *fields[8:]])
 
 
+def _restored_spread(*fields: Any) -> Spread:
+    return Spread._make([*fields[:4], _rows(fields[4]), fields[5]])
+
+
+def _restored_supply(disk: str, n: int, rows: Sequence[Any]) -> Supply:
+    return Supply(disk, n, _rows(rows))
+
+
 def _restored_promised(epoch: int, evidence: Sequence[Any]) -> Promised:
     return Promised(epoch, [Evidence(*entry) for entry in evidence])
 
@@ -110,6 +120,8 @@ _RESTORE: dict[type[Any], Callable[..., Message]] = {
     Copy: _restored_copy,
     Promised: _restored_promised,
     Forward: _restored_forward,
+    Spread: _restored_spread,
+    Supply: _restored_supply,
 }
 
 

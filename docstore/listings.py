@@ -9,13 +9,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from docstore.converge.branches import Branches
 from docstore.document import Row
 from docstore.errors import Unavailable
 from docstore.protocol.replica import Replica
 from docstore.protocol.slots import from_bitmap, to_bitmap
 from docstore.questions import Questions
 from docstore.storage.ledger import is_child
-from docstore.storage.store import Newest, Store
+from docstore.storage.store import Heads, Newest, Store
 
 Entry = tuple[str, int, Row | None]
 """Link, newest version, and its row if it was asked for."""
@@ -35,6 +36,7 @@ class Listings:
         stored: Callable[[], Awaitable[None]],
     ) -> None:
         self._core = replica.core
+        self._replica = replica
         self._store = store
         self._questions = questions
         self._stored = stored
@@ -42,23 +44,25 @@ class Listings:
         questions.answer("count", self._count_here)
 
     async def page(
-        self, factory: str, *, after: str, limit: int, expand: bool, timeout_s: float
+        self, factory: str, *, after: str, limit: int, expand: bool, level: int, timeout_s: float
     ) -> list[Entry]:
         """Return up to `limit` live documents under a factory, by link, over all owners."""
-        argument = (factory, after, limit, expand)
+        argument = (factory, after, limit, expand, level)
         parts = await self._ask_owners("list", argument, timeout_s)
         merged = sorted(entry for part in parts for entry in part)[:limit]
         return [(link, version, Row(*row) if row else None) for link, version, row in merged]
 
-    async def count(self, factory: str, timeout_s: float) -> int:
+    async def count(self, factory: str, *, level: int, timeout_s: float) -> int:
         """Return the number of live documents under a factory."""
-        return sum(await self._ask_owners("count", (factory,), timeout_s))
+        return sum(await self._ask_owners("count", (factory, level), timeout_s))
 
     async def _ask_owners(self, question: str, argument: Any, timeout_s: float) -> list[Any]:
-        slots = self._core.placement.slots
+        slots, level = self._core.placement.slots, argument[-1]
         owners: dict[str, list[int]] = {}
         for slot in range(slots):
-            owner = self._core.owner_of(slot)
+            owner = (
+                self._core.owner_of(slot) if level == 3 else self._replica.executor.who(slot, level)
+            )
             if owner is None:
                 raise Unavailable(f"slot {slot} has no owner now")
             owners.setdefault(owner, []).append(slot)
@@ -69,10 +73,12 @@ class Listings:
         return list(await asyncio.gather(*asks))
 
     async def _list_here(self, argument: Any) -> list[Any]:
-        factory, after, limit, expand, bitmap = argument
+        factory, after, limit, expand, level, bitmap = argument
         prefix, slots = factory.rstrip("/") + "/", frozenset(from_bitmap(bitmap))
         await self._stored()
-        found = await self._store.links(prefix, after, limit, slots)
+        found = await self._store.links(prefix, after, limit, slots, level=level)
+        if level < 3:
+            return await self._branching(found, expand=expand)
         seen = self._as_decided(prefix, slots)
         live = [(slot, link, version) for slot, link, version in found if link not in seen]
         live += [
@@ -89,9 +95,19 @@ class Listings:
         return [(row.link, row.version, tuple(row)) for row in rows if not row.deleted]
 
     async def _count_here(self, argument: Any) -> int:
-        factory, bitmap = argument
+        factory, level, bitmap = argument
+        prefix, slots = factory.rstrip("/") + "/", frozenset(from_bitmap(bitmap))
         await self._stored()
-        return await self._store.count(factory.rstrip("/") + "/", frozenset(from_bitmap(bitmap)))
+        return await self._store.count(prefix, slots, level=level)
+
+    async def _branching(self, found: list[tuple[int, str, int]], *, expand: bool) -> list[Any]:
+        """Return documents of levels 1 and 2 as listed: the winners, as they are on this disk."""
+        if not expand:
+            return [(link, version, None) for _, link, version in found]
+        results = await self._store.read([Heads(slot, link) for slot, link, _ in found])
+        heads = [Branches.of(result) for result in results if isinstance(result, list)]
+        rows = [each.winner for each in heads]
+        return [(row.link, row.version, tuple(row)) for row in rows if row and not row.deleted]
 
     def _as_decided(self, prefix: str, slots: frozenset[int]) -> dict[str, Row | None]:
         """Return link -> its newest decided row, for links with a newer one in the balance."""

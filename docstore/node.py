@@ -254,6 +254,8 @@ class Node:
         """Answer from what this replica knows to be decided."""
         if self.replica is None:
             return Answer(503, "not-ready", "the group is not known yet"), 0
+        if operation.level < 3:
+            return await self.submit(operation._replace(level=1), timeout_s), 0
         core = self.replica.core
         slot_log = core.logs.get(slot_of(operation.link, core.placement.slots))
         if slot_log is not None and slot_log.full:
@@ -296,13 +298,18 @@ class Node:
         """Return live documents under a factory."""
         self._pages()
         return await self.listings.page(
-            factory, after=after, limit=limit, expand=expand, timeout_s=timeout_s
-        )
+            factory, after=after, limit=limit, expand=expand, level=self._level(factory),
+            timeout_s=timeout_s,
+        )  # fmt: skip
 
     async def counting(self, factory: str, timeout_s: float) -> int:
         """Return the number of live documents under a factory."""
         self._pages()
-        return await self.listings.count(factory, timeout_s)
+        return await self.listings.count(factory, level=self._level(factory), timeout_s=timeout_s)
+
+    def _level(self, factory: str) -> int:
+        service = self.registry.service_at(factory)
+        return service.options.level if service else 3
 
     async def explain(self, link: str, timeout_s: float) -> Any:
         """Return where a document lives and why."""

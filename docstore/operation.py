@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from docstore.document import Row
 
 CURRENT = ("current",)
-"""Select the document as it is. Others: ("version", n), ("at", us), ("history", before, limit)."""
+"""Select the document as it is. Others: ("version", n), ("at", us), ("history", before, limit),
+and at levels 1 and 2 ("conflicts",)."""
 
 
 class Conditions(NamedTuple):
@@ -30,7 +31,7 @@ class Conditions(NamedTuple):
 class Operation(NamedTuple):
     """One request about one document.
 
-    verb: "GET", "POST", "PUT", "PATCH" or "DELETE".
+    verb: "GET", "POST", "PUT", "PATCH", "DELETE", or "RESOLVE" for a conflict (levels 1 and 2).
     body: the author's JSON object (POST, PUT) or the patch document (PATCH), strict JSON.
     media: how a PATCH is meant: "handler", "merge" (RFC 7396) or "json" (RFC 6902).
     signature: of `body`, when it becomes the state as it is; b"" lets the owner compute it.
@@ -40,6 +41,7 @@ class Operation(NamedTuple):
     key: the client's Idempotency-Key, "" for none.
     replicas: durable copies to wait for before success; 0 leaves it at the quorum; -1 all.
     select: what a GET wants, see CURRENT.
+    level: of the document's factory, 1 to 3.
     """
 
     verb: str
@@ -53,6 +55,7 @@ class Operation(NamedTuple):
     key: str = ""
     replicas: int = 0
     select: Sequence[Any] = CURRENT
+    level: int = 3
 
     @property
     def is_read(self) -> bool:
@@ -66,9 +69,10 @@ class Answer(NamedTuple):
     status: as in HTTP. code: a stable word for programs, "" on success.
     unknown: True if the update may have happened.
     row: the version that the answer speaks of; on a refusal by state, the current one if any.
-    rows: a page of history, newest first.
+    rows: a page of history, newest first; or the branches that lost.
     replicas: how many durable copies there were when this was decided.
     owner: the node that answered as owner, "" if none did.
+    conflicts: branches of the document that lost and are kept (levels 1 and 2).
     """
 
     status: int
@@ -80,6 +84,7 @@ class Answer(NamedTuple):
     replicas: int = 0
     owner: str = ""
     epoch: int = 0
+    conflicts: int = 0
 
     @property
     def is_success(self) -> bool:

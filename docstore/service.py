@@ -4,14 +4,27 @@ A service is pure: state and request in, new state out, or a refusal. It runs on
 update at a time per document. Factories declared over HTTP are services too (`services/`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 State = dict[str, Any]
 """The author's fields of a document, parsed."""
 
-LEVEL_3 = ("PERSISTENCE", "REPLICATION", "OWNER_SELECTION", "ENFORCE_QUORUM")
+LEVELS = (
+    ("PERSISTENCE", "REPLICATION"),
+    ("PERSISTENCE", "REPLICATION", "OWNER_SELECTION"),
+    ("PERSISTENCE", "REPLICATION", "OWNER_SELECTION", "ENFORCE_QUORUM"),
+)
+"""The options that make level 1, 2 and 3 of consistency, each more than the one before."""
+
+LEVEL_3 = LEVELS[2]
+
+
+def level_of(options: Collection[str]) -> int:
+    """Return the level that a set of options makes; the weakest if they make none."""
+    made = [number for number, needed in enumerate(LEVELS, 1) if set(needed) <= set(options)]
+    return max(made, default=1)
 
 
 class Refusal(Exception):
@@ -39,6 +52,8 @@ class ServiceOptions:
     immutable: bool = False
     needs_precondition: bool = False
     schema: Mapping[str, Any] | None = field(default=None, compare=False)
+    level: int = 3
+    """How consistent its documents are, as its options say: see docs/guarantees.md."""
 
 
 class Service(Protocol):

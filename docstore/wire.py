@@ -13,6 +13,7 @@ Unknown tags and malformed frames close the link: a peer of another version is n
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from docstore.converge.messages import Following, Lack, Offering, Spread, Supply
 from docstore.document import Ballot, Reigns, Row
 
 
@@ -23,12 +24,16 @@ class Heartbeat(NamedTuple):
     fit: False while the sender had to yield for want of a quorum or of disk.
     faulty: bitmap of the slots whose log it cannot vouch for, b"" for none.
     ready: (configuration, bitmap): slots of the sender's ready for the next step of a change.
+    wall_us: what its clock shows, so that one that is wrong can be noticed.
+    arrived: versions at levels 1 and 2 that ever arrived on its disk.
     """
 
     claims: Sequence[tuple[int, bytes]]
     fit: bool
     faulty: bytes
     ready: tuple[int, bytes] = (0, b"")
+    wall_us: int = 0
+    arrived: int = 0
 
 
 class PreVote(NamedTuple):
@@ -321,6 +326,11 @@ Message = (
     | Lead
     | Follow
     | Configured
+    | Offering
+    | Following
+    | Spread
+    | Lack
+    | Supply
     | Ask
     | Told
 )
@@ -347,5 +357,5 @@ class Hello(NamedTuple):
     seen: tuple[str, int, int]
 
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Version of all this; nodes of another one are not spoken to."""

@@ -41,13 +41,12 @@ class Head:
 class Branches:
     """The heads of one document, the winner first."""
 
-    level: int
     heads: list[Head] = field(default_factory=list)
 
     @classmethod
-    def of(cls, level: int, rows: Sequence[Row]) -> "Branches":
+    def of(cls, rows: Sequence[Row]) -> "Branches":
         """Return a document from its heads as stored."""
-        branches = cls(level)
+        branches = cls()
         for row in rows:
             branches.add(row)
         return branches
@@ -78,7 +77,7 @@ class Branches:
             return False
         self.heads = [head for head in self.heads if not covers(lineage, head.lineage)]
         self.heads.append(Head(row, lineage))
-        self.heads.sort(key=lambda head: RANKS[self.level](head.row), reverse=True)
+        self.heads.sort(key=lambda head: RANKS[lineage.level](head.row), reverse=True)
         return True
 
     def drop_losers(self, before_us: int) -> list[Row]:

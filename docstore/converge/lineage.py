@@ -24,9 +24,11 @@ from docstore.document import Row
 class Lineage(NamedTuple):
     """Where a version comes from.
 
-    hand: who wrote it. ancestors: hand -> stamp of its last version at or before this one.
+    level: of its document. hand: who wrote it. ancestors: hand -> stamp of its last version at or
+    before this one.
     """
 
+    level: int
     hand: str
     ancestors: dict[str, int]
 
@@ -47,7 +49,7 @@ def covers(newer: Lineage, older: Lineage) -> bool:
 
 
 def begotten(
-    parents: Iterable[Lineage], others: Iterable[Lineage], disk: str, stamp: int
+    level: int, parents: Iterable[Lineage], others: Iterable[Lineage], disk: str, stamp: int
 ) -> Lineage:
     """Return the lineage of a version that `disk` makes of `parents`, at `stamp`.
 
@@ -65,7 +67,7 @@ def begotten(
     )
     hand = max(own, default=f"{disk}@{stamp:x}")
     ancestors[hand] = stamp
-    return Lineage(hand, ancestors)
+    return Lineage(level, hand, ancestors)
 
 
 def stamp_after(wall_us: int, parents: Iterable[Lineage], disk: str) -> int:

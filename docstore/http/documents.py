@@ -7,7 +7,8 @@ from typing import Any
 from aiohttp import web
 
 from docstore import json
-from docstore.errors import BadRequest, Conflict, MethodNotAllowed, UnsupportedMedia
+from docstore.document import tag_of
+from docstore.errors import BadRequest, Conflict, MethodNotAllowed, NotFound, UnsupportedMedia
 from docstore.http import bodies, reading
 from docstore.http.backend import Backend
 from docstore.http.ids import id_of_key, new_id
@@ -27,6 +28,7 @@ from docstore.services.registry import FACTORIES, check_declaration, declaration
 
 DOCUMENT_METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH, PUT"
 FACTORY_METHODS = "GET, HEAD, OPTIONS, POST"
+CONFLICT_METHODS = "DELETE, GET, HEAD, OPTIONS"
 HISTORY_LIMIT, HISTORY_LIMIT_MAX = 100, 1000
 EPOCH_OF_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -74,7 +76,7 @@ class Documents:
             conditions=reading.conditions(request, None),
             recreate=recreate or bodies.sent_version(theirs) or False,
             key=key,
-            replicas=self._replicas(request),
+            replicas=self._replicas(request, service.options.level),
         )
         return await self._submit(request, operation, service)
 
@@ -109,7 +111,7 @@ class Documents:
             False,
             options.put_creates,
             reading.idempotency_key(request),
-            self._replicas(request),
+            self._replicas(request, options.level),
         )
         return await self._submit(request, operation, service)
 
@@ -136,7 +138,7 @@ class Documents:
             media,
             conditions=self._conditions(request, service, theirs),
             key=reading.idempotency_key(request),
-            replicas=self._replicas(request),
+            replicas=self._replicas(request, service.options.level),
         )
         return await self._submit(request, operation, service)
 
@@ -148,7 +150,7 @@ class Documents:
             link,
             conditions=self._conditions(request, service, {}),
             key=reading.idempotency_key(request),
-            replicas=self._replicas(request),
+            replicas=self._replicas(request, service.options.level),
         )
         return await self._submit(request, operation, service)
 
@@ -169,15 +171,16 @@ class Documents:
             raise PreconditionRequired("this factory demands If-Match or If-None-Match")
         return found
 
-    def _replicas(self, request: web.BaseRequest) -> int:
+    def _replicas(self, request: web.BaseRequest, level: int) -> int:
         """Return the copies that are asked for, if they may be: the quorum is never lowered."""
         wanted = reading.replicas(request)
         if wanted > 0:
             configuration = self._backend.node_group()["configuration"]
             voters = len(configuration["voters"])
             copies = min(configuration.get("replicationFactor") or voters, voters)
-            if not copies // 2 < wanted <= copies:
-                detail = f"Docstore-Quorum is all, or from {copies // 2 + 1} to {copies} here"
+            least = copies // 2 + 1 if level == 3 else 1
+            if not least <= wanted <= copies:
+                detail = f"Docstore-Quorum is all, or from {least} to {copies} here"
                 raise BadRequest(detail)
         return wanted
 
@@ -185,7 +188,8 @@ class Documents:
         self, request: web.BaseRequest, operation: Operation, service: Service
     ) -> Reply:
         media = reading.accepted_media(request)
-        answer = await self._backend.submit(operation, reading.timeout_s(request))
+        asked = _at_level(operation, service)
+        answer = await self._backend.submit(asked, reading.timeout_s(request))
         return self._reply(request, answer, service, media)
 
     # Reading
@@ -195,7 +199,7 @@ class Documents:
     ) -> Reply:
         media = reading.accepted_media(request)
         select = _selection(request.rel_url.query) if "?" in request.raw_path else CURRENT
-        operation = Operation("GET", link, select=select)
+        operation = _at_level(Operation("GET", link, select=select), service)
         wanted = reading.consistency(request)
         minimum = reading.min_version(request)
         patience_s = reading.timeout_s(request)
@@ -222,7 +226,8 @@ class Documents:
         if "from" in query:
             before = reading.whole_number(query["from"], "from", 0, 1 << 62) + 1
         operation = Operation("GET", link, select=("history", before, limit + 1))
-        answer = await self._backend.submit(operation, reading.timeout_s(request))
+        asked = _at_level(operation, service)
+        answer = await self._backend.submit(asked, reading.timeout_s(request))
         if not answer.is_success or answer.rows is None:
             return self._reply(request, answer, service, media)
         rows, kind = answer.rows, service.options.kind
@@ -233,6 +238,26 @@ class Documents:
         if len(rows) > limit:
             following = f"?from={rows[limit].version}&limit={limit}"
             page["nextPageLink"] = encoded(link) + "/versions" + following
+        head = b"Content-Type: %b\r\n%b" % (media.encode(), _owner_lines(answer))
+        return Reply(200, stitched(page, media), head)
+
+    async def conflicts(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
+        """Answer <link>/conflicts: GET the branches that lost; DELETE declares them seen."""
+        if request.method == "OPTIONS":
+            return allowed(CONFLICT_METHODS)
+        if request.method not in ("GET", "HEAD", "DELETE"):
+            raise not_allowed(request.method, CONFLICT_METHODS)
+        if service.options.level == 3:
+            raise NotFound("documents of level 3 have no conflicts")
+        if request.method == "DELETE":
+            return await self._submit(request, Operation("RESOLVE", link), service)
+        media = reading.accepted_media(request)
+        operation = _at_level(Operation("GET", link, select=("conflicts",)), service)
+        answer = await self._backend.submit(operation, reading.timeout_s(request))
+        if not answer.is_success or answer.rows is None:
+            return self._reply(request, answer, service, media)
+        lost = b",".join([document_json(row, service.options.kind) for row in answer.rows])
+        page = {"documentSelfLink": link, "conflicts": b"[%b]" % lost}
         head = b"Content-Type: %b\r\n%b" % (media.encode(), _owner_lines(answer))
         return Reply(200, stitched(page, media), head)
 
@@ -247,15 +272,17 @@ class Documents:
         if row is None or answer.status >= 300:
             instance = request.raw_path.partition("?")[0]
             return problem_of_answer(answer, instance=instance, kind=kind, head=head)
-        tag = entity_tag(row, media)
+        tag = entity_tag(row, media, service.options.level)
         head = b"Content-Type: %b\r\nETag: %b\r\n%b" % (media.encode(), tag, head)
+        if answer.conflicts:
+            head += b"Docstore-Conflicts: %d\r\n" % answer.conflicts
         if answer.replicas:
             head += b"Docstore-Replicas: %d\r\n" % answer.replicas
         if request.method in ("GET", "HEAD"):
             held = request.headers.get("If-None-Match")
             if held is not None:
                 tags = reading.tags(held, "If-None-Match", strong=False)
-                if reading.is_current(tags, epoch=row.epoch, version=row.version):
+                if reading.is_current(tags, tag_of(row, service.options.level)):
                     return Reply(304, head=head)
         elif answer.status == 201:
             head += header_lines({"Location": encoded(row.link)})
@@ -279,6 +306,12 @@ def not_allowed(method: str, allow: str) -> MethodNotAllowed:
     error = MethodNotAllowed(f"{method[:20]} is not for this resource")
     error.allow = allow
     return error
+
+
+def _at_level(operation: Operation, service: Service) -> Operation:
+    """Return the operation as one on a document of this service's level."""
+    level = service.options.level
+    return operation if level == 3 else operation._replace(level=level)
 
 
 def _selection(query: Mapping[str, str]) -> tuple[Any, ...]:

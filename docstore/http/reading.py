@@ -161,9 +161,9 @@ def tags(raw: str, name: str, *, strong: bool) -> str | list[list[int]]:
     return found
 
 
-def is_current(held: str | Sequence[Sequence[int]], *, epoch: int, version: int) -> bool:
-    """Say whether a client's tags name this version."""
-    return held == "*" or any(list(tag) == [epoch, version] for tag in held)
+def is_current(held: str | Sequence[Sequence[int]], tag: tuple[int, int]) -> bool:
+    """Say whether a client's tags name the version with this one."""
+    return held == "*" or any(tuple(each) == tag for each in held)
 
 
 def idempotency_key(request: web.BaseRequest) -> str:

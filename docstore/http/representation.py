@@ -11,7 +11,7 @@ from typing import Any
 import msgpack
 import orjson
 
-from docstore.document import Row
+from docstore.document import Row, tag_of
 from docstore.http.reply import Reply, header_lines
 
 JSON_TYPE = "application/json"
@@ -45,9 +45,9 @@ def document_bytes(row: Row, kind: str, media: str) -> bytes:
     return encode(orjson.loads(document_json(row, kind)), media)
 
 
-def entity_tag(row: Row, media: str) -> bytes:
+def entity_tag(row: Row, media: str, level: int) -> bytes:
     """Return the strong entity tag of a document's representation."""
-    return (b'"%d.%d-m"' if media == MSGPACK_TYPE else b'"%d.%d"') % (row.epoch, row.version)
+    return (b'"%d.%d-m"' if media == MSGPACK_TYPE else b'"%d.%d"') % tag_of(row, level)
 
 
 def encode(value: Any, media: str) -> bytes:

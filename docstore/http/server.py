@@ -180,6 +180,8 @@ class HttpServer:
             return await self._core.available(request)
         if factory is None and suffix == "versions":
             return await self._documents.history(request, link, service)
+        if factory is None and suffix == "conflicts":
+            return await self._documents.conflicts(request, link, service)
         if factory is None and suffix == "explain":
             return await self._core.explain(request, link)
         raise NotFound(f"{suffix} is not offered here yet")

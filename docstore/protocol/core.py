@@ -45,6 +45,10 @@ class Peer:
     faulty: frozenset[int] = frozenset()
     """Slots whose log it cannot vouch for: it does not try for them."""
     claims: tuple[tuple[int, bytes], ...] = ()
+    clock_ahead_us: int = 0
+    """How far its clock was ahead of ours when it was last heard."""
+    arrived: int | None = None
+    """Versions at levels 1 and 2 on its disk; None until it has said so on this link."""
 
 
 @dataclass(slots=True)
@@ -222,6 +226,13 @@ class Core:
         """Return the wall clock as of the last tick, moved on by the monotonic clock."""
         return self.wall_us + int((self.now - self.ticked_at) * 1e6)
 
+    def fair_wall_us(self) -> int:
+        """Return the wall clock, held back while it runs far ahead of the others' (the median)."""
+        heard = [self.peers[each].clock_ahead_us for each in self.peers if self.is_alive(each)]
+        ahead = sorted([0, *heard])
+        lag_us = -ahead[len(ahead) // 2]
+        return self.wall_now_us() - max(0, lag_us - self.config.clock_ahead_us_max)
+
     # The way out
 
     def reply(self, inflight: Inflight, answer: Answer | None, *, proposed: bool = False) -> None:
@@ -237,7 +248,8 @@ class Core:
     def _close(self, inflight: Inflight) -> None:
         """Given back is given back: an echo of this attempt must not be applied here later."""
         operation = inflight.operation
-        log = None if operation.is_read else self.logs.get(self.slot_of(operation.link))
+        has_log = operation.level == 3 and not operation.is_read
+        log = self.logs.get(self.slot_of(operation.link)) if has_log else None
         if log is not None:
             origin = (inflight.entry, inflight.boot)
             log.operations.close(origin, inflight.seq, inflight.attempt)

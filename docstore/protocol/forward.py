@@ -11,14 +11,13 @@ effect, and its client must not be told otherwise (rule C3):
   reads                                      never unknown: 503
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from docstore.operation import Answer, Operation
 from docstore.protocol.core import Core
 from docstore.protocol.effects import Respond
 from docstore.protocol.events import Requested
-from docstore.protocol.serve import Server
 from docstore.protocol.tenure import Inflight
 from docstore.wire import Forward, Forwarded
 
@@ -51,9 +50,16 @@ class Pending:
 class Entry:
     """The requests that came in through this node."""
 
-    def __init__(self, core: Core, server: Server) -> None:
+    def __init__(
+        self,
+        core: Core,
+        serve: Callable[[Inflight], None],
+        executor: Callable[[int, int], str | None],
+    ) -> None:
+        """serve: takes what this node is to execute. executor: who does so at levels 1 and 2."""
         self.core = core
-        self.server = server
+        self.serve = serve
+        self.executor = executor
         self.pending: dict[int, Pending] = {}
         self._unsent: dict[int, Pending] = {}
         self._outgoing: dict[str, list[Forwarded]] = {}
@@ -66,7 +72,7 @@ class Entry:
         """Take a client's request."""
         config = self.core.config
         size = len(event.operation.body)
-        if self.core.lacks_quorum():
+        if self.core.lacks_quorum() and event.operation.level == 3:
             self.core.emit(Respond(event.request, NO_MAJORITY))
             return
         crowded = len(self.pending) >= config.waiting_operations_max
@@ -82,12 +88,14 @@ class Entry:
     def _route(self, pending: Pending) -> None:
         """Hand an operation to the owner, or keep it until there is one (rule E1)."""
         slot = self.core.slot_of(pending.operation.link)
-        owner = self.core.owner_of(slot)
+        level = pending.operation.level
+        has_owner = level == 3
+        owner = self.core.owner_of(slot) if has_owner else self.executor(slot, level)
         if owner == self.core.me:
             log = self.core.logs.get(slot)
-            if log is not None and log.tenure is not None:
+            if not has_owner or (log is not None and log.tenure is not None):
                 self._attempt(pending, owner)
-                self.server.serve(self._inflight(pending))
+                self.serve(self._inflight(pending))
                 return
         elif owner is not None and self.core.peers[owner].linked:
             self._attempt(pending, owner)
@@ -190,8 +198,8 @@ class Entry:
         """Answer those whose time is over, all of them if no majority is heard."""
         core = self.core
         if core.lacks_quorum():
-            self._give_up(list(self.pending.values()), NO_MAJORITY)
-            return
+            owned = [each for each in self.pending.values() if each.operation.level == 3]
+            self._give_up(owned, NO_MAJORITY)
         over, late = core.now + tick_s, core.now - core.config.forward_retry_s
         self._give_up([each for each in self.pending.values() if each.deadline <= over], NO_OWNER)
         self._despair()
@@ -216,6 +224,8 @@ class Entry:
                 self._respond(pending, UNREACHABLE)
 
     def _is_cut_off(self, pending: Pending) -> bool:
+        if pending.operation.level < 3:
+            return False
         owner = self.core.claimant(self.core.slot_of(pending.operation.link))
         return owner not in (None, self.core.me) and not self.core.peers[str(owner)].linked
 

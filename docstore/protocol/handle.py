@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from docstore import json, patch
-from docstore.document import STORE_SET, Row
+from docstore.document import STORE_SET, Row, tag_of
 from docstore.errors import BadRequest, Conflict, TooLarge
 from docstore.operation import Answer, Conditions, Operation
 from docstore.service import Refusal, Service, State
@@ -57,7 +57,7 @@ def handle(head: Row | None, operation: Operation, service: Service, *, floor: i
     floor: the version that an absent link counts as having.
     """
     live = head if head is not None and not head.deleted else None
-    refusal = _precondition(live, operation.conditions)
+    refusal = _precondition(live, operation.conditions, service.options.level)
     if refusal is not None:
         return refusal
     try:
@@ -171,13 +171,13 @@ def _delete(head: Row | None, live: Row | None) -> Outcome:
     return New(live.state, live.version + 1, "DELETE", True, DELETED_SIGNATURE)
 
 
-def _precondition(live: Row | None, conditions: Conditions | None) -> Refused | None:
+def _precondition(live: Row | None, conditions: Conditions | None, level: int) -> Refused | None:
     """Return why the conditions do not hold, None if they do (RFC 9110, section 13.2.2)."""
     if conditions is None:
         return None
-    if conditions.match is not None and not _matches(live, conditions.match):
+    if conditions.match is not None and not _matches(live, conditions.match, level):
         return _refuse(412, "precondition-failed", "If-Match does not hold", live)
-    if conditions.none_match is not None and _matches(live, conditions.none_match):
+    if conditions.none_match is not None and _matches(live, conditions.none_match, level):
         return _refuse(412, "precondition-failed", "If-None-Match does not hold", live)
     if conditions.version is not None and live is not None and live.version != conditions.version:
         detail = f"documentVersion {conditions.version} is not current"
@@ -185,12 +185,12 @@ def _precondition(live: Row | None, conditions: Conditions | None) -> Refused | 
     return None
 
 
-def _matches(live: Row | None, tags: str | Sequence[Sequence[int]]) -> bool:
+def _matches(live: Row | None, tags: str | Sequence[Sequence[int]], level: int) -> bool:
     if live is None:
         return False
     if tags == "*":
         return True
-    return any(tuple(tag) == (live.epoch, live.version) for tag in tags)
+    return any(tuple(tag) == tag_of(live, level) for tag in tags)
 
 
 def _refuse(status: int, code: str, detail: str, row: Row | None) -> Refused:

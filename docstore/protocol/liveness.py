@@ -18,10 +18,13 @@ from docstore.wire import Heartbeat
 class Liveness:
     """Heartbeats, both ways."""
 
-    def __init__(self, core: Core, ready: Callable[[], tuple[int, bytes]]) -> None:
+    def __init__(
+        self, core: Core, ready: Callable[[], tuple[int, bytes]], arrived: Callable[[], int]
+    ) -> None:
+        """ready: what to say of our slots while the group changes. arrived: see Heartbeat."""
         self.core = core
         self.ready = ready
-        """What to say of our slots while the group changes."""
+        self.arrived = arrived
         self._beat_at = NEVER
 
     def heard(self, sender: str) -> None:
@@ -38,6 +41,8 @@ class Liveness:
         """Learn what a peer claims to hold."""
         peer = self.core.peers[sender]
         peer.fit = message.fit
+        peer.clock_ahead_us = message.wall_us - self.core.wall_now_us()
+        peer.arrived = message.arrived
         if message.faulty or peer.faulty:
             peer.faulty = frozenset(from_bitmap(message.faulty))
         if message.claims == peer.claims:
@@ -62,7 +67,8 @@ class Liveness:
         self._beat_at, core.claims_changed = core.now, False
         faulty = [slot for slot, log in core.logs.items() if not log.full]
         bitmap = to_bitmap(faulty, core.placement.slots) if faulty else b""
-        message = Heartbeat(self._claims(), core.may_own(core.me), bitmap, self.ready())
+        fit, wall_us = core.may_own(core.me), core.wall_now_us()
+        message = Heartbeat(self._claims(), fit, bitmap, self.ready(), wall_us, self.arrived())
         for peer in core.peers:
             core.send(peer, message)
 
@@ -80,7 +86,7 @@ class Liveness:
         state = self.core.peers.get(peer)
         if state is None:
             return
-        state.heard_at, state.linked, state.claims = NEVER, False, ()
+        state.heard_at, state.linked, state.claims, state.arrived = NEVER, False, (), None
         for slot in [slot for slot, claim in self.core.claims.items() if claim[1] == peer]:
             del self.core.claims[slot]
         self.core.routes_changed = True

@@ -10,6 +10,11 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import assert_never
 
+from docstore.converge.documents import Documents
+from docstore.converge.execute import Executor
+from docstore.converge.messages import Following, Lack, Offering, Spread, Supply
+from docstore.converge.spread import Spreader
+from docstore.converge.sweep import Sweeper
 from docstore.operation import Answer, answer_from_wire, operation_from_wire
 from docstore.protocol import reconfigure
 from docstore.protocol.catchup import CatchUp
@@ -110,10 +115,14 @@ class Replica:
         self.proposer = Proposer(core, self.server.stored)
         self.takeover = TakeOver(core, self.learner, self.decider, self.catchup)
         self.register = Register(core, _registered(recovered), vote_rng, self._use)
-        self.liveness = Liveness(core, self.register.ready_bitmap)
+        self.spreader = Spreader(core, recovered)
+        self.liveness = Liveness(core, self.register.ready_bitmap, lambda: self.spreader.durable)
         self.handover = HandingOver(core, self.server.opened)
         self.trimmer = Trimmer(core)
-        self.entry = Entry(core, self.server)
+        self.documents = Documents(core, self.spreader, recovered)
+        self.executor = Executor(core, self.spreader, self.documents)
+        self.sweeper = Sweeper(core, self.documents)
+        self.entry = Entry(core, self._serve, self.executor.who)
         self._resent_at = NEVER
 
     def step(self, event: Event, now: float) -> list[Effect]:
@@ -158,6 +167,7 @@ class Replica:
                 self.liveness.link_made(peer)
                 self.catchup.doubt(peer)
                 self.liveness.beat()
+                self.spreader.link_made(peer)
             case ResyncAsked(slots):
                 self._resync(slots)
             case ChangeAsked(request, change):
@@ -205,6 +215,7 @@ class Replica:
             self.entry.link_lost(peer)
         self.confirmer.expire()
         self.takeover.forget()
+        self.spreader.reconfigured()
         for peer in sorted(before | core.peers.keys()):
             self.register.tell(peer)
 
@@ -252,6 +263,8 @@ class Replica:
                 self.learner.adopt(sender, message)
             case Copy():
                 self.learner.copy(sender, message)
+            case Offering() | Following() | Spread() | Lack() | Supply():
+                self.spreader.received(sender, message)
             case _:
                 pass  # Between the nodes' services; a driver does not let these through.
 
@@ -262,8 +275,14 @@ class Replica:
             boot, seq, oldest, attempt, remaining_ms, fields = forwarded
             deadline = self.core.now + remaining_ms / 1000
             operation = operation_from_wire(fields)
-            inflight = Inflight(sender, boot, seq, oldest, attempt, deadline, operation)
+            self._serve(Inflight(sender, boot, seq, oldest, attempt, deadline, operation))
+
+    def _serve(self, inflight: Inflight) -> None:
+        """Give an operation to whoever executes it here."""
+        if inflight.operation.level == 3:
             self.server.serve(inflight)
+        else:
+            self.executor.serve(inflight)
 
     def _take_answers(self, message: Answered) -> None:
         if message.boot != self.core.boot:
@@ -329,6 +348,9 @@ class Replica:
         self.entry.expire(min(tick_s, 0.1))
         self.entry.reroute()
         self.trimmer.tick()
+        self.spreader.tick()
+        self.executor.tick()
+        self.sweeper.tick()
         if core.now - self._resent_at >= core.config.resend_interval_s / 2:
             self._resent_at = core.now
             for log in core.logs.values():
@@ -358,6 +380,9 @@ class Replica:
             depose(core, log)
         before = core.configuration.id
         core.reset(recovered)
+        self.executor.reset(recovered)
+        self.documents.reset(recovered)
+        self.spreader.reset(recovered)
         self.register.restarted(_registered(recovered))
         if core.configuration.id != before:
             core.emit(Reconfigured(core.configuration))

@@ -67,6 +67,15 @@ class ReplicaConfig:
     history_retention_s: float = 0.0
     """Age from which superseded versions are let go of; 0 keeps them for ever."""
 
+    conflict_retention_s: float = 86_400.0
+    """For how long a branch that lost is kept, at levels 1 and 2."""
+
+    copies_patience_s: float = 0.5
+    """At level 2, how long live replicas are waited for once another one has the update."""
+
+    clock_ahead_us_max: int = 500_000
+    """How far a clock may run ahead of the others' before its stamps are held back."""
+
     trim_interval_s: float = 60.0
     """Between two looks at each slot for old versions."""
 

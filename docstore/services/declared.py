@@ -9,7 +9,7 @@ from typing import Any
 from docstore import patch
 from docstore.errors import BadRequest
 from docstore.paths import canonical, check_factory_path
-from docstore.service import LEVEL_3, Refusal, ServiceOptions, State
+from docstore.service import LEVEL_3, LEVELS, Refusal, ServiceOptions, State, level_of
 from docstore.services.schemas import Schema, check_schema
 
 OPTIONS = frozenset(
@@ -66,6 +66,7 @@ def options_of(declaration: State) -> ServiceOptions:
         immutable="IMMUTABLE" in options,
         needs_precondition=_flag(declaration, "requiresPrecondition", default=False),
         schema=_schema(declaration.get("schema")),
+        level=level_of(options),
     )
 
 
@@ -103,11 +104,11 @@ def _options(value: Any) -> tuple[str, ...]:
     unknown = sorted(set(value) - OPTIONS)
     if unknown:
         raise Refusal(f"there is no option {unknown[0]!r}", status=400)
-    missing = [each for each in LEVEL_3 if each not in value]
+    missing = [each for each in LEVELS[0] if each not in value]
     if missing:
-        raise Refusal(
-            f"without {', '.join(missing)} documents would be weaker than this version offers"
-        )
+        raise Refusal(f"without {', '.join(missing)} documents are not kept: not offered")
+    if "ENFORCE_QUORUM" in value and "OWNER_SELECTION" not in value:
+        raise Refusal("ENFORCE_QUORUM needs an owner: OWNER_SELECTION")
     return tuple(dict.fromkeys(value))
 
 

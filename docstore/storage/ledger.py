@@ -15,23 +15,32 @@ from operator import attrgetter
 from typing import assert_never
 
 from docstore.document import Row
+from docstore.storage.shelf import Shelf, within_bytes
 from docstore.storage.store import (
     After,
+    Aged,
     Append,
+    Arrivals,
+    Arrive,
     AsOf,
     Base,
     Cut,
     Erase,
+    Heads,
     History,
     LastBefore,
+    Lines,
     Newest,
+    Prune,
     Query,
     Recovered,
     Rows,
     SaveConfiguration,
+    SaveCursor,
     SaveSlot,
     SlotRecord,
     SlotRecovered,
+    Stand,
     Trim,
     Version,
     Write,
@@ -40,9 +49,6 @@ from docstore.storage.store import (
 _n = attrgetter("n")
 _version = attrgetter("version")
 _updated_us = attrgetter("updated_us")
-
-ROW_BYTES = 128
-"""What a row weighs in an answer beside its state and its link: about its other fields."""
 
 
 class _Log:
@@ -74,13 +80,14 @@ _EMPTY = _Log()
 class Ledger:
     """What one disk holds: records, rows, the configuration."""
 
-    __slots__ = ("_logs", "_own", "_records", "configuration")
+    __slots__ = ("_logs", "_own", "_records", "_shelf", "configuration")
 
     def __init__(self) -> None:
         self.configuration: bytes | None = None
         self._records: dict[int, SlotRecord] = {}
         self._logs: dict[int, _Log] = {}
         self._own: set[int] = set()  # Slots whose log no copy of this ledger shares.
+        self._shelf = Shelf()
 
     def copy(self) -> "Ledger":
         """Return a ledger that is equal now and goes its own way from here on."""
@@ -88,6 +95,7 @@ class Ledger:
         ledger.configuration = self.configuration
         ledger._records = self._records.copy()
         ledger._logs = self._logs.copy()
+        ledger._shelf = self._shelf.copy()
         self._own.clear()
         return ledger
 
@@ -112,6 +120,8 @@ class Ledger:
                     self._trim(write)
                 case SaveConfiguration(configuration):
                     self.configuration = configuration
+                case Arrive() | Stand() | Prune() | SaveCursor():
+                    self._shelf.apply(write)
                 case _:
                     assert_never(write)
 
@@ -212,6 +222,8 @@ class Ledger:
                 index = bisect_left(log.rows, before_us, key=_updated_us)
                 index = min(index, bisect_right(log.rows, until, key=_n))
                 return [log.rows[index - 1]] if index else []
+            case Heads() | Lines() | Arrivals() | Aged():
+                return self._shelf.answer(query)
             case _:
                 assert_never(query)
 
@@ -238,21 +250,30 @@ class Ledger:
             last = (rows or self._logs.get(slot, _EMPTY).base)[-1:]
             updated_us = last[0].updated_us if last else 0
             slots[slot] = SlotRecovered(record or SlotRecord(slot), self.end(slot), updated_us)
-        return Recovered(store_id, boot, self.configuration, slots)
+        shelf = self._shelf
+        return Recovered(
+            store_id, boot, self.configuration, slots,
+            shelf.arrived, shelf.in_conflict(), dict(shelf.cursors),
+        )  # fmt: skip
 
     def links(
-        self, prefix: str, after: str, limit: int, slots: frozenset[int]
+        self, prefix: str, after: str, limit: int, slots: frozenset[int], *, level: int = 3
     ) -> list[tuple[int, str, int]]:
         """Return up to `limit` (slot, link, version) of live children of `prefix`, by link."""
-        found = [row for row in self._children(prefix, slots) if row.link > after]
+        found = [row for row in self._children(prefix, slots, level) if row.link > after]
         found.sort(key=lambda row: (row.link, row.slot))
         return [(row.slot, row.link, row.version) for row in found[:limit]]
 
-    def count(self, prefix: str, slots: frozenset[int]) -> int:
+    def count(self, prefix: str, slots: frozenset[int], *, level: int = 3) -> int:
         """Return how many live direct children `prefix` has in the given slots."""
-        return sum(1 for _ in self._children(prefix, slots))
+        return sum(1 for _ in self._children(prefix, slots, level))
 
-    def _children(self, prefix: str, slots: frozenset[int]) -> Iterator[Row]:
+    def _children(self, prefix: str, slots: frozenset[int], level: int) -> Iterator[Row]:
+        if level < 3:
+            for row in self._shelf.winners():
+                if row.slot in slots and not row.deleted and is_child(row.link, prefix):
+                    yield row
+            return
         for slot in slots:
             for link, rows in self._logs.get(slot, _EMPTY).links.items():
                 if not rows[-1].deleted and is_child(link, prefix):
@@ -281,21 +302,6 @@ def _stretch(log: _Log, first: int, last: int) -> list[Row]:
 def is_child(link: str, prefix: str) -> bool:
     """Return whether `link` stands directly below `prefix`, which ends in "/"."""
     return len(link) > len(prefix) and link.startswith(prefix) and "/" not in link[len(prefix) :]
-
-
-def within_bytes(rows: Sequence[Row], bytes_max: int) -> list[Row]:
-    """Return the first rows that weigh `bytes_max` together; at least one if there is one."""
-    weight = 0
-    for index, row in enumerate(rows):
-        weight += row_bytes(row)
-        if weight > bytes_max and index:
-            return list(rows[:index])
-    return list(rows)
-
-
-def row_bytes(row: Row) -> int:
-    """Return about how many bytes a row takes on the wire."""
-    return ROW_BYTES + len(row.link) + len(row.state)
 
 
 def link_digest(link: str, version: int, digest: bytes) -> int:

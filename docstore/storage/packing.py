@@ -13,7 +13,7 @@ import msgpack
 from docstore.document import Row
 from docstore.storage.store import SlotRecord, Status
 
-FORMAT = 1
+FORMAT = 2
 """Raised when a file of before could not be read by the code of after."""
 
 _HEAD = struct.Struct(">5qB6I")
@@ -99,6 +99,19 @@ class NodeLine(NamedTuple):
         """Return the line that lies on disk as `columns`, or None if it is damaged."""
         *fields, checksum = columns
         return cls(*fields) if _checksum(tuple(fields)) == checksum else None  # type: ignore[arg-type]
+
+
+def cursor_of(columns: tuple[object, ...]) -> tuple[str, tuple[int, int]] | None:
+    """Return disk -> (configuration, n) as it lies on disk, or None if it is damaged."""
+    disk, configuration, n, checksum = columns
+    if _checksum((disk, configuration, n)) != checksum:
+        return None
+    return cast("str", disk), (cast("int", configuration), cast("int", n))
+
+
+def columns_of_cursor(disk: str, configuration: int, n: int) -> tuple[object, ...]:
+    """Return a cursor as it lies on disk."""
+    return (disk, configuration, n, _checksum((disk, configuration, n)))
 
 
 def schema_checksum(definitions: list[tuple[str]]) -> int:

@@ -14,14 +14,19 @@ from typing import assert_never
 
 from docstore.document import Row
 from docstore.errors import StoreBroken
-from docstore.storage import packing, tables
-from docstore.storage.ledger import digest_hex, is_child, link_digest, row_bytes
+from docstore.storage import branching, packing, tables
+from docstore.storage.ledger import digest_hex, is_child, link_digest
+from docstore.storage.shelf import row_bytes
 from docstore.storage.store import (
     After,
+    Aged,
+    Arrivals,
     AsOf,
     Corrupt,
+    Heads,
     History,
     LastBefore,
+    Lines,
     Newest,
     Query,
     Recovered,
@@ -76,6 +81,10 @@ def _answer(connection: sqlite3.Connection, query: Query) -> list[Row]:
             return _after(connection, query)
         case LastBefore():
             return _last_before(connection, query)
+        case Heads() | Lines() | Arrivals() | Aged():
+            rows = branching.answer(connection, query)
+            _insist(rows is not None)
+            return rows or []
         case _:
             assert_never(query)
 
@@ -254,13 +263,16 @@ def recovered(connection: sqlite3.Connection) -> Recovered:
             records[columns[0]] = _record(columns)
         last = {columns[0]: columns for columns in _last_rows(connection)}
         ends = dict(connection.execute(tables.ENDS_BY_POINTERS).fetchall())
+        arrived, in_conflict, cursors = branching.recovered(connection)
     if not all(type(number) is int for number in (*last, *ends, *ends.values())):
         raise StoreBroken("the key of a row is damaged")
     slots = {
         slot: _slot_recovered(records.get(slot, SlotRecord(slot)), last.get(slot), ends.get(slot))
         for slot in sorted(records.keys() | last.keys() | ends.keys())
     }
-    return Recovered(line.store_id, line.boot, line.configuration, slots)
+    return Recovered(
+        line.store_id, line.boot, line.configuration, slots, arrived, in_conflict, cursors or {}
+    )
 
 
 def _slot_recovered(
@@ -284,15 +296,22 @@ def _last_rows(connection: sqlite3.Connection) -> Iterator[tuple[int, ...]]:
 
 
 def links(
-    connection: sqlite3.Connection, prefix: str, after: str, limit: int, slots: frozenset[int]
+    connection: sqlite3.Connection,
+    prefix: str,
+    after: str,
+    limit: int,
+    slots: frozenset[int],
+    *,
+    level: int,
 ) -> list[tuple[int, str, int]]:
     """Return up to `limit` (slot, link, version) of live children of `prefix`, by link."""
+    statement = tables.LINKS if level == 3 else branching.LINKS
     found: list[tuple[int, str, int]] = []
     beyond = _beyond(prefix)
     first: str | None = max(after + "\x00", prefix) if after else prefix
     with _snapshot(connection):
         while first is not None:
-            below = connection.execute(tables.LINKS, (first, beyond))
+            below = connection.execute(statement, (first, beyond))
             first = None
             for slot, link, version in below:
                 if len(found) >= limit:
@@ -307,12 +326,13 @@ def links(
     return found
 
 
-def count(connection: sqlite3.Connection, prefix: str, slots: frozenset[int]) -> int:
+def count(connection: sqlite3.Connection, prefix: str, slots: frozenset[int], *, level: int) -> int:
     """Return how many live direct children `prefix` has in the given slots."""
+    statement = tables.COUNT if level == 3 else branching.COUNT
     with _snapshot(connection):
         # Behind the slash: `prefix` itself is not its own child.
         span = (prefix + "\x00", _beyond(prefix), len(prefix) + 1)
-        return sum(n for slot, n in connection.execute(tables.COUNT, span) if slot in slots)
+        return sum(n for slot, n in connection.execute(statement, span) if slot in slots)
 
 
 def digests(

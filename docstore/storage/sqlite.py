@@ -127,20 +127,20 @@ class SqliteStore:
         return await self._lane("lister").run(reading.recovered)
 
     async def links(
-        self, prefix: str, after: str, limit: int, slots: frozenset[int]
+        self, prefix: str, after: str, limit: int, slots: frozenset[int], *, level: int = 3
     ) -> list[tuple[int, str, int]]:
         """Return live direct children of `prefix` after `after`, by link."""
 
         def job(connection: sqlite3.Connection) -> list[tuple[int, str, int]]:
-            return reading.links(connection, prefix, after, limit, slots)
+            return reading.links(connection, prefix, after, limit, slots, level=level)
 
         return await self._lane("lister").run(job)
 
-    async def count(self, prefix: str, slots: frozenset[int]) -> int:
+    async def count(self, prefix: str, slots: frozenset[int], *, level: int = 3) -> int:
         """Return how many live direct children `prefix` has."""
 
         def job(connection: sqlite3.Connection) -> int:
-            return reading.count(connection, prefix, slots)
+            return reading.count(connection, prefix, slots, level=level)
 
         return await self._lane("lister").run(job)
 

@@ -9,7 +9,7 @@ on its way to the disk (group commit). When `commit` returns, a power cut loses 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Protocol
 
 from docstore.document import NO_BALLOT, Ballot, Reigns, Row
@@ -99,7 +99,68 @@ class SaveConfiguration:
     configuration: bytes
 
 
-Write = Append | SaveSlot | Cut | Erase | Base | Trim | SaveConfiguration
+# Documents of levels 1 and 2 have no log. Their versions are kept in the order in which they came
+# to this disk: a row's n is then the number of its arrival, and its digest says what it came of.
+
+
+class Standing(IntEnum):
+    """What a version of a document of level 1 or 2 is to its document."""
+
+    PAST = 0
+    """Another version came of it."""
+    WINNER = 1
+    LOSER = 2
+    """The newest version of a branch that lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrive:
+    """Add a version at level 1 or 2, under the next number of arrival."""
+
+    row: Row
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """The version that arrived as number n stands otherwise now."""
+
+    n: int
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Prune:
+    """Remove versions at levels 1 and 2, by the numbers of their arrival."""
+
+    numbers: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class SaveCursor:
+    """Whatever had arrived at another disk up to its number n is here, or was not for us.
+
+    configuration: by which it was told whose documents are whose; another one starts anew.
+    """
+
+    disk: str
+    configuration: int
+    n: int
+
+
+Write = (
+    Append
+    | SaveSlot
+    | Cut
+    | Erase
+    | Base
+    | Trim
+    | SaveConfiguration
+    | Arrive
+    | Stand
+    | Prune
+    | SaveCursor
+)
 
 
 # Queries. Every row that is returned has passed its checksum.
@@ -179,12 +240,56 @@ class LastBefore:
     until: int
 
 
-Query = Newest | Version | AsOf | History | Rows | After | LastBefore
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """The versions of a link of level 1 or 2 that nothing has followed, the winner among them."""
+
+    slot: int
+    link: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Up to `limit` versions of a link of level 1 or 2, of all branches, highest version first."""
+
+    slot: int
+    link: str
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """Up to `limit` versions at levels 1 and 2 that arrived after number `after`, in order."""
+
+    after: int
+    limit: int
+    bytes_max: int = 1 << 20
+    slot: int = -1
+    """No slot in particular."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aged:
+    """Up to `limit` versions of that standing which are older than an instant, oldest first."""
+
+    standing: Standing
+    before_us: int
+    limit: int
+    slot: int = -1
+    """No slot in particular."""
+
+
+Query = (
+    Newest | Version | AsOf | History | Rows | After | LastBefore | Heads | Lines | Arrivals | Aged
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Corrupt:
-    """In the place of a result: a record of this slot failed its checksum or could not be read."""
+    """In the place of a result: a record of this slot failed its checksum or could not be read.
+
+    slot: -1 when the query was not about one slot.
+    """
 
     slot: int
 
@@ -208,12 +313,17 @@ class Recovered:
     store_id: random, made when the disk was first used; another disk has another one.
     boot: 1 at the first start, +1 durably at each later one, before `open` returns.
     configuration: as saved, or None on a disk that no group has used.
+    arrived: how many versions at levels 1 and 2 ever arrived here. in_conflict: links of these
+    levels with branches that lost. cursors: disk -> (configuration, n), see SaveCursor.
     """
 
     store_id: str
     boot: int
     configuration: bytes | None
     slots: dict[int, SlotRecovered] = field(default_factory=dict)
+    arrived: int = 0
+    in_conflict: int = 0
+    cursors: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 class Store(Protocol):
@@ -239,15 +349,15 @@ class Store(Protocol):
         """Read again what `open` found, without counting a boot: after DiskFull."""
 
     async def links(
-        self, prefix: str, after: str, limit: int, slots: frozenset[int]
+        self, prefix: str, after: str, limit: int, slots: frozenset[int], *, level: int = 3
     ) -> list[tuple[int, str, int]]:
         """Return up to `limit` (slot, link, version) of live documents, by link.
 
         Direct children of `prefix` (which ends in "/") that sort after `after` ("" for all),
-        in the given slots; deleted ones are left out.
+        in the given slots; deleted ones are left out. Those of levels 1 and 2 are kept apart.
         """
 
-    async def count(self, prefix: str, slots: frozenset[int]) -> int:
+    async def count(self, prefix: str, slots: frozenset[int], *, level: int = 3) -> int:
         """Return how many live direct children `prefix` has in the given slots."""
 
     async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:

@@ -1,4 +1,4 @@
-"""What the file looks like: four tables, and the SQL that is said to them.
+"""What the file looks like: six tables, and the SQL that is said to them.
 
 `history` holds the rows in the order in which they came, found by (slot, link, version) and, as the
 slot's log, by (slot, n). Sorting a batch by the first made inserts four times as fast as random
@@ -100,11 +100,53 @@ node = Table(
     Column("checksum", Integer, nullable=False),
 )
 
+branches = Table(
+    "branches",
+    metadata,
+    # The fields of Row; what is on one disk only comes behind the checksum over them.
+    Column("slot", Integer, nullable=False),
+    Column("n", Integer, primary_key=True),
+    Column("epoch", Integer, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("link", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("updated_us", Integer, nullable=False),
+    Column("deleted", Integer, nullable=False),
+    Column("signature", LargeBinary, nullable=False),
+    Column("operation", LargeBinary, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("state", LargeBinary, nullable=False),
+    Column("checksum", Integer, nullable=False),
+    Column("standing", Integer, nullable=False),
+    Index("branches_of", "slot", "link", "version"),
+)
+
+wins = branches.c.standing == literal_column("1")
+Index(
+    "branches_live",
+    branches.c.link,
+    sqlite_where=wins & (branches.c.deleted == literal_column("0")),
+)
+Index(
+    "branches_old", branches.c.updated_us, sqlite_where=branches.c.standing != literal_column("1")
+)
+
+cursors = Table(
+    "cursors",
+    metadata,
+    Column("disk", Text, primary_key=True),
+    Column("configuration", Integer, nullable=False),
+    Column("n", Integer, nullable=False),
+    Column("checksum", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 
 # Statements
 
 
-def _sql(statement: CompilerElement, *parameters: str) -> str:
+def sql(statement: CompilerElement, *parameters: str) -> str:
     """Return the text of a statement whose question marks stand for `parameters`, in order."""
     compiled = statement.compile(dialect=sqlite.dialect(paramstyle="qmark"))
     positions = list(getattr(compiled, "positiontup", None) or ())
@@ -135,25 +177,25 @@ _current_n = (
 )
 
 CREATE = [
-    *(_sql(CreateTable(table)) for table in metadata.sorted_tables),
-    *(_sql(CreateIndex(index)) for table in metadata.sorted_tables for index in table.indexes),
+    *(sql(CreateTable(table)) for table in metadata.sorted_tables),
+    *(sql(CreateIndex(index)) for table in metadata.sorted_tables for index in table.indexes),
 ]
 
-INSERT_ROW = _sql(insert(history), *_all_of(history))
+INSERT_ROW = sql(insert(history), *_all_of(history))
 _pointer = insert(current)
-POINT = _sql(
+POINT = sql(
     _pointer.on_conflict_do_update(
         index_elements=[current.c.slot, current.c.link],
         set_={name: _pointer.excluded[name] for name in ("version", "n", "deleted")},
     ),
     *_all_of(current),
 )
-UNPOINT = _sql(delete(current).where(*_is(current.c.slot, current.c.link)), "slot", "link")
+UNPOINT = sql(delete(current).where(*_is(current.c.slot, current.c.link)), "slot", "link")
 _above = (history.c.slot == bindparam("slot"), history.c.n > bindparam("end"))
 # Not "distinct", which would make SQLite walk the whole slot in the order of links.
-LINKS_ABOVE = _sql(select(history.c.link).where(*_above), "slot", "end")
-CUT = _sql(delete(history).where(*_above), "slot", "end")
-POINTER_BELOW = _sql(
+LINKS_ABOVE = sql(select(history.c.link).where(*_above), "slot", "end")
+CUT = sql(delete(history).where(*_above), "slot", "end")
+POINTER_BELOW = sql(
     select(*(history.c[name] for name in _all_of(current)))
     .where(*_of_link)
     .order_by(history.c.version.desc())
@@ -162,7 +204,7 @@ POINTER_BELOW = _sql(
     "slot",
     "link",
 )
-LINKS_BETWEEN = _sql(
+LINKS_BETWEEN = sql(
     select(history.c.link).where(
         *_is(history.c.slot), history.c.n > bindparam("after"), history.c.n <= bindparam("kept")
     ),
@@ -170,10 +212,10 @@ LINKS_BETWEEN = _sql(
     "after",
     "kept",
 )
-NEWEST_VERSION = _sql(
+NEWEST_VERSION = sql(
     select(func.max(history.c.version)).where(*_of_link, _until), "slot", "link", "until"
 )
-SUPERSEDED = _sql(
+SUPERSEDED = sql(
     delete(history).where(
         *_of_link,
         history.c.version < bindparam("version"),
@@ -184,27 +226,27 @@ SUPERSEDED = _sql(
     "version",
     "kept",
 )
-ERASE_HISTORY = _sql(delete(history).where(*_is(history.c.slot)), "slot")
-ERASE_CURRENT = _sql(delete(current).where(*_is(current.c.slot)), "slot")
+ERASE_HISTORY = sql(delete(history).where(*_is(history.c.slot)), "slot")
+ERASE_CURRENT = sql(delete(current).where(*_is(current.c.slot)), "slot")
 _record = insert(slots)
-SAVE_SLOT = _sql(
+SAVE_SLOT = sql(
     _record.on_conflict_do_update(
         index_elements=[slots.c.slot],
         set_={name: _record.excluded[name] for name in _all_of(slots)[1:]},
     ),
     *_all_of(slots),
 )
-INSERT_NODE = _sql(insert(node), *_all_of(node))
-UPDATE_NODE = _sql(
+INSERT_NODE = sql(insert(node), *_all_of(node))
+UPDATE_NODE = sql(
     update(node).values({name: bindparam(name) for name in _all_of(node)}), *_all_of(node)
 )
 
 SCHEMA = "SELECT sql FROM sqlite_master ORDER BY name"
-FORMATS = _sql(select(node.c.format))
-NODE = _sql(select(node))
-SLOT = _sql(select(slots).where(*_is(slots.c.slot)), "slot")
-SLOTS = _sql(select(slots).order_by(slots.c.slot))
-LAST_ROW_BEFORE_SLOT = _sql(
+FORMATS = sql(select(node.c.format))
+NODE = sql(select(node))
+SLOT = sql(select(slots).where(*_is(slots.c.slot)), "slot")
+SLOTS = sql(select(slots).order_by(slots.c.slot))
+LAST_ROW_BEFORE_SLOT = sql(
     select(history)
     .where(history.c.slot < bindparam("slot"))
     .order_by(history.c.slot.desc(), history.c.n.desc())
@@ -212,21 +254,21 @@ LAST_ROW_BEFORE_SLOT = _sql(
     .offset(_NONE),
     "slot",
 )
-ENDS_BY_POINTERS = _sql(
+ENDS_BY_POINTERS = sql(
     select(current.c.slot, func.max(current.c.n)).group_by(current.c.slot).order_by(current.c.slot)
 )
-END_BY_POINTERS = _sql(select(func.max(current.c.n)).where(*_is(current.c.slot)), "slot")
-NEWEST = _sql(_newest_first.where(_until).add_columns(_current_n), "slot", "link", "until")
-CURRENT_N = _sql(select(current.c.n).where(*_is(current.c.slot, current.c.link)), "slot", "link")
-VERSION = _sql(select(history).where(*_of_link, *_is(history.c.version)), "slot", "link", "version")
-AS_OF = _sql(
+END_BY_POINTERS = sql(select(func.max(current.c.n)).where(*_is(current.c.slot)), "slot")
+NEWEST = sql(_newest_first.where(_until).add_columns(_current_n), "slot", "link", "until")
+CURRENT_N = sql(select(current.c.n).where(*_is(current.c.slot, current.c.link)), "slot", "link")
+VERSION = sql(select(history).where(*_of_link, *_is(history.c.version)), "slot", "link", "version")
+AS_OF = sql(
     _newest_first.where(_until, history.c.updated_us <= bindparam("at_us")),
     "slot",
     "link",
     "until",
     "at_us",
 )
-AFTER_VERSION = _sql(
+AFTER_VERSION = sql(
     select(history)
     .where(*_of_link, history.c.version > bindparam("version"))
     .order_by(history.c.version)
@@ -236,7 +278,7 @@ AFTER_VERSION = _sql(
     "link",
     "version",
 )
-HISTORY = _sql(
+HISTORY = sql(
     select(history)
     .where(*_of_link, history.c.version < bindparam("before"), _until)
     .order_by(history.c.version.desc())
@@ -248,7 +290,7 @@ HISTORY = _sql(
     "until",
     "limit",
 )
-ROWS = _sql(
+ROWS = sql(
     select(history)
     .where(
         *_is(history.c.slot),
@@ -260,7 +302,7 @@ ROWS = _sql(
     "first",
     "last",
 )
-ROWS_AFTER = _sql(
+ROWS_AFTER = sql(
     select(history)
     .where(*_is(history.c.slot), history.c.n > bindparam("after"), history.c.n <= bindparam("last"))
     .order_by(history.c.n)
@@ -271,7 +313,7 @@ ROWS_AFTER = _sql(
     "last",
     "limit",
 )
-LAST_N = _sql(
+LAST_N = sql(
     select(history.c.n)
     .where(*_is(history.c.slot))
     .order_by(history.c.n.desc())
@@ -284,7 +326,7 @@ _between = (
     current.c.link >= bindparam("first"),
     current.c.link < bindparam("beyond"),
 )
-LINKS = _sql(
+LINKS = sql(
     select(current.c.slot, current.c.link, current.c.version)
     .where(*_between)
     .order_by(current.c.link, current.c.slot),
@@ -292,7 +334,7 @@ LINKS = _sql(
     "beyond",
 )
 _name = func.substr(current.c.link, bindparam("name_at", type_=Integer))
-COUNT = _sql(
+COUNT = sql(
     select(current.c.slot, func.count(literal_column("*")))
     .where(*_between, func.instr(_name, literal_column("'/'")) == literal_column("0"))
     .group_by(current.c.slot),
@@ -310,6 +352,6 @@ _current_digest = (
     )
     .scalar_subquery()
 )
-DIGESTS = _sql(
+DIGESTS = sql(
     select(current.c.link, current.c.version, _current_digest).where(*_is(current.c.slot)), "slot"
 )

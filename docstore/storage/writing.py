@@ -18,14 +18,18 @@ from typing import assert_never
 
 from docstore.document import Row
 from docstore.errors import DiskFull, StoreBroken, StoreDamaged, StoreError
-from docstore.storage import packing, tables
+from docstore.storage import branching, packing, tables
 from docstore.storage.store import (
     Append,
+    Arrive,
     Base,
     Cut,
     Erase,
+    Prune,
     SaveConfiguration,
+    SaveCursor,
     SaveSlot,
+    Stand,
     Trim,
     Write,
 )
@@ -126,6 +130,8 @@ class _Batch:
                 case SaveConfiguration(configuration):
                     line = node_line(self._connection)._replace(configuration=configuration)
                     self._connection.execute(tables.UPDATE_NODE, line.columns())
+                case Arrive() | Stand() | Prune() | SaveCursor():
+                    branching.write(self._connection, write)
                 case _:
                     assert_never(write)
         self._insert_rows()

@@ -31,8 +31,10 @@ TICK_S = 0.05
 class Appending:
     """A service whose PATCH appends an id to a list: one read shows the whole history."""
 
-    options = ServiceOptions(path="/t", kind="t")
     checks = False
+
+    def __init__(self, level: int = 3) -> None:
+        self.options = ServiceOptions(path="/t", kind="t", level=level)
 
     def check(self, state: State) -> None:
         """Refuse nothing."""
@@ -63,6 +65,8 @@ class Process:
         self.up = False
         self.paused = False
         self.resumed_at = 0.0
+        self.level = 3
+        """Of the documents."""
         self.alarms: list[str] = []
         self.after_step: Callable[[Process], None] = lambda process: None
         self.reconfigured: Callable[[Configuration], None] = lambda configuration: None
@@ -71,6 +75,8 @@ class Process:
         self._send = send
         self.disk_is_full = False
         """Whether commits fail for want of room."""
+        self.clock_ahead_us = 0
+        """By how much its wall clock is wrong."""
         self.disk_slowness = 1.0
         """What a commit takes longer than usual, as a factor."""
         self._stash: list[Event] = []
@@ -104,7 +110,7 @@ class Process:
         self._syncing: list[Write] | None = None
         self._stash = []
         self._answers = {}
-        service = Appending()
+        service = Appending(self.level)
         self.replica = Replica(
             self.name,
             self.disk.recovered(self.store_id, self.boot),
@@ -228,5 +234,5 @@ class Process:
         if life != self.life:
             return
         if not self.paused:
-            self.feed(Tick(EPOCH_US + int(self._world.now * 1e6)))
+            self.feed(Tick(EPOCH_US + int(self._world.now * 1e6) + self.clock_ahead_us))
         self._world.after(TICK_S, self._tick, life)

@@ -1,0 +1,209 @@
+"""The documents of levels 1 and 2 that this node holds: heads in memory, versions on the disk.
+
+Heads are read when first asked for and kept while there is room. A version joins its document in
+memory and the batch that forms in one step, so that memory never says what the disk will not.
+"""
+
+from collections.abc import Callable, Sequence
+
+from docstore.converge.branches import Branches
+from docstore.converge.lineage import covers, lineage_of
+from docstore.converge.spread import Name, Spreader
+from docstore.document import Row
+from docstore.protocol.core import Core
+from docstore.protocol.effects import Alarm
+from docstore.storage.store import (
+    Arrive,
+    Corrupt,
+    Heads,
+    Prune,
+    Recovered,
+    Result,
+    Stand,
+    Standing,
+)
+
+DOCUMENTS_MAX = 8192
+"""Documents whose heads are kept in memory."""
+
+
+class Documents:
+    """Link -> heads, and what other disks send joining them.
+
+    stored: called with a number of arrival when it is durable.
+    """
+
+    def __init__(self, core: Core, spreader: Spreader, recovered: Recovered) -> None:
+        self.core = core
+        self.spreader = spreader
+        spreader.take, spreader.lacking, spreader.heads = self.take, self.lacking, self.heads
+        self.stored: Callable[[int], None]
+        self._known: dict[str, Branches] = {}
+        self._loading: dict[str, list[Callable[[Branches | None], None]]] = {}
+        self.reset(recovered)
+
+    def reset(self, recovered: Recovered) -> None:
+        """Begin again from what is on disk."""
+        self._known.clear()
+        self._loading.clear()
+        self.in_conflict = recovered.in_conflict
+        """Documents on this disk that have branches which lost."""
+
+    def known(self, link: str) -> Branches | None:
+        """Return a document's heads if they are in memory."""
+        return self._known.get(link)
+
+    def load(self, link: str, then: Callable[[Branches | None], None]) -> None:
+        """Call `then` with a document's heads, at once if they are in memory; None: damaged."""
+        known = self._known.get(link)
+        if known is not None:
+            then(known)
+            return
+        waiting = self._loading.setdefault(link, [])
+        waiting.append(then)
+        if len(waiting) > 1:
+            return
+
+        def found(result: Result) -> None:
+            if self._loading.get(link) is not waiting:
+                return
+            del self._loading[link]
+            branches = None
+            if isinstance(result, Corrupt):
+                self.core.emit(Alarm(f"{link}: a version does not match its checksum"))
+            else:
+                branches = self._known[link] = Branches.of(result)
+                self._make_room()
+            for each in waiting:
+                each(branches)
+
+        self.core.read(Heads(self.core.slot_of(link), link), found)
+
+    def _make_room(self) -> None:
+        """Forget the documents that came first, but none that the disk does not have yet."""
+        if len(self._known) <= DOCUMENTS_MAX:
+            return
+        for link in list(self._known)[: DOCUMENTS_MAX // 4]:
+            if self.is_stored(self._known[link]):
+                del self._known[link]
+
+    def is_stored(self, branches: Branches) -> bool:
+        """Say whether all heads of a document are on the disk."""
+        return all(head.row.n <= self.spreader.durable for head in branches.heads)
+
+    def add(self, branches: Branches, row: Row) -> Row | None:
+        """Let a version join its document and the batch; None if it was known."""
+        arrived = row._replace(n=self.spreader.next_number())
+        before = _standings(branches)
+        if not branches.add(arrived):
+            return None
+        self.spreader.arrived(arrived)
+        after = _standings(branches)
+        self.core.store(Arrive(arrived, after.pop(arrived.n)))
+        for n, standing in before.items():
+            now = after.get(n, Standing.PAST)
+            if now is not standing:
+                self.core.store(Stand(n, now))
+        was, is_now = len(before) > 1, len(branches.heads) > 1
+        self.in_conflict += is_now - was
+        self.core.counters["conflicts"] += len(branches.heads) > max(1, len(before))
+        number = arrived.n
+        self.core.when_durable(lambda: self.stored(number))
+        return arrived
+
+    # What others send
+
+    def take(self, rows: Sequence[Row], then: Callable[[], None]) -> None:
+        """Let versions from another disk join their documents; then call back."""
+        self._each({row.link for row in rows}, lambda documents: self._merge(documents, rows, then))
+
+    def _merge(
+        self, documents: dict[str, Branches], rows: Sequence[Row], then: Callable[[], None]
+    ) -> None:
+        horizon = self._horizon_us()
+        for row in rows:
+            branches = documents.get(row.link)
+            if branches is None:
+                continue  # Damaged here: noticed, and told to whoever asks for it.
+            if row.updated_us >= horizon or not branches.heads or _follows(row, branches):
+                self.add(branches, row)
+        then()
+
+    def lacking(self, names: Sequence[Name], then: Callable[[list[str]], None]) -> None:
+        """Call back with the links of those versions that nothing here is or came of."""
+
+        def found(documents: dict[str, Branches]) -> None:
+            then(
+                sorted(
+                    {
+                        link
+                        for link, hand, stamp in names
+                        if link in documents and not documents[link].knows(hand, stamp)
+                    }
+                )
+            )
+
+        self._each({link for link, _, _ in names}, found)
+
+    def heads(self, links: Sequence[str], then: Callable[[list[Row]], None]) -> None:
+        """Call back with the heads of documents, as far as they are durable."""
+
+        def found(documents: dict[str, Branches]) -> None:
+            every = (head.row for branches in documents.values() for head in branches.heads)
+            rows = list(every)
+            if all(row.n <= self.spreader.durable for row in rows):
+                then(rows)
+            else:
+                self.core.when_durable(lambda: then(rows))
+
+        self._each(set(links), found)
+
+    def _each(self, links: set[str], then: Callable[[dict[str, Branches]], None]) -> None:
+        """Call back once with all these documents, without those that are damaged."""
+        documents: dict[str, Branches] = {}
+        waiting = len(links)
+        if not waiting:
+            then(documents)
+
+        def loaded(link: str, branches: Branches | None) -> None:
+            nonlocal waiting
+            waiting -= 1
+            if branches is not None:
+                documents[link] = branches
+            if not waiting:
+                then(documents)
+
+        for link in sorted(links):
+            self.load(link, lambda branches, link=link: loaded(link, branches))  # type: ignore[misc]
+
+    # Letting go
+
+    def drop_losers(self, branches: Branches) -> None:
+        """Forget the branches of a document that lost long ago."""
+        gone = branches.drop_losers(self._horizon_us())
+        self.prune(gone)
+        self.core.counters["conflicts_expired"] += len(gone)
+        self.in_conflict -= bool(gone) and not branches.losers
+
+    def prune(self, rows: Sequence[Row]) -> None:
+        """Remove versions; the last arrival stays, so that its number is not given again."""
+        numbers = [row.n for row in rows if row.n < self.spreader.durable]
+        if numbers:
+            self.core.counters["versions_pruned"] += len(numbers)
+            self.core.store(Prune(numbers))
+
+    def _horizon_us(self) -> int:
+        return self.core.fair_wall_us() - int(self.core.config.conflict_retention_s * 1e6)
+
+
+def _standings(branches: Branches) -> dict[int, Standing]:
+    return {
+        head.row.n: Standing.LOSER if index else Standing.WINNER
+        for index, head in enumerate(branches.heads)
+    }
+
+
+def _follows(row: Row, branches: Branches) -> bool:
+    """Say whether a version comes of what is shown here, so that it is no conflict."""
+    lineage = lineage_of(row)
+    return any(covers(lineage, head.lineage) for head in branches.heads)

@@ -1,0 +1,339 @@
+"""How versions at levels 1 and 2 reach every replica: what came here since you last heard.
+
+Each disk numbers what arrives on it, whoever wrote it. A peer keeps a cursor into that order; it
+is told what came after it, page by page: versions that this disk wrote in full, others by name,
+since their writer sends them too. What it lacks it asks for. When a page is on its disk the
+cursor moves on, durably. So nothing is forgotten over cuts, restarts and lost frames, a version
+travels once along each link, and one that its writer could not send any more comes from whoever
+has it.
+
+Source: the changes feed and checkpoints of CouchDB's replication; sending one's own versions in
+full and the rest by name is ours.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from docstore.converge.lineage import lineage_of
+from docstore.converge.messages import Following, Lack, Offering, Spread, Spreading, Supply
+from docstore.document import Row
+from docstore.protocol.core import NEVER, Core
+from docstore.storage.store import Arrivals, Corrupt, Recovered, Result, SaveCursor
+
+HERE_AGAIN_S = 0.5
+"""After so long on a new link a peer knows that we are here: it asks us what we are to execute."""
+
+RECENT_ROWS = 4096
+"""Newest versions kept in memory, so that a peer that keeps up costs no reads."""
+
+Name = tuple[str, str, int]
+"""(link, hand, stamp) of a version."""
+
+
+@dataclass(slots=True)
+class Outbox:
+    """What one peer has of ours.
+
+    disk: the peer's, "" until it has answered. acked: it has all up to there, durably.
+    sent: end of the page under way, None when there is none. asked: it was offered what there is,
+    and has not answered.
+    """
+
+    disk: str = ""
+    acked: int = 0
+    sent: int | None = None
+    sent_at: float = NEVER
+    offered_at: float = NEVER
+    made_at: float = 0.0
+    asked: bool = False
+    reading: bool = False
+
+
+@dataclass(slots=True)
+class Inbox:
+    """What is known of one peer's disk. taking: the page that is being taken in.
+
+    settled: it was followed to its end, at a time when it knew that this node is here again.
+    """
+
+    since: float
+    settled: bool = False
+    taking: Spread | None = None
+
+
+class Spreader:
+    """One node's part in bringing versions to everybody.
+
+    take: merges rows, and calls back once all of them are in the batch that forms.
+    lacking: calls back with the links of those names of which nothing is known here.
+    heads: calls back with the heads of these links.
+    """
+
+    def __init__(self, core: Core, recovered: Recovered) -> None:
+        self.core = core
+        self.take: Callable[[Sequence[Row], Callable[[], None]], None]
+        self.lacking: Callable[[Sequence[Name], Callable[[list[str]], None]], None]
+        self.heads: Callable[[Sequence[str], Callable[[list[Row]], None]], None]
+        self.acked: Callable[[], None] = lambda: None
+        """Called when a peer has told that it has more."""
+        self.reset(recovered)
+
+    def reset(self, recovered: Recovered) -> None:
+        """Begin again from what is on disk."""
+        self.disk = recovered.store_id[:12]
+        self.last = self.durable = recovered.arrived
+        number = self.core.configuration.id
+        self.cursors = {disk: n for disk, (told, n) in recovered.cursors.items() if told == number}
+        self._recent: deque[Row] = deque(maxlen=RECENT_ROWS)
+        self.outboxes: dict[str, Outbox] = {}
+        self.inboxes: dict[str, Inbox] = {}
+
+    def reconfigured(self) -> None:
+        """Other documents may be whose now: everybody goes through everything anew, by name."""
+        self.cursors.clear()
+        self.outboxes.clear()
+        for inbox in self.inboxes.values():
+            inbox.taking = None
+        for peer in self.core.peers:
+            self.offer(peer)
+
+    def received(self, sender: str, message: Spreading) -> None:
+        """Take a message."""
+        match message:
+            case Offering():
+                self.offered(sender, message)
+            case Following():
+                self.following(sender, message)
+            case Spread():
+                self.spread(sender, message)
+            case Lack():
+                self.lack(sender, message)
+            case Supply():
+                self.supply(sender, message)
+
+    # What arrives here
+
+    def next_number(self) -> int:
+        """Return the number of the next arrival."""
+        return self.last + 1
+
+    def arrived(self, row: Row) -> None:
+        """Take note of a version that has joined the batch; it is offered once durable."""
+        self.last = row.n
+        self._recent.append(row)
+
+    def stored(self, n: int) -> None:
+        """All up to number n is durable: send it."""
+        self.durable = max(self.durable, n)
+        for peer in self.core.peers:
+            if peer in self.outboxes:
+                self._push(peer)
+            else:
+                self.offer(peer)
+
+    def copies(self, n: int, slot: int) -> int:
+        """Return on how many of the slot's replicas the arrival number n is, ours included."""
+        others = [each for each in self.core.placement.replicas(slot) if each != self.core.me]
+        return sum(self.acked_by(each) >= n for each in others) + (self.durable >= n)
+
+    def awaited(self, n: int, slot: int) -> bool:
+        """Say whether a live replica of the slot has not got the arrival number n yet."""
+        return any(
+            self.core.is_alive(peer) and self.acked_by(peer) < n
+            for peer in self.core.placement.replicas(slot)
+            if peer != self.core.me
+        )
+
+    def acked_by(self, peer: str) -> int:
+        """Return up to which number a peer has what arrived here."""
+        box = self.outboxes.get(peer)
+        return box.acked if box else -1
+
+    # Out
+
+    def offer(self, peer: str) -> None:
+        """Tell a peer who we are and how far we have come; it says how far it follows.
+
+        A node on which nothing of the kind ever arrived says so in its heartbeats, and no more.
+        """
+        if peer not in self.core.peers or not self.durable:
+            return
+        box = self.outboxes.setdefault(peer, Outbox(made_at=self.core.now))
+        box.sent, box.offered_at, box.asked = None, self.core.now, True
+        self.core.send(peer, Offering(self.disk, self.durable))
+
+    def following(self, sender: str, message: Following) -> None:
+        """A peer has all up to a number: send what came after it."""
+        if message.of != self.disk:
+            return
+        box = self.outboxes.setdefault(sender, Outbox(made_at=self.core.now))
+        box.disk, box.acked, box.sent, box.asked = message.disk, message.n, None, False
+        self._push(sender)
+        self.acked()
+
+    def _push(self, peer: str) -> None:
+        box = self.outboxes.get(peer)
+        if box is None or not box.disk or box.sent is not None or box.reading:
+            return
+        if box.acked >= self.durable:
+            return
+        if self._recent and self._recent[0].n <= box.acked + 1:
+            skip = box.acked + 1 - self._recent[0].n
+            page = [self._recent[i] for i in range(skip, min(len(self._recent), skip + self._page))]
+            self._send_page(peer, box, page, self.durable)
+            return
+        box.reading = True
+        after, end = box.acked, self.durable
+
+        def found(result: Result) -> None:
+            box.reading = False
+            if isinstance(result, Corrupt):
+                self.core.counters["branches_unreadable"] += 1
+            elif box.acked == after and box.sent is None:
+                if self.outboxes.get(peer) is box:
+                    self._send_page(peer, box, result, end)
+            else:
+                self._push(peer)  # It has come further meanwhile.
+
+        self.core.read(Arrivals(after, self._page), found)
+
+    @property
+    def _page(self) -> int:
+        return self.core.config.page_rows
+
+    def _send_page(self, peer: str, box: Outbox, page: Sequence[Row], end: int) -> None:
+        """Send what concerns the peer of a page of arrivals; none is left out up to `end`."""
+        rows: list[Row] = []
+        names: list[Name] = []
+        until = min(end, page[-1].n) if page else end
+        weight = 0
+        for row in page:
+            weight += len(row.state)
+            if row.n > until:
+                break
+            if weight > self.core.config.page_bytes and rows:
+                until = row.n - 1
+                break
+            lineage = lineage_of(row)
+            writer = lineage.hand.partition("@")[0]
+            if writer == box.disk or not self._concerns(peer, row.slot):
+                continue
+            if writer == self.disk:
+                rows.append(row)
+            else:
+                names.append((row.link, lineage.hand, row.updated_us))
+        box.sent, box.sent_at = until, self.core.now
+        self.core.counters["versions_spread"] += len(rows)
+        self.core.send(peer, Spread(self.disk, box.acked, until, self.durable, rows, names))
+
+    def _concerns(self, peer: str, slot: int) -> bool:
+        placement = self.core.placement
+        return peer in placement.replicas(slot) or peer in placement.next_replicas(slot)
+
+    def lack(self, sender: str, message: Lack) -> None:
+        """A peer wants what has become of versions that it does not know."""
+
+        def found(rows: list[Row]) -> None:
+            self.core.counters["versions_supplied"] += len(rows)
+            self.core.send(sender, Supply(self.disk, message.n, rows))
+
+        if message.of == self.disk:
+            self.heads(message.links, found)
+
+    # In
+
+    def offered(self, sender: str, message: Offering) -> None:
+        """A peer says how far it has come: say how far we follow."""
+        inbox = self._inbox(sender)
+        inbox.taking = None
+        self._settle(inbox, self.cursors.get(message.disk, 0) >= message.n)
+        self._follow(sender, message.disk)
+
+    def spread(self, sender: str, message: Spread) -> None:
+        """Take a page in: what is in it, then what is lacking."""
+        inbox = self._inbox(sender)
+        if message.after != self.cursors.get(message.disk, 0):
+            self._follow(sender, message.disk)
+            return
+        if inbox.taking is not None:
+            return
+        inbox.taking = message
+
+        def judged(links: list[str]) -> None:
+            if inbox.taking is not message:
+                return
+            if links:
+                self.core.send(sender, Lack(message.disk, message.n, links))
+            else:
+                self._take(sender, inbox, message, message.rows)
+
+        self.lacking(message.names, judged)
+
+    def _follow(self, sender: str, disk: str) -> None:
+        self.core.send(sender, Following(disk, self.cursors.get(disk, 0), self.disk))
+
+    def supply(self, sender: str, message: Supply) -> None:
+        """Take in what was lacking, with the page that it was lacking for."""
+        inbox = self._inbox(sender)
+        page = inbox.taking
+        if page is not None and (page.disk, page.n) == (message.disk, message.n):
+            self._take(sender, inbox, page, [*page.rows, *message.rows])
+
+    def _take(self, sender: str, inbox: Inbox, page: Spread, rows: Sequence[Row]) -> None:
+        number = self.core.configuration.id
+
+        def taken() -> None:
+            if self.core.configuration.id != number:
+                return
+            self.core.store(SaveCursor(page.disk, number, page.n))
+            self.core.when_durable(durable)
+
+        def durable() -> None:
+            if self.core.configuration.id != number:
+                return
+            self.cursors[page.disk] = page.n
+            self._settle(inbox, page.n >= page.end)
+            if inbox.taking is page:
+                inbox.taking = None
+            self._follow(sender, page.disk)
+
+        self.take([row for row in rows if row.slot in self.core.logs], taken)
+
+    def _inbox(self, peer: str) -> Inbox:
+        return self.inboxes.setdefault(peer, Inbox(self.core.now))
+
+    def _settle(self, inbox: Inbox, has_all: bool) -> None:
+        if has_all and self.core.now - inbox.since >= HERE_AGAIN_S:
+            inbox.settled = True
+
+    def lags_behind(self) -> bool:
+        """Say whether a live peer may know of versions that this node, just back, does not."""
+        return any(
+            self.core.is_alive(name) and peer.arrived != 0 and not self._inbox(name).settled
+            for name, peer in self.core.peers.items()
+        )
+
+    # Time
+
+    def link_made(self, peer: str) -> None:
+        """Begin anew on a new connection."""
+        self.outboxes.pop(peer, None)
+        self.inboxes[peer] = Inbox(self.core.now)
+        self.offer(peer)
+
+    def tick(self) -> None:
+        """Offer again to whoever has not answered in time."""
+        late = self.core.now - 4 * self.core.config.resend_interval_s
+        for peer in self.core.peers if self.durable else ():
+            box = self.outboxes.get(peer)
+            overdue = box is None or self._is_overdue(box, late)
+            if overdue and self.core.peers[peer].linked:
+                self.offer(peer)
+
+    def _is_overdue(self, box: Outbox, late: float) -> bool:
+        if box.sent is not None:
+            return box.sent_at <= late
+        # Once more when it surely knows that we are here: so it learns that it has followed us.
+        unsure = box.offered_at < box.made_at + HERE_AGAIN_S
+        return (box.asked or unsure) and box.offered_at <= late

@@ -1,0 +1,50 @@
+"""Letting go of what is old at levels 1 and 2: branches that lost, and versions long superseded."""
+
+from collections.abc import Callable
+
+from docstore.converge.branches import Branches
+from docstore.converge.documents import Documents
+from docstore.document import Row
+from docstore.protocol.core import Core
+from docstore.storage.store import Aged, Corrupt, Result, Standing
+
+SWEEP_INTERVAL_S = 60.0
+SWEEP_ROWS = 500
+
+
+class Sweeper:
+    """Looks at the oldest versions once a minute."""
+
+    def __init__(self, core: Core, documents: Documents) -> None:
+        self.core = core
+        self.documents = documents
+        self._swept_at = core.now
+
+    def tick(self) -> None:
+        """Begin a round when it is time for one."""
+        if self.core.now - self._swept_at < SWEEP_INTERVAL_S:
+            return
+        self._swept_at = self.core.now
+        config = self.core.config
+        self._sweep(Standing.LOSER, config.conflict_retention_s, self._drop_losers)
+        if config.history_retention_s > 0:
+            self._sweep(Standing.PAST, config.history_retention_s, self.documents.prune)
+
+    def _sweep(
+        self, standing: Standing, older_than_s: float, then: Callable[[list[Row]], None]
+    ) -> None:
+        before_us = self.core.wall_now_us() - int(older_than_s * 1e6)
+
+        def found(result: Result) -> None:
+            if not isinstance(result, Corrupt) and result:
+                then(result)
+
+        self.core.read(Aged(standing, before_us, SWEEP_ROWS), found)
+
+    def _drop_losers(self, rows: list[Row]) -> None:
+        for link in sorted({row.link for row in rows}):
+            self.documents.load(link, self._drop_old)
+
+    def _drop_old(self, branches: Branches | None) -> None:
+        if branches is not None and branches.losers:
+            self.documents.drop_losers(branches)
