@@ -24,7 +24,7 @@ class Heartbeat(NamedTuple):
     fit: False while the sender had to yield for want of a quorum or of disk.
     faulty: bitmap of the slots whose log it cannot vouch for, b"" for none.
     ready: (configuration, bitmap): slots of the sender's ready for the next step of a change.
-    wall_us: what its clock shows, so that one that is wrong can be noticed.
+    wall_us: what its clock shows, so that one that is wrong can be noticed; 0 for not known yet.
     arrived: versions at levels 1 and 2 that ever arrived on its disk.
     """
 

@@ -25,6 +25,8 @@ from docstore.storage.store import Corrupt, Lines, Recovered, Result
 
 LINES_MAX = 1000
 """Versions of a document that are looked through for its past."""
+ATTEMPTS_SENT_BACK = 5
+"""So often an operation of level 2 is sent back by a node that sees another owner."""
 DONE_MAX = 4096
 """Operations of this process that are remembered, for echoes and attempts that come late."""
 
@@ -92,7 +94,8 @@ class Executor:
         link = inflight.operation.link
         if self.core.now >= inflight.deadline:
             return
-        if self.core.slot_of(link) not in self.core.logs:
+        slot = self.core.slot_of(link)
+        if slot not in self.core.logs or self._is_anothers(slot, inflight):
             self.core.reply(inflight, None)
         elif self._must_wait(inflight.operation):
             self._held.append(inflight)
@@ -100,6 +103,17 @@ class Executor:
             self._once(inflight)
         else:
             self.documents.load(link, lambda branches: self._meet(inflight, branches))
+
+    def _is_anothers(self, slot: int, inflight: Inflight) -> bool:
+        """Say whether this belongs to another owner, as this node sees it (level 2).
+
+        Whoever sent it may not have noticed yet, and soon will. If it does not, then it hears
+        another part of the group than we do, and is served all the same.
+        """
+        patient = inflight.attempt <= ATTEMPTS_SENT_BACK or self.core.is_draining
+        if inflight.operation.level == 1 or not patient:
+            return False
+        return self.who(slot, inflight.operation.level) != self.core.me
 
     def _must_wait(self, operation: Operation) -> bool:
         """Say whether others know more than this node, which has just come back.

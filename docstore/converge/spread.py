@@ -307,6 +307,12 @@ class Spreader:
         if has_all and self.core.now - inbox.since >= HERE_AGAIN_S:
             inbox.settled = True
 
+    def has_spread(self) -> bool:
+        """Say whether every live peer has all that arrived here."""
+        return not self.durable or all(
+            self.acked_by(peer) >= self.last for peer in self.core.peers if self.core.is_alive(peer)
+        )
+
     def lags_behind(self) -> bool:
         """Say whether a live peer may know of versions that this node, just back, does not."""
         return any(
@@ -335,5 +341,6 @@ class Spreader:
         if box.sent is not None:
             return box.sent_at <= late
         # Once more when it surely knows that we are here: so it learns that it has followed us.
-        unsure = box.offered_at < box.made_at + HERE_AGAIN_S
-        return (box.asked or unsure) and box.offered_at <= late
+        if box.offered_at < box.made_at + HERE_AGAIN_S <= self.core.now:
+            return True
+        return box.asked and box.offered_at <= late

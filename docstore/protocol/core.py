@@ -110,6 +110,7 @@ class Core:
         self.unfit_until = NEVER
         self.is_draining = False
         """Asked to give all slots away, for good."""
+        self.draining_since = now
         self.quorum_heard_at = now
         self.dirty: set[int] = set()
         """Slots with rows that are not proposed yet."""

@@ -7,6 +7,7 @@ that is wrong here tries in vain, or serves later than it could.
 
 from collections.abc import Callable
 
+from docstore.converge.spread import Spreader
 from docstore.protocol.core import NEVER, Core
 from docstore.protocol.depose import depose
 from docstore.protocol.quorum import is_quorum
@@ -19,12 +20,12 @@ class Liveness:
     """Heartbeats, both ways."""
 
     def __init__(
-        self, core: Core, ready: Callable[[], tuple[int, bytes]], arrived: Callable[[], int]
+        self, core: Core, spreader: Spreader, ready: Callable[[], tuple[int, bytes]]
     ) -> None:
-        """ready: what to say of our slots while the group changes. arrived: see Heartbeat."""
+        """ready: what to say of our slots while the group changes."""
         self.core = core
+        self.spreader = spreader
         self.ready = ready
-        self.arrived = arrived
         self._beat_at = NEVER
 
     def heard(self, sender: str) -> None:
@@ -41,7 +42,8 @@ class Liveness:
         """Learn what a peer claims to hold."""
         peer = self.core.peers[sender]
         peer.fit = message.fit
-        peer.clock_ahead_us = message.wall_us - self.core.wall_now_us()
+        if message.wall_us and self.core.wall_us:
+            peer.clock_ahead_us = message.wall_us - self.core.wall_now_us()
         peer.arrived = message.arrived
         if message.faulty or peer.faulty:
             peer.faulty = frozenset(from_bitmap(message.faulty))
@@ -67,10 +69,19 @@ class Liveness:
         self._beat_at, core.claims_changed = core.now, False
         faulty = [slot for slot, log in core.logs.items() if not log.full]
         bitmap = to_bitmap(faulty, core.placement.slots) if faulty else b""
-        fit, wall_us = core.may_own(core.me), core.wall_now_us()
-        message = Heartbeat(self._claims(), fit, bitmap, self.ready(), wall_us, self.arrived())
+        wall_us = core.wall_now_us() if core.wall_us else 0
+        fit = core.may_own(core.me) or self._still_spreads()
+        message = Heartbeat(
+            self._claims(), fit, bitmap, self.ready(), wall_us, self.spreader.durable
+        )
         for peer in core.peers:
             core.send(peer, message)
+
+    def _still_spreads(self) -> bool:
+        """Say whether who follows us, as we drain, has not got what we have executed last."""
+        core = self.core
+        patient = core.now - core.draining_since <= core.config.quorum_grace_s
+        return core.is_draining and patient and not self.spreader.has_spread()
 
     def _claims(self) -> tuple[tuple[int, bytes], ...]:
         held: dict[int, list[int]] = {}

@@ -116,7 +116,7 @@ class Replica:
         self.takeover = TakeOver(core, self.learner, self.decider, self.catchup)
         self.register = Register(core, _registered(recovered), vote_rng, self._use)
         self.spreader = Spreader(core, recovered)
-        self.liveness = Liveness(core, self.register.ready_bitmap, lambda: self.spreader.durable)
+        self.liveness = Liveness(core, self.spreader, self.register.ready_bitmap)
         self.handover = HandingOver(core, self.server.opened)
         self.trimmer = Trimmer(core)
         self.documents = Documents(core, self.spreader, recovered)
@@ -174,6 +174,7 @@ class Replica:
                 self.register.ask(request, change)
             case DrainAsked():
                 self.core.is_draining = self.core.claims_changed = True
+                self.core.draining_since = self.core.now
             case SlotDoubted(slot):
                 self.core.corrupted.add(slot)
             case DiskFilled(recovered):

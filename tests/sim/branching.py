@@ -12,7 +12,7 @@ from docstore.converge.branches import RANKS, Branches
 from docstore.converge.lineage import Lineage, covers, lineage_of
 from docstore.document import Row
 from docstore.operation import Answer, Conditions, Operation
-from docstore.protocol.events import Requested
+from docstore.protocol.events import DrainAsked, Requested
 from docstore.protocol.timing import ReplicaConfig
 from docstore.storage.store import Heads
 from tests.sim.cluster import Cluster
@@ -39,6 +39,8 @@ class Shape:
     page_rows: int = 256
     wrong_clock: bool = False
     """One node's clock is an hour ahead."""
+    calm: bool = False
+    """Nothing is lost or late; nodes are drained and started again, one after the other."""
     wipes: bool = False
     """One disk is lost, after which only what was on two of them must still be there."""
 
@@ -167,6 +169,9 @@ def run(seed: int, shape: Shape) -> Outcome:
         process.crash()
         cluster.start(process.name)
     nemesis = Nemesis(cluster, FAULTS_S, shape.kinds)
+    if shape.calm:
+        nemesis.calm_down()
+        world.after(1.0, _restart_in_turn, cluster, 0)
     if shape.wipes:
         world.after(FAULTS_S * (0.3 + 0.5 * world.rng.random()), _wipe, cluster)
     for index in range(shape.clients):
@@ -185,6 +190,17 @@ def run(seed: int, shape: Shape) -> Outcome:
         outcome.problems.extend(process.alarms)
     outcome.counters["acked"] = len(told.acked)
     return outcome
+
+
+def _restart_in_turn(cluster: Cluster, turn: int) -> None:
+    """Drain a node, stop it when it has given all away, start it again; then the next."""
+    if cluster.world.now > FAULTS_S - 3.0:
+        return
+    name = cluster.names[turn % len(cluster.names)]
+    cluster.processes[name].feed(DrainAsked())
+    cluster.world.after(1.2, cluster.crash, name)
+    cluster.world.after(1.6, cluster.start, name)
+    cluster.world.after(3.2, _restart_in_turn, cluster, turn + 1)
 
 
 def _wipe(cluster: Cluster) -> None:

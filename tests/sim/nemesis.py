@@ -23,7 +23,8 @@ class Nemesis:
         self._wiped: str | None = None
         """Whose disk is lost and not replaced yet; a second must not be lost meanwhile."""
         self._asked = 0
-        self._world.after(0.3 + self._world.rng.random(), self._strike)
+        if kinds:
+            self._world.after(0.3 + self._world.rng.random(), self._strike)
 
     def _strike(self) -> None:
         if self._world.now >= self._until:
@@ -195,12 +196,16 @@ class Nemesis:
             if self._world.rng.random() < 0.6:
                 self._crash(each)
 
+    def calm_down(self) -> None:
+        """Lose, delay and double nothing from here on."""
+        weather = self._cluster.network.weather
+        weather.loss = weather.straggle = weather.double = 0.0
+
     def heal(self) -> None:
         """Mend everything, for good."""
         self._until = self._world.now
         self._cluster.network.cuts.clear()
-        weather = self._cluster.network.weather
-        weather.loss = weather.straggle = weather.double = 0.0
+        self.calm_down()
         for name, process in self._cluster.processes.items():
             process.disk_slowness, process.disk_is_full = 1.0, False
             if not process.up:
