@@ -209,6 +209,7 @@ class Administration:
             values[f'docstore_replication_lag_rows{{peer="{peer}"}}'] = float(rows)
         values["docstore_slots_owned"] = float(self._slots_owned())
         values["docstore_slots_faulty"] = float(self._slots_faulty())
+        values["docstore_documents_in_conflict"] = float(self._replica.documents.in_conflict)
         return values
 
     def _slots_owned(self) -> int:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import structlog
 
 from docstore.config import Config
+from docstore.errors import BadConfig
 from docstore.protocol.configuration import (
     Configuration,
     Founder,
@@ -195,6 +196,18 @@ class Founding:
             return "waiting to be taken into a group"
         missing = sorted({each.id for each in self._founders} - set(self._stores))
         return f"waiting for founders {', '.join(missing)}" if missing else "joining the group"
+
+
+def identity(config: Config, recovered: Recovered) -> str:
+    """Return this node's id: as configured, as stored, or made now and stored. Raises BadConfig."""
+    path = config.data / "node-id"
+    stored = path.read_text().strip() if path.exists() else ""
+    wanted = config.node_id or stored or f"n-{recovered.store_id[:8]}"
+    if stored and stored != wanted:
+        raise BadConfig(f"node_id: this data directory belongs to node {stored}, not {wanted}")
+    if not stored:
+        path.write_text(wanted + "\n")
+    return wanted
 
 
 def _is_later(known: tuple[int, int], met: tuple[int, int]) -> bool:

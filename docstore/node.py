@@ -19,8 +19,8 @@ from docstore.damage import end_process, refuse_damaged
 from docstore.document import Row
 from docstore.draining import slots_given_away
 from docstore.driver import Driver
-from docstore.errors import BadConfig, StoreBroken, StoreDamaged, Unavailable
-from docstore.founding import Founding
+from docstore.errors import StoreBroken, StoreDamaged, Unavailable
+from docstore.founding import Founding, identity
 from docstore.group import Group
 from docstore.http.server import HttpServer
 from docstore.joining import Joining
@@ -76,7 +76,7 @@ class Node:
         """
         refuse_damaged(self.config.data)
         recovered = await self.store.open()
-        self.node_id, self.store_id = await self._identity(recovered), recovered.store_id
+        self.node_id, self.store_id = identity(self.config, recovered), recovered.store_id
         self.founding = Founding(self.config, self.node_id, recovered)
         self.founding.outdated = self._outdated
         self.links = PeerLinks(
@@ -98,17 +98,6 @@ class Node:
         for peer, address in self.founding.addresses().items():
             self.links.connect(peer, address)
         self._founder = asyncio.get_running_loop().create_task(self._join_group(recovered))
-
-    async def _identity(self, recovered: Recovered) -> str:
-        """Return this node's id: as configured, as stored, or made now and stored."""
-        path = self.config.data / "node-id"
-        stored = path.read_text().strip() if path.exists() else ""
-        wanted = self.config.node_id or stored or f"n-{recovered.store_id[:8]}"
-        if stored and stored != wanted:
-            raise BadConfig(f"node_id: this data directory belongs to node {stored}, not {wanted}")
-        if not stored:
-            path.write_text(wanted + "\n")
-        return wanted
 
     async def _join_group(self, recovered: Recovered) -> None:
         """Wait until the group is known, then take part in it."""
@@ -302,10 +291,12 @@ class Node:
             timeout_s=timeout_s,
         )  # fmt: skip
 
-    async def counting(self, factory: str, timeout_s: float) -> int:
-        """Return the number of live documents under a factory."""
+    async def counting(self, factory: str, timeout_s: float, *, level: int | None = None) -> int:
+        """Return the number of live documents under a factory, or of those of another level."""
         self._pages()
-        return await self.listings.count(factory, level=self._level(factory), timeout_s=timeout_s)
+        return await self.listings.count(
+            factory, level=level or self._level(factory), timeout_s=timeout_s
+        )
 
     def _level(self, factory: str) -> int:
         service = self.registry.service_at(factory)

@@ -14,11 +14,15 @@ class Offering(NamedTuple):
 
 
 class Following(NamedTuple):
-    """Answer: of your disk `of` I have everything up to n, durably, on my own `disk`."""
+    """Answer: of your disk `of` I have everything up to n, durably, on my own `disk`.
+
+    asks: for an Offering, because I want to know whether that is all.
+    """
 
     of: str
     n: int
     disk: str
+    asks: bool = False
 
 
 class Spread(NamedTuple):

@@ -12,7 +12,7 @@ full and the rest by name is ours.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from docstore.converge.lineage import lineage_of
@@ -45,7 +45,6 @@ class Outbox:
     sent: int | None = None
     sent_at: float = NEVER
     offered_at: float = NEVER
-    made_at: float = 0.0
     asked: bool = False
     reading: bool = False
 
@@ -58,7 +57,9 @@ class Inbox:
     """
 
     since: float
+    disk: str = ""
     settled: bool = False
+    asked_at: float = NEVER
     taking: Spread | None = None
 
 
@@ -159,15 +160,17 @@ class Spreader:
         """
         if peer not in self.core.peers or not self.durable:
             return
-        box = self.outboxes.setdefault(peer, Outbox(made_at=self.core.now))
+        box = self.outboxes.setdefault(peer, Outbox())
         box.sent, box.offered_at, box.asked = None, self.core.now, True
         self.core.send(peer, Offering(self.disk, self.durable))
 
     def following(self, sender: str, message: Following) -> None:
         """A peer has all up to a number: send what came after it."""
+        if message.asks:
+            self.offer(sender)
         if message.of != self.disk:
             return
-        box = self.outboxes.setdefault(sender, Outbox(made_at=self.core.now))
+        box = self.outboxes.setdefault(sender, Outbox())
         box.disk, box.acked, box.sent, box.asked = message.disk, message.n, None, False
         self._push(sender)
         self.acked()
@@ -246,7 +249,7 @@ class Spreader:
     def offered(self, sender: str, message: Offering) -> None:
         """A peer says how far it has come: say how far we follow."""
         inbox = self._inbox(sender)
-        inbox.taking = None
+        inbox.disk, inbox.taking = message.disk, None
         self._settle(inbox, self.cursors.get(message.disk, 0) >= message.n)
         self._follow(sender, message.disk)
 
@@ -270,8 +273,8 @@ class Spreader:
 
         self.lacking(message.names, judged)
 
-    def _follow(self, sender: str, disk: str) -> None:
-        self.core.send(sender, Following(disk, self.cursors.get(disk, 0), self.disk))
+    def _follow(self, sender: str, disk: str, *, asks: bool = False) -> None:
+        self.core.send(sender, Following(disk, self.cursors.get(disk, 0), self.disk, asks))
 
     def supply(self, sender: str, message: Supply) -> None:
         """Take in what was lacking, with the page that it was lacking for."""
@@ -315,10 +318,13 @@ class Spreader:
 
     def lags_behind(self) -> bool:
         """Say whether a live peer may know of versions that this node, just back, does not."""
-        return any(
-            self.core.is_alive(name) and peer.arrived != 0 and not self._inbox(name).settled
-            for name, peer in self.core.peers.items()
-        )
+        return any(True for _ in self._unsettled())
+
+    def _unsettled(self) -> Iterator[str]:
+        for name, peer in self.core.peers.items():
+            unknown = peer.arrived != 0 and not self._inbox(name).settled
+            if unknown and self.core.is_alive(name):
+                yield name
 
     # Time
 
@@ -336,11 +342,18 @@ class Spreader:
             overdue = box is None or self._is_overdue(box, late)
             if overdue and self.core.peers[peer].linked:
                 self.offer(peer)
+        for peer in self._unsettled():
+            if self.core.peers[peer].arrived:
+                self._ask(peer, self._inbox(peer), late)
+
+    def _ask(self, peer: str, inbox: Inbox, late: float) -> None:
+        """Ask how far a peer has come, once it surely knows that we are here."""
+        since = self.core.now - inbox.since
+        if inbox.taking is None and since >= HERE_AGAIN_S and inbox.asked_at <= late:
+            inbox.asked_at = self.core.now
+            self._follow(peer, inbox.disk, asks=True)
 
     def _is_overdue(self, box: Outbox, late: float) -> bool:
         if box.sent is not None:
             return box.sent_at <= late
-        # Once more when it surely knows that we are here: so it learns that it has followed us.
-        if box.offered_at < box.made_at + HERE_AGAIN_S <= self.core.now:
-            return True
         return box.asked and box.offered_at <= late

@@ -55,8 +55,11 @@ class Backend(Protocol):
         Merged over the owners of all slots. Raises Unavailable when one cannot be asked.
         """
 
-    async def counting(self, factory: str, timeout_s: float) -> int:
-        """Return the number of live documents under a factory. Raises Unavailable."""
+    async def counting(self, factory: str, timeout_s: float, *, level: int | None = None) -> int:
+        """Return the number of live documents under a factory. Raises Unavailable.
+
+        level: count those that were written at another level than the factory has now.
+        """
 
     async def explain(self, link: str, timeout_s: float) -> Json:
         """Return slot, ranking with distances, owner, replicas and versions, who is next."""

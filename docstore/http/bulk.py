@@ -24,7 +24,7 @@ from docstore.http.representation import MSGPACK_TYPE
 from docstore.operation import Answer, Conditions, Operation
 from docstore.paths import SUFFIXES, canonical_link
 from docstore.service import Refusal, Service
-from docstore.services.registry import FACTORIES, check_declaration
+from docstore.services.registry import FACTORIES
 
 NDJSON_TYPE = "application/x-ndjson"
 BATCHES_IN_FLIGHT = 4
@@ -160,13 +160,13 @@ class Bulk:
         body, signature = b"", b""
         if verb != "DELETE":
             body, signature, link = self._body(value.get("body"), link, factory, key)
-        if factory == FACTORIES and verb in ("PUT", "POST"):
-            check_declaration(link, value["body"])
+        if factory == FACTORIES:
+            raise BadRequest("factories are declared one by one: POST /core/factories")
         return Operation(
             verb, link, body, "handler" if verb == "PATCH" else "",
             signature if verb != "PATCH" else b"",
             Conditions(version=version) if version is not None else None,
-            recreate=recreate, creates=options.put_creates, key=key,
+            recreate=recreate, creates=options.put_creates, key=key, level=options.level,
         )  # fmt: skip
 
     def _body(self, state: Any, link: str, factory: str, key: str) -> tuple[bytes, bytes, str]:

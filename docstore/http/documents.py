@@ -23,7 +23,7 @@ from docstore.http.representation import (
 from docstore.operation import CURRENT, Answer, Conditions, Operation
 from docstore.paths import encoded
 from docstore.service import Service
-from docstore.services.declared import path_of
+from docstore.services.declared import options_of, path_of
 from docstore.services.registry import FACTORIES, check_declaration, declaration_link
 
 DOCUMENT_METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH, PUT"
@@ -67,6 +67,8 @@ class Documents:
         raw, state, theirs = bodies.author_state(raw, self._state_bytes_max)
         key = reading.idempotency_key(request)
         link = self._new_link(factory, state, theirs, key)
+        if factory == FACTORIES:
+            await self._check_level(state, reading.timeout_s(request))
         recreate: bool | int = reading.preference(request, "recreate") is not None
         operation = Operation(
             "POST",
@@ -101,6 +103,7 @@ class Documents:
         options = service.options
         if options.path == FACTORIES:
             check_declaration(link, state)
+            await self._check_level(state, reading.timeout_s(request))
         operation = Operation(
             "PUT",
             link,
@@ -158,6 +161,18 @@ class Documents:
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
     ) -> Reply:
         return allowed(DOCUMENT_METHODS)
+
+    async def _check_level(self, declaration: dict[str, Any], timeout_s: float) -> None:
+        """Refuse to declare a level that documents of this path do not have: they would vanish."""
+        declared = options_of(declaration)
+        known = self._backend.service_at(declared.path)
+        others = {1, 2, 3} - {declared.level}
+        if known is None or known.options.level == declared.level:
+            others = {3} if declared.level < 3 else {1}  # 1 stands for both weaker ones.
+        for level in others:
+            if await self._backend.counting(declared.path, timeout_s, level=level):
+                detail = f"there are documents of another level; {declared.path} keeps its options"
+                raise Conflict(detail)
 
     def _conditions(
         self, request: web.BaseRequest, service: Service, theirs: dict[str, Any]

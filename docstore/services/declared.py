@@ -149,4 +149,6 @@ class FactoryService:
         after: State = patch.merge(state, change)
         if after.get("path") != state.get("path"):
             raise Refusal("the path of a factory does not change", status=409)
+        if options_of(after).level != options_of(state).level:
+            raise Refusal("a patch does not change the level: PUT the declaration", status=409)
         return None if after == state else after

@@ -30,10 +30,13 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
         yield group
 
 
-def page(url: str) -> dict[str, object]:
+def page(url: str, **headers: str) -> dict[str, object]:
     """Return a JSON page, also of a refusal; nothing while nobody listens."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(
+            urllib.request.Request(url, headers=named), timeout=5
+        ) as answer:
             return dict(json.load(answer))
     except urllib.error.HTTPError as error:
         return dict(json.load(error))

@@ -122,7 +122,7 @@ class SingleNode:
         under.sort(key=lambda row: row.link)
         return [(row.link, row.version, row if expand else None) for row in under[:limit]]
 
-    async def counting(self, factory: str, timeout_s: float) -> int:
+    async def counting(self, factory: str, timeout_s: float, *, level: int | None = None) -> int:
         found = await self.listing(factory, after="", limit=1 << 30, expand=False, timeout_s=1)
         return len(found)
 

@@ -1,0 +1,163 @@
+"""Real nodes at levels 1 and 2: alone they go on, together they agree, and nothing is lost."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from docstore.client import Client, LocalCluster, RequestFailed
+from docstore.client.local import LocalNode
+from tests.docstore.test_node import page, until
+
+LEVEL_1 = ["PERSISTENCE", "REPLICATION"]
+LEVEL_2 = [*LEVEL_1, "OWNER_SELECTION"]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+    """Three nodes that serve."""
+    with LocalCluster(3, tmp_path) as group:
+        yield group
+
+
+async def declared(cluster: LocalCluster) -> None:
+    async with Client(cluster.urls) as store:
+        await store.declare("/carts", options=LEVEL_1)
+        await store.declare("/sessions", options=LEVEL_2)
+        await store.declare("/orders")
+    for node in cluster.nodes:
+        async with Client([node.url]) as store:
+            await store.put("/carts/known", {})
+            await store.put("/sessions/known", {})
+    until(lambda: all(shown(node, "/carts/known") for node in cluster.nodes))
+    until(lambda: {shown(n, "/carts/known").get("documentVersion") for n in cluster.nodes} == {2})
+
+
+def shown(node: LocalNode, link: str) -> dict[str, Any]:
+    """Return a document as this very node has it."""
+    found: Any = page(f"{node.url}{link}", Docstore_Consistency="stale")
+    return dict(found)
+
+
+def conflicts(node: LocalNode, link: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = page(f"{node.url}{link}/conflicts").get("conflicts", [])
+    return found
+
+
+@pytest.mark.parametrize("factory", ["/carts", "/sessions"])
+async def test_both_sides_write_and_become_equal_again(cluster: LocalCluster, factory: str) -> None:
+    await declared(cluster)
+    first, *others = cluster.nodes
+    link = f"{factory}/a"
+    async with Client(cluster.urls) as store:
+        await store.put(link, {"by": "all"})
+    for node in others:
+        cluster.kill(node)
+    async with Client([first.url], timeout_s=10) as store:
+        for turn in range(20):
+            await store.patch(link, {"by": "first", "turn": turn})
+    cluster.kill(first)
+    for node in others:
+        cluster.start(node)
+    cluster.wait_ready()
+    async with Client([others[0].url, others[1].url], timeout_s=10) as store:
+        last = await store.patch(link, {"by": "others"})
+    cluster.start(first)
+
+    def agree() -> bool:
+        seen = {str(shown(node, link)) for node in cluster.nodes}
+        lost = {str(conflicts(node, link)) for node in cluster.nodes}
+        return len(seen) == len(lost) == 1 and all(conflicts(n, link) for n in cluster.nodes)
+
+    until(agree)
+    winner, [loser] = shown(first, link), conflicts(first, link)
+    assert {winner["by"], loser["by"]} == {"first", "others"}
+    if factory == "/carts":
+        assert (winner["by"], winner["turn"]) == ("first", 19)  # The longer branch wins.
+    assert last.value["by"] in (winner["by"], loser["by"])
+    async with Client([first.url]) as store:
+        _, _, metrics = await store.request("GET", "/metrics")
+    assert b"docstore_documents_in_conflict 1" in metrics
+
+    async with Client(cluster.urls) as store:
+        await store.json("DELETE", f"{link}/conflicts")
+    until(lambda: not any(conflicts(n, link) for n in cluster.nodes))
+    assert shown(others[1], link)["by"] == winner["by"]
+
+
+async def test_level_1_goes_on_alone_and_loses_nothing_over_kills(cluster: LocalCluster) -> None:
+    await declared(cluster)
+    first, *others = cluster.nodes
+    for node in others:
+        cluster.kill(node)
+    async with Client([first.url], timeout_s=10) as store:
+        for number in range(200):
+            await store.put(f"/carts/{number}", {"n": number})
+        with pytest.raises(RequestFailed) as refused:
+            await store.put("/orders/a", {})
+        assert refused.value.status in (503, 504)
+    cluster.kill(first)
+    for node in cluster.nodes:
+        cluster.start(node)
+    cluster.wait_ready()
+    until(lambda: all(shown(others[0], f"/carts/{n}").get("n") == n for n in range(200)))
+    async with Client([others[1].url]) as store:
+        assert len(await store.ls("/carts")) == 201
+        history = await store.history("/carts/known")
+        assert [each["documentVersion"] for each in history] == [2, 1, 0]
+        assert (await store.get("/carts/known", version=1)).version == 1
+
+
+async def test_level_2_survives_a_disk_when_two_copies_were_told(cluster: LocalCluster) -> None:
+    await declared(cluster)
+    async with Client(cluster.urls) as store:
+        told = {}
+        for number in range(50):
+            _, headers, _ = await store.request(
+                "PUT", f"/sessions/{number}", b"{}", {"Content-Type": "application/json"}
+            )
+            told[number] = int(headers["Docstore-Replicas"])
+    assert min(told.values()) >= 2
+    lost = cluster.nodes[1]
+    cluster.kill(lost)
+    async with Client([cluster.nodes[0].url, cluster.nodes[2].url]) as store:
+        for number in range(50):
+            assert (await store.get(f"/sessions/{number}")).version == 0
+
+
+async def test_the_level_of_documents_stays(cluster: LocalCluster) -> None:
+    await declared(cluster)
+    async with Client(cluster.urls) as store:
+        await store.put("/orders/a", {"n": 1})
+        for path, options in (("/orders", LEVEL_1), ("/carts", LEVEL_2), ("/sessions", None)):
+            name = path[1:]
+            declaration = {"path": path} | ({"options": options} if options else {})
+            with pytest.raises(RequestFailed, match="another level") as refused:
+                await store.put(f"/core/factories/{name}", declaration)
+            assert refused.value.status == 409
+        with pytest.raises(RequestFailed, match="no conflicts"):
+            await store.json("GET", "/orders/a/conflicts")
+        with pytest.raises(RequestFailed, match="needs an owner"):
+            await store.json("POST", "/core/factories",
+                             {"path": "/odd", "options": [*LEVEL_1, "ENFORCE_QUORUM"]})  # fmt: skip
+        await store.declare("/empty", options=LEVEL_1)
+        await store.put("/core/factories/empty", {"path": "/empty"})
+
+
+async def test_conditions_and_keys_hold_at_level_1(cluster: LocalCluster) -> None:
+    await declared(cluster)
+    async with Client(cluster.urls[:1]) as store:
+        made = await store.put("/carts/c", {"n": 1})
+        await store.put("/carts/c", {"n": 2}, if_match=made.etag)
+        with pytest.raises(RequestFailed) as refused:
+            await store.put("/carts/c", {"n": 3}, if_match=made.etag)
+        assert refused.value.status == 412
+        for _ in range(3):
+            again = await store.json("PATCH", "/carts/c", {"n": 4}, Idempotency_Key="k")
+            assert again["documentVersion"] == 2
+        await store.delete("/carts/c")
+        with pytest.raises(RequestFailed) as gone:
+            await store.get("/carts/c")
+        assert gone.value.status == 404
+        assert (await store.put("/carts/c", {"n": 5})).version == 4
