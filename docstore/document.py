@@ -11,6 +11,8 @@ are plain tuples on purpose: they are compared for every row of every batch.
 import hashlib
 from typing import NamedTuple
 
+from docstore import json
+
 Ballot = tuple[int, str]
 """(epoch, node id of the owner), ordered lexicographically: rule B1."""
 
@@ -29,6 +31,10 @@ STORE_SET = frozenset(
     }
 )  # fmt: skip
 """Members of a document that the store sets: ignored when a client sends them back."""
+
+
+EXPIRY_NAME = b'"documentExpirationTimeMicros"'
+EXPIRY_US_MAX = (1 << 63) - 1
 
 
 class Row(NamedTuple):
@@ -61,6 +67,14 @@ class Row(NamedTuple):
     def ballot(self) -> Ballot:
         """Return the ballot under which this row was proposed."""
         return (self.epoch, self.owner)
+
+
+def expiry_us(state: bytes) -> int:
+    """Return when a document is to be deleted, in microseconds since 1970; 0 for never."""
+    if EXPIRY_NAME not in state:
+        return 0
+    found = json.load(state).get("documentExpirationTimeMicros", 0)
+    return min(found, EXPIRY_US_MAX) if type(found) is int and found > 0 else 0
 
 
 def tag_of(row: Row, level: int) -> tuple[int, int]:

@@ -15,8 +15,9 @@ from docstore.errors import Unavailable
 from docstore.protocol.replica import Replica
 from docstore.protocol.slots import from_bitmap, to_bitmap
 from docstore.questions import Questions
+from docstore.storage.arrivals import Heads
 from docstore.storage.ledger import is_child
-from docstore.storage.store import Heads, Newest, Store
+from docstore.storage.store import Newest, Store
 
 Entry = tuple[str, int, Row | None]
 """Link, newest version, and its row if it was asked for."""

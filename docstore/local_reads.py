@@ -10,8 +10,13 @@ from docstore.document import Row
 from docstore.operation import Answer, Operation
 from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
-from docstore.protocol.serve import past_answer, past_query
-from docstore.storage.store import Corrupt, Newest, Store
+from docstore.protocol.serve import (
+    KEPT_VERSIONS_MAX,
+    past_answer,
+    past_query,
+    trimmed_answer,
+)
+from docstore.storage.store import Corrupt, History, Newest, Store
 
 POLL_S = 0.02
 DECLARATIONS_MAX = 100_000
@@ -38,6 +43,11 @@ async def read_here(
         if isinstance(result, Corrupt):
             return None
         answer = past_answer(operation.select, result)
+        if answer.status == 404 and not result and slot_log.kept:
+            everything = History(slot_log.slot, operation.link, None, KEPT_VERSIONS_MAX, until)
+            [kept] = await store.read([everything])
+            if not isinstance(kept, Corrupt):
+                answer = trimmed_answer(operation.select, kept)
         version = answer.row.version if answer.row else -1
         if min_version is None or version >= min_version:
             owner = core.owner_of(slot_log.slot) or ""

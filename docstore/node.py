@@ -20,6 +20,7 @@ from docstore.document import Row
 from docstore.draining import slots_given_away
 from docstore.driver import Driver
 from docstore.errors import StoreBroken, StoreDamaged, Unavailable
+from docstore.expiring import Expiring
 from docstore.founding import Founding, identity
 from docstore.group import Group
 from docstore.http.server import HttpServer
@@ -133,6 +134,7 @@ class Node:
         resync = Resync(self.node_id, replica, self.store, self.questions, driver.feed)
         self._resync = resync
         interval_s = self.config.repair_interval_s
+        self._expiring = Expiring(replica, self.store, driver.submit)
         self._repair = Repair(replica, self.store, resync.compare, driver.feed, interval_s)
         self.listings = Listings(replica, self.store, self.questions, driver.stored)
         self.group = Group(
@@ -146,6 +148,7 @@ class Node:
         self.founding.learnt = self._learnt
         driver.start()
         self._repair.start()
+        self._expiring.start()
         self.group.start()
 
     async def drained(self) -> None:
@@ -175,6 +178,7 @@ class Node:
             await self.joining.stop()
         if self.driver is not None:
             self.group.stop()
+            await self._expiring.stop()
             await self._repair.stop()
             await self._resync.stop()
             await self.driver.stop()
@@ -387,6 +391,7 @@ class Node:
         families = {"peer": self.links.counters, "gossip": self.membership.counters()}
         if self.driver is not None:
             families["repair"] = self._repair.counters
+            values["docstore_documents_expired_total"] = float(self._expiring.expired)
             values["docstore_event_loop_lag_seconds"] = self.driver.loop_lag_s
             values["docstore_requests_in_flight"] = float(self.driver.in_flight)
         for family, counters in families.items():

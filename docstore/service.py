@@ -52,6 +52,8 @@ class ServiceOptions:
     immutable: bool = False
     needs_precondition: bool = False
     schema: Mapping[str, Any] | None = field(default=None, compare=False)
+    expires_after_s: int = 0
+    """Given to documents that are put without a time of their own; 0 for none."""
     level: int = 3
     """How consistent its documents are, as its options say: see docs/guarantees.md."""
 

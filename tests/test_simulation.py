@@ -17,7 +17,9 @@ PINNED = (71, 135, 193, 281, 664, 689, 1113, 6856, 6890, 10229, 10435)
 
 # Ablation -> a seed of its own profile that notices it, so that a short run need not search.
 CAUGHT_BY = {
-    "trim-by-what-is-not-decided": 37,
+    "purge-what-others-lack": 17,
+    "purge-without-floor": 3,
+    "trim-by-what-is-not-decided": 32,
     "trim-what-others-lack": 0,
     "any-configuration-counts": 151,
     "joint-left-before-all-is-open": 15,

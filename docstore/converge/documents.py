@@ -12,16 +12,8 @@ from docstore.converge.spread import Name, Spreader
 from docstore.document import Row
 from docstore.protocol.core import Core
 from docstore.protocol.effects import Alarm
-from docstore.storage.store import (
-    Arrive,
-    Corrupt,
-    Heads,
-    Prune,
-    Recovered,
-    Result,
-    Stand,
-    Standing,
-)
+from docstore.storage.arrivals import Arrive, Heads, Prune, Stand, Standing
+from docstore.storage.store import Corrupt, Recovered, Result
 
 DOCUMENTS_MAX = 8192
 """Documents whose heads are kept in memory."""

@@ -21,7 +21,8 @@ from docstore.protocol.handle import DELETED_SIGNATURE, New, Unchanged, handle
 from docstore.protocol.operations import KEY_LIFE_US, Identity, unpack_identity
 from docstore.protocol.serve import fingerprint
 from docstore.protocol.tenure import Inflight
-from docstore.storage.store import Corrupt, Lines, Recovered, Result
+from docstore.storage.arrivals import Lines
+from docstore.storage.store import Corrupt, Recovered, Result
 
 LINES_MAX = 1000
 """Versions of a document that are looked through for its past."""

@@ -19,7 +19,8 @@ from docstore.converge.lineage import lineage_of
 from docstore.converge.messages import Following, Lack, Offering, Spread, Spreading, Supply
 from docstore.document import Row
 from docstore.protocol.core import NEVER, Core
-from docstore.storage.store import Arrivals, Corrupt, Recovered, Result, SaveCursor
+from docstore.storage.arrivals import Arrivals, SaveCursor
+from docstore.storage.store import Corrupt, Recovered, Result
 
 HERE_AGAIN_S = 0.5
 """After so long on a new link a peer knows that we are here: it asks us what we are to execute."""

@@ -6,7 +6,8 @@ from docstore.converge.branches import Branches
 from docstore.converge.documents import Documents
 from docstore.document import Row
 from docstore.protocol.core import Core
-from docstore.storage.store import Aged, Corrupt, Result, Standing
+from docstore.storage.arrivals import Aged, Standing
+from docstore.storage.store import Corrupt, Result
 
 SWEEP_INTERVAL_S = 60.0
 SWEEP_ROWS = 500

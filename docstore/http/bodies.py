@@ -6,17 +6,19 @@ It is parted into what the author says, and what the store set and the client se
 import asyncio
 import math
 import re
+import time
 from typing import Any
 
 import msgpack
 from aiohttp import web
 
 from docstore import json
-from docstore.document import STORE_SET
+from docstore.document import EXPIRY_NAME, STORE_SET
 from docstore.errors import BadRequest, TooLarge, TooSlow
 from docstore.http.encodings import inflater
 from docstore.http.representation import MSGPACK_TYPE
 from docstore.paths import SUFFIXES, canonical_link
+from docstore.service import ServiceOptions
 
 EXPIRY = "documentExpirationTimeMicros"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -144,7 +146,20 @@ def author_state(raw: bytes, bytes_max: int) -> tuple[bytes, dict[str, Any], dic
         raise BadRequest("documentVersion is a whole number")  # Also -0, which reads as 0.
     if not value:
         return b"{}", value, theirs
-    return (json.dump(value) if theirs else raw), value, theirs
+    # The name must be there as it is: storage finds the documents that expire by it.
+    hidden = EXPIRY in value and EXPIRY_NAME not in raw
+    return (json.dump(value) if theirs or hidden else raw), value, theirs
+
+
+def with_expiry(
+    raw: bytes, state: dict[str, Any], options: ServiceOptions
+) -> tuple[bytes, dict[str, Any]]:
+    """Return a whole new state, with the time that its factory gives it if it has none."""
+    if not options.expires_after_s or EXPIRY in state:
+        return raw, state
+    over_us = time.time_ns() // 1000 + options.expires_after_s * 1_000_000
+    state = {**state, EXPIRY: over_us}
+    return json.dump(state), state
 
 
 def parted(value: dict[str, Any]) -> dict[str, Any]:

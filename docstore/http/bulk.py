@@ -159,7 +159,10 @@ class Bulk:
             raise BadRequest("recreate is true or false")
         body, signature = b"", b""
         if verb != "DELETE":
-            body, signature, link = self._body(value.get("body"), link, factory, key)
+            state = value.get("body")
+            if verb != "PATCH" and isinstance(state, dict):
+                _, state = bodies.with_expiry(b"", state, options)
+            body, signature, link = self._body(state, link, factory, key)
         if factory == FACTORIES:
             raise BadRequest("factories are declared one by one: POST /core/factories")
         return Operation(

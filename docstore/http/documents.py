@@ -65,6 +65,7 @@ class Documents:
         """Answer a POST to a factory."""
         raw = bodies.json_bytes(body, reading.content_media(request, reading.BODIES))
         raw, state, theirs = bodies.author_state(raw, self._state_bytes_max)
+        raw, state = bodies.with_expiry(raw, state, service.options)
         key = reading.idempotency_key(request)
         link = self._new_link(factory, state, theirs, key)
         if factory == FACTORIES:
@@ -101,6 +102,7 @@ class Documents:
         if theirs:
             bodies.check_self_link(theirs, link)
         options = service.options
+        raw, state = bodies.with_expiry(raw, state, options)
         if options.path == FACTORIES:
             check_declaration(link, state)
             await self._check_level(state, reading.timeout_s(request))

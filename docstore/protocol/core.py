@@ -108,9 +108,8 @@ class Core:
         self.routes_changed = False
         self.claims_changed = False
         self.unfit_until = NEVER
-        self.is_draining = False
-        """Asked to give all slots away, for good."""
-        self.draining_since = now
+        self.draining_since: float | None = None
+        """When it was asked to give all slots away, for good."""
         self.quorum_heard_at = now
         self.dirty: set[int] = set()
         """Slots with rows that are not proposed yet."""
@@ -218,6 +217,11 @@ class Core:
     def slot_of(self, link: str) -> int:
         """Return the slot of a link."""
         return slot_of(link, self.placement.slots)
+
+    @property
+    def is_draining(self) -> bool:
+        """Say whether this node gives all away, and takes no more."""
+        return self.draining_since is not None
 
     def lacks_quorum(self) -> bool:
         """Say whether a majority of the members has been silent for too long (rule O6)."""

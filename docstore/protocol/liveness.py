@@ -79,9 +79,10 @@ class Liveness:
 
     def _still_spreads(self) -> bool:
         """Say whether who follows us, as we drain, has not got what we have executed last."""
-        core = self.core
-        patient = core.now - core.draining_since <= core.config.quorum_grace_s
-        return core.is_draining and patient and not self.spreader.has_spread()
+        since = self.core.draining_since
+        if since is None or self.core.now - since > self.core.config.quorum_grace_s:
+            return False
+        return not self.spreader.has_spread()
 
     def _claims(self) -> tuple[tuple[int, bytes], ...]:
         held: dict[int, list[int]] = {}

@@ -173,8 +173,7 @@ class Replica:
             case ChangeAsked(request, change):
                 self.register.ask(request, change)
             case DrainAsked():
-                self.core.is_draining = self.core.claims_changed = True
-                self.core.draining_since = self.core.now
+                self.core.draining_since, self.core.claims_changed = self.core.now, True
             case SlotDoubted(slot):
                 self.core.corrupted.add(slot)
             case DiskFilled(recovered):

@@ -27,6 +27,8 @@ from docstore.storage.store import AsOf, Corrupt, History, Newest, Query, Result
 UNDECIDED_RETRY = Answer(
     504, "undecided", "this operation is too old to be told from a repetition", unknown=True
 )
+KEPT_VERSIONS_MAX = 1 << 20
+"""All that is kept of a document."""
 NO_QUORUM = Answer(503, "no-quorum", "the owner does not hear a majority of the replicas")
 
 
@@ -287,10 +289,28 @@ class Server:
                 self.core.reply(inflight, None)
                 return
             answer = past_answer(inflight.operation.select, result)
+            if answer.status == 404 and not result and log.kept:
+                self._look_for_trimmed(log, inflight, until)
+                return
             epoch = self.decider.epoch_of(log.slot)
             self.core.reply(inflight, answer._replace(owner=self.core.me, epoch=epoch))
 
         self.core.read(past_query(log, inflight.operation, until), found)
+
+    def _look_for_trimmed(self, log: SlotLog, inflight: Inflight, until: int) -> None:
+        """Say 410 of a version that was there and was let go of, 404 of one that never was."""
+
+        def found(result: Result) -> None:
+            if isinstance(result, Corrupt):
+                self.core.corrupt(log)
+                self.core.reply(inflight, None)
+                return
+            answer = trimmed_answer(inflight.operation.select, result)
+            epoch = self.decider.epoch_of(log.slot)
+            self.core.reply(inflight, answer._replace(owner=self.core.me, epoch=epoch))
+
+        link = inflight.operation.link
+        self.core.read(History(log.slot, link, None, KEPT_VERSIONS_MAX, until), found)
 
     def visible(self, head: Head) -> Row | None:
         """Return the version that readers may see: the newest decided one (rule R3)."""
@@ -335,6 +355,20 @@ def past_answer(select: object, rows: list[Row]) -> Answer:
     if rows[0].deleted and select[0] != "version":
         return Answer(404, "not-found", row=rows[0])
     return Answer(200, row=rows[0])
+
+
+def trimmed_answer(select: object, rows: list[Row]) -> Answer:
+    """Return the answer to a read of the past that found nothing. rows: what is kept."""
+    assert isinstance(select, tuple | list)
+    oldest = rows[-1] if rows else None
+    if oldest is None or oldest.version == 0 or select[0] == "history":
+        return Answer(404, "not-found")
+    asked = oldest.version if select[0] == "at" else select[1]
+    # Before the oldest of all that is kept there were others, if its number is not the first.
+    if asked <= oldest.version:
+        detail = f"let go of: version {oldest.version} is the earliest that is kept"
+        return Answer(410, "version-trimmed", detail)
+    return Answer(404, "not-found")
 
 
 def _weight(row: Row | None) -> int:

@@ -76,6 +76,9 @@ class ReplicaConfig:
     clock_ahead_us_max: int = 500_000
     """How far a clock may run ahead of the others' before its stamps are held back."""
 
+    tombstone_retention_s: float = 86_400.0
+    """Age from which tombstones are let go of, where superseded versions are; a day of retries."""
+
     trim_interval_s: float = 60.0
     """Between two looks at each slot for old versions."""
 

@@ -1,4 +1,4 @@
-"""A side road: old versions are let go of (rule SL7).
+"""A side road: old versions and old tombstones are let go of (rules SL7, D3).
 
 With a retention set, a version that is superseded, decided, and older than that is removed from
 the disks; the newest of each link stays, however old, and what is not decided is never touched.
@@ -9,13 +9,19 @@ have acknowledged the log, and each then trims by itself. So a replica never nee
 gone: one that was away catches up by rows, and only an empty or damaged one is copied anew. The
 price: while a replica is down, its slots keep their history; remove it, and they go on.
 
-Source: rule SL7; log compaction by key is Kafka's; the wait for all is our own.
+A tombstone that is the newest of its link goes when it is passed and older than the time in which
+operations are retried. What stands for it then is the slot's floor: an absent link counts as having
+had that version, so that numbers never repeat. Nothing of this needs a row of its own in the log:
+what is passed is with all replicas, and each carries the floor to whom it fills.
+
+Source: rules SL7 and D3; log compaction by key is Kafka's; the wait for all is our own.
 """
 
+from docstore.document import Row
 from docstore.protocol.core import NEVER, Core
 from docstore.protocol.log import SlotLog
 from docstore.protocol.tenure import Phase, Tenure
-from docstore.storage.store import Corrupt, LastBefore, Result, Trim
+from docstore.storage.store import Corrupt, LastBefore, Purge, Result, Tombstones, Trim
 from docstore.wire import Passed
 
 ROWS_AT_ONCE = 512
@@ -47,6 +53,8 @@ class Trimmer:
             self._tell(log, log.tenure)
         if self._until(log) > log.kept:
             self._look(log)
+        if log.kept:
+            self._bury(log)
 
     # What all hold
 
@@ -101,6 +109,46 @@ class Trimmer:
         log.kept = kept
         self.core.save(log)
         self._queue.append(log.slot)  # There may be more that is old.
+
+    def _bury(self, log: SlotLog) -> None:
+        """Look for tombstones that are passed and old, and let the floor stand for them."""
+        config = self.core.config
+        age_s = max(config.history_retention_s, config.tombstone_retention_s)
+        before_us = self.core.wall_now_us() - int(age_s * 1e6)
+        cuts = log.cuts
+
+        def found(result: Result) -> None:
+            if isinstance(result, Corrupt):
+                self.core.corrupt(log)
+                return
+            same = log.cuts == cuts and self.core.logs.get(log.slot) is log
+            if result and same and log.full and not self._is_source(log):
+                self._purge(log, result)
+
+        self.core.read(Tombstones(log.slot, self.buried_until(log), before_us, ROWS_AT_ONCE), found)
+
+    def buried_until(self, log: SlotLog) -> int:
+        """Return up to which row tombstones may go: those that all replicas have."""
+        return log.kept
+
+    def _purge(self, log: SlotLog, tombstones: list[Row]) -> None:
+        self.core.counters["purged"] += len(tombstones)
+        self.core.store(Purge(log.slot, [(row.link, row.version) for row in tombstones]))
+        log.floor = self.floor_over(log, tombstones)
+        self.core.save(log)
+        for row in tombstones:
+            self._forget_head(log, row)
+
+    def floor_over(self, log: SlotLog, tombstones: list[Row]) -> int:
+        """Return the version that absent links of the slot count as having had."""
+        return max(log.floor, *(row.version for row in tombstones))
+
+    def _forget_head(self, log: SlotLog, row: Row) -> None:
+        """Let an owner read the link anew, unless it has gone on from the tombstone already."""
+        head = log.tenure.heads.get(row.link) if log.tenure else None
+        if head is not None and head.newest is not None and head.newest.n == row.n:
+            assert log.tenure is not None
+            del log.tenure.heads[row.link]
 
     def _is_source(self, log: SlotLog) -> bool:
         """Say whether somebody is being filled from this log: its pages must fit together."""

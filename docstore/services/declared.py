@@ -67,6 +67,7 @@ def options_of(declaration: State) -> ServiceOptions:
         needs_precondition=_flag(declaration, "requiresPrecondition", default=False),
         schema=_schema(declaration.get("schema")),
         level=level_of(options),
+        expires_after_s=_seconds(declaration.get("defaultExpirationSeconds", 0)),
     )
 
 
@@ -74,8 +75,6 @@ def _check_wishes(declaration: State) -> None:
     """Refuse what would be promised and not kept; what only costs space or time may be asked."""
     if declaration.get("nodeSelector", "default") != "default":
         raise Refusal("the only node selector for factories is default")
-    if declaration.get("defaultExpirationSeconds", 0) != 0:
-        raise Refusal("documents do not expire in this version: leave it out, or 0")
     indexes = declaration.get("indexes", [])
     if not isinstance(indexes, list) or not all(isinstance(each, str) for each in indexes):
         raise Refusal("indexes is an array of paths, such as $.status", status=400)
@@ -125,6 +124,12 @@ def _flag(declaration: State, key: str, *, default: bool) -> bool:
     value = declaration.get(key, default)
     if not isinstance(value, bool):
         raise Refusal(f"{key} is true or false", status=400)
+    return value
+
+
+def _seconds(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 10**10:
+        raise Refusal("defaultExpirationSeconds is a whole number, 0 for never", status=400)
     return value
 
 

@@ -10,13 +10,15 @@ from collections.abc import Iterable
 from sqlalchemy import Integer, bindparam, delete, func, literal_column, select, update
 from sqlalchemy.dialects.sqlite import insert
 
-from docstore.document import Row
+from docstore.document import Row, expiry_us
 from docstore.storage import packing
+from docstore.storage.arrivals import Aged, Arrivals, Arrive, Heads, Lines, Prune, SaveCursor, Stand
+from docstore.storage.schema import branches, cursors, wins
 from docstore.storage.shelf import within_bytes
-from docstore.storage.store import Aged, Arrivals, Arrive, Heads, Lines, Prune, SaveCursor, Stand
-from docstore.storage.tables import branches, cursors, sql, wins
+from docstore.storage.store import Expired
+from docstore.storage.tables import sql
 
-_ROW = [column for column in branches.columns if column.name != "standing"]
+_ROW = [each for each in branches.columns if each.name not in ("standing", "expires_us")]
 _ARRIVE = sql(insert(branches), *(column.name for column in branches.columns))
 _n = branches.c.n == bindparam("number", type_=Integer)
 _STAND = sql(update(branches).where(_n).values(standing=bindparam("to")), "to", "number")
@@ -62,16 +64,30 @@ _AGED = sql(
         branches.c.standing == bindparam("standing"),
         branches.c.updated_us < bindparam("before"),
     )
-    .order_by(branches.c.updated_us)
+    .order_by(branches.c.updated_us, branches.c.n)
     .limit(_at_most)
     .offset(_NONE),
     "standing",
     "before",
     "limit",
 )
+_EXPIRED = sql(
+    select(*_ROW)
+    .where(
+        wins,
+        branches.c.deleted == _NONE,
+        branches.c.expires_us > _NONE,
+        branches.c.expires_us < bindparam("before"),
+    )
+    .order_by(branches.c.expires_us, branches.c.slot, branches.c.n)
+    .limit(_at_most)
+    .offset(_NONE),
+    "before",
+    "limit",
+)
 _ARRIVED = sql(select(func.max(branches.c.n)))
 _IN_CONFLICT = sql(
-    select(func.count(branches.c.link.distinct())).where(
+    select(func.count((branches.c.link).distinct())).where(
         _not_winning, branches.c.standing == literal_column("2")
     )
 )
@@ -100,14 +116,15 @@ COUNT = sql(
 )
 
 BranchWrite = Arrive | Stand | Prune | SaveCursor
-BranchQuery = Heads | Lines | Arrivals | Aged
+BranchQuery = Heads | Lines | Arrivals | Aged | Expired
 
 
 def write(connection: sqlite3.Connection, wanted: BranchWrite) -> None:
     """Do one write, inside the transaction of its batch."""
     match wanted:
         case Arrive(row, standing):
-            connection.execute(_ARRIVE, (*row, packing.row_checksum(row), int(standing)))
+            about = (packing.row_checksum(row), int(standing), expiry_us(row.state))
+            connection.execute(_ARRIVE, (*row, *about))
         case Stand(n, standing):
             connection.execute(_STAND, (int(standing), n))
         case Prune(numbers):
@@ -124,6 +141,8 @@ def answer(connection: sqlite3.Connection, query: BranchQuery) -> list[Row] | No
             return _rows(connection.execute(_HEADS, (slot, link)))
         case Lines(slot, link, limit):
             return _rows(connection.execute(_LINES, (slot, link, limit)))
+        case Expired(before_us, limit):
+            return _rows(connection.execute(_EXPIRED, (before_us, limit)))
         case Aged(standing, before_us, limit):
             return _rows(connection.execute(_AGED, (int(standing), before_us, limit)))
         case Arrivals(after, limit, bytes_max):

@@ -15,32 +15,28 @@ from operator import attrgetter
 from typing import assert_never
 
 from docstore.document import Row
-from docstore.storage.shelf import Shelf, within_bytes
+from docstore.storage.arrivals import Aged, Arrivals, Arrive, Heads, Lines, Prune, SaveCursor, Stand
+from docstore.storage.shelf import Shelf, expired, within_bytes
 from docstore.storage.store import (
     After,
-    Aged,
     Append,
-    Arrivals,
-    Arrive,
     AsOf,
     Base,
     Cut,
     Erase,
-    Heads,
+    Expired,
     History,
     LastBefore,
-    Lines,
     Newest,
-    Prune,
+    Purge,
     Query,
     Recovered,
     Rows,
     SaveConfiguration,
-    SaveCursor,
     SaveSlot,
     SlotRecord,
     SlotRecovered,
-    Stand,
+    Tombstones,
     Trim,
     Version,
     Write,
@@ -107,6 +103,8 @@ class Ledger:
             match write:
                 case Append(rows):
                     self._append(rows)
+                case Purge():
+                    self._purge(write)
                 case SaveSlot(record):
                     self._records[record.slot] = record
                 case Cut(slot, end):
@@ -153,6 +151,16 @@ class Ledger:
             assert not log.base or row.n > log.base[-1].n
             log.base.append(row)
             log.links.setdefault(row.link, []).append(row)
+
+    def _purge(self, purge: Purge) -> None:
+        log = self._log_to_write(purge.slot)
+        for link, version in purge.tombstones:
+            known = log.links.get(link, [])
+            gone = {row.n for row in known if row.version <= version}
+            log.base = [row for row in log.base if row.n not in gone]
+            log.links[link] = [row for row in known if row.n not in gone]
+            if not log.links[link]:
+                del log.links[link]
 
     def _trim(self, trim: Trim) -> None:
         log = self._log_to_write(trim.slot)
@@ -222,7 +230,15 @@ class Ledger:
                 index = bisect_left(log.rows, before_us, key=_updated_us)
                 index = min(index, bisect_right(log.rows, until, key=_n))
                 return [log.rows[index - 1]] if index else []
-            case Heads() | Lines() | Arrivals() | Aged():
+            case Tombstones(_, until, before_us, limit):
+                newest = (rows[-1] for rows in log.links.values())
+                dead = (row for row in newest if row.deleted and row.n <= until)
+                old = [row for row in dead if row.updated_us < before_us]
+                return sorted(old, key=_n)[:limit]
+            case Expired(before_us, limit, level=3):
+                newest = (rows[-1] for log in self._logs.values() for rows in log.links.values())
+                return expired((row for row in newest if not row.deleted), before_us, limit)
+            case Heads() | Lines() | Arrivals() | Aged() | Expired():
                 return self._shelf.answer(query)
             case _:
                 assert_never(query)
@@ -285,10 +301,9 @@ class Ledger:
 
     def _digest(self, slot: int) -> tuple[int, str]:
         links = self._logs.get(slot, _EMPTY).links
-        total = sum(
-            link_digest(link, rows[-1].version, rows[-1].digest) for link, rows in links.items()
-        )
-        return len(links), digest_hex(total)
+        newest = [rows[-1] for rows in links.values() if not rows[-1].deleted]
+        total = sum(link_digest(row.link, row.version, row.digest) for row in newest)
+        return len(newest), digest_hex(total)
 
 
 def _stretch(log: _Log, first: int, last: int) -> list[Row]:

@@ -15,18 +15,15 @@ from typing import assert_never
 from docstore.document import Row
 from docstore.errors import StoreBroken
 from docstore.storage import branching, packing, tables
-from docstore.storage.ledger import digest_hex, is_child, link_digest
+from docstore.storage.arrivals import Aged, Arrivals, Heads, Lines
 from docstore.storage.shelf import row_bytes
 from docstore.storage.store import (
     After,
-    Aged,
-    Arrivals,
     AsOf,
     Corrupt,
-    Heads,
+    Expired,
     History,
     LastBefore,
-    Lines,
     Newest,
     Query,
     Recovered,
@@ -35,6 +32,7 @@ from docstore.storage.store import (
     SlotRecord,
     SlotRecovered,
     Status,
+    Tombstones,
     Version,
 )
 from docstore.storage.writing import FILE_ERRORS, node_line, translated
@@ -52,7 +50,7 @@ class _Damaged(Exception):
 def answer(connection: sqlite3.Connection, queries: Sequence[Query]) -> list[Result]:
     """Return the results of `queries`, all from one snapshot."""
     results: list[Result] = []
-    with _snapshot(connection):
+    with snapshot(connection):
         for query in queries:
             try:
                 results.append(_answer(connection, query))
@@ -81,7 +79,13 @@ def _answer(connection: sqlite3.Connection, query: Query) -> list[Row]:
             return _after(connection, query)
         case LastBefore():
             return _last_before(connection, query)
-        case Heads() | Lines() | Arrivals() | Aged():
+        case Tombstones(slot, until, before_us, limit):
+            asked = (slot, until, before_us, limit)
+            return [_verified(each) for each in connection.execute(tables.TOMBSTONES, asked)]
+        case Expired(before_us, limit, level=3):
+            found = connection.execute(tables.EXPIRED, (before_us, limit))
+            return [_verified(each) for each in found]
+        case Heads() | Lines() | Arrivals() | Aged() | Expired():
             rows = branching.answer(connection, query)
             _insist(rows is not None)
             return rows or []
@@ -231,7 +235,7 @@ def _insist_all_there(connection: sqlite3.Connection, query: Rows, rows: list[Ro
     """Insist that an answer which is shorter than its query has all that the slot has."""
     kept = _kept(connection, query.slot)
     first = max(query.first, kept + 1)
-    last = min(query.last, _n(connection, tables.END_BY_POINTERS, query.slot))
+    last = min(query.last, number(connection, tables.END_BY_POINTERS, query.slot))
     if first <= last:
         _insist(bool(rows) and rows[0].n <= first and rows[-1].n == last)
     else:
@@ -240,10 +244,11 @@ def _insist_all_there(connection: sqlite3.Connection, query: Rows, rows: list[Ro
 
 def _kept(connection: sqlite3.Connection, slot: int) -> int:
     record = connection.execute(tables.SLOT, (slot,)).fetchone()
-    return _record(record).kept if record else 0
+    return record_of(record).kept if record else 0
 
 
-def _n(connection: sqlite3.Connection, sql: str, slot: int) -> int:
+def number(connection: sqlite3.Connection, sql: str, slot: int) -> int:
+    """Return the one number that a statement finds for a slot, 0 for none."""
     found: tuple[int | None] | None = connection.execute(sql, (slot,)).fetchone()
     return (found and found[0]) or 0
 
@@ -256,11 +261,11 @@ def recovered(connection: sqlite3.Connection) -> Recovered:
     comes back as faulty. A damaged record is another matter: a promise that is forgotten fences
     nobody, so such a disk must not be used: StoreBroken.
     """
-    with _snapshot(connection):
+    with snapshot(connection):
         line = node_line(connection)
         records: dict[int, SlotRecord] = {}
         for columns in connection.execute(tables.SLOTS):
-            records[columns[0]] = _record(columns)
+            records[columns[0]] = record_of(columns)
         last = {columns[0]: columns for columns in _last_rows(connection)}
         ends = dict(connection.execute(tables.ENDS_BY_POINTERS).fetchall())
         arrived, in_conflict, cursors = branching.recovered(connection)
@@ -295,81 +300,8 @@ def _last_rows(connection: sqlite3.Connection) -> Iterator[tuple[int, ...]]:
         slot = columns[0]
 
 
-def links(
-    connection: sqlite3.Connection,
-    prefix: str,
-    after: str,
-    limit: int,
-    slots: frozenset[int],
-    *,
-    level: int,
-) -> list[tuple[int, str, int]]:
-    """Return up to `limit` (slot, link, version) of live children of `prefix`, by link."""
-    statement = tables.LINKS if level == 3 else branching.LINKS
-    found: list[tuple[int, str, int]] = []
-    beyond = _beyond(prefix)
-    first: str | None = max(after + "\x00", prefix) if after else prefix
-    with _snapshot(connection):
-        while first is not None:
-            below = connection.execute(statement, (first, beyond))
-            first = None
-            for slot, link, version in below:
-                if len(found) >= limit:
-                    break
-                if is_child(link, prefix):
-                    if slot in slots:
-                        found.append((slot, link, version))
-                elif link != prefix:
-                    # A grandchild: go on behind all of its siblings, however many there are.
-                    first = _beyond(link[: link.index("/", len(prefix)) + 1])
-                    break
-    return found
-
-
-def count(connection: sqlite3.Connection, prefix: str, slots: frozenset[int], *, level: int) -> int:
-    """Return how many live direct children `prefix` has in the given slots."""
-    statement = tables.COUNT if level == 3 else branching.COUNT
-    with _snapshot(connection):
-        # Behind the slash: `prefix` itself is not its own child.
-        span = (prefix + "\x00", _beyond(prefix), len(prefix) + 1)
-        return sum(n for slot, n in connection.execute(statement, span) if slot in slots)
-
-
-def digests(
-    connection: sqlite3.Connection, slots: Sequence[int]
-) -> dict[int, tuple[int, int, str]]:
-    """Return slot -> (end, number of links, digest in hex).
-
-    SQLite gives up the interpreter's lock at every row, so that the event loop gets its turns.
-    """
-    with _snapshot(connection):
-        records = map(_record, connection.execute(tables.SLOTS))
-        kept = {record.slot: record.kept for record in records}
-        return {
-            slot: (
-                max(_n(connection, tables.LAST_N, slot), kept.get(slot, 0)),
-                *_digest(connection.execute(tables.DIGESTS, (slot,))),
-            )
-            for slot in slots
-        }
-
-
-def _digest(newest: Iterable[tuple[str, int, bytes | None]]) -> tuple[int, str]:
-    total = number = 0
-    for link, version, digest in newest:
-        total += link_digest(link, version, digest or b"")
-        number += 1
-    return number, digest_hex(total)
-
-
-def _beyond(prefix: str) -> str:
-    """Return the first string behind all that begin with `prefix`, which ends in "/"."""
-    assert prefix.endswith("/")
-    return prefix[:-1] + chr(ord("/") + 1)
-
-
 @contextmanager
-def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
     """Read everything inside from one state; what cannot be read at all is StoreBroken."""
     try:
         connection.execute("BEGIN")
@@ -381,7 +313,8 @@ def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
         raise translated(error) from error
 
 
-def _record(columns: tuple[object, ...]) -> SlotRecord:
+def record_of(columns: tuple[object, ...]) -> SlotRecord:
+    """Return a slot's record from its columns; StoreBroken when it is damaged."""
     record = packing.record_of(columns)
     if record is None:
         raise StoreBroken(f"the record of slot {columns[0]} is damaged")

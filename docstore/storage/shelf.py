@@ -1,10 +1,10 @@
 """Versions at levels 1 and 2 in memory, as `branching.py` keeps them in the file."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from docstore.document import Row
-from docstore.storage.store import (
+from docstore.document import Row, expiry_us
+from docstore.storage.arrivals import (
     Aged,
     Arrivals,
     Arrive,
@@ -15,6 +15,7 @@ from docstore.storage.store import (
     Stand,
     Standing,
 )
+from docstore.storage.store import Expired
 
 ROW_BYTES = 128
 """What a row weighs in an answer beside its state and its link: about its other fields."""
@@ -27,7 +28,7 @@ class Shelf:
 
     def __init__(self) -> None:
         self._rows: dict[int, tuple[Row, Standing]] = {}
-        self._of: dict[str, list[int]] = {}
+        self._of: dict[tuple[int, str], list[int]] = {}
         self.arrived = 0
         self.cursors: dict[str, tuple[int, int]] = {}
 
@@ -35,7 +36,7 @@ class Shelf:
         """Return a shelf that is equal now and goes its own way from here on."""
         shelf = Shelf()
         shelf._rows = self._rows.copy()
-        shelf._of = {link: numbers.copy() for link, numbers in self._of.items()}
+        shelf._of = {key: numbers.copy() for key, numbers in self._of.items()}
         shelf.arrived, shelf.cursors = self.arrived, self.cursors.copy()
         return shelf
 
@@ -45,36 +46,39 @@ class Shelf:
             case Arrive(row, standing):
                 assert row.n > self.arrived, "numbers of arrival grow"
                 self._rows[row.n] = (row, standing)
-                self._of.setdefault(row.link, []).append(row.n)
+                self._of.setdefault((row.slot, row.link), []).append(row.n)
                 self.arrived = row.n
             case Stand(n, standing):
                 self._rows[n] = (self._rows[n][0], standing)
             case Prune(numbers):
                 for n in numbers:
                     row, _ = self._rows.pop(n)
-                    self._of[row.link].remove(n)
+                    self._of[row.slot, row.link].remove(n)
             case SaveCursor(disk, configuration, n):
                 self.cursors[disk] = (configuration, n)
 
-    def answer(self, query: Heads | Lines | Arrivals | Aged) -> list[Row]:
+    def answer(self, query: Heads | Lines | Arrivals | Aged | Expired) -> list[Row]:
         """Return the result of a query."""
         match query:
-            case Heads(_, link):
-                found = [self._rows[n] for n in self._of.get(link, ())]
+            case Heads(slot, link):
+                found = [self._rows[n] for n in self._of.get((slot, link), ())]
                 return [row for row, standing in found if standing is not Standing.PAST]
-            case Lines(_, link, limit):
-                rows = [self._rows[n][0] for n in self._of.get(link, ())]
+            case Lines(slot, link, limit):
+                rows = [self._rows[n][0] for n in self._of.get((slot, link), ())]
                 return sorted(rows, key=lambda row: (row.version, row.n), reverse=True)[:limit]
             case Arrivals(after, limit, bytes_max):
                 later = (row for n, (row, _) in self._rows.items() if n > after)
                 return within_bytes(list(islice(later, limit)), bytes_max)
+            case Expired(before_us, limit):
+                live = (row for row in self.winners() if not row.deleted)
+                return expired(live, before_us, limit)
             case Aged(wanted, before_us, limit):
                 aged = [
                     row
                     for row, standing in self._rows.values()
                     if standing is wanted and row.updated_us < before_us
                 ]
-                return sorted(aged, key=lambda row: row.updated_us)[:limit]
+                return sorted(aged, key=lambda row: (row.updated_us, row.n))[:limit]
 
     def winners(self) -> Iterator[Row]:
         """Yield the version of each document that readers see."""
@@ -85,6 +89,15 @@ class Shelf:
         return len(
             {row.link for row, standing in self._rows.values() if standing is Standing.LOSER}
         )
+
+
+def expired(rows: Iterable[Row], before_us: int, limit: int) -> list[Row]:
+    """Return those rows whose time is over, the earliest first."""
+    due = [(expiry_us(row.state), row) for row in rows]
+    over = [each for each in due if 0 < each[0] < before_us]
+    return [
+        row for _, row in sorted(over, key=lambda each: (each[0], each[1].slot, each[1].n))[:limit]
+    ]
 
 
 def within_bytes(rows: Sequence[Row], bytes_max: int) -> list[Row]:

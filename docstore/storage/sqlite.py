@@ -31,7 +31,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
 
 from docstore.errors import StoreBroken
-from docstore.storage import reading
+from docstore.storage import listing, reading
 from docstore.storage.store import Query, Recovered, Result, Write
 from docstore.storage.writing import FILE_ERRORS, Writer
 
@@ -132,7 +132,7 @@ class SqliteStore:
         """Return live direct children of `prefix` after `after`, by link."""
 
         def job(connection: sqlite3.Connection) -> list[tuple[int, str, int]]:
-            return reading.links(connection, prefix, after, limit, slots, level=level)
+            return listing.links(connection, prefix, after, limit, slots, level=level)
 
         return await self._lane("lister").run(job)
 
@@ -140,7 +140,7 @@ class SqliteStore:
         """Return how many live direct children `prefix` has."""
 
         def job(connection: sqlite3.Connection) -> int:
-            return reading.count(connection, prefix, slots, level=level)
+            return listing.count(connection, prefix, slots, level=level)
 
         return await self._lane("lister").run(job)
 
@@ -148,7 +148,7 @@ class SqliteStore:
         """Return slot -> (end, number of links, digest)."""
 
         def job(connection: sqlite3.Connection) -> dict[int, tuple[int, int, str]]:
-            return reading.digests(connection, slots)
+            return listing.digests(connection, slots)
 
         return await self._lane("lister").run(job)
 

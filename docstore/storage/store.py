@@ -9,10 +9,20 @@ on its way to the disk (group commit). When `commit` returns, a power cut loses 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from typing import Protocol
 
 from docstore.document import NO_BALLOT, Ballot, Reigns, Row
+from docstore.storage.arrivals import (
+    Aged,
+    Arrivals,
+    Arrive,
+    Heads,
+    Lines,
+    Prune,
+    SaveCursor,
+    Stand,
+)
 
 
 class Status(StrEnum):
@@ -93,59 +103,22 @@ class Trim:
 
 
 @dataclass(frozen=True, slots=True)
+class Purge:
+    """Remove links for good: their rows up to the tombstone of this version, all of them kept.
+
+    The floor that stands for them comes with the slot's record in the same batch.
+    """
+
+    slot: int
+    tombstones: Sequence[tuple[str, int]]
+    """(link, version)."""
+
+
+@dataclass(frozen=True, slots=True)
 class SaveConfiguration:
     """Keep the configuration (opaque bytes) and, with it, the cluster's identity."""
 
     configuration: bytes
-
-
-# Documents of levels 1 and 2 have no log. Their versions are kept in the order in which they came
-# to this disk: a row's n is then the number of its arrival, and its digest says what it came of.
-
-
-class Standing(IntEnum):
-    """What a version of a document of level 1 or 2 is to its document."""
-
-    PAST = 0
-    """Another version came of it."""
-    WINNER = 1
-    LOSER = 2
-    """The newest version of a branch that lost."""
-
-
-@dataclass(frozen=True, slots=True)
-class Arrive:
-    """Add a version at level 1 or 2, under the next number of arrival."""
-
-    row: Row
-    standing: Standing
-
-
-@dataclass(frozen=True, slots=True)
-class Stand:
-    """The version that arrived as number n stands otherwise now."""
-
-    n: int
-    standing: Standing
-
-
-@dataclass(frozen=True, slots=True)
-class Prune:
-    """Remove versions at levels 1 and 2, by the numbers of their arrival."""
-
-    numbers: Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
-class SaveCursor:
-    """Whatever had arrived at another disk up to its number n is here, or was not for us.
-
-    configuration: by which it was told whose documents are whose; another one starts anew.
-    """
-
-    disk: str
-    configuration: int
-    n: int
 
 
 Write = (
@@ -155,6 +128,7 @@ Write = (
     | Erase
     | Base
     | Trim
+    | Purge
     | SaveConfiguration
     | Arrive
     | Stand
@@ -241,47 +215,28 @@ class LastBefore:
 
 
 @dataclass(frozen=True, slots=True)
-class Heads:
-    """The versions of a link of level 1 or 2 that nothing has followed, the winner among them."""
+class Tombstones:
+    """Up to `limit` links of a slot whose newest row, n <= `until`, is an old tombstone."""
 
     slot: int
-    link: str
-
-
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """Up to `limit` versions of a link of level 1 or 2, of all branches, highest version first."""
-
-    slot: int
-    link: str
-    limit: int
-
-
-@dataclass(frozen=True, slots=True)
-class Arrivals:
-    """Up to `limit` versions at levels 1 and 2 that arrived after number `after`, in order."""
-
-    after: int
-    limit: int
-    bytes_max: int = 1 << 20
-    slot: int = -1
-    """No slot in particular."""
-
-
-@dataclass(frozen=True, slots=True)
-class Aged:
-    """Up to `limit` versions of that standing which are older than an instant, oldest first."""
-
-    standing: Standing
+    until: int
     before_us: int
     limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """Up to `limit` live documents whose time is over, the earliest first: their newest rows."""
+
+    before_us: int
+    limit: int
+    level: int = 3
     slot: int = -1
     """No slot in particular."""
 
 
-Query = (
-    Newest | Version | AsOf | History | Rows | After | LastBefore | Heads | Lines | Arrivals | Aged
-)
+OfLog = Newest | Version | AsOf | History | Rows | After | LastBefore | Tombstones
+Query = OfLog | Expired | Heads | Lines | Arrivals | Aged
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,10 +316,11 @@ class Store(Protocol):
         """Return how many live direct children `prefix` has in the given slots."""
 
     async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
-        """Return slot -> (end, number of links, digest in hex) from one snapshot.
+        """Return slot -> (end, number of live links, digest in hex) from one snapshot.
 
         The digest is the sum mod 2^128 of keyed BLAKE2b-128(link, version, chain digest) over
-        the newest row of every link, deleted ones included.
+        the newest row of every live link. Deleted ones are left out: each replica lets go of old
+        tombstones in its own time.
         """
 
     async def size_bytes(self) -> int:

@@ -1,10 +1,4 @@
-"""What the file looks like: six tables, and the SQL that is said to them.
-
-`history` holds the rows in the order in which they came, found by (slot, link, version) and, as the
-slot's log, by (slot, n). Sorting a batch by the first made inserts four times as fast as random
-order. `current` points to
-the newest row of each link; it serves listings, and it is a second witness against a damaged
-key in `history`, which alone would make a document look absent.
+"""What is said to the tables of `schema.py` about logs, and how statements become text.
 
 SQLAlchemy Core describes tables and statements and compiles them to text once, at import; from
 there on SQLite gets text and tuples, since compiling per call would cost more than the call.
@@ -13,12 +7,9 @@ there on SQLite gets text and tuples, since compiling per call would cost more t
 from sqlalchemy import (
     Column,
     ColumnElement,
-    Index,
     Integer,
-    LargeBinary,
-    MetaData,
     Table,
-    Text,
+    and_,
     bindparam,
     delete,
     func,
@@ -31,119 +22,7 @@ from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.sql.elements import CompilerElement
 
-metadata = MetaData()
-
-history = Table(
-    "history",
-    metadata,
-    # In the order of the fields of Row. `n` is not part of the key: the index below holds it.
-    Column("slot", Integer, primary_key=True),
-    Column("n", Integer, nullable=False),
-    Column("epoch", Integer, nullable=False),
-    Column("owner", Text, nullable=False),
-    Column("link", Text, primary_key=True),
-    Column("version", Integer, primary_key=True),
-    Column("action", Text, nullable=False),
-    Column("updated_us", Integer, nullable=False),
-    Column("deleted", Integer, nullable=False),
-    Column("signature", LargeBinary, nullable=False),
-    Column("operation", LargeBinary, nullable=False),
-    Column("digest", LargeBinary, nullable=False),
-    Column("state", LargeBinary, nullable=False),
-    Column("checksum", Integer, nullable=False),
-    Index("history_n", "slot", "n", unique=True),
-    # With rowid on purpose: states are appended at the end of the file, a page holds many, and
-    # only the two narrow indexes are touched at random. Clustered by the key instead, a batch of
-    # 25 rows over 1,024 slots cost twice the processor and a third more time.
-)
-
-current = Table(
-    "current",
-    metadata,
-    Column("slot", Integer, primary_key=True),
-    Column("link", Text, primary_key=True),
-    Column("version", Integer, nullable=False),
-    Column("n", Integer, nullable=False),
-    Column("deleted", Integer, nullable=False),
-    sqlite_with_rowid=False,
-)
-
-_live = current.c.deleted == literal_column("0")
-
-# Partial, so that an update of a document leaves it alone: only births and deletions touch it.
-Index("current_live", current.c.link, sqlite_where=_live)
-
-slots = Table(
-    "slots",
-    metadata,
-    Column("slot", Integer, primary_key=True),
-    Column("promised_epoch", Integer, nullable=False),
-    Column("promised_owner", Text, nullable=False),
-    Column("adopted_epoch", Integer, nullable=False),
-    Column("adopted_owner", Text, nullable=False),
-    Column("reigns", LargeBinary, nullable=False),
-    Column("kept", Integer, nullable=False),
-    Column("floor", Integer, nullable=False),
-    Column("decided", Integer, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("checksum", Integer, nullable=False),
-)
-
-node = Table(
-    "node",
-    metadata,
-    Column("format", Integer, primary_key=True),
-    Column("store_id", Text, nullable=False),
-    Column("boot", Integer, nullable=False),
-    Column("configuration", LargeBinary),
-    Column("schema", Integer, nullable=False),
-    Column("checksum", Integer, nullable=False),
-)
-
-branches = Table(
-    "branches",
-    metadata,
-    # The fields of Row; what is on one disk only comes behind the checksum over them.
-    Column("slot", Integer, nullable=False),
-    Column("n", Integer, primary_key=True),
-    Column("epoch", Integer, nullable=False),
-    Column("owner", Text, nullable=False),
-    Column("link", Text, nullable=False),
-    Column("version", Integer, nullable=False),
-    Column("action", Text, nullable=False),
-    Column("updated_us", Integer, nullable=False),
-    Column("deleted", Integer, nullable=False),
-    Column("signature", LargeBinary, nullable=False),
-    Column("operation", LargeBinary, nullable=False),
-    Column("digest", LargeBinary, nullable=False),
-    Column("state", LargeBinary, nullable=False),
-    Column("checksum", Integer, nullable=False),
-    Column("standing", Integer, nullable=False),
-    Index("branches_of", "slot", "link", "version"),
-)
-
-wins = branches.c.standing == literal_column("1")
-Index(
-    "branches_live",
-    branches.c.link,
-    sqlite_where=wins & (branches.c.deleted == literal_column("0")),
-)
-Index(
-    "branches_old", branches.c.updated_us, sqlite_where=branches.c.standing != literal_column("1")
-)
-
-cursors = Table(
-    "cursors",
-    metadata,
-    Column("disk", Text, primary_key=True),
-    Column("configuration", Integer, nullable=False),
-    Column("n", Integer, nullable=False),
-    Column("checksum", Integer, nullable=False),
-    sqlite_with_rowid=False,
-)
-
-
-# Statements
+from docstore.storage.schema import current, dead, expires, history, live, metadata, node, slots
 
 
 def sql(statement: CompilerElement, *parameters: str) -> str:
@@ -186,7 +65,7 @@ _pointer = insert(current)
 POINT = sql(
     _pointer.on_conflict_do_update(
         index_elements=[current.c.slot, current.c.link],
-        set_={name: _pointer.excluded[name] for name in ("version", "n", "deleted")},
+        set_={name: _pointer.excluded[name] for name in _all_of(current)[2:]},
     ),
     *_all_of(current),
 )
@@ -196,7 +75,7 @@ _above = (history.c.slot == bindparam("slot"), history.c.n > bindparam("end"))
 LINKS_ABOVE = sql(select(history.c.link).where(*_above), "slot", "end")
 CUT = sql(delete(history).where(*_above), "slot", "end")
 POINTER_BELOW = sql(
-    select(*(history.c[name] for name in _all_of(current)))
+    select(*(history.c[name] for name in (*_all_of(current)[:-1], "state")))
     .where(*_of_link)
     .order_by(history.c.version.desc())
     .limit(_ONE)
@@ -225,6 +104,52 @@ SUPERSEDED = sql(
     "link",
     "version",
     "kept",
+)
+_newest_row = (
+    history.c.slot == current.c.slot,
+    history.c.link == current.c.link,
+    history.c.version == current.c.version,
+)
+TOMBSTONES = sql(
+    select(history)
+    .select_from(current.join(history, and_(*_newest_row)))
+    .where(
+        current.c.slot == bindparam("slot"),
+        dead,
+        current.c.n <= bindparam("until"),
+        history.c.updated_us < bindparam("before"),
+    )
+    .order_by(current.c.n)
+    .limit(bindparam("limit", type_=Integer))
+    .offset(_NONE),
+    "slot",
+    "until",
+    "before",
+    "limit",
+)
+EXPIRED = sql(
+    select(history)
+    .select_from(current.join(history, and_(*_newest_row)))
+    .where(expires, current.c.expires_us < bindparam("before"))
+    .order_by(current.c.expires_us, current.c.slot, current.c.n)
+    .limit(bindparam("limit", type_=Integer))
+    .offset(_NONE),
+    "before",
+    "limit",
+)
+PURGE = sql(
+    delete(history).where(*_of_link, history.c.version <= bindparam("last")),
+    "slot",
+    "link",
+    "last",
+)
+UNPOINT_VERSION = sql(
+    delete(current).where(
+        *_is(current.c.slot, current.c.link), current.c.version == bindparam("last")
+    ),
+    "slot",
+    "link",
+    "last",
 )
 ERASE_HISTORY = sql(delete(history).where(*_is(history.c.slot)), "slot")
 ERASE_CURRENT = sql(delete(current).where(*_is(current.c.slot)), "slot")
@@ -322,7 +247,7 @@ LAST_N = sql(
     "slot",
 )
 _between = (
-    _live,
+    live,
     current.c.link >= bindparam("first"),
     current.c.link < bindparam("beyond"),
 )
@@ -353,5 +278,6 @@ _current_digest = (
     .scalar_subquery()
 )
 DIGESTS = sql(
-    select(current.c.link, current.c.version, _current_digest).where(*_is(current.c.slot)), "slot"
+    select(current.c.link, current.c.version, _current_digest).where(*_is(current.c.slot), live),
+    "slot",
 )

@@ -16,20 +16,18 @@ from operator import itemgetter
 from pathlib import Path
 from typing import assert_never
 
-from docstore.document import Row
+from docstore.document import Row, expiry_us
 from docstore.errors import DiskFull, StoreBroken, StoreDamaged, StoreError
 from docstore.storage import branching, packing, tables
+from docstore.storage.arrivals import Arrive, Prune, SaveCursor, Stand
 from docstore.storage.store import (
     Append,
-    Arrive,
     Base,
     Cut,
     Erase,
-    Prune,
+    Purge,
     SaveConfiguration,
-    SaveCursor,
     SaveSlot,
-    Stand,
     Trim,
     Write,
 )
@@ -118,6 +116,9 @@ class _Batch:
                 case Trim():
                     self._insert_rows()
                     self._trim(write)
+                case Purge():
+                    self._insert_rows()
+                    self._purge(write)
                 case SaveSlot(record):
                     records[record.slot] = packing.columns_of(record)
                 case Cut(slot, end):
@@ -147,7 +148,9 @@ class _Batch:
         self._connection.executemany(tables.INSERT_ROW, lines)
         # Sorted by version within a link, so that the last one of each link remains.
         newest = {(row.slot, row.link): row for row in rows}
-        pointers = [(row[0], row[4], row[5], row[1], row[8]) for row in newest.values()]
+        pointers = [
+            (row[0], row[4], row[5], row[1], row[8], expiry_us(row[12])) for row in newest.values()
+        ]
         self._connection.executemany(tables.POINT, pointers)
 
     def _trim(self, trim: Trim) -> None:
@@ -159,6 +162,12 @@ class _Batch:
             (version,) = execute(tables.NEWEST_VERSION, (slot, link, trim.until)).fetchone()
             execute(tables.SUPERSEDED, (slot, link, version, trim.kept))
 
+    def _purge(self, purge: Purge) -> None:
+        """Remove links; one that has been written again since keeps what came after."""
+        for link, version in purge.tombstones:
+            self._connection.execute(tables.PURGE, (purge.slot, link, version))
+            self._connection.execute(tables.UNPOINT_VERSION, (purge.slot, link, version))
+
     def _cut(self, slot: int, end: int) -> None:
         execute = self._connection.execute
         links = {link for (link,) in execute(tables.LINKS_ABOVE, (slot, end))}
@@ -168,7 +177,8 @@ class _Batch:
             if pointer is None:
                 execute(tables.UNPOINT, (slot, link))
             else:
-                execute(tables.POINT, pointer)
+                *fields, state = pointer
+                execute(tables.POINT, (*fields, expiry_us(state)))
 
 
 @contextmanager

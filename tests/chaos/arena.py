@@ -21,7 +21,7 @@ from tests.docstore.test_node import metrics
 GROUP = "/core/node-groups/default"
 SETTINGS = ("--slots", "32", "--repair-interval-s", "5")
 RECOVERY_S = 60.0
-RETENTION_S = 150.0
+RETENTION_S, RETRIES_S = 150.0, 60.0
 """Longer than a chapter, whose documents are read back with all their versions."""
 
 WELL = "all serve, no change is under way, no slot is damaged"
@@ -55,6 +55,7 @@ class Arena:
         settings = (*SETTINGS, "--replication-factor", copies)
         self.cluster = LocalCluster(size, directory, settings)
         self.retention_s = RETENTION_S
+        self.retries_s = RETRIES_S
         self.members = list(self.cluster.nodes)
         """Nodes that belong to the group now."""
         self.spares = [self.cluster.prepare() for _ in range(spares)]
@@ -70,7 +71,9 @@ class Arena:
         for node in nodes:
             others = [other for other in nodes if other is not node]
             dial = {str(port_of(o) + 1): self._proxies[node.name, o.name].port for o in others}
-            self._switches[node.name] = {"dial": dial, "retention_s": self.retention_s}
+            self._switches[node.name] = {
+                "dial": dial, "retention_s": self.retention_s, "retries_s": self.retries_s
+            }  # fmt: skip
             self.switch(node)
             node.command = ("-m", "tests.chaos.node", str(self._control(node)))
         for node in self.members:

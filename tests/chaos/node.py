@@ -8,6 +8,7 @@ world. CONTROL is a JSON file that the harness rewrites; it is looked at every 5
     gossip_loss: share of datagrams that are lost
     clock_s: what the wall clock is off by
     retention_s: age from which old versions are let go of, shorter than a release allows
+    retries_s: the same for tombstones, if that is longer
 """
 
 import asyncio
@@ -91,7 +92,11 @@ def install(control: Control) -> None:
     docstore.driver.time = SkewedTime(control)  # type: ignore[attr-defined]
     retention_s = control.get("retention_s", 0.0)
     if retention_s:
-        shorter = {"history_retention_s": retention_s, "trim_interval_s": 1.0}
+        shorter = {
+            "history_retention_s": retention_s,
+            "tombstone_retention_s": max(retention_s, control.get("retries_s", 0.0)),
+            "trim_interval_s": 1.0,
+        }
         docstore.node.ReplicaConfig = partial(configured, shorter)  # type: ignore[misc]
 
 

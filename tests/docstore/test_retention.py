@@ -5,7 +5,9 @@ import json
 import random
 from pathlib import Path
 
-from docstore.client import Client
+import pytest
+
+from docstore.client import Client, RequestFailed
 from tests.chaos.arena import Arena
 from tests.docstore.test_node import metrics, until
 
@@ -38,8 +40,75 @@ async def test_old_versions_go_and_the_newest_stay(tmp_path: Path) -> None:
         await arena.stop()
 
 
+def purged(node: object) -> float:
+    return metrics(node).get("docstore_protocol_purged_total", 0.0)  # type: ignore[arg-type]
+
+
 def trimmed(node: object) -> float:
     return metrics(node).get("docstore_protocol_trimmed_total", 0.0)  # type: ignore[arg-type]
+
+
+async def test_old_tombstones_go_and_numbers_go_on(tmp_path: Path) -> None:
+    arena = Arena(tmp_path, 3, 0, random.Random(3))
+    arena.retention_s = arena.retries_s = 1.0
+    try:
+        await arena.start()
+        async with Client(arena.cluster.urls) as store:
+            await store.declare("/notes")
+            for number in range(30):
+                await store.put(f"/notes/{number}", {"turn": 0})
+                await store.put(f"/notes/{number}", {"turn": 1})
+                await store.delete(f"/notes/{number}")
+            for node in arena.members:
+                await asyncio.to_thread(until, lambda node=node: purged(node) >= 30)
+            for number in range(30):
+                with pytest.raises(RequestFailed) as gone:
+                    await store.get(f"/notes/{number}")
+                assert gone.value.status == 404
+                # It was 2 when it was deleted, and no number is given twice.
+                assert (await store.put(f"/notes/{number}", {"turn": 9})).version >= 3
+            page = await store.json("GET", "/core/management/digests")
+            assert len({json.dumps(each, sort_keys=True) for each in page.values()}) == 1
+            # Who is filled anew learns the floor as well.
+            await store.delete("/notes/0")
+            last = (await store.put("/notes/0", {})).version
+            await arena.replace_disk(arena.members[0])
+            await arena.recover()
+            await arena.kill(arena.members[1])
+            assert (await store.put("/notes/0", {})).version == last + 1
+    finally:
+        await arena.stop()
+
+
+async def test_a_version_that_was_let_go_of_is_gone_not_unknown(tmp_path: Path) -> None:
+    arena = Arena(tmp_path, 3, 0, random.Random(4))
+    arena.retention_s = 1.0
+    try:
+        await arena.start()
+        async with Client(arena.cluster.urls) as store:
+            await store.declare("/notes")
+            for turn in range(5):
+                await store.put("/notes/a", {"turn": turn})
+            await store.put("/notes/b", {})
+            for node in arena.members:
+                await asyncio.to_thread(until, lambda node=node: trimmed(node) >= 4)
+            assert (await store.get("/notes/a", version=4)).value["turn"] == 4
+            for link, version, status in (
+                ("/notes/a", 2, 410), ("/notes/a", 9, 404), ("/notes/b", 7, 404),
+                ("/notes/none", 0, 404),
+            ):  # fmt: skip
+                with pytest.raises(RequestFailed) as refused:
+                    await store.get(link, version=version)
+                assert refused.value.status == status, (link, version)
+            with pytest.raises(RequestFailed) as refused:
+                await store.get("/notes/a", at="2020-01-01T00:00:00Z")
+            assert refused.value.status == 410
+            stale = {"Docstore-Consistency": "stale"}
+            with pytest.raises(RequestFailed) as refused:
+                await store.request("GET", "/notes/a?documentVersion=2", headers=stale)
+            assert refused.value.status == 410
+    finally:
+        await arena.stop()
 
 
 async def test_a_restart_finds_what_was_kept(tmp_path: Path) -> None:

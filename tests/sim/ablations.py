@@ -95,6 +95,14 @@ def _live_decided(ends: Any, sets: Any) -> int:
     return max(ends.values(), default=-1)
 
 
+def _floor_as_it_was(self: Trimmer, log: SlotLog, tombstones: Any) -> int:
+    return log.floor
+
+
+def _all_decided(self: Trimmer, log: SlotLog) -> int:
+    return log.decided
+
+
 _flush = Core.flush
 
 
@@ -221,6 +229,8 @@ ABLATIONS: dict[str, Ablation] = {
         "SL7", ((Trimmer, "superseding", _what_is_in_memory),), TRIMS
     ),
     "trim-what-others-lack": Ablation("SL7", ((Trimmer, "held_by_all", _what_is_here),), TRIMS),
+    "purge-without-floor": Ablation("D3", ((Trimmer, "floor_over", _floor_as_it_was),), TRIMS),
+    "purge-what-others-lack": Ablation("D3", ((Trimmer, "buried_until", _all_decided),), TRIMS),
     "no-joint-phase": Ablation("M2", ((register, "advanced", _skip_joint),), CHANGES),
     "joint-left-before-all-is-open": Ablation("M3", ((Register, "is_ready", _always),), CHANGES),
     "any-configuration-counts": Ablation("M2", ((Replica, "is_current", _always),), CHANGES),

@@ -14,7 +14,7 @@ from docstore.document import Row
 from docstore.operation import Answer, Conditions, Operation
 from docstore.protocol.events import DrainAsked, Requested
 from docstore.protocol.timing import ReplicaConfig
-from docstore.storage.store import Heads
+from docstore.storage.arrivals import Heads
 from tests.sim.cluster import Cluster
 from tests.sim.nemesis import Nemesis
 from tests.sim.process import Process

@@ -13,7 +13,7 @@ from docstore.converge.messages import Spread
 from docstore.converge.spread import Spreader
 from docstore.document import Row
 from docstore.protocol.core import Core
-from docstore.storage.store import SaveCursor
+from docstore.storage.arrivals import SaveCursor
 
 
 def _same_hand(level: int, parents: Any, others: Any, disk: str, stamp: int) -> Lineage:

@@ -28,6 +28,10 @@ class Invariants:
         self._opened: dict[tuple[int, Ballot], int] = {}
         self._operations: dict[int, set[bytes]] = {}
         self._versions: dict[str, int] = {}
+        self._dead: dict[str, int] = {}
+        """Link -> the version of its last tombstone."""
+        self._tombstones: dict[int, int] = {}
+        """Slot -> the greatest version of any tombstone in it."""
         self._configurations: dict[int, bytes] = {}
         self._leaders: dict[int, str] = {}
         self._used: dict[str, int] = {}
@@ -107,6 +111,9 @@ class Invariants:
             if held is None and row.n <= log.kept and row.n < newest[row.link]:
                 self.checked["SL7"] += 1
                 continue  # Let go of, since a newer version is decided.
+            if held is None and row.n <= log.kept and row.deleted and row.version <= log.floor:
+                self.checked["D3"] += 1
+                continue  # A tombstone that the floor stands for.
             if held is None or held != row:
                 raise Violation(
                     f"I5: {process.name} opened slot {log.slot} under {log.tenure.ballot}"
@@ -136,11 +143,20 @@ class Invariants:
         if identity in operations:
             raise Violation(f"I9: an operation twice in slot {row.slot}")
         operations.add(identity)
-        if row.version != self._versions.get(row.link, -1) + 1:
-            raise Violation(
-                f"I11: {row.link} goes from {self._versions.get(row.link)} to {row.version}"
-            )
+        before = self._versions.get(row.link, -1)
+        # Behind a tombstone that was let go of, numbers go on from the floor of the slot.
+        floor = (
+            self._tombstones.get(row.slot, -1)
+            if before in (-1, self._dead.get(row.link))
+            else before
+        )
+        self.checked["I11"] += 1
+        if not before < row.version <= max(before, floor) + 1:
+            raise Violation(f"I11: {row.link} goes from {before} to {row.version}")
         self._versions[row.link] = row.version
+        if row.deleted:
+            self._dead[row.link] = row.version
+            self._tombstones[row.slot] = max(row.version, self._tombstones.get(row.slot, -1))
 
     def _rows(self, process: Process, log: SlotLog) -> dict[int, Row]:
         """Return the log as memory and disk have it."""

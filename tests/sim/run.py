@@ -19,6 +19,8 @@ from tests.sim.workload import Client, History, Op, to_answer
 from tests.sim.world import World
 
 FAULTS_S, HEALING_S = 12.0, 8.0
+RETRIES_S = 3.0
+"""An operation may be asked for again for this long: its version must not be forgotten before."""
 ROT = "a checksum does not match"
 """The alarm that rot is meant to raise."""
 
@@ -40,7 +42,7 @@ class Profile:
     changes: bool = False
     """The group is changed: nodes join, leave, and replace each other."""
     retention_s: float = 0.0
-    """After how long superseded versions are let go of; 0 for never."""
+    """After how long superseded versions and tombstones are let go of; 0 for never."""
     past: bool = False
     """Clients read older versions as well."""
 
@@ -108,6 +110,7 @@ def _founded(world: World, profile: Profile) -> Cluster:
         page_rows=profile.page_rows,
         hand_back_after_s=profile.hand_back_s,
         history_retention_s=profile.retention_s,
+        tombstone_retention_s=max(profile.retention_s, RETRIES_S),
         trim_interval_s=0.2,
     )
     return Cluster(

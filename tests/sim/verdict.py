@@ -11,8 +11,10 @@ from tests.sim.workload import Op
 def document_problems(ops: list[Op], rows: list[Row]) -> list[str]:
     """Return what is wrong with one document. `rows`: its decided versions, in order."""
     wrong = []
-    if [row.version for row in rows] != list(range(len(rows))):
-        wrong.append(f"versions {[row.version for row in rows]}")
+    numbers = [row.version for row in rows]
+    if numbers != sorted(set(numbers)):
+        wrong.append(f"versions {numbers}")
+    kept = {row.version: row for row in rows}
     writers = _writers(rows)
     for uid, count in Counter(uid for uid in writers.values() if uid).items():
         if count > 1:
@@ -20,15 +22,36 @@ def document_problems(ops: list[Op], rows: list[Row]) -> list[str]:
     made = {uid: version for version, uid in writers.items() if uid}
     events = []
     for op in ops:
-        wrong.extend(_op_problems(op, rows, made))
+        wrong.extend(_op_problems(op, kept, made))
         if op.kind == "past":
             continue
         version = op.version if op.outcome == "ok" else made.get(op.uid)
+        if op.kind == "read" and version == -1:
+            version = _unseen_tombstone(op, ops, rows)
         if version is None or (op.kind == "read" and op.outcome != "ok"):
             continue
         end = op.end if op.outcome == "ok" else INFINITE
         events.append(Event(op.kind != "read", op.start, end, version))
     return wrong + _order_problems(events, rows)
+
+
+def _unseen_tombstone(read: Op, ops: list[Op], rows: list[Row]) -> int:
+    """Return the version that a read of an absent link stands for.
+
+    Tombstones are let go of, so that the answer does not name one. It is the first that is not
+    older than what anybody had been told before the read began; -1 if there is none.
+    """
+    told = (
+        op.version
+        for op in ops
+        if op.end < read.start
+        and op.outcome == "ok"
+        and op.kind != "past"
+        and op.version is not None
+    )
+    least = max(told, default=-1)
+    tombs = (row.version for row in rows if row.deleted and row.version >= least)
+    return min(tombs, default=-1) if least >= 0 else -1
 
 
 def _order_problems(events: list[Event], rows: list[Row]) -> list[str]:
@@ -49,7 +72,7 @@ def _writers(rows: list[Row]) -> dict[int, str]:
     return writers
 
 
-def _op_problems(op: Op, rows: list[Row], made: dict[str, int]) -> list[str]:
+def _op_problems(op: Op, rows: dict[int, Row], made: dict[str, int]) -> list[str]:
     label = f"{op.kind} {op.uid}"
     if op.outcome == "overdue":
         return [f"{label} had no answer by its deadline"]
@@ -60,7 +83,7 @@ def _op_problems(op: Op, rows: list[Row], made: dict[str, int]) -> list[str]:
     if op.outcome == "refused" and op.uid in made:
         return [f"{label} was refused and took effect"]
     if op.outcome == "ok":
-        if op.version is None or op.version >= len(rows):
+        if op.version not in rows:
             return [f"{label} v{op.version} is lost"]
         row = rows[op.version]
         right = row.deleted if op.kind == "delete" else made.get(op.uid) == op.version
@@ -71,17 +94,17 @@ def _op_problems(op: Op, rows: list[Row], made: dict[str, int]) -> list[str]:
     return []
 
 
-def _read_problems(op: Op, label: str, rows: list[Row]) -> list[str]:
+def _read_problems(op: Op, label: str, rows: dict[int, Row]) -> list[str]:
     if op.outcome != "ok" or op.version is None or op.version < 0:
         return []
-    if op.version >= len(rows):
+    if op.version not in rows:
         return [f"{label} saw v{op.version}, which was never decided"]
     row = rows[op.version]
     log = None if row.deleted else tuple(json.loads(row.state).get("log", ()))
     return [] if log == op.log else [f"{label} saw v{op.version} with another content"]
 
 
-def _past_problems(op: Op, label: str, rows: list[Row]) -> list[str]:
+def _past_problems(op: Op, label: str, rows: dict[int, Row]) -> list[str]:
     """A version that was answered once is there for ever, with its content."""
     if op.outcome != "ok" or op.expected is None or op.expected < 0:
         return []

@@ -9,6 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docstore.document import Row
+from docstore.storage.arrivals import (
+    Aged,
+    Arrivals,
+    Arrive,
+    Heads,
+    Lines,
+    Prune,
+    SaveCursor,
+    Stand,
+    Standing,
+)
 from docstore.storage.ledger import Ledger
 from docstore.storage.memory import MemoryStore
 from docstore.storage.sqlite import SqliteStore
@@ -19,9 +30,11 @@ from docstore.storage.store import (
     Base,
     Cut,
     Erase,
+    Expired,
     History,
     LastBefore,
     Newest,
+    Purge,
     Query,
     Rows,
     SaveConfiguration,
@@ -29,6 +42,7 @@ from docstore.storage.store import (
     SlotRecord,
     Status,
     Store,
+    Tombstones,
     Trim,
     Version,
     Write,
@@ -50,6 +64,11 @@ changes = st.one_of(
     st.tuples(st.just("base"), slots, st.lists(births, max_size=4)),
     st.tuples(st.just("save"), slots, small),
     st.tuples(st.just("configure"), slots, small),
+    st.tuples(st.just("purge"), slots, small),
+    st.tuples(st.just("arrive"), slots, st.lists(births, max_size=4)),
+    st.tuples(st.just("stand"), slots, small),
+    st.tuples(st.just("prune"), slots, small),
+    st.tuples(st.just("cursor"), slots, small),
 )
 scripts = st.lists(st.lists(changes, max_size=4), max_size=6)
 
@@ -63,7 +82,7 @@ def born(ledger: Ledger, slot: int, births: list[tuple[str, bool, int]]) -> Appe
         before = before or ledger.answer(Newest(slot, link, FOR_EVER))
         n = end + 1 + len(rows)
         version = before[-1].version + step if before else step - 1
-        state = b"s" * (40 * step)
+        state = b"s" * (40 * step) if step < 3 else b'{"documentExpirationTimeMicros":%d}' % n
         fields = (n, 3, "n1", link, version, "PUT", 10 * n + step, deleted, b"", b"i", b"%d" % n)
         rows.append(Row(slot, *fields, state))
     return Append(rows)
@@ -91,6 +110,26 @@ def based(slot: int, births: list[tuple[str, bool, int]]) -> list[Write]:
     return [Erase(slot), Base(rows), record(slot, 2, kept)]
 
 
+def purged(ledger: Ledger, slot: int, rows: int) -> list[Write]:
+    """Remove some of the links that are deleted, below what is kept."""
+    old = ledger.answer(Tombstones(slot, ledger.kept(slot), FOR_EVER, rows))
+    return [Purge(slot, [(row.link, row.version) for row in old])]
+
+
+def arrived(ledger: Ledger, slot: int, births: list[tuple[str, bool, int]]) -> list[Write]:
+    """Let versions of levels 1 and 2 arrive."""
+    last = ledger.recovered("", 1).arrived
+    rows = born(Ledger(), slot, births).rows
+    return [
+        Arrive(row._replace(n=last + 1 + index), Standing((row.n + row.version) % 3))
+        for index, row in enumerate(rows)
+    ]
+
+
+def some(ledger: Ledger, number: int) -> list[Row]:
+    return ledger.answer(Arrivals(number, 2))
+
+
 def writes_of(ledger: Ledger, change: tuple[str, int, object]) -> list[Write]:
     match change:
         case ("append", slot, list(births)):
@@ -103,6 +142,16 @@ def writes_of(ledger: Ledger, change: tuple[str, int, object]) -> list[Write]:
             return trimmed(ledger, slot, rows)
         case ("base", slot, list(births)):
             return based(slot, births)
+        case ("purge", slot, int(rows)):
+            return purged(ledger, slot, rows)
+        case ("arrive", slot, list(births)):
+            return arrived(ledger, slot, births)
+        case ("stand", _, int(number)):
+            return [Stand(row.n, Standing(number % 3)) for row in some(ledger, number)]
+        case ("prune", _, int(number)):
+            return [Prune([row.n for row in some(ledger, number)])]
+        case ("cursor", slot, int(number)):
+            return [SaveCursor(f"disk{slot}", 1, number)]
         case ("save", slot, int(number)):
             return [record(slot, number, ledger.kept(slot))]
         case (_, _, number):
@@ -115,7 +164,9 @@ def queries() -> list[Query]:
         asked += [Rows(slot, 1, 99), Rows(slot, 2, 4), Rows(slot, 1, 99, bytes_max=400)]
         asked += [After(slot, 0, 99, 3), After(slot, 4, 99, 99), After(slot, 2, 6, 99, 400)]
         asked += [LastBefore(slot, 10 * n, until) for n in (2, 5, 99) for until in (3, 9)]
+        asked += [Tombstones(slot, until, 10 * until, 9) for until in (3, 9, 99)]
         for link in LINKS:
+            asked += [Heads(slot, link), Lines(slot, link, 9)]
             for until in (1, 3, FOR_EVER):
                 asked += [
                     Newest(slot, link, until),
@@ -124,6 +175,9 @@ def queries() -> list[Query]:
                     History(slot, link, 3, 2, until),
                     History(slot, link, None, 99, until),
                 ]
+    asked += [Arrivals(0, 99), Arrivals(1, 2), Arrivals(0, 99, bytes_max=400)]
+    asked += [Expired(5, 9, level) for level in (2, 3)]
+    asked += [Aged(standing, 25, 9) for standing in (Standing.PAST, Standing.LOSER)]
     return asked
 
 
@@ -139,6 +193,8 @@ async def told(store: Store) -> list[object]:
                 for after in ("", "/a/b", "/a/b/c")
                 for limit in (2, 99)
             ]
+            everything.append(await store.count(prefix, asked, level=1))
+            everything.append(await store.links(prefix, "", 99, asked, level=1))
     everything.append(await store.digests([*SLOTS, 5]))
     return everything
 

@@ -1,0 +1,87 @@
+"""Documents whose time is over are deleted (rule D5). A shell.
+
+Who holds a slot looks once a second which of its documents have a `documentExpirationTimeMicros`
+in the past, by its own clock, held back while that runs ahead of the others'. It deletes them as
+any client would, on condition that they have not changed; so an expiry is a decided row like every
+other deletion, and replicas never have to agree about the time.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from docstore.converge.lineage import lineage_of
+from docstore.document import Row, tag_of
+from docstore.errors import DocstoreError
+from docstore.operation import Answer, Conditions, Operation
+from docstore.protocol.replica import Replica
+from docstore.protocol.tenure import Phase
+from docstore.storage.store import Expired, Store
+
+INTERVAL_S = 1.0
+ROWS_AT_ONCE = 256
+TIMEOUT_S = 5.0
+
+log = structlog.get_logger("docstore.expiring")
+
+
+class Expiring:
+    """Looks for what is over, and deletes it."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        store: Store,
+        submit: Callable[[Operation, float], "asyncio.Future[Answer]"],
+    ) -> None:
+        self.expired = 0
+        self._replica = replica
+        self._store = store
+        self._submit = submit
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """Stop where it is."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(INTERVAL_S)
+            try:
+                # At once again while there is more than one look can take.
+                while await self._look(3) + await self._look(2) >= ROWS_AT_ONCE:
+                    pass
+            except DocstoreError as error:
+                log.warning("looking for what has expired failed", error=str(error))
+
+    async def _look(self, level: int) -> int:
+        """Delete up to a page of documents; return how many were deleted. level 2: and 1."""
+        now_us = self._replica.core.fair_wall_us()
+        [result] = await self._store.read([Expired(now_us, ROWS_AT_ONCE, level)])
+        if not isinstance(result, list):
+            return 0  # Damaged: whoever reads it is told so, and it is repaired.
+        ours = [row for row in result if self._is_ours(row, level)]
+        answers = await asyncio.gather(*(self._delete(row, level) for row in ours))
+        deleted = sum(answer.is_success for answer in answers)
+        self.expired += deleted
+        return deleted
+
+    def _is_ours(self, row: Row, level: int) -> bool:
+        if level < 3:
+            return self._replica.executor.who(row.slot, 2) == self._replica.core.me
+        held = self._replica.core.logs.get(row.slot)
+        return bool(held and held.tenure and held.tenure.phase is Phase.OPEN)
+
+    def _delete(self, row: Row, level: int) -> "asyncio.Future[Answer]":
+        if level < 3:
+            level = lineage_of(row).level
+        unchanged = Conditions(match=[tag_of(row, level)])
+        operation = Operation("DELETE", row.link, conditions=unchanged, level=level)
+        return self._submit(operation, TIMEOUT_S)

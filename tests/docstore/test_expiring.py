@@ -1,0 +1,86 @@
+"""Real nodes delete documents whose time is over, once, and no sooner."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from docstore.client import Client, LocalCluster, RequestFailed
+from tests.docstore.test_node import page, until
+
+LEVEL_1 = ["PERSISTENCE", "REPLICATION"]
+EXPIRY = "documentExpirationTimeMicros"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+    """Three nodes that serve."""
+    with LocalCluster(3, tmp_path) as group:
+        yield group
+
+
+def in_s(seconds: float) -> int:
+    return int((time.time() + seconds) * 1e6)
+
+
+async def gone(cluster: LocalCluster, link: str) -> None:
+    def is_gone() -> bool:
+        return all(page(f"{node.url}{link}").get("status") == 404 for node in cluster.nodes)
+
+    await asyncio.to_thread(until, is_gone)
+
+
+@pytest.mark.parametrize("options", [None, LEVEL_1])
+async def test_a_document_is_deleted_when_its_time_is_over(
+    cluster: LocalCluster, options: list[str] | None
+) -> None:
+    async with Client(cluster.urls) as store:
+        await store.declare("/codes", **({"options": options} if options else {}))
+        await store.put("/codes/soon", {"n": 1, EXPIRY: in_s(2)})
+        await store.put("/codes/late", {"n": 2, EXPIRY: in_s(3600)})
+        await store.put("/codes/never", {"n": 3, EXPIRY: 0})
+        await store.put("/codes/renewed", {"n": 4, EXPIRY: in_s(2)})
+        await store.patch("/codes/renewed", {EXPIRY: in_s(3600)})
+        await store.put("/codes/now", {"n": 5, EXPIRY: in_s(-5)})
+        await gone(cluster, "/codes/soon")
+        await gone(cluster, "/codes/now")
+        if options is None:
+            history = await store.history("/codes/soon")
+            assert [each["documentUpdateAction"] for each in history] == ["DELETE", "PUT"]
+            assert history[0]["documentUpdateTimeMicros"] >= history[0][EXPIRY]
+        for name in ("late", "never", "renewed"):
+            assert (await store.get(f"/codes/{name}")).version >= 0
+        assert (await store.put("/codes/soon", {"n": 6})).version == 2
+
+
+async def test_a_factory_gives_its_documents_their_time(cluster: LocalCluster) -> None:
+    async with Client(cluster.urls) as store:
+        await store.declare("/visits", defaultExpirationSeconds=2)
+        made = await store.post("/visits", {"by": "me"})
+        assert in_s(0) < made.value[EXPIRY] < in_s(3)
+        own = await store.put("/visits/own", {EXPIRY: in_s(3600)})
+        assert own.value[EXPIRY] > in_s(3000)
+        lines = await store.bulk([{"op": "PUT", "link": "/visits/b", "body": {}}])
+        assert lines[0]["status"] == 201
+        await gone(cluster, made.value["documentSelfLink"])
+        await gone(cluster, "/visits/b")
+        assert (await store.get("/visits/own")).version == 0
+        with pytest.raises(RequestFailed, match="whole number"):
+            await store.json("POST", "/core/factories",
+                             {"path": "/odd", "defaultExpirationSeconds": -1})  # fmt: skip
+
+
+async def test_an_expiry_survives_the_owner(cluster: LocalCluster) -> None:
+    async with Client(cluster.urls) as store:
+        await store.declare("/codes")
+        await store.put("/codes/a", {EXPIRY: in_s(4)})
+        owner = await asyncio.to_thread(cluster.owner_of, "/codes/a")
+        await asyncio.to_thread(cluster.kill, owner)
+        rest = [node for node in cluster.nodes if node is not owner]
+
+        def is_gone() -> bool:
+            return all(page(f"{node.url}/codes/a").get("status") == 404 for node in rest)
+
+        await asyncio.to_thread(until, is_gone)
