@@ -223,10 +223,12 @@ class Administration:
 
     # Resync and digests
 
-    async def resync(self, link: str | None, *, is_factory: bool, timeout_s: float) -> str:
+    async def resync(
+        self, link: str | None, *, is_factory: bool, timeout_s: float, slots_per_second: float
+    ) -> str:
         """Start a resynchronisation of everything, a factory, or one document."""
         if link is None or is_factory:
-            return self._resync.start(link, range(self._slots))
+            return self._resync.start(link, range(self._slots), slots_per_second)
         slot = slot_of(link, self._slots)
         owner = self._core.owner_of(slot)
         if owner is None:

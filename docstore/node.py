@@ -8,8 +8,6 @@ after a drain: no new work, in-flight requests finished, the others told.
 import asyncio
 import contextlib
 import random
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import structlog
 
@@ -21,24 +19,23 @@ from docstore.draining import slots_given_away
 from docstore.driver import Driver
 from docstore.errors import StoreBroken, StoreDamaged, Unavailable
 from docstore.expiring import Expiring
+from docstore.face import Face
 from docstore.founding import Founding, identity
 from docstore.group import Group
 from docstore.http.server import HttpServer
 from docstore.joining import Joining
 from docstore.listings import Listings
-from docstore.local_reads import declarations, read_here
+from docstore.local_reads import declarations
 from docstore.membership import Membership
 from docstore.operation import Answer, Operation
 from docstore.peers import PeerEvents, PeerLinks
 from docstore.protocol.events import DrainAsked, LinkLost, LinkMade, Received
 from docstore.protocol.replica import Replica
-from docstore.protocol.slots import slot_of
 from docstore.protocol.timing import ReplicaConfig
 from docstore.questions import Questions
 from docstore.repair import Repair
 from docstore.resync import Resync
-from docstore.service import Service
-from docstore.services.registry import Registry, declaration_link
+from docstore.services.registry import Registry
 from docstore.storage.sqlite import SqliteStore
 from docstore.storage.store import Recovered
 from docstore.wire import Ask, Configured, Message, Told
@@ -94,7 +91,7 @@ class Node:
         await self.links.start(self.config.peer_host, self.config.peer_port)
         self.membership = Membership(self.config, self.node_id, recovered, self._view_changed)
         await self.membership.start()
-        self.http = HttpServer(self, self.config.limits)
+        self.http = HttpServer(Face(self), self.config.limits)
         await self.http.start(self.config.listen_host, self.config.listen_port)
         for peer, address in self.founding.addresses().items():
             self.links.connect(peer, address)
@@ -129,13 +126,13 @@ class Node:
             now=asyncio.get_running_loop().time(),
         )
         for row in await declarations(self.store, replica.core.placement.slots):
-            self._publish(row)
-        driver = Driver(replica, self.store, self.links, publish=self._publish, broken=self._broken)
+            self.publish(row)
+        driver = Driver(replica, self.store, self.links, publish=self.publish, broken=self._broken)
         resync = Resync(self.node_id, replica, self.store, self.questions, driver.feed)
-        self._resync = resync
+        self.resync = resync
         interval_s = self.config.repair_interval_s
-        self._expiring = Expiring(replica, self.store, driver.submit)
-        self._repair = Repair(replica, self.store, resync.compare, driver.feed, interval_s)
+        self.expiring = Expiring(replica, self.store, driver.submit)
+        self.repair = Repair(replica, self.store, resync.compare, driver.feed, interval_s)
         self.listings = Listings(replica, self.store, self.questions, driver.stored)
         self.group = Group(
             self.node_id, replica, driver, founding=self.founding, links=self.links,
@@ -147,8 +144,8 @@ class Node:
         self.replica, self.driver = replica, driver
         self.founding.learnt = self._learnt
         driver.start()
-        self._repair.start()
-        self._expiring.start()
+        self.repair.start()
+        self.expiring.start()
         self.group.start()
 
     async def drained(self) -> None:
@@ -178,9 +175,9 @@ class Node:
             await self.joining.stop()
         if self.driver is not None:
             self.group.stop()
-            await self._expiring.stop()
-            await self._repair.stop()
-            await self._resync.stop()
+            await self.expiring.stop()
+            await self.repair.stop()
+            await self.resync.stop()
             await self.driver.stop()
         if hasattr(self, "links"):
             await self.links.stop()
@@ -224,13 +221,14 @@ class Node:
             if peer in self.founding.addresses():
                 self.links.connect(peer, address)
 
-    def _publish(self, row: Row) -> None:
+    def publish(self, row: Row) -> None:
+        """Know a factory by its declaration, or forget it."""
         if row.deleted:
             self.registry.retire(row)
         else:
             self.registry.declare(row)
 
-    # The backend of the HTTP face
+    # What its faces ask of it
 
     def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
         """Carry an operation to its owner."""
@@ -241,130 +239,11 @@ class Node:
             return future
         return self.driver.submit(operation, timeout_s)
 
-    async def read_replica(
-        self, operation: Operation, min_version: int | None, timeout_s: float
-    ) -> tuple[Answer, int]:
-        """Answer from what this replica knows to be decided."""
-        if self.replica is None:
-            return Answer(503, "not-ready", "the group is not known yet"), 0
-        if operation.level < 3:
-            return await self.submit(operation._replace(level=1), timeout_s), 0
-        core = self.replica.core
-        slot_log = core.logs.get(slot_of(operation.link, core.placement.slots))
-        if slot_log is not None and slot_log.full:
-            found = await read_here(
-                core, slot_log, self.store, operation,
-                min_version=min_version, timeout_s=timeout_s,
-            )  # fmt: skip
-            if found is not None:
-                return found
-        return await self.submit(operation, timeout_s), 0
-
-    def service_at(self, path: str) -> Service | None:
-        """Return the service whose factory lives at `path`."""
-        return self.registry.service_at(path)
-
-    async def find_service(self, path: str, timeout_s: float) -> Service | None:
-        """As `service_at`, but ask the owner of the declaration before saying None."""
-        known = self.registry.service_at(path)
-        if known is not None:
-            return known
-        answer = await self.submit(Operation("GET", declaration_link(path)), timeout_s)
-        if answer.status == 200 and answer.row is not None:
-            self._publish(answer.row)
-        elif answer.status != 404:
-            raise Unavailable(f"it is not known whether there is a {path}: {answer.detail}")
-        return self.registry.service_at(path)
-
-    def services(self) -> Sequence[Service]:
-        """Return all services that this node knows."""
-        return self.registry.services()
-
-    def _pages(self) -> Administration:
+    def pages(self) -> Administration:
+        """Return what the node can be asked of; Unavailable before the group is known."""
         if self.administration is None:
             raise Unavailable("the group is not known yet: " + self.founding.why_not())
         return self.administration
-
-    async def listing(
-        self, factory: str, *, after: str, limit: int, expand: bool, timeout_s: float
-    ) -> Sequence[tuple[str, int, Row | None]]:
-        """Return live documents under a factory."""
-        self._pages()
-        return await self.listings.page(
-            factory, after=after, limit=limit, expand=expand, level=self._level(factory),
-            timeout_s=timeout_s,
-        )  # fmt: skip
-
-    async def counting(self, factory: str, timeout_s: float, *, level: int | None = None) -> int:
-        """Return the number of live documents under a factory, or of those of another level."""
-        self._pages()
-        return await self.listings.count(
-            factory, level=level or self._level(factory), timeout_s=timeout_s
-        )
-
-    def _level(self, factory: str) -> int:
-        service = self.registry.service_at(factory)
-        return service.options.level if service else 3
-
-    async def explain(self, link: str, timeout_s: float) -> Any:
-        """Return where a document lives and why."""
-        return await self._pages().explain(link, timeout_s)
-
-    def management(self) -> Any:
-        """Return what this node is."""
-        page: dict[str, Any] = {
-            "documentSelfLink": "/core/management",
-            "kind": "NodeState",
-            "id": self.node_id,
-            "storeId": self.store_id,
-        }
-        page |= self.config.public()
-        waiting = {"ready": False, "reason": self.founding.why_not()}
-        page |= self.administration.describe() if self.administration else waiting
-        if self.driver is not None:
-            page["eventLoopLagMs"] = round(self.driver.loop_lag_s * 1000, 3)
-            page["requestsInFlight"] = self.driver.in_flight
-        page["peerLinks"] = dict(self.links.counters)
-        return page
-
-    def node_group(self) -> Any:
-        """Return members, configuration, quorum."""
-        return self._pages().node_group()
-
-    async def change_group(self, asked: Mapping[str, Any], timeout_s: float) -> Any:
-        """Begin a change of the group; return its page."""
-        if asked.get("kind") == "JoinPeerRequest":
-            self.joining.start_by(asked)
-            return {"id": self.node_id, "storeId": self.store_id, "state": "JOINING"}
-        self._pages()
-        await self.group.change(asked, timeout_s)
-        return self.node_group()
-
-    def group_available(self) -> bool:
-        """Say whether a majority is connected and the view has converged."""
-        return self.administration is not None and self.administration.group_available()
-
-    def selector(self, name: str) -> Any:
-        """Return a node selector."""
-        return self._pages().selector(name)
-
-    async def resync(self, link: str | None, timeout_s: float) -> str:
-        """Start a resynchronisation."""
-        is_factory = link is not None and self.registry.service_at(link) is not None
-        return await self._pages().resync(link, is_factory=is_factory, timeout_s=timeout_s)
-
-    async def resync_status(self, run_id: str | None, timeout_s: float) -> Any:
-        """Return the progress of a resynchronisation."""
-        self._pages()
-        return await self._resync.status(run_id, timeout_s)
-
-    async def resync_wait(self, run_id: str, timeout_s: float) -> None:
-        """Return when a resynchronisation that runs here is over, or the time is."""
-        await self._resync.wait(run_id, timeout_s)
-
-    async def digests(self, timeout_s: float) -> Any:
-        """Return the digests of all members."""
-        return await self._pages().digests(timeout_s)
 
     def drain(self) -> None:
         """Begin to stop: give all slots away first."""
@@ -382,19 +261,3 @@ class Node:
         if self.administration is None:
             return False, self.founding.why_not()
         return self.administration.ready()
-
-    def metrics(self) -> Mapping[str, float]:
-        """Return the node's counters and gauges."""
-        values: dict[str, float] = {}
-        if self.administration is not None:
-            values.update(self.administration.metrics())
-        families = {"peer": self.links.counters, "gossip": self.membership.counters()}
-        if self.driver is not None:
-            families["repair"] = self._repair.counters
-            values["docstore_documents_expired_total"] = float(self._expiring.expired)
-            values["docstore_event_loop_lag_seconds"] = self.driver.loop_lag_s
-            values["docstore_requests_in_flight"] = float(self.driver.in_flight)
-        for family, counters in families.items():
-            for name, count in counters.items():
-                values[f"docstore_{family}_{name}_total"] = float(count)
-        return values

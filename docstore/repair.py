@@ -10,7 +10,7 @@ Source: scrubbing as in ZFS; the comparison is the one that a resynchronisation 
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
@@ -19,11 +19,11 @@ from docstore.protocol.events import SlotDoubted
 from docstore.protocol.log import SlotLog
 from docstore.protocol.replica import Replica
 from docstore.protocol.tenure import Phase
+from docstore.resync import SLOTS_AT_ONCE, batched
 from docstore.storage.store import Corrupt, Rows, Store
 
 log = structlog.get_logger("docstore.repair")
 
-SLOTS_AT_ONCE = 32
 ROWS_AT_ONCE = 256
 PAUSE_S = 0.01
 """Between two pages of rows, so that clients hardly notice."""
@@ -65,7 +65,7 @@ class Repair:
     async def _run(self) -> None:
         while True:
             # A node that holds nothing, an observer say, has one empty part to wait for.
-            parts = list(_parts(sorted(self._replica.core.logs))) or [()]
+            parts = list(batched(sorted(self._replica.core.logs), SLOTS_AT_ONCE)) or [()]
             for part in parts:
                 await asyncio.sleep(self._interval_s / len(parts))
                 try:
@@ -103,8 +103,3 @@ class Repair:
     def _is_ours(self, slot: int) -> bool:
         held = self._replica.core.logs.get(slot)
         return bool(held and held.tenure and held.tenure.phase is Phase.OPEN)
-
-
-def _parts(slots: Sequence[int]) -> Iterator[Sequence[int]]:
-    for first in range(0, len(slots), SLOTS_AT_ONCE):
-        yield slots[first : first + SLOTS_AT_ONCE]

@@ -1,14 +1,16 @@
 """Resynchronisation: every slot's owner brings its replicas to its log, then all compare.
 
 A run belongs to the node that was asked first; its id begins with that node's, so that any node
-can find it. An identical running request is joined. Owners do the work; this module asks them,
-compares the digests that the replicas give at equal ends, and has the odd one out refilled.
+can find it. An identical running request is joined. It goes through the slots in small parts, so
+that its page shows how far it is, and it can be slowed down, paused and cancelled between two of
+them. Owners do the work; this module asks them, compares the digests that the replicas give at
+equal ends, and has the odd one out refilled.
 """
 
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,8 +22,18 @@ from docstore.questions import Questions
 from docstore.storage.store import Store
 
 RUNS_KEPT = 32
+SLOTS_AT_ONCE = 32
+RUNNING, PAUSED = "RUNNING", "PAUSED"
+UNDER_WAY = (RUNNING, PAUSED)
+ACTIONS = ("pause", "resume", "cancel")
 OWNER_TIMEOUT_S = 60.0
-POLL_S = 0.05
+POLL_S = 0.01
+
+
+def batched(slots: Sequence[int], count: int) -> Iterator[Sequence[int]]:
+    """Yield the slots in parts of `count`."""
+    for first in range(0, len(slots), count):
+        yield slots[first : first + count]
 
 
 @dataclass(slots=True)
@@ -31,7 +43,8 @@ class Run:
     id: str
     link: str | None
     slots: Sequence[int]
-    state: str = "RUNNING"
+    slots_per_second: float = 0.0
+    state: str = RUNNING
     synchronised: int = 0
     compared: int = 0
     copied: int = 0
@@ -39,6 +52,8 @@ class Run:
     started_us: int = 0
     finished_us: int = 0
     errors: list[str] = field(default_factory=list)
+    going: asyncio.Event = field(default_factory=asyncio.Event)
+    """Cleared while it is paused."""
 
     def page(self) -> dict[str, Any]:
         """Return the status as JSON."""
@@ -48,6 +63,7 @@ class Run:
             "documentSelfLink": self.link,
             "state": self.state,
             "slots": {"total": len(self.slots), "synchronised": self.synchronised},
+            "slotsPerSecond": self.slots_per_second,
             "documents": {
                 "compared": self.compared,
                 "copied": self.copied,
@@ -79,19 +95,25 @@ class Resync:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         questions.answer("resync", self._own_share)
         questions.answer("synch", self._status_here)
+        questions.answer("synch-control", self._control_here)
         questions.answer("digests", self._digests_here)
         questions.answer("doubt", self._doubt)
 
-    def start(self, link: str | None, slots: Sequence[int]) -> str:
-        """Start a run over the slots, or join the one that does the same; return its id."""
+    def start(self, link: str | None, slots: Sequence[int], slots_per_second: float = 0.0) -> str:
+        """Start a run over the slots, or join the one that does the same; return its id.
+
+        slots_per_second: not faster than this; 0 for as fast as it goes.
+        """
         for run in self._runs.values():
-            if run.state == "RUNNING" and run.link == link:
+            if run.state in UNDER_WAY and run.link == link:
                 return run.id
-        run = Run(f"{self._me}.{time.time_ns() // 1000}", link, slots)
+        run = Run(f"{self._me}.{time.time_ns() // 1000}", link, slots, slots_per_second)
         run.started_us = time.time_ns() // 1000
+        run.going.set()
         self._runs[run.id] = run
         while len(self._runs) > RUNS_KEPT:
-            del self._runs[next(iter(self._runs))]
+            old = next(each for each in self._runs.values() if each.state not in UNDER_WAY)
+            del self._runs[old.id]
         task = asyncio.get_running_loop().create_task(self._run(run))
         self._tasks[run.id] = task
         task.add_done_callback(lambda _: self._tasks.pop(run.id, None))
@@ -106,6 +128,33 @@ class Resync:
         if page is None:
             raise NotFound(f"there is no synchronisation {run_id}")
         return dict(page)
+
+    async def control(self, run_id: str, action: str, timeout_s: float) -> dict[str, Any]:
+        """Pause, resume or cancel a run, wherever it is; return its page. Raises NotFound."""
+        home = run_id.rpartition(".")[0]
+        if home != self._me and home not in self._replica.core.peers:
+            raise NotFound(f"there is no synchronisation {run_id}")
+        page = await self._questions.ask(home, "synch-control", (run_id, action), timeout_s)
+        if page is None:
+            raise NotFound(f"there is no synchronisation {run_id}")
+        return dict(page)
+
+    async def _control_here(self, asked: Any) -> dict[str, Any] | None:
+        run_id, action = asked
+        run = self._runs.get(run_id)
+        if run is None:
+            return None
+        if run.state in UNDER_WAY:
+            if action == "pause":
+                run.going.clear()
+                run.state = PAUSED
+            elif action == "resume":
+                run.going.set()
+                run.state = RUNNING
+            else:
+                run.state = "CANCELLED"
+                self._tasks[run_id].cancel()
+        return run.page()
 
     async def wait(self, run_id: str, timeout_s: float) -> None:
         """Return when the run is over, or the time is."""
@@ -126,8 +175,23 @@ class Resync:
         return doubted
 
     async def _run(self, run: Run) -> None:
+        began, done = time.monotonic(), 0
+        try:
+            for part in batched(run.slots, SLOTS_AT_ONCE):
+                await run.going.wait()
+                await self._part(run, part)
+                done += len(part)
+                if run.slots_per_second > 0:
+                    due = began + done / run.slots_per_second
+                    await asyncio.sleep(due - time.monotonic())
+            run.state = "FAILED" if run.errors else "FINISHED"
+        finally:
+            run.finished_us = time.time_ns() // 1000
+
+    async def _part(self, run: Run, slots: Sequence[int]) -> None:
+        """Have the owners of some slots do their shares, all at the same time."""
         shares: dict[str | None, list[int]] = {}
-        for slot in run.slots:
+        for slot in slots:
             shares.setdefault(self._replica.core.owner_of(slot), []).append(slot)
         lost = shares.pop(None, [])
         if lost:
@@ -135,8 +199,6 @@ class Resync:
         await asyncio.gather(
             *(self._share(run, str(owner), part) for owner, part in shares.items())
         )
-        run.finished_us = time.time_ns() // 1000
-        run.state = "FAILED" if run.errors else "FINISHED"
 
     async def _share(self, run: Run, owner: str, slots: list[int]) -> None:
         try:

@@ -45,6 +45,7 @@ SHELLS = (
     "docstore/draining.py",
     "docstore/driver.py",
     "docstore/expiring.py",
+    "docstore/face.py",
     "docstore/founding.py",
     "docstore/group.py",
     "docstore/joining.py",

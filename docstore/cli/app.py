@@ -177,10 +177,11 @@ def load(
 def resync(
     link: Annotated[str, typer.Argument(help="A factory or a document; none: everything.")] = "",
     url: Urls = DEFAULT_URLS,
+    slots_per_second: Annotated[float, typer.Option(help="Not faster; 0: at full speed.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Have the replicas brought to their owners' logs, and compared; follow it."""
-    page = talk(url, lambda client: follow_resync(client, link or None))
+    page = talk(url, lambda client: follow_resync(client, link or None, slots_per_second))
     if as_json:
         show(page)
     else:
@@ -193,13 +194,15 @@ def resync(
         raise typer.Exit(1)
 
 
-async def follow_resync(client: Client, link: str | None) -> dict[str, Any]:
-    """Start a resynchronisation and return its page when it is over."""
-    request: dict[str, Any] = {"kind": "SynchronizeRequest"}
+async def follow_resync(
+    client: Client, link: str | None, slots_per_second: float = 0.0
+) -> dict[str, Any]:
+    """Start a resynchronisation and return its page when it is over, or cancelled."""
+    request: dict[str, Any] = {"kind": "SynchronizeRequest", "slotsPerSecond": slots_per_second}
     if link:
         request["documentSelfLink"] = link
     page: dict[str, Any] = await client.json("PATCH", "/core/management", request)
-    while page["state"] == "RUNNING":
+    while page["state"] in ("RUNNING", "PAUSED"):
         await asyncio.sleep(0.1)
         page = await client.json("GET", f"/core/management/synch?id={page['id']}")
     return page

@@ -18,8 +18,6 @@ Json = Any
 class Backend(Protocol):
     """One running node, as its HTTP face sees it."""
 
-    node_id: str
-
     def submit(self, operation: Operation, timeout_s: float) -> Awaitable[Answer]:
         """Carry the operation to its owner and return the answer, by the deadline at the latest.
 
@@ -82,11 +80,17 @@ class Backend(Protocol):
     def selector(self, name: str) -> Json | None:
         """Return replication factor, slots, table and shares of a node selector, or None."""
 
-    async def resync(self, link: str | None, timeout_s: float) -> str:
+    async def resync(
+        self, link: str | None, timeout_s: float, *, slots_per_second: float = 0.0
+    ) -> str:
         """Start (or join) a resynchronisation of everything, a factory or a document.
 
-        Returns its id. Raises NotFound if `link` is neither a factory nor a document.
+        slots_per_second: not faster than this; 0 for as fast as it goes. Returns its id. Raises
+        NotFound if `link` is neither a factory nor a document.
         """
+
+    async def resync_control(self, run_id: str, action: str, timeout_s: float) -> Json:
+        """Pause, resume or cancel a resynchronisation; return its page. Raises NotFound."""
 
     async def resync_status(self, run_id: str | None, timeout_s: float) -> Json:
         """Return progress of one resynchronisation (None: the last one). Raises NotFound."""

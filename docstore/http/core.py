@@ -15,6 +15,7 @@ from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import JSON_TYPE, page_reply
 from docstore.paths import canonical_link
+from docstore.resync import ACTIONS, UNDER_WAY
 
 Page = Callable[[web.BaseRequest, bytes], Awaitable[Reply]]
 READ_METHODS = "GET, HEAD, OPTIONS"
@@ -81,8 +82,13 @@ class CorePages:
 
     async def _synchronize(self, request: web.BaseRequest, body: bytes) -> Reply:
         asked = _asked(request, body)
+        if asked.get("kind") == "SynchronizeControlRequest":
+            return await self._control(request, asked)
         if asked.get("kind") != "SynchronizeRequest":
-            raise BadRequest('kind must be "SynchronizeRequest"')
+            raise BadRequest('kind must be "SynchronizeRequest" or "SynchronizeControlRequest"')
+        pace = asked.get("slotsPerSecond", 0)
+        if isinstance(pace, bool) or not isinstance(pace, int | float) or not 0 <= pace < 1e9:
+            raise BadRequest("slotsPerSecond is a number, 0 for as fast as it goes")
         link = asked.get("documentSelfLink")
         if link is not None:
             if not isinstance(link, str):
@@ -90,12 +96,19 @@ class CorePages:
             canonical_link(link)
         wait_s = _wait_s(request)
         patience_s = reading.timeout_s(request)
-        run_id = await self._backend.resync(link, patience_s)
+        run_id = await self._backend.resync(link, patience_s, slots_per_second=float(pace))
         if wait_s:
             await self._backend.resync_wait(run_id, wait_s)
         page = await self._backend.resync_status(run_id, patience_s)
-        status = 200 if wait_s and page["state"] != "RUNNING" else 202
+        status = 200 if wait_s and page["state"] not in UNDER_WAY else 202
         return _json(request, page, status=status, headers={"Location": f"{SYNCH}?id={run_id}"})
+
+    async def _control(self, request: web.BaseRequest, asked: dict[str, Any]) -> Reply:
+        run_id, action = asked.get("id"), asked.get("action")
+        if not isinstance(run_id, str) or action not in ACTIONS:
+            raise BadRequest(f"id is that of a run, action is one of {', '.join(ACTIONS)}")
+        patience_s = reading.timeout_s(request)
+        return _json(request, await self._backend.resync_control(run_id, action, patience_s))
 
     async def _synch(self, request: web.BaseRequest, body: bytes) -> Reply:
         run_id = request.rel_url.query.get("id")

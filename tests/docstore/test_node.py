@@ -341,3 +341,44 @@ async def test_an_owner_whose_disk_lags_behind_the_others_hides_nothing(
                 assert listed["documentCount"] == len(listed["documentLinks"]) == number + 1
                 past = await store.json("GET", f"/notes/0?documentVersion={number}")
                 assert past["text"] == "next"
+
+
+async def test_a_resynchronisation_can_be_slowed_paused_and_cancelled(
+    cluster: LocalCluster,
+) -> None:
+    async with Client(cluster.urls) as store:
+        await store.declare("/notes")
+        await store.put("/notes/a", {"text": "a"})
+        slowly = {"kind": "SynchronizeRequest", "slotsPerSecond": 200}
+        run = await store.json("PATCH", "/core/management", slowly)
+
+        async def told(action: str) -> dict[str, object]:
+            control = {"kind": "SynchronizeControlRequest", "id": run["id"], "action": action}
+            return dict(await store.json("PATCH", "/core/management", control))
+
+        def state() -> dict[str, object]:
+            # Any node can be asked, not only the one on which it runs.
+            return page(f"{cluster.urls[2]}/core/management/synch?id={run['id']}")
+
+        def synchronised() -> int:
+            return dict(state()["slots"])["synchronised"]  # type: ignore[call-overload, no-any-return]
+
+        await asyncio.to_thread(until, lambda: synchronised() > 0)
+        assert (await told("pause"))["state"] == "PAUSED"
+        await asyncio.to_thread(until, lambda: state()["state"] == "PAUSED")
+        stood = synchronised()
+        assert 0 < stood < 1024
+        again = await store.json("PATCH", "/core/management", slowly)
+        assert again["id"] == run["id"]  # It is joined, not begun anew.
+        assert (await told("resume"))["state"] == "RUNNING"
+        await asyncio.to_thread(until, lambda: synchronised() > stood + 32)
+        assert (await told("cancel"))["state"] == "CANCELLED"
+        await asyncio.to_thread(until, lambda: bool(state()["finishedTimeMicros"]))
+        assert synchronised() < 1024
+        at_once = {"kind": "SynchronizeRequest"}
+        _, _, body = await store.request(
+            "PATCH", "/core/management", json.dumps(at_once).encode(),
+            {"Content-Type": "application/json", "Prefer": "wait=30"},
+        )  # fmt: skip
+        done = json.loads(body)
+        assert (done["state"], done["slots"]["synchronised"]) == ("FINISHED", 1024)

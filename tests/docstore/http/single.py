@@ -146,7 +146,9 @@ class SingleNode:
     def selector(self, name: str) -> Any:
         return {"slots": 1} if name == "default" else None
 
-    async def resync(self, link: str | None, timeout_s: float) -> str:
+    async def resync(
+        self, link: str | None, timeout_s: float, *, slots_per_second: float = 0.0
+    ) -> str:
         if link is not None and link not in self.histories and not self.service_at(link):
             raise NotFound(f"there is no document {link}")
         return "n1.1"
@@ -155,6 +157,9 @@ class SingleNode:
         if run_id not in (None, "n1.1"):
             raise NotFound(f"there is no synchronisation {run_id}")
         return {"id": "n1.1", "state": "FINISHED"}
+
+    async def resync_control(self, run_id: str, action: str, timeout_s: float) -> Any:
+        return await self.resync_status(run_id, timeout_s) | {"action": action}
 
     async def resync_wait(self, run_id: str, timeout_s: float) -> None:
         return

@@ -295,7 +295,7 @@ async def test_queries_of_listings_that_are_refused(client: Client, factory: str
         ({"path": "/x", "schema": {"properties": {"a": {"pattern": "("}}}}, 400),
         ({"path": "/x", "kind": 7}, 400), ({"path": "/x", "kind": "a\nb"}, 400),
         ({"path": "/x", "putCreates": "yes"}, 400), ({"path": "/x", "nodeSelector": "1x"}, 422),
-        ({"path": "/x", "defaultExpirationSeconds": 60}, 422),
+        ({"path": "/x", "defaultExpirationSeconds": "60"}, 400),
         ({"path": "/x", "retention": {"versions": 0}}, 400), ({"path": "/x", "indexes": "a"}, 400),
         ({"path": "/x", "documentSelfLink": "/core/factories/y"}, 400),
     ],

@@ -161,6 +161,9 @@ async def test_resynchronisation(client: Client, factory: str) -> None:
         await problem_of(response, 404)
     async with client.get("/core/management/synch?id=nobody.1") as response:
         await problem_of(response, 404)
+    body = {"kind": "SynchronizeControlRequest", "id": "nobody.1", "action": "pause"}
+    async with client.patch("/core/management", json=body) as response:
+        await problem_of(response, 404)
 
 
 @pytest.mark.parametrize(
@@ -169,6 +172,11 @@ async def test_resynchronisation(client: Client, factory: str) -> None:
         ("/core/management", {}, 400), ("/core/management", {"kind": "Nonsense"}, 400),
         ("/core/management", [], 400),
         ("/core/management", {"kind": "SynchronizeRequest", "documentSelfLink": 7}, 400),
+        ("/core/management", {"kind": "SynchronizeRequest", "slotsPerSecond": -1}, 400),
+        ("/core/management", {"kind": "SynchronizeRequest", "slotsPerSecond": True}, 400),
+        ("/core/management", {"kind": "SynchronizeControlRequest", "id": "n1.1"}, 400),
+        ("/core/management", {"kind": "SynchronizeControlRequest", "id": 1, "action": "pause"},
+         400),
         ("/core/management", {"kind": "SynchronizeRequest", "documentSelfLink": "../x"}, 400),
         ("/core/node-groups/default", {"kind": "UpdateQuorumRequest", "membershipQuorum": 1}, 409),
         ("/core/node-groups/default", {"kind": "RemoveMemberRequest", "id": "n1"}, 409),

@@ -1,0 +1,189 @@
+"""What the HTTP face can ask of a node: documents, factories, pages. See `http/backend.py`."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from docstore.document import Row
+from docstore.errors import NotFound, Unavailable
+from docstore.local_reads import read_here
+from docstore.operation import Answer, Operation
+from docstore.protocol.slots import slot_of
+from docstore.service import Service
+from docstore.services.registry import declaration_link
+
+if TYPE_CHECKING:
+    from docstore.node import Node
+
+
+class Face:
+    """The backend of the HTTP face, around one node."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+
+    def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
+        """Carry an operation to its owner."""
+        return self._node.submit(operation, timeout_s)
+
+    def drain(self) -> None:
+        """Begin to stop: give all slots away first."""
+        self._node.drain()
+
+    def ready(self) -> tuple[bool, str]:
+        """Say whether the node can serve."""
+        return self._node.ready()
+
+    async def read_replica(
+        self, operation: Operation, min_version: int | None, timeout_s: float
+    ) -> tuple[Answer, int]:
+        """Answer from what this replica knows to be decided."""
+        if self._node.replica is None:
+            return Answer(503, "not-ready", "the group is not known yet"), 0
+        if operation.level < 3:
+            return await self._node.submit(operation._replace(level=1), timeout_s), 0
+        core = self._node.replica.core
+        slot_log = core.logs.get(slot_of(operation.link, core.placement.slots))
+        if slot_log is not None and slot_log.full:
+            found = await read_here(
+                core, slot_log, self._node.store, operation,
+                min_version=min_version, timeout_s=timeout_s,
+            )  # fmt: skip
+            if found is not None:
+                return found
+        return await self._node.submit(operation, timeout_s), 0
+
+    def service_at(self, path: str) -> Service | None:
+        """Return the service whose factory lives at `path`."""
+        return self._node.registry.service_at(path)
+
+    async def find_service(self, path: str, timeout_s: float) -> Service | None:
+        """As `service_at`, but ask the owner of the declaration before saying None."""
+        known = self._node.registry.service_at(path)
+        if known is not None:
+            return known
+        answer = await self._node.submit(Operation("GET", declaration_link(path)), timeout_s)
+        if answer.status == 200 and answer.row is not None:
+            self._node.publish(answer.row)
+        elif answer.status != 404:
+            raise Unavailable(f"it is not known whether there is a {path}: {answer.detail}")
+        return self._node.registry.service_at(path)
+
+    def services(self) -> Sequence[Service]:
+        """Return all services that this node knows."""
+        return self._node.registry.services()
+
+    async def listing(
+        self, factory: str, *, after: str, limit: int, expand: bool, timeout_s: float
+    ) -> Sequence[tuple[str, int, Row | None]]:
+        """Return live documents under a factory."""
+        self._node.pages()
+        return await self._node.listings.page(
+            factory, after=after, limit=limit, expand=expand, level=self._level(factory),
+            timeout_s=timeout_s,
+        )  # fmt: skip
+
+    async def counting(self, factory: str, timeout_s: float, *, level: int | None = None) -> int:
+        """Return the number of live documents under a factory, or of those of another level."""
+        self._node.pages()
+        return await self._node.listings.count(
+            factory, level=level or self._level(factory), timeout_s=timeout_s
+        )
+
+    def _level(self, factory: str) -> int:
+        service = self._node.registry.service_at(factory)
+        return service.options.level if service else 3
+
+    async def explain(self, link: str, timeout_s: float) -> Any:
+        """Return where a document lives and why."""
+        return await self._node.pages().explain(link, timeout_s)
+
+    def management(self) -> Any:
+        """Return what this node is."""
+        page: dict[str, Any] = {
+            "documentSelfLink": "/core/management",
+            "kind": "NodeState",
+            "id": self._node.node_id,
+            "storeId": self._node.store_id,
+        }
+        page |= self._node.config.public()
+        waiting = {"ready": False, "reason": self._node.founding.why_not()}
+        page |= self._node.administration.describe() if self._node.administration else waiting
+        if self._node.driver is not None:
+            page["eventLoopLagMs"] = round(self._node.driver.loop_lag_s * 1000, 3)
+            page["requestsInFlight"] = self._node.driver.in_flight
+        page["peerLinks"] = dict(self._node.links.counters)
+        return page
+
+    def node_group(self) -> Any:
+        """Return members, configuration, quorum."""
+        return self._node.pages().node_group()
+
+    async def change_group(self, asked: Mapping[str, Any], timeout_s: float) -> Any:
+        """Begin a change of the group; return its page."""
+        if asked.get("kind") == "JoinPeerRequest":
+            self._node.joining.start_by(asked)
+            return {"id": self._node.node_id, "storeId": self._node.store_id, "state": "JOINING"}
+        self._node.pages()
+        await self._node.group.change(asked, timeout_s)
+        return self.node_group()
+
+    def group_available(self) -> bool:
+        """Say whether a majority is connected and the view has converged."""
+        return self._node.administration is not None and self._node.administration.group_available()
+
+    def selector(self, name: str) -> Any:
+        """Return a node selector."""
+        return self._node.pages().selector(name)
+
+    async def resync(
+        self, link: str | None, timeout_s: float, *, slots_per_second: float = 0.0
+    ) -> str:
+        """Start a resynchronisation."""
+        pages, registry = self._node.pages(), self._node.registry
+        is_factory = link is not None and registry.service_at(link) is not None
+        service = registry.service_for(link) if link is not None and not is_factory else None
+        if service is not None and service.options.level < 3 and link is not None:
+            # Replicas of these levels are brought together all the time: only say if it is there.
+            level = service.options.level
+            answer = await self.submit(Operation("GET", link, level=level), timeout_s)
+            if answer.row is None:
+                raise NotFound(f"there is no document {link}")
+            is_factory = True
+        return await pages.resync(
+            link, is_factory=is_factory, timeout_s=timeout_s, slots_per_second=slots_per_second
+        )
+
+    async def resync_status(self, run_id: str | None, timeout_s: float) -> Any:
+        """Return the progress of a resynchronisation."""
+        self._node.pages()
+        return await self._node.resync.status(run_id, timeout_s)
+
+    async def resync_control(self, run_id: str, action: str, timeout_s: float) -> Any:
+        """Pause, resume or cancel a resynchronisation; return its page."""
+        self._node.pages()
+        return await self._node.resync.control(run_id, action, timeout_s)
+
+    async def resync_wait(self, run_id: str, timeout_s: float) -> None:
+        """Return when a resynchronisation that runs here is over, or the time is."""
+        await self._node.resync.wait(run_id, timeout_s)
+
+    async def digests(self, timeout_s: float) -> Any:
+        """Return the digests of all members."""
+        return await self._node.pages().digests(timeout_s)
+
+    def metrics(self) -> Mapping[str, float]:
+        """Return the node's counters and gauges."""
+        values: dict[str, float] = {}
+        if self._node.administration is not None:
+            values.update(self._node.administration.metrics())
+        families = {"peer": self._node.links.counters, "gossip": self._node.membership.counters()}
+        if self._node.driver is not None:
+            families["repair"] = self._node.repair.counters
+            values["docstore_documents_expired_total"] = float(self._node.expiring.expired)
+            values["docstore_event_loop_lag_seconds"] = self._node.driver.loop_lag_s
+            values["docstore_requests_in_flight"] = float(self._node.driver.in_flight)
+        for family, counters in families.items():
+            for name, count in counters.items():
+                values[f"docstore_{family}_{name}_total"] = float(count)
+        return values
