@@ -14,6 +14,7 @@ import structlog
 from docstore.administration import Administration
 from docstore.config import Config
 from docstore.damage import end_process, refuse_damaged
+from docstore.declaring import Declaring
 from docstore.document import Row
 from docstore.draining import slots_given_away
 from docstore.driver import Driver
@@ -56,6 +57,7 @@ class Node:
         self.stopping = asyncio.Event()
         self.exit_code = EXIT_STOPPED
         self.registry = Registry()
+        self.declaring = Declaring(self.registry, self.submit, self.publish)
         self.store = SqliteStore(config.data / "docstore.db")
         self.node_id = self.store_id = ""
         self.replica: Replica | None = None
@@ -114,7 +116,7 @@ class Node:
         replica = Replica(
             self.node_id,
             recovered,
-            service_for=self.registry.service_for,
+            service_for=self.declaring.service_for,
             rng=random.Random(life),
             vote_rng=random.Random(f"{life}/vote"),
             config=ReplicaConfig(
@@ -146,6 +148,7 @@ class Node:
         driver.start()
         self.repair.start()
         self.expiring.start()
+        self.declaring.start(replica)
         self.group.start()
 
     async def drained(self) -> None:
@@ -176,6 +179,7 @@ class Node:
         if self.driver is not None:
             self.group.stop()
             await self.expiring.stop()
+            await self.declaring.stop()
             await self.repair.stop()
             await self.resync.stop()
             await self.driver.stop()

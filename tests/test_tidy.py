@@ -43,6 +43,7 @@ SHELLS = (
     "docstore/administration.py",
     "docstore/damage.py",
     "docstore/draining.py",
+    "docstore/declaring.py",
     "docstore/driver.py",
     "docstore/expiring.py",
     "docstore/face.py",

@@ -270,7 +270,11 @@ class Documents:
             return await self._submit(request, Operation("RESOLVE", link), service)
         media = reading.accepted_media(request)
         operation = _at_level(Operation("GET", link, select=("conflicts",)), service)
-        answer = await self._backend.submit(operation, reading.timeout_s(request))
+        patience_s = reading.timeout_s(request)
+        if reading.consistency(request) == "linearizable":
+            answer = await self._backend.submit(operation, patience_s)
+        else:
+            answer, _ = await self._backend.read_replica(operation, None, patience_s)
         if not answer.is_success or answer.rows is None:
             return self._reply(request, answer, service, media)
         lost = b",".join([document_json(row, service.options.kind) for row in answer.rows])

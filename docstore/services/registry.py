@@ -67,6 +67,10 @@ class Registry:
         """Return the service of the document at `link`: that of the path above it."""
         return self._services.get(link.rpartition("/")[0])
 
+    def declared(self) -> list[str]:
+        """Return the paths of the factories that are declared, and not built in."""
+        return [path for _, path in self._declared.values() if path]
+
     def services(self) -> list[Service]:
         """Return all services, by path."""
         return [self._services[path] for path in sorted(self._services)]

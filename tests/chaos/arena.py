@@ -7,7 +7,7 @@ import random
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -32,10 +32,11 @@ def port_of(node: LocalNode) -> int:
     return int(node.url.rpartition(":")[2])
 
 
-def page_of(url: str) -> dict[str, Any]:
+def page_of(url: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return a JSON page, that of a refusal as well; nothing when nobody answers."""
     try:
-        with urllib.request.urlopen(url, timeout=3) as answer:
+        asked = urllib.request.Request(url, headers=dict(headers or {}))
+        with urllib.request.urlopen(asked, timeout=3) as answer:
             return dict(json.load(answer))
     except urllib.error.HTTPError as error:
         return dict(json.load(error))

@@ -1,0 +1,83 @@
+"""How this node learns of factories that are declared in slots of other nodes. A shell.
+
+A declaration is a document like any other: with fewer replicas than members it is not on every
+node, but every node may have to execute updates of the factory's documents. Those that hold it
+are told when it is decided. The others ask its owner: when the first operation on a document of
+an unknown factory comes in, and every few seconds for the factories that they know.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from docstore.document import Row
+from docstore.operation import Answer, Operation
+from docstore.protocol.replica import Replica
+from docstore.service import Service
+from docstore.services.registry import Registry, declaration_link
+
+REFRESH_S = 5.0
+TIMEOUT_S = 5.0
+
+log = structlog.get_logger("docstore.declaring")
+
+
+class Declaring:
+    """Asks for declarations, each once at a time.
+
+    submit: carries an operation to its owner. publish: makes a declaration known here.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        submit: Callable[[Operation, float], "asyncio.Future[Answer]"],
+        publish: Callable[[Row], None],
+    ) -> None:
+        self._registry = registry
+        self._submit = submit
+        self._publish = publish
+        self._asked: dict[str, asyncio.Task[None]] = {}
+        self._refreshing: asyncio.Task[None] | None = None
+
+    def start(self, replica: Replica) -> None:
+        """Begin to look for changes of what this node does not hold."""
+        loop = asyncio.get_running_loop()
+        self._refreshing = loop.create_task(self._refresh(replica))
+
+    async def stop(self) -> None:
+        """Stop asking."""
+        tasks = [*self._asked.values(), *([self._refreshing] if self._refreshing else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def service_for(self, link: str) -> Service | None:
+        """Return the service of a document; None, and ask for it, while it is not known."""
+        found = self._registry.service_for(link)
+        if found is None:
+            self._ask(link.rpartition("/")[0])
+        return found
+
+    def _ask(self, path: str) -> None:
+        if path in self._asked:
+            return
+        task = asyncio.get_running_loop().create_task(self._learn(path))
+        self._asked[path] = task
+        task.add_done_callback(lambda _: self._asked.pop(path, None))
+
+    async def _learn(self, path: str) -> None:
+        answer = await self._submit(Operation("GET", declaration_link(path)), TIMEOUT_S)
+        if answer.row is not None and answer.status in (200, 404):
+            self._publish(answer.row)
+        elif answer.status != 404:
+            log.info("a declaration is not known yet", path=path, why=answer.detail)
+
+    async def _refresh(self, replica: Replica) -> None:
+        while True:
+            await asyncio.sleep(REFRESH_S)
+            core = replica.core
+            for path in self._registry.declared():
+                if core.slot_of(declaration_link(path)) not in core.logs:
+                    self._ask(path)
