@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 Synchronous = Literal["FULL", "NORMAL", "OFF"]
 
-_PRAGMAS = (
+PRAGMAS = (
     "journal_mode = WAL",
     "foreign_keys = OFF",
     "trusted_schema = OFF",
@@ -181,7 +181,7 @@ def _answer(queries: Sequence[Query], connection: sqlite3.Connection) -> list[Re
 
 
 def _configure(role: str, synchronous: Synchronous, connection: sqlite3.Connection) -> None:
-    for pragma in _PRAGMAS:
+    for pragma in PRAGMAS:
         connection.execute(f"PRAGMA {pragma}")
     connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB[role]}")
     connection.execute(f"PRAGMA synchronous = {synchronous}")

@@ -1,0 +1,76 @@
+"""Cuts of power at random calls of a script, and what the file says afterwards."""
+
+from dataclasses import dataclass, field
+from random import Random
+
+from docstore.errors import StoreError
+from tests.disk.connection import Connection
+from tests.disk.script import batches, content, expected, prepared
+from tests.disk.vfs import Disk, Vfs
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Images looked at, and what was wrong with some."""
+
+    images: int = 0
+    lost: list[str] = field(default_factory=list)
+    """Batches that had been acknowledged and are not there."""
+    odd: list[str] = field(default_factory=list)
+    """Contents that never were, and files that cannot be opened."""
+
+
+def cut_at_random(seed: int, images: int, *, synchronous: str = "FULL") -> Outcome:
+    """Play one script, and cut the power about `images` times on the way."""
+    rng = Random(seed)
+    script = batches(rng, 40)
+    stages = expected(script)
+    outcome = Outcome()
+    disk = Disk()
+    vfs = Vfs(disk)
+    acknowledged = -1
+    # About two hundred calls write or sync in a script of forty batches.
+    share = images / 200
+
+    def look(call: str) -> None:
+        if call == "read" or rng.random() >= share:
+            return
+        for _ in range(max(1, round(share))):
+            _judge(outcome, disk.cut(rng), stages, acknowledged, f"seed {seed}, {call}")
+
+    connection = Connection(vfs, synchronous=synchronous)
+    writer = prepared(connection)
+    acknowledged = 0
+    disk.before = look
+    for number, batch in enumerate(script, 1):
+        writer.commit(batch)
+        acknowledged = number
+        if rng.random() < 0.1:
+            writer.copy_back("PASSIVE")
+    disk.before = lambda call: None
+    connection.close()
+    vfs.unregister()
+    return outcome
+
+
+def _judge(outcome: Outcome, image: Disk, stages: list[int], acknowledged: int, where: str) -> None:
+    """Open an image as a restart does, and hold what it has against what may be there."""
+    outcome.images += 1
+    vfs = Vfs(image)
+    try:
+        connection = Connection(vfs)
+        if outcome.images % 10 == 0:
+            prepared(connection)  # As a start does; costs more than all the rest.
+        found = content(connection)
+        connection.close()
+    except StoreError as error:
+        outcome.odd.append(f"{where}: {error}")
+        return
+    finally:
+        vfs.unregister()
+    if found in stages[acknowledged : acknowledged + 2]:
+        return
+    if found in stages[:acknowledged]:
+        outcome.lost.append(f"{where}: at {stages.index(found)} of {acknowledged}")
+    else:
+        outcome.odd.append(f"{where}: a content that never was")

@@ -1,0 +1,29 @@
+"""The power goes at any moment: what was acknowledged is there, and nothing that never was."""
+
+import pytest
+
+from tests.disk.power import cut_at_random
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nothing_acknowledged_is_lost(seed: int) -> None:
+    outcome = cut_at_random(seed, 150)
+    assert outcome.images > 100
+    assert (outcome.lost, outcome.odd) == ([], [])
+
+
+def test_a_build_that_does_not_sync_its_log_is_found_out() -> None:
+    lost = [
+        each for seed in range(6) for each in cut_at_random(seed, 50, synchronous="NORMAL").lost
+    ]
+    assert lost
+
+
+@pytest.mark.slow
+def test_two_hundred_thousand_images() -> None:
+    images = 0
+    for seed in range(1000, 2000):
+        outcome = cut_at_random(seed, 200)
+        assert (outcome.lost, outcome.odd) == ([], [])
+        images += outcome.images
+    assert images >= 200_000
