@@ -15,6 +15,7 @@ PYTEST_FLAGS ?=
 SEED ?= 0
 SEEDS ?= 200
 ROUNDS ?= 0
+ROUNDS_EACH ?= 10
 MINUTES ?= 10
 BENCH_FLAGS ?=
 # Short enough for every run of the tests; `make sim` and `make long` go far beyond.
@@ -58,6 +59,12 @@ sim: $(STAMP) ## Whole clusters in virtual time, from a seed (SEED=0 SEEDS=200).
 .PHONY: chaos
 chaos: $(STAMP) ## Torture of five real processes (MINUTES=10 SEED=1), with a report.
 	$(BIN)/python -m tests.chaos.torture --minutes $(MINUTES) --seed $(SEED) --report $(or $(REPORT),torture.md)
+
+.PHONY: chaos-scenarios
+chaos-scenarios: $(STAMP) ## Real processes: cuts, changing members, weaker levels (ROUNDS_EACH=10, SEED=1).
+	$(BIN)/python -m tests.chaos.split --rounds $(ROUNDS_EACH) --seed $(SEED)
+	$(BIN)/python -m tests.chaos.members --rounds $(ROUNDS_EACH) --seed $(SEED)
+	$(BIN)/python -m tests.chaos.levels --rounds $(ROUNDS_EACH) --seed $(SEED)
 
 .PHONY: chaos-rounds
 chaos-rounds: $(STAMP) ## Real processes, killed, all killed, paused (ROUNDS=0: 50, 20 and 5).

@@ -34,6 +34,9 @@ Side roads: `protocol/takeover.py` (a new owner), `protocol/catchup.py` (a repli
 `protocol/register.py` (chosen by vote), `protocol/change.py` (what a change is made of) and
 `protocol/reconfigure.py` (going over to the next configuration).
 
+Documents of levels 1 and 2 leave this road where they are served: `converge/` executes them on one
+node and brings them to the others, without ballots and quorums.
+
 Who may act is `ownership/`: policies that pick an owner, and one fence that all obey. What is
 on disk is `storage/`. `driver.py` performs what the protocol asks; `node.py` builds it all.
 """

@@ -1,0 +1,153 @@
+"""A call of the disk fails, for every call of a script in turn: errors, and no room.
+
+After an error the writer refuses everything, as the process would end; what a restart finds is
+what was acknowledged, or one batch more. After "no room" nothing of the batch is kept and the
+next ones go in as if nothing had been.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import cast
+
+import apsw
+
+from docstore.errors import DiskFull, StoreBroken
+from docstore.storage import reading
+from docstore.storage.store import Corrupt, Newest, Query, Rows
+from tests.disk.connection import Connection
+from tests.disk.script import SLOTS, batches, content, expected, prepared
+from tests.disk.vfs import Disk, Vfs
+
+Raises = Callable[[str], Exception]
+
+
+def error_of_disk(call: str) -> Exception:
+    """Return what SQLite gets when a call fails for good."""
+    code = {
+        "read": apsw.SQLITE_IOERR_READ,
+        "write": apsw.SQLITE_IOERR_WRITE,
+        "sync": apsw.SQLITE_IOERR_FSYNC,
+        "truncate": apsw.SQLITE_IOERR_TRUNCATE,
+        "delete": apsw.SQLITE_IOERR_DELETE,
+    }[call]
+    error = apsw.IOError(f"{call} failed")
+    error.extendedresult = code
+    return error
+
+
+def no_room(call: str) -> Exception | None:
+    """Return what SQLite gets when there is no room; only writes need any."""
+    return apsw.FullError("no room") if call == "write" else None
+
+
+@dataclass(slots=True)
+class Played:
+    """How far a script came, and what was wrong."""
+
+    calls: int
+    failed: bool
+    problems: list[str]
+
+
+def calls_of(seed: int) -> int:
+    """Return how many calls a script makes when nothing fails."""
+    return play(seed, 1 << 60, error_of_disk).calls
+
+
+def play(seed: int, nth: int, raises: Callable[[str], Exception | None]) -> Played:
+    """Play a script in which the `nth` call fails."""
+    rng = Random(seed)
+    script = batches(rng, 10)
+    stages = expected(script)
+    disk = Disk()
+    vfs = Vfs(disk)
+    connection = Connection(vfs)
+    writer = prepared(connection)
+    played = Played(0, failed=False, problems=[])
+
+    def fail(call: str) -> None:
+        played.calls += 1
+        if played.calls == nth:
+            error = raises(call)
+            if error is not None:
+                played.failed = True
+                raise error
+
+    disk.before = fail
+    acknowledged = 0
+    for number, batch in enumerate(script, 1):
+        try:
+            writer.commit(batch)
+            if number % 4 == 0:
+                writer.copy_back("PASSIVE")
+        except DiskFull:
+            if content(connection) != stages[acknowledged]:
+                played.problems.append("something of a batch that found no room is there")
+            writer.commit(batch)
+        except StoreBroken:
+            break
+        acknowledged = number
+    disk.before = lambda call: None
+    _judge(played, disk, stages, acknowledged)
+    connection.close()
+    vfs.unregister()
+    return played
+
+
+def _judge(played: Played, disk: Disk, stages: list[int], acknowledged: int) -> None:
+    """Look at the file as the next process does, after a kill and after a cut of power."""
+    for name, image in (("kill", disk.killed()), ("cut", disk.cut(Random(played.calls)))):
+        vfs = Vfs(image)
+        connection = Connection(vfs)
+        found = content(connection)
+        connection.close()
+        vfs.unregister()
+        if found not in stages[acknowledged : acknowledged + 2]:
+            played.problems.append(f"after a {name}: not what was acknowledged ({acknowledged})")
+
+
+def reads() -> Iterator[Query]:
+    """Yield what a node asks its disk."""
+    for slot in SLOTS:
+        yield Rows(slot, 1, 1 << 40)
+        for number in range(5):
+            yield Newest(slot, f"/notes/{slot}-{number}", 1 << 40)
+
+
+def read_with_failure(seed: int, nth: int) -> tuple[int, list[str]]:
+    """Read everything while the `nth` read fails; return the calls made and what was wrong."""
+    rng = Random(seed)
+    disk = Disk()
+    vfs = Vfs(disk)
+    connection = Connection(vfs)
+    writer = prepared(connection)
+    for batch in batches(rng, 10):
+        writer.commit(batch)
+    asked = list(reads())
+    raw = cast("sqlite3.Connection", connection)
+    right = reading.answer(raw, asked)
+    connection.execute("PRAGMA cache_size = 0")
+    connection.execute("PRAGMA shrink_memory")
+    calls = 0
+
+    def fail(call: str) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == nth:
+            raise error_of_disk(call)
+
+    disk.before = fail
+    problems: list[str] = []
+    try:
+        for query, truth in zip(asked, right, strict=True):
+            [result] = reading.answer(raw, [query])
+            if not isinstance(result, Corrupt) and result != truth:
+                problems.append(f"a wrong answer to {query}")
+    except StoreBroken:
+        pass  # The process ends over it, and says so.
+    disk.before = lambda call: None
+    connection.close()
+    vfs.unregister()
+    return calls, problems
