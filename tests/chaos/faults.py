@@ -313,6 +313,14 @@ class Nemesis:
         await self.arena.recover()
         old, new = self._one(), self.arena.spares[0]
         await self.arena.kill(old)
+        return await self._put_in_place_of(old, new)
+
+    async def exchange(self) -> str:
+        """A new node takes the place of one that lives: with a kill on the way, most are there."""
+        await self.arena.recover()
+        return await self._put_in_place_of(self._one(), self.arena.spares[0])
+
+    async def _put_in_place_of(self, old: LocalNode, new: LocalNode) -> str:
         self.arena.members.remove(old)
         new.flags = ("--join", ",".join(n.url for n in self.arena.members), "--replaces", old.name)
         self.arena.start_node(new)

@@ -382,22 +382,3 @@ async def test_a_resynchronisation_can_be_slowed_paused_and_cancelled(
         )  # fmt: skip
         done = json.loads(body)
         assert (done["state"], done["slots"]["synchronised"]) == ("FINISHED", 1024)
-
-
-async def test_every_node_executes_for_factories_that_it_does_not_hold(tmp_path: Path) -> None:
-    with LocalCluster(5, tmp_path, ("--replication-factor", "3")) as group:
-        async with Client(group.urls[:1]) as store:  # No other node is ever asked for it.
-            await store.declare("/notes", schema={"type": "object"})
-            for number in range(60):
-                assert (await store.put(f"/notes/{number}", {"n": number})).version == 0
-            stricter = {"type": "object", "required": ["n"]}
-            await store.put("/core/factories/notes", {"path": "/notes", "schema": stricter})
-
-            async def refused() -> bool:
-                bare = [await store.bulk([{"op": "PUT", "link": f"/notes/{number}", "body": {}}])
-                        for number in range(60)]  # fmt: skip
-                return all(line["status"] == 422 for [line] in bare)
-
-            async with asyncio.timeout(20):
-                while not await refused():
-                    pass
