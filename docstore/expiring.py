@@ -63,7 +63,7 @@ class Expiring:
 
     async def _look(self, level: int) -> int:
         """Delete up to a page of documents; return how many were deleted. level 2: and 1."""
-        now_us = self._replica.core.fair_wall_us()
+        now_us = self._replica.core.wall_now_us()
         [result] = await self._store.read([Expired(now_us, ROWS_AT_ONCE, level)])
         if not isinstance(result, list):
             return 0  # Damaged: whoever reads it is told so, and it is repaired.

@@ -207,7 +207,6 @@ class Outbound(Framed):
         frame = pack_frame(self._links.configuration, messages)
         self._links.counters["frames_sent"] += 1
         self._links.counters["bytes_sent"] += len(frame)
-        self._links.counters["bytes_sent"] += len(frame)
         self.transport.write(frame)
 
     def connection_lost(self, exc: Exception | None) -> None:

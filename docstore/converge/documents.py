@@ -185,7 +185,7 @@ class Documents:
             self.core.store(Prune(numbers))
 
     def _horizon_us(self) -> int:
-        return self.core.fair_wall_us() - int(self.core.config.conflict_retention_s * 1e6)
+        return self.core.wall_now_us() - int(self.core.config.conflict_retention_s * 1e6)
 
 
 def _standings(branches: Branches) -> dict[int, Standing]:

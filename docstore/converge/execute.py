@@ -181,7 +181,7 @@ class Executor:
         lineages = branches.lineages
         parents, others = (lineages, []) if resolves else (lineages[:1], lineages[1:])
         disk = self.spreader.disk
-        stamp = stamp_after(core.fair_wall_us(), lineages, disk)
+        stamp = stamp_after(core.wall_now_us(), lineages, disk)
         lineage = begotten(operation.level, parents, others, disk, stamp)
         identity = Identity(inflight.entry, inflight.boot, inflight.seq, inflight.oldest)
         if operation.key:

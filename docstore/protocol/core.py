@@ -45,8 +45,8 @@ class Peer:
     faulty: frozenset[int] = frozenset()
     """Slots whose log it cannot vouch for: it does not try for them."""
     claims: tuple[tuple[int, bytes], ...] = ()
-    clock_ahead_us: int = 0
-    """How far its clock was ahead of ours when it was last heard."""
+    clock_us: int | None = None
+    """Its wall clock when our monotonic one was at 0, as of when it was last heard."""
     arrived: int | None = None
     """Versions at levels 1 and 2 on its disk; None until it has said so on this link."""
 
@@ -95,7 +95,7 @@ class Core:
         self.config = config
         self.now = now
         self.started_at = now
-        self.wall_us = 0
+        self.wall_us = self._clock_us = 0
         self.ticked_at = now
         self.configuration: Configuration
         self.placement: Placement
@@ -227,16 +227,26 @@ class Core:
         """Say whether a majority of the members has been silent for too long (rule O6)."""
         return self.now - self.quorum_heard_at > self.config.quorum_grace_s
 
-    def wall_now_us(self) -> int:
-        """Return the wall clock as of the last tick, moved on by the monotonic clock."""
-        return self.wall_us + int((self.now - self.ticked_at) * 1e6)
+    def set_clock(self, wall_us: int) -> None:
+        """Learn what the wall clock shows now; hold it back while it runs far ahead of the others'.
 
-    def fair_wall_us(self) -> int:
-        """Return the wall clock, held back while it runs far ahead of the others' (the median)."""
-        heard = [self.peers[each].clock_ahead_us for each in self.peers if self.is_alive(each)]
-        ahead = sorted([0, *heard])
-        lag_us = -ahead[len(ahead) // 2]
-        return self.wall_now_us() - max(0, lag_us - self.config.clock_ahead_us_max)
+        The median of their clocks counts. They are kept against our monotonic one, so that a jump
+        of ours is seen at once, before any row is stamped or let go of by it.
+        """
+        self.wall_us, self.ticked_at = wall_us, self.now
+        mine = wall_us - int(self.now * 1e6)
+        heard = [p.clock_us for each, p in self.peers.items() if self.is_alive(each)]
+        clocks = sorted([mine, *(clock for clock in heard if clock is not None)])
+        limit = clocks[len(clocks) // 2] + self.config.clock_ahead_us_max
+        self._clock_us = min(mine, limit)
+
+    def wall_now_us(self) -> int:
+        """Return the wall clock, held back if it is wrong; moved on by the monotonic one."""
+        return self._clock_us + int(self.now * 1e6)
+
+    def own_wall_us(self) -> int:
+        """Return what this node's wall clock shows, right or wrong; 0 while it is not known."""
+        return self.wall_us + int((self.now - self.ticked_at) * 1e6) if self.wall_us else 0
 
     # The way out
 

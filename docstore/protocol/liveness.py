@@ -42,8 +42,8 @@ class Liveness:
         """Learn what a peer claims to hold."""
         peer = self.core.peers[sender]
         peer.fit = message.fit
-        if message.wall_us and self.core.wall_us:
-            peer.clock_ahead_us = message.wall_us - self.core.wall_now_us()
+        if message.wall_us:
+            peer.clock_us = message.wall_us - int(self.core.now * 1e6)
         peer.arrived = message.arrived
         if message.faulty or peer.faulty:
             peer.faulty = frozenset(from_bitmap(message.faulty))
@@ -69,7 +69,7 @@ class Liveness:
         self._beat_at, core.claims_changed = core.now, False
         faulty = [slot for slot, log in core.logs.items() if not log.full]
         bitmap = to_bitmap(faulty, core.placement.slots) if faulty else b""
-        wall_us = core.wall_now_us() if core.wall_us else 0
+        wall_us = core.own_wall_us()
         fit = core.may_own(core.me) or self._still_spreads()
         message = Heartbeat(
             self._claims(), fit, bitmap, self.ready(), wall_us, self.spreader.durable

@@ -334,7 +334,7 @@ class Replica:
     def _tick(self, wall_us: int) -> None:
         core = self.core
         tick_s = core.now - core.ticked_at
-        core.wall_us, core.ticked_at = wall_us, core.now
+        core.set_clock(wall_us)
         self.liveness.watch_quorum()
         self.register.tick()
         self.takeover.expire()

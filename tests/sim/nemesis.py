@@ -112,6 +112,16 @@ class Nemesis:
     def _roomy(self, name: str) -> None:
         self._cluster.processes[name].disk_is_full = False
 
+    def _clock(self, name: str) -> None:
+        """Let a node's wall clock be an hour ahead for a while; never a majority's."""
+        if any(process.clock_ahead_us for process in self._cluster.processes.values()):
+            return
+        self._cluster.processes[name].clock_ahead_us = 3_600_000_000
+        self._world.after(self._duration(), self._right_clock, name)
+
+    def _right_clock(self, name: str) -> None:
+        self._cluster.processes[name].clock_ahead_us = 0
+
     def _slow(self, name: str) -> None:
         """Let a node's disk take fifty times as long, as a full queue or a worn drive does."""
         self._cluster.processes[name].disk_slowness = 50.0
@@ -208,6 +218,7 @@ class Nemesis:
         self.calm_down()
         for name, process in self._cluster.processes.items():
             process.disk_slowness, process.disk_is_full = 1.0, False
+            process.clock_ahead_us = 0
             if not process.up:
                 self._restart(name)
                 continue

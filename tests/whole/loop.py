@@ -1,0 +1,139 @@
+"""An event loop whose time passes only when there is nothing to do, with lives that end at once.
+
+Everything that a host does is scheduled in the context of its life. When the life ends, what is
+scheduled in it never runs: no exception, no cleanup, as after SIGKILL. While it is paused, it
+waits, as after SIGSTOP.
+"""
+
+import asyncio
+import selectors
+from collections.abc import Callable
+from contextvars import Context, ContextVar, copy_context
+from typing import Any
+
+
+class Life:
+    """One start of one host."""
+
+    def __init__(self, host: str, clock_ahead_us: int = 0) -> None:
+        self.host = host
+        self.alive = True
+        self.paused = False
+        self.clock_ahead_us = clock_ahead_us
+        self.stash: list[tuple[Callable[..., Any], tuple[Any, ...], Context]] = []
+
+
+LIFE: ContextVar[Life | None] = ContextVar("life", default=None)
+
+
+class Idle(RuntimeError):
+    """Nothing is scheduled, and somebody waits for ever."""
+
+
+class _Selector(selectors.BaseSelector):
+    """Waits by moving the clock on."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> Any:
+        raise NotImplementedError("no descriptors here")
+
+    def unregister(self, fileobj: Any) -> Any:
+        raise NotImplementedError("no descriptors here")
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        if timeout is None:
+            raise Idle("everybody waits for somebody")
+        self.now += max(0.0, timeout)
+        return []
+
+    def get_map(self) -> Any:
+        return {}
+
+
+class _Nothing:
+    """A handle of nothing."""
+
+    def cancel(self) -> None:
+        return
+
+
+_NOTHING = _Nothing()
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """asyncio's loop on a clock of its own."""
+
+    def __init__(self) -> None:
+        self._virtual = _Selector()
+        super().__init__(self._virtual)
+        self._clock_resolution = 1e-9
+        self.network: Any = None
+        self.over = False
+        """The run is over: what still is to be cleaned up schedules nothing."""
+        self.graveyard: list[Any] = []
+        """What the dead were about to do: kept, so that nobody complains of tasks that vanish."""
+
+    def time(self) -> float:
+        """Return virtual seconds since the loop was made."""
+        return self._virtual.now
+
+    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> Any:
+        """Schedule, within the life that asks or that the context belongs to."""
+        if self.over:
+            return _NOTHING
+        context = copy_context() if context is None else context
+        return super().call_soon(self._lived(callback, context), *args, context=context)
+
+    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
+        """Schedule for later, within a life."""
+        if self.over:
+            return _NOTHING
+        context = copy_context() if context is None else context
+        return super().call_at(when, self._lived(callback, context), *args, context=context)
+
+    def _lived(self, callback: Any, context: Context) -> Any:
+        life = context.get(LIFE)
+        if life is None:
+            return callback
+
+        def run(*args: Any) -> None:
+            if not life.alive:
+                self.graveyard.append(callback)
+            elif life.paused:
+                life.stash.append((callback, args, context))
+            else:
+                callback(*args)
+
+        return run
+
+    def resume(self, life: Life) -> None:
+        """Let a paused life go on, with all that has waited."""
+        life.paused = False
+        stash, life.stash = life.stash, []
+        for callback, args, context in stash:
+            self.call_soon(callback, *args, context=context)
+
+    # The world, which is simulated
+
+    async def create_server(
+        self, factory: Any, host: Any = None, port: Any = None, **_: Any
+    ) -> Any:
+        """Listen at an address of the simulated network."""
+        return self.network.listen(factory, str(host), int(port))
+
+    async def create_connection(
+        self, factory: Any, host: Any = None, port: Any = None, **_: Any
+    ) -> Any:
+        """Connect over the simulated network."""
+        return await self.network.connect(factory, str(host), int(port))
+
+    def _make_self_pipe(self) -> None:
+        """No other thread will ever wake us."""
+
+    def _close_self_pipe(self) -> None:
+        """There is none."""
+
+    def _write_to_self(self) -> None:
+        """There is none."""

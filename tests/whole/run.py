@@ -1,0 +1,410 @@
+"""One run of whole nodes: a group, clients over HTTP, faults, healing, and the verdict."""
+
+import asyncio
+import gc
+import hashlib
+import json
+import logging
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
+from itertools import permutations
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import structlog
+
+from docstore.config import Config
+from docstore.node import Node
+from docstore.protocol.configuration import Founder
+from tests.chaos.mix import Op, judge
+from tests.disk.vfs import Disk
+from tests.sim.checkers import INFINITE
+from tests.whole.loop import LIFE, Life, VirtualLoop
+from tests.whole.network import Network
+from tests.whole.store import SimulatedStore
+from tests.whole.world import simulated
+
+FAULTS_S, HEALED_S, PATIENCE_S = 12.0, 12.0, 5.0
+PORT = 8000
+KINDS = (
+    "crash", "crash", "pause", "cut", "oneway", "isolate", "full", "slow", "eio", "clock", "stop",
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a run."""
+
+    seed: int
+    problems: list[str] = field(default_factory=list)
+    stuck: list[str] = field(default_factory=list)
+    operations: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    virtual_s: float = 0.0
+    trace: str = ""
+
+
+class Host:
+    """A machine: its disk and its clock outlive its processes."""
+
+    def __init__(self, name: str, run: "Run") -> None:
+        self.name, self._run = name, run
+        self.address = f"10.0.0.{name[1:]}"
+        self.disk = Disk()
+        self.life: Life | None = None
+        self.node: Node | None = None
+        self.store: SimulatedStore | None = None
+        self.ahead_us = 0
+
+    @property
+    def up(self) -> bool:
+        """Say whether a process runs."""
+        return self.life is not None
+
+    def start(self, founders: tuple[Founder, ...], factor: int | None) -> None:
+        """Start a node."""
+        self.life = Life(self.address, self.ahead_us)
+        context = copy_context()
+        context.run(LIFE.set, self.life)
+        data = self._run.directory / self.name
+        data.mkdir(exist_ok=True)
+        config = Config(
+            data=data, listen_host=self.address, listen_port=PORT, peer_host=self.address,
+            peer_port=PORT + 1, gossip_host=self.address, gossip_port=PORT + 2, node_id=self.name,
+            bootstrap=founders, slots=4, replication_factor=factor, insecure=True,
+            repair_interval_s=20.0,
+        )  # fmt: skip
+        self.store = SimulatedStore(self.disk, f"disk-{self.name}", self._run.rng)
+
+        async def main() -> None:
+            node = self.node = Node(config)
+            node.store = self.store  # type: ignore[assignment]
+            await node.start()
+            await node.stopping.wait()
+            await node.drained()
+            await node.stop()
+            self.end()
+
+        self._run.keep(self._run.loop.create_task(main(), context=context))
+
+    def end(self) -> None:
+        """End the process at once."""
+        if self.life is None or self.store is None:
+            return
+        self.life.alive = False
+        self._run.loop.graveyard.append((self.life, self.node))
+        self.disk = self.store.lose_power()
+        self.life = self.node = self.store = None
+        self._run.network.lost(self.address)
+
+
+class Run:
+    """The world of one seed."""
+
+    def __init__(self, seed: int, directory: Path) -> None:
+        self.rng = Random(seed)
+        self.directory = directory
+        self.loop = VirtualLoop()
+        self.network = self.loop.network = Network(self.loop, self.rng)
+        self.size = self.rng.choice((3, 3, 5))
+        self.factor = 3 if self.size == 5 and self.rng.random() < 0.5 else None
+        self.hosts = [Host(f"n{number}", self) for number in range(1, self.size + 1)]
+        self.founders = tuple(Founder(each.name, each.address, PORT) for each in self.hosts)
+        self.ops: list[Op] = []
+        self.outcome = Outcome(seed)
+        self.links = [f"/notes/{each}" for each in range(4)]
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._healing = False
+
+    def keep(self, task: asyncio.Task[Any]) -> None:
+        """Hold on to a task of a node; one that fails is a finding."""
+        self._tasks.append(task)
+
+        def done(task: asyncio.Task[Any]) -> None:
+            if not task.cancelled() and task.exception() is not None:
+                self.outcome.problems.append(f"a node ended by itself: {task.exception()!r}")
+
+        task.add_done_callback(done)
+
+    def start(self, host: Host) -> None:
+        """Start a host that is down."""
+        if not host.up:
+            host.start(self.founders, self.factor)
+
+    def ended(self, data: Path, error: BaseException) -> None:
+        """A process ends itself over its disk; a supervisor starts it again."""
+        host = next(each for each in self.hosts if each.name == data.name)
+        self.outcome.faults["ended by itself"] += 1
+        host.end()
+        self.loop.call_later(1.0, self._again, host, context=Context())
+
+    def _again(self, host: Host) -> None:
+        self.start(host)
+
+    # The course of a run
+
+    async def main(self) -> None:
+        """Found a group, let clients and faults at it, heal it, and judge."""
+        for host in self.hosts:
+            self.start(host)
+        await self._declared()
+        clients = [
+            asyncio.create_task(self._client(f"c{number}", Random(self.rng.random())))
+            for number in range(4)
+        ]
+        nemesis = asyncio.create_task(self._nemesis())
+        await asyncio.sleep(FAULTS_S)
+        self._healing = True
+        await nemesis
+        self._heal()
+        await asyncio.sleep(HEALED_S / 2)
+        await asyncio.gather(*clients)
+        await asyncio.sleep(HEALED_S / 2)
+        await self._judge()
+
+    async def _declared(self) -> None:
+        for _ in range(200):
+            status, _, _ = await self._ask(self.hosts[0], "POST", "/core/factories",
+                                           {"path": "/notes"})  # fmt: skip
+            if status in (200, 201, 409):
+                return
+            await asyncio.sleep(0.1)
+        raise AssertionError("the group was not founded")
+
+    async def _client(self, name: str, rng: Random) -> None:
+        tags: dict[str, tuple[str, int]] = {}
+        number = 0
+        end = self.loop.time() + FAULTS_S + HEALED_S / 3
+        while self.loop.time() < end:
+            number += 1
+            kind = rng.choices(["put", "append", "cas", "delete", "read"], [4, 5, 3, 1, 9])[0]
+            link = rng.choice(self.links)
+            if kind == "cas" and link not in tags:
+                kind = "put"
+            host = rng.choice(self.hosts)
+            op = Op(kind, link, f"{name}.{number}", host.name, self.loop.time())
+            self.ops.append(op)
+            await self._do(op, host, tags)
+            await asyncio.sleep(rng.random() * 0.05)
+
+    async def _do(self, op: Op, host: Host, tags: dict[str, tuple[str, int]]) -> None:
+        verb = {"read": "GET", "delete": "DELETE", "append": "PATCH"}.get(op.kind, "PUT")
+        headers = {"Docstore-Timeout-Ms": "2000"}
+        if op.kind == "cas":
+            headers["If-Match"], op.expected = tags[op.link]
+        body = None if verb in ("GET", "DELETE") else {"uid": op.uid}
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                status, told, page = await self._ask(host, verb, op.link, body, headers)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError):
+            op.end = INFINITE
+            return
+        op.status, op.end = status, self.loop.time()
+        if status == 500:
+            self.outcome.problems.append(f"500 for {op.kind}: {page!r}")
+        if op.end - op.start > 3.0:
+            self.outcome.stuck.append(f"{op.kind} took {op.end - op.start:.1f} s")
+        version = told.get("docstore-version")
+        if version is not None and status in (200, 201, 404):
+            op.version = int(version)
+        elif status == 404:
+            op.version = -1
+        if status in (200, 201) and "etag" in told:
+            tags[op.link] = (told["etag"], op.version or 0)
+
+    async def _ask(
+        self, host: Host, verb: str, path: str, body: Any = None,
+        headers: dict[str, str] | None = None,
+    ) -> tuple[int, dict[str, str], Any]:  # fmt: skip
+        """Return status, headers and body; raises what a broken connection raises."""
+        loop = self.loop
+        reader = asyncio.StreamReader(loop=loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        wire, _ = await loop.create_connection(lambda: protocol, host.address, PORT)
+        raw = b"" if body is None else json.dumps(body).encode()
+        named = {"Host": "x", "Content-Length": str(len(raw)), "Connection": "close"}
+        if raw:
+            named["Content-Type"] = "application/json"
+        lines = [f"{verb} {path} HTTP/1.1"]
+        lines += [f"{name}: {value}" for name, value in {**named, **(headers or {})}.items()]
+        wire.write("\r\n".join(lines).encode() + b"\r\n\r\n" + raw)
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            first, *rest = head.decode().strip().split("\r\n")
+            told = {k.lower(): v for k, _, v in (line.partition(": ") for line in rest)}
+            content = await reader.readexactly(int(told.get("content-length", 0)))
+        finally:
+            wire.close()
+        return int(first.split()[1]), told, json.loads(content) if content else None
+
+    # Faults
+
+    async def _nemesis(self) -> None:
+        while not self._healing:
+            await asyncio.sleep(0.1 + self.rng.random() * 1.2)
+            kind = self.rng.choice(KINDS)
+            self.outcome.faults[kind] += 1
+            host = self.rng.choice(self.hosts)
+            getattr(self, f"_{kind}")(host, self.rng.choice((0.2, 0.8, 2.0)) * self.rng.random())
+
+    def _crash(self, host: Host, lasts_s: float) -> None:
+        host.end()
+        self.loop.call_later(lasts_s, self._again, host)
+
+    def _stop(self, host: Host, lasts_s: float) -> None:
+        if host.node is not None and host.life is not None:
+            context = copy_context()
+            context.run(LIFE.set, host.life)
+            self.loop.call_soon(host.node.drain, context=context)
+            self.loop.call_later(3.0 + lasts_s, self._again, host)
+
+    def _pause(self, host: Host, lasts_s: float) -> None:
+        life = host.life
+        if life is not None and not life.paused:
+            life.paused = True
+            self.loop.call_later(lasts_s, self.loop.resume, life)
+
+    def _cut(self, host: Host, lasts_s: float) -> None:
+        other = self.rng.choice([each for each in self.hosts if each is not host])
+        self._sever({(host.address, other.address), (other.address, host.address)}, lasts_s)
+
+    def _oneway(self, host: Host, lasts_s: float) -> None:
+        other = self.rng.choice([each for each in self.hosts if each is not host])
+        self._sever({(host.address, other.address)}, lasts_s)
+
+    def _isolate(self, host: Host, lasts_s: float) -> None:
+        pairs = permutations([each.address for each in self.hosts], 2)
+        self._sever({pair for pair in pairs if host.address in pair}, lasts_s)
+
+    def _sever(self, links: set[tuple[str, str]], lasts_s: float) -> None:
+        self.network.cut(links)
+        self.loop.call_later(lasts_s, self.network.mend, links)
+
+    def _full(self, host: Host, lasts_s: float) -> None:
+        store = host.store
+        if store is not None:
+            store.full = True
+            self.loop.call_later(lasts_s, setattr, store, "full", False)
+
+    def _slow(self, host: Host, lasts_s: float) -> None:
+        store = host.store
+        if store is not None:
+            store.slowness = 40.0
+            self.loop.call_later(lasts_s, setattr, store, "slowness", 1.0)
+
+    def _eio(self, host: Host, lasts_s: float) -> None:
+        if host.store is not None:
+            host.store.broken = True
+
+    def _clock(self, host: Host, lasts_s: float) -> None:
+        host.ahead_us = self.rng.choice((-3_600_000_000, 0, 3_600_000_000))
+        if host.life is not None:
+            host.life.clock_ahead_us = host.ahead_us
+
+    def _heal(self) -> None:
+        self.network.mend(set(self.network.cuts))
+        for host in self.hosts:
+            if host.life is not None and host.life.paused:
+                self.loop.resume(host.life)
+            if host.store is not None:
+                host.store.full = host.store.broken = False
+                host.store.slowness = 1.0
+            if host.node is None or not host.node.stopping.is_set():
+                self.start(host)
+
+    # The verdict
+
+    async def _judge(self) -> None:
+        for host in self.hosts:
+            self.start(host)
+        await asyncio.sleep(3.0)
+        by_link: dict[str, list[Op]] = defaultdict(list)
+        for op in self.ops:
+            by_link[op.link].append(op)
+        for index, link in enumerate(self.links):
+            stored = await self._history(self.hosts[index % len(self.hosts)], link)
+            wrong = judge(by_link[link], stored)
+            self.outcome.problems += [f"{link}: {each}" for each in wrong]
+        await self._compare()
+
+    async def _history(self, host: Host, link: str) -> dict[int, dict[str, Any]]:
+        found: dict[int, dict[str, Any]] = {}
+        path: str | None = f"{link}/versions?limit=500"
+        while path:
+            status, _, page = await self._ask(host, "GET", path)
+            if status == 404:
+                return found
+            if status != 200:
+                self.outcome.stuck.append(f"{link} cannot be read: {status}")
+                return found
+            found |= {each["documentVersion"]: each for each in page["versions"]}
+            path = page.get("nextPageLink")
+        return found
+
+    async def _compare(self) -> None:
+        """All replicas of a slot hold the same, soon after all is well."""
+        status, _, page = await self._ask(self.hosts[0], "GET", "/core/management/digests")
+        seen: dict[str, set[str]] = defaultdict(set)
+        for digests in (page if status == 200 else {}).values():
+            for slot, entry in digests.items():
+                seen[slot].add(str(entry))
+        for slot, different in seen.items():
+            if len(different) > 1:
+                self.outcome.stuck.append(f"replicas of slot {slot} differ: {different}")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    before = structlog.get_config()
+    logging.disable(logging.CRITICAL)
+    structlog.configure(processors=[_drop])
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+        structlog.configure(**before)
+
+
+def _drop(_: Any, method: str, event: Any) -> Any:
+    raise structlog.DropEvent
+
+
+def run(seed: int) -> Outcome:
+    """Return the outcome of a seed; the same for the same, always."""
+    with tempfile.TemporaryDirectory(prefix="docstore-whole-") as directory, _quiet():
+        world = Run(seed, Path(directory))
+        loop = world.loop
+        loop.set_exception_handler(
+            lambda _, about: world.outcome.problems.append(
+                f"{about.get('message')}: {about.get('exception')!r}"
+            )
+        )
+        try:
+            with simulated(loop, Random(seed + 1), world.ended):
+                loop.run_until_complete(world.main())
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong is a finding
+            world.outcome.problems.append(f"{type(error).__name__}: {error}")
+        outcome = world.outcome
+        outcome.operations, outcome.virtual_s = len(world.ops), loop.time()
+        outcome.trace = hashlib.sha256(repr(world.ops).encode()).hexdigest()
+        for host in world.hosts:
+            host.end()
+        loop.set_exception_handler(lambda _, about: None)
+        asyncio.set_event_loop(None)
+        _bury(loop)
+        return outcome
+
+
+def _bury(loop: VirtualLoop) -> None:
+    """Let go of the tasks of the dead without a word."""
+    for task in asyncio.all_tasks(loop):
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+    loop.over = True
+    loop.graveyard.clear()
+    gc.collect()
+    loop.close()

@@ -1,0 +1,132 @@
+"""What a node takes from the outside, put in from here: time, chance, gossip's sockets, its end.
+
+A release has no switches for this; the names that its shells use are replaced while a run lasts.
+"""
+
+import contextlib
+import time as real_time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import docstore.driver
+import docstore.founding
+import docstore.http.bodies
+import docstore.http.ids
+import docstore.http.reply
+import docstore.membership
+import docstore.node
+import docstore.peers
+import docstore.resync
+import gossip.agent
+import gossip.clock
+from tests.whole.loop import LIFE, VirtualLoop
+
+EPOCH_S = 1_700_000_000
+
+
+class VirtualTime:
+    """The module `time`, on the loop's clock, and wrong where a host's clock is wrong."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+
+    def monotonic(self) -> float:
+        return self._loop.time()
+
+    def perf_counter(self) -> float:
+        return self._loop.time()
+
+    def time(self) -> float:
+        return self.time_ns() / 1e9
+
+    def time_ns(self) -> int:
+        life = LIFE.get()
+        ahead_us = life.clock_ahead_us if life else 0
+        return int((EPOCH_S + self._loop.time()) * 1e6 + ahead_us) * 1000
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(real_time, name)
+
+
+class Chance:
+    """The modules `secrets` and `random`, from a seed."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+
+    def randbits(self, bits: int) -> int:
+        return self._rng.getrandbits(bits)
+
+    def token_bytes(self, count: int) -> bytes:
+        return self._rng.randbytes(count)
+
+    def random(self) -> float:
+        return self._rng.random()
+
+    def Random(self, *seed: Any) -> Random:  # noqa: N802 - the name of the class
+        return Random(*seed) if seed else Random(self._rng.random())
+
+
+class SimulatedTransport:
+    """Gossip's sockets, on the simulated network."""
+
+    def __init__(
+        self,
+        config: Any,
+        on_datagram: Callable[..., None],
+        on_request: Callable[..., Awaitable[bytes | None]],
+        permits: Callable[[str], bool],
+    ) -> None:
+        self.counters: Counter[str] = Counter()
+        self.seal: Any = None
+        self._on_datagram, self._on_request = on_datagram, on_request
+        self._address = ("", 0)
+        self._network: Any = None
+
+    async def start(self, bind: tuple[str, int]) -> tuple[str, int]:
+        import asyncio
+
+        self._network = asyncio.get_running_loop().network  # type: ignore[attr-defined]
+        self._address = bind
+        self._network.bind(bind, self._on_datagram, self._on_request)
+        return bind
+
+    async def stop(self) -> None:
+        self._network.unbind(self._address)
+
+    def send(self, to: tuple[str, int], datagram: bytes) -> None:
+        self._network.throw(self._address, to, datagram)
+
+    def drain(self) -> None:
+        """Datagrams are delivered as they come."""
+
+    async def ask(self, to: tuple[str, int], body: bytes, *, timeout_s: float) -> Any:
+        import asyncio
+
+        async with asyncio.timeout(timeout_s):
+            return await self._network.ask(self._address[0], to, body), None
+
+
+@contextmanager
+def simulated(loop: VirtualLoop, rng: Random, ended: Callable[..., None]) -> Iterator[None]:
+    """Let nodes run in this loop's world. ended: called when a process would end itself."""
+    time, chance = VirtualTime(loop), Chance(rng)
+    with ExitStack() as stack:
+        for module in (
+            docstore.driver, docstore.membership, docstore.resync, docstore.http.ids,
+            docstore.http.bodies, docstore.http.reply, gossip.clock, gossip.agent,
+        ):  # fmt: skip
+            stack.enter_context(patch.object(module, "time", time))
+        for module in (docstore.founding, gossip.agent):
+            stack.enter_context(patch.object(module, "secrets", chance))
+        for module in (docstore.peers, gossip.agent):
+            stack.enter_context(patch.object(module, "random", chance))
+        stack.enter_context(patch.object(gossip.agent, "Transport", SimulatedTransport))
+        stack.enter_context(patch.object(docstore.node, "end_process", ended))
+        with contextlib.suppress(Exception):
+            pass
+        yield
