@@ -96,7 +96,7 @@ class Group:
             self._links.connect(peer, address)
             self._membership.look_at((address[0], address[1] + 1))
         loop = asyncio.get_running_loop()
-        for peer in before.keys() - addresses.keys():
+        for peer in sorted(before.keys() - addresses.keys()):
             self._hanging_up[peer] = loop.call_later(HANG_UP_AFTER_S, self._hang_up, peer)
         self.view_changed()
         log.info("configuration", id=configuration.id, stage=configuration.stage.value,

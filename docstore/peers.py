@@ -113,7 +113,7 @@ class Inbound(Framed):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Join the connections to be closed in the end."""
         super().connection_made(transport)
-        self._links.inbound.add(self)
+        self._links.inbound[self] = None
 
     def hello(self, hello: Hello) -> None:
         """Admit the peer or close."""
@@ -144,7 +144,7 @@ class Inbound(Framed):
     def connection_lost(self, exc: Exception | None) -> None:
         """A peer that we heard on this connection is not heard any more."""
         self._watch.cancel()
-        self._links.inbound.discard(self)
+        self._links.inbound.pop(self, None)
         if self.peer is not None and not self._links.hears(self.peer):
             self._links.silenced(self.peer)
 
@@ -225,12 +225,13 @@ class PeerLinks:
         self.counters: Counter[str] = Counter()
         self.configuration = 0
         """Id of the configuration that this node counts by; every frame carries it."""
-        self.inbound: set[Inbound] = set()
+        self.inbound: dict[Inbound, None] = {}
         self._outbound: dict[str, Outbound] = {}
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._addresses: dict[str, tuple[str, int]] = {}
         self._wake: dict[str, asyncio.Event] = {}
-        self._full: set[Outbound] = set()
+        self._full: dict[Outbound, None] = {}
+        """Connections with something to say, in the order in which they got it."""
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> None:
@@ -256,7 +257,7 @@ class PeerLinks:
         outbound = self._outbound.pop(peer, None)
         if outbound is not None:
             outbound.flush()
-            self._full.discard(outbound)
+            self._full.pop(outbound, None)
             outbound.hang_up()
 
     def send(self, peer: str, message: Message) -> None:
@@ -266,7 +267,7 @@ class PeerLinks:
             self.counters["messages_unsent"] += 1
             return
         outbound.queue.append(message)
-        self._full.add(outbound)
+        self._full[outbound] = None
 
     def flush(self) -> None:
         """Let the frames of this turn leave."""
@@ -315,7 +316,7 @@ class PeerLinks:
                 self.events.linked(peer)
                 await outbound.closed
                 del self._outbound[peer]
-                self._full.discard(outbound)
+                self._full.pop(outbound, None)
                 self.events.lost(peer)
             self._wake[peer].clear()
             try:

@@ -263,7 +263,7 @@ class Resync:
         for slot in slots:
             members.update(self._replica.core.placement.replicas(slot))
         found: dict[str, dict[int, tuple[int, int, str]]] = {}
-        for member in members:
+        for member in sorted(members):
             try:
                 answer = await self._questions.ask(member, "digests", list(slots), OWNER_TIMEOUT_S)
             except Unavailable:

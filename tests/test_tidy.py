@@ -93,7 +93,12 @@ PROTOCOL_SEEN_BY_HTTP = frozenset({"events", "effects"})
 BANNED_NAMES = frozenset("utils util helpers helper common base manager data info misc".split())
 
 # Real processes need real time; everything else runs on a clock of its own or polls.
-SLEEPERS = ("tests/chaos/*", "tests/gossip/test_agent.py", "tests/docstore/test_node.py")
+SLEEPERS = (
+    "tests/chaos/*",
+    "tests/whole/*",
+    "tests/gossip/test_agent.py",
+    "tests/docstore/test_node.py",
+)
 POLL_S_MAX = 0.1
 
 

@@ -7,7 +7,6 @@ waits, as after SIGSTOP.
 
 import asyncio
 import selectors
-from collections.abc import Callable
 from contextvars import Context, ContextVar, copy_context
 from typing import Any
 
@@ -20,7 +19,7 @@ class Life:
         self.alive = True
         self.paused = False
         self.clock_ahead_us = clock_ahead_us
-        self.stash: list[tuple[Callable[..., Any], tuple[Any, ...], Context]] = []
+        self.stash: list[tuple[Any, tuple[Any, ...]]] = []
 
 
 LIFE: ContextVar[Life | None] = ContextVar("life", default=None)
@@ -50,6 +49,32 @@ class _Selector(selectors.BaseSelector):
 
     def get_map(self) -> Any:
         return {}
+
+
+class _Lived:
+    """A callback that runs only within its life."""
+
+    __slots__ = ("_callback", "_life", "_loop", "context", "handle")
+
+    def __init__(self, loop: Any, callback: Any, life: Life | None, context: Context) -> None:
+        self._loop, self._callback, self._life, self.context = loop, callback, life, context
+        self.handle: Any = None
+
+    def __call__(self, *args: Any) -> None:
+        life = self._life
+        if life is None:
+            self._callback(*args)
+        elif not life.alive:
+            self._loop.graveyard.append(self._callback)
+        elif life.paused:
+            life.stash.append((self, args))
+        else:
+            self._callback(*args)
+
+    def unless_cancelled(self, *args: Any) -> None:
+        """Run after a pause, if nobody has changed his mind since."""
+        if not self.handle.cancelled():
+            self(*args)
 
 
 class _Nothing:
@@ -84,36 +109,30 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         if self.over:
             return _NOTHING
         context = copy_context() if context is None else context
-        return super().call_soon(self._lived(callback, context), *args, context=context)
+        lived = self._lived(callback, context)
+        handle = super().call_soon(lived, *args, context=context)
+        lived.handle = handle
+        return handle
 
     def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
         """Schedule for later, within a life."""
         if self.over:
             return _NOTHING
         context = copy_context() if context is None else context
-        return super().call_at(when, self._lived(callback, context), *args, context=context)
+        lived = self._lived(callback, context)
+        handle = super().call_at(when, lived, *args, context=context)
+        lived.handle = handle
+        return handle
 
     def _lived(self, callback: Any, context: Context) -> Any:
-        life = context.get(LIFE)
-        if life is None:
-            return callback
-
-        def run(*args: Any) -> None:
-            if not life.alive:
-                self.graveyard.append(callback)
-            elif life.paused:
-                life.stash.append((callback, args, context))
-            else:
-                callback(*args)
-
-        return run
+        return _Lived(self, callback, context.get(LIFE), context)
 
     def resume(self, life: Life) -> None:
         """Let a paused life go on, with all that has waited."""
         life.paused = False
         stash, life.stash = life.stash, []
-        for callback, args, context in stash:
-            self.call_soon(callback, *args, context=context)
+        for lived, args in stash:
+            self.call_soon(lived.unless_cancelled, *args, context=lived.context)
 
     # The world, which is simulated
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
-from itertools import permutations
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,16 +23,16 @@ from docstore.protocol.configuration import Founder
 from tests.chaos.mix import Op, judge
 from tests.disk.vfs import Disk
 from tests.sim.checkers import INFINITE
+from tests.whole.faults import Nemesis
 from tests.whole.loop import LIFE, Life, VirtualLoop
 from tests.whole.network import Network
 from tests.whole.store import SimulatedStore
 from tests.whole.world import simulated
 
-FAULTS_S, HEALED_S, PATIENCE_S = 12.0, 12.0, 5.0
+FAULTS_S, HEALED_S, PATIENCE_S = 12.0, 12.0, 6.0
+LATE_S = 5.0
+"""The deadline, the longest pause, and some more."""
 PORT = 8000
-KINDS = (
-    "crash", "crash", "pause", "cut", "oneway", "isolate", "full", "slow", "eio", "clock", "stop",
-)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -119,7 +118,6 @@ class Run:
         self.outcome = Outcome(seed)
         self.links = [f"/notes/{each}" for each in range(4)]
         self._tasks: list[asyncio.Task[Any]] = []
-        self._healing = False
 
     def keep(self, task: asyncio.Task[Any]) -> None:
         """Hold on to a task of a node; one that fails is a finding."""
@@ -141,9 +139,10 @@ class Run:
         host = next(each for each in self.hosts if each.name == data.name)
         self.outcome.faults["ended by itself"] += 1
         host.end()
-        self.loop.call_later(1.0, self._again, host, context=Context())
+        self.loop.call_later(1.0, self.again, host, context=Context())
 
-    def _again(self, host: Host) -> None:
+    def again(self, host: Host) -> None:
+        """Start a host that was ended."""
         self.start(host)
 
     # The course of a run
@@ -157,11 +156,12 @@ class Run:
             asyncio.create_task(self._client(f"c{number}", Random(self.rng.random())))
             for number in range(4)
         ]
-        nemesis = asyncio.create_task(self._nemesis())
+        nemesis = Nemesis(self)
+        striking = asyncio.create_task(nemesis.run())
         await asyncio.sleep(FAULTS_S)
-        self._healing = True
-        await nemesis
-        self._heal()
+        nemesis.over = True
+        await striking
+        nemesis.heal()
         await asyncio.sleep(HEALED_S / 2)
         await asyncio.gather(*clients)
         await asyncio.sleep(HEALED_S / 2)
@@ -207,7 +207,7 @@ class Run:
         op.status, op.end = status, self.loop.time()
         if status == 500:
             self.outcome.problems.append(f"500 for {op.kind}: {page!r}")
-        if op.end - op.start > 3.0:
+        if op.end - op.start > LATE_S:
             self.outcome.stuck.append(f"{op.kind} took {op.end - op.start:.1f} s")
         version = told.get("docstore-version")
         if version is not None and status in (200, 201, 404):
@@ -241,81 +241,6 @@ class Run:
         finally:
             wire.close()
         return int(first.split()[1]), told, json.loads(content) if content else None
-
-    # Faults
-
-    async def _nemesis(self) -> None:
-        while not self._healing:
-            await asyncio.sleep(0.1 + self.rng.random() * 1.2)
-            kind = self.rng.choice(KINDS)
-            self.outcome.faults[kind] += 1
-            host = self.rng.choice(self.hosts)
-            getattr(self, f"_{kind}")(host, self.rng.choice((0.2, 0.8, 2.0)) * self.rng.random())
-
-    def _crash(self, host: Host, lasts_s: float) -> None:
-        host.end()
-        self.loop.call_later(lasts_s, self._again, host)
-
-    def _stop(self, host: Host, lasts_s: float) -> None:
-        if host.node is not None and host.life is not None:
-            context = copy_context()
-            context.run(LIFE.set, host.life)
-            self.loop.call_soon(host.node.drain, context=context)
-            self.loop.call_later(3.0 + lasts_s, self._again, host)
-
-    def _pause(self, host: Host, lasts_s: float) -> None:
-        life = host.life
-        if life is not None and not life.paused:
-            life.paused = True
-            self.loop.call_later(lasts_s, self.loop.resume, life)
-
-    def _cut(self, host: Host, lasts_s: float) -> None:
-        other = self.rng.choice([each for each in self.hosts if each is not host])
-        self._sever({(host.address, other.address), (other.address, host.address)}, lasts_s)
-
-    def _oneway(self, host: Host, lasts_s: float) -> None:
-        other = self.rng.choice([each for each in self.hosts if each is not host])
-        self._sever({(host.address, other.address)}, lasts_s)
-
-    def _isolate(self, host: Host, lasts_s: float) -> None:
-        pairs = permutations([each.address for each in self.hosts], 2)
-        self._sever({pair for pair in pairs if host.address in pair}, lasts_s)
-
-    def _sever(self, links: set[tuple[str, str]], lasts_s: float) -> None:
-        self.network.cut(links)
-        self.loop.call_later(lasts_s, self.network.mend, links)
-
-    def _full(self, host: Host, lasts_s: float) -> None:
-        store = host.store
-        if store is not None:
-            store.full = True
-            self.loop.call_later(lasts_s, setattr, store, "full", False)
-
-    def _slow(self, host: Host, lasts_s: float) -> None:
-        store = host.store
-        if store is not None:
-            store.slowness = 40.0
-            self.loop.call_later(lasts_s, setattr, store, "slowness", 1.0)
-
-    def _eio(self, host: Host, lasts_s: float) -> None:
-        if host.store is not None:
-            host.store.broken = True
-
-    def _clock(self, host: Host, lasts_s: float) -> None:
-        host.ahead_us = self.rng.choice((-3_600_000_000, 0, 3_600_000_000))
-        if host.life is not None:
-            host.life.clock_ahead_us = host.ahead_us
-
-    def _heal(self) -> None:
-        self.network.mend(set(self.network.cuts))
-        for host in self.hosts:
-            if host.life is not None and host.life.paused:
-                self.loop.resume(host.life)
-            if host.store is not None:
-                host.store.full = host.store.broken = False
-                host.store.slowness = 1.0
-            if host.node is None or not host.node.stopping.is_set():
-                self.start(host)
 
     # The verdict
 
