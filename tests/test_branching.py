@@ -10,13 +10,13 @@ PINNED = (33, 463, 639, 783, 944, 2850)
 
 # Rule -> a seed that notices when it is gone.
 CAUGHT_BY = {
-    "cursor-before-its-page": 1202,
+    "cursor-before-its-page": 2166,
     "echoes-applied": 33,
-    "everybody-counts-as-replica": 94,
+    "everybody-counts-as-replica": 16,
     "losers-forgotten": 0,
     "names-not-asked-for": 0,
     "one-hand-on-all-branches": 2,
-    "told-before-disk": 2,
+    "told-before-disk": 4,
 }
 
 
