@@ -79,6 +79,10 @@ class Config:
     replication_factor: int | None = None
     """Replicas of each document; None: every member."""
 
+    reads: str = "confirm"
+    """How owners know that a value is current: "confirm" asks the replicas for each read, "lease"
+    once a second. Fixed at founding. With leases a take-over waits for up to a second more."""
+
     heartbeat_interval_s: float = 0.2
     """Between two heartbeats to each member; a sixth of `owner_timeout_s`."""
 
@@ -122,7 +126,7 @@ RETENTION_S_MIN = 600.0
 KEYS = (
     "data", "listen", "peer", "gossip", "node_id", "zone", "bootstrap", "join", "replaces",
     "observer", "standby", "remove_after_s", "history_retention_s", "slots",
-    "points_per_node", "replication_factor", "heartbeat_interval_s", "owner_timeout_s",
+    "points_per_node", "replication_factor", "reads", "heartbeat_interval_s", "owner_timeout_s",
     "repair_interval_s",
     "gossip_preset", "gossip_key_file", "insecure", "log", *(each.name for each in fields(Limits)),
 )  # fmt: skip
@@ -187,6 +191,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
         slots=_slots(settings.get("slots", 1024)),
         points_per_node=_integer(settings.get("points_per_node", 128), "points_per_node", 1, 4096),
         replication_factor=_factor(settings.get("replication_factor")),
+        reads=_choice(settings.get("reads", "confirm"), "reads", ("confirm", "lease")),
         heartbeat_interval_s=_seconds(settings, "heartbeat_interval_s", 0.2),
         owner_timeout_s=_seconds(settings, "owner_timeout_s", 1.2),
         repair_interval_s=_seconds(settings, "repair_interval_s", 3600.0, least=0, most=WEEK_S),

@@ -46,6 +46,14 @@ TICK_S = 0.05
 log = structlog.get_logger("docstore.protocol")
 
 
+def clock() -> float:
+    """Return the protocol's clock: monotonic, and not standing still while the machine sleeps.
+
+    A lease must run out in that time as well.
+    """
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 class Driver:
     """Runs one replica against a real clock, real links and a real disk."""
 
@@ -82,7 +90,7 @@ class Driver:
 
     def start(self) -> None:
         """Begin to tick."""
-        self._planned_at = time.monotonic()
+        self._planned_at = clock()
         self._tick()
 
     async def stop(self) -> None:
@@ -106,7 +114,7 @@ class Driver:
         self._requests += 1
         future: asyncio.Future[Answer] = self._loop.create_future()
         self._waiting[self._requests] = future
-        self.feed(Requested(self._requests, operation, time.monotonic() + timeout_s))
+        self.feed(Requested(self._requests, operation, clock() + timeout_s))
         return future
 
     async def change(self, change: Change) -> tuple[int, str, str]:
@@ -148,7 +156,7 @@ class Driver:
             self._loop.call_soon(self._end_turn)
 
     def _perform(self, event: Event) -> None:
-        for effect in self.replica.step(event, time.monotonic()):
+        for effect in self.replica.step(event, clock()):
             match effect:
                 case Send(to, message):
                     self._links.send(to, message)
@@ -230,7 +238,7 @@ class Driver:
             self._reading = None
 
     def _tick(self) -> None:
-        now = time.monotonic()
+        now = clock()
         self.loop_lag_s = max(0.0, now - self._planned_at)
         self._planned_at = now + TICK_S
         self.feed(Tick(time.time_ns() // 1000))

@@ -186,6 +186,7 @@ class Founding:
             slots=self._config.slots,
             points_per_node=self._config.points_per_node,
             replication_factor=self._config.replication_factor,
+            reads=self._config.reads,
         )
 
     def why_not(self) -> str:

@@ -38,6 +38,7 @@ from docstore.wire import (
     Promised,
     Propose,
     Refused,
+    Release,
     Told,
     Vote,
 )
@@ -48,7 +49,7 @@ _KINDS: tuple[type[Any], ...] = (
     Heartbeat, PreVote, PreVoted, Prepare, Promised, Refused, Fetch, Fetched, Propose, Accepted,
     Gap, Adopt, Copy, Decide, Confirm, Confirmed, Forward, Answered, Ask, Told, HandOver,
     Canvass, Vote, Lead, Follow, Configured, Passed,
-    Offering, Following, Spread, Lack, Supply,
+    Offering, Following, Spread, Lack, Supply, Release,
 )  # fmt: skip
 _TAGS = {kind: tag for tag, kind in enumerate(_KINDS)}
 

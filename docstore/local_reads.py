@@ -53,7 +53,7 @@ async def read_here(
             owner = core.owner_of(slot_log.slot) or ""
             peer = core.peers.get(owner)
             heard_at = peer.heard_at if peer else core.now
-            return answer._replace(owner=owner), max(0, int((loop.time() - heard_at) * 1000))
+            return answer._replace(owner=owner), max(0, int((core.now - heard_at) * 1000))
         if loop.time() >= deadline:
             detail = f"version {min_version} has not arrived here in time"
             return Answer(503, "version-not-here", detail), 0

@@ -17,7 +17,7 @@ from docstore.damage import end_process, refuse_damaged
 from docstore.declaring import Declaring
 from docstore.document import Row
 from docstore.draining import slots_given_away
-from docstore.driver import Driver
+from docstore.driver import Driver, clock
 from docstore.errors import StoreBroken, StoreDamaged, Unavailable
 from docstore.expiring import Expiring
 from docstore.face import Face
@@ -125,7 +125,7 @@ class Node:
                 remove_after_s=self.config.remove_after_s,
                 history_retention_s=self.config.history_retention_s,
             ),
-            now=asyncio.get_running_loop().time(),
+            now=clock(),
         )
         for row in await declarations(self.store, replica.core.placement.slots):
             self.publish(row)

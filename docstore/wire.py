@@ -192,6 +192,12 @@ class HandOver(NamedTuple):
     slots: bytes
 
 
+class Release(NamedTuple):
+    """Owner to replicas: these (slot, epoch) are not mine any more, and no lease of mine holds."""
+
+    slots: Sequence[tuple[int, int]]
+
+
 class Confirm(NamedTuple):
     """Owner to replicas, asking if they promised any of these (slot, epoch) away (rule R1)."""
 
@@ -317,6 +323,7 @@ Message = (
     | Decide
     | HandOver
     | Passed
+    | Release
     | Confirm
     | Confirmed
     | Forward

@@ -17,6 +17,8 @@ PINNED = (71, 135, 193, 281, 664, 689, 1113, 6856, 6890, 10229, 10435)
 
 # Ablation -> a seed of its own profile that notices it, so that a short run need not search.
 CAUGHT_BY = {
+    "leases-for-ever": 22,
+    "leases-not-kept": 4,
     "purge-what-others-lack": 17,
     "purge-without-floor": 3,
     "trim-by-what-is-not-decided": 32,

@@ -86,6 +86,8 @@ class Configuration:
     """Who will be members when the change is over; empty while there is none."""
     forced: int = 0
     """How often an operator made a group of a lone survivor: decided writes may be lost."""
+    reads: str = "confirm"
+    """How owners make sure that a value is current: by asking each time, or by a lease."""
 
     def member(self, node_id: str) -> MemberEntry | None:
         """Return the member of that id, the next one's before the present one's."""
@@ -149,7 +151,7 @@ class Configuration:
             (
                 self.id, self.cluster_id, self.slots, self.points_per_node,
                 self.replication_factor, _entries(self.members), self.stage.value,
-                _entries(self.next_members), self.forced,
+                _entries(self.next_members), self.forced, self.reads,
             )
         )  # fmt: skip
         return packed
@@ -164,7 +166,8 @@ def _entries(members: Sequence[MemberEntry]) -> list[tuple[Any, ...]]:
 def unpack_configuration(packed: bytes) -> Configuration:
     """Return the configuration from its bytes; raises ValueError or TypeError if malformed."""
     fields: Sequence[Any] = msgpack.unpackb(packed)
-    number, cluster_id, slots, points_per_node, factor, entries, stage, coming, forced = fields
+    number, cluster_id, slots, points_per_node, factor, entries, stage, coming, *more = fields
+    forced, reads = more
     members = tuple(MemberEntry(*entry) for entry in entries)
     following = tuple(MemberEntry(*entry) for entry in coming)
     return Configuration(
@@ -177,6 +180,7 @@ def unpack_configuration(packed: bytes) -> Configuration:
         Stage(stage),
         following,
         forced,
+        reads,
     )
 
 
@@ -228,6 +232,7 @@ def found(
     slots: int,
     points_per_node: int,
     replication_factor: int | None,
+    reads: str = "confirm",
 ) -> Configuration | None:
     """Return configuration 1, or None while a founder's disk is not known.
 
@@ -240,8 +245,9 @@ def found(
         for each in sorted(founders, key=lambda founder: founder.id)
     )
     return Configuration(
-        1, cluster_id_of(founders), slots, points_per_node, replication_factor, with_votes(members)
-    )
+        1, cluster_id_of(founders), slots, points_per_node, replication_factor,
+        with_votes(members), reads=reads,
+    )  # fmt: skip
 
 
 def with_votes(members: Sequence[MemberEntry]) -> tuple[MemberEntry, ...]:

@@ -4,7 +4,12 @@ A read waits for a confirm round that starts after it arrived. One round is on i
 time and is shared by all reads that came before it: under load a round carries many, and an
 idle node starts one at once. A refusal that rests on a document's state is a read as well.
 
-Source: the read-index of Raft (Ongaro, 2014, section 6.4), asked per round instead of per read.
+In a group that reads by lease a replica that answers also promises to let nobody else have the
+slot for a second (R2). Until then, counted from when it was asked and less what clocks may differ,
+the owner answers reads at once; it asks again before the time is over.
+
+Source: the read-index of Raft (Ongaro, 2014, section 6.4), asked per round instead of per read;
+leases: Gray and Cheriton (1989).
 """
 
 from collections.abc import Callable
@@ -15,7 +20,10 @@ from docstore.protocol import quorum
 from docstore.protocol.core import NEVER, Core
 from docstore.protocol.log import SlotLog
 from docstore.protocol.tenure import Inflight
-from docstore.wire import Confirm, Confirmed
+from docstore.wire import Confirm, Confirmed, Release
+
+CLOCKS_DIFFER = 1e-3
+"""By how much two monotonic clocks may run at different rates."""
 
 
 @dataclass(slots=True)
@@ -24,7 +32,8 @@ class Waiter:
 
     log: SlotLog
     ballot: Ballot
-    inflight: Inflight
+    inflight: Inflight | None
+    """None when nobody waits, and only a lease is to be renewed."""
     then: Callable[[], None]
 
 
@@ -36,6 +45,7 @@ class Round:
     waiters: list[Waiter]
     slots: list[tuple[int, int]]
     heard: set[str] = field(default_factory=set)
+    begun_at: float = NEVER
     sent_at: float = NEVER
 
 
@@ -50,8 +60,17 @@ class Confirmer:
         self._number = core.boot << 32
 
     def add(self, waiter: Waiter) -> None:
-        """Let a waiter join the next round."""
-        self._waiting.append(waiter)
+        """Let a waiter join the next round, or go on at once under a lease."""
+        tenure = waiter.log.tenure
+        left_s = tenure.lease_until - self.core.now if tenure is not None else 0.0
+        if left_s <= 0 or not self._still_reigns(waiter):
+            self._waiting.append(waiter)
+            return
+        if left_s < self.core.config.lease_s / 2:
+            renewal = Waiter(waiter.log, waiter.ballot, None, lambda: None)
+            if not any(each.log is waiter.log for each in self._waiting):
+                self._waiting.append(renewal)
+        waiter.then()
 
     def start_round(self) -> None:
         """Start the next round if none is on its way; at the end of a turn."""
@@ -60,7 +79,8 @@ class Confirmer:
         self._number += 1
         waiters, self._waiting = self._waiting, []
         slots = {(waiter.log.slot, waiter.ballot[0]) for waiter in waiters}
-        self._round = Round(self._number, waiters, sorted(slots), {self.core.me})
+        now = self.core.now
+        self._round = Round(self._number, waiters, sorted(slots), {self.core.me}, begun_at=now)
         self.core.counters["confirm_rounds"] += 1
         self._ask(self._round)
         self._conclude(self._round)
@@ -78,6 +98,9 @@ class Confirmer:
             log = self.core.logs.get(slot)
             if log is not None and log.promised > (epoch, sender):
                 refused.append((slot, epoch, log.promised))
+            elif self.core.has_leases:
+                until = self.core.now + self.core.config.lease_s
+                self.core.leases[slot] = (epoch, sender, until)
         self.core.send(sender, Confirmed(message.round, refused))
 
     def answered(self, sender: str, message: Confirmed) -> None:
@@ -95,9 +118,12 @@ class Confirmer:
         self._waiting = [each for each in self._waiting if self._is_live(each)]
 
     def _is_live(self, waiter: Waiter) -> bool:
-        if self.core.now < waiter.inflight.deadline and self._still_reigns(waiter):
+        inflight = waiter.inflight
+        if inflight is None:
+            return self._still_reigns(waiter)
+        if self.core.now < inflight.deadline and self._still_reigns(waiter):
             return True
-        self.core.reply(waiter.inflight, None)
+        self.core.reply(inflight, None)
         return False
 
     def _ask(self, asked: Round) -> None:
@@ -118,16 +144,34 @@ class Confirmer:
             if not quorums[sets]:
                 rest.append(waiter)
             elif self._still_reigns(waiter):
+                self._lease(asked, waiter.log)
                 waiter.then()
-            else:
+            elif waiter.inflight is not None:
                 self.core.reply(waiter.inflight, None)
         asked.waiters = rest
         if not rest and self._round is asked:
             self._round = None
 
+    def _lease(self, asked: Round, log: SlotLog) -> None:
+        """Trust the quorum for as long as all of it is sure to keep its word."""
+        if self.core.has_leases and log.tenure is not None:
+            until = self.leased_from(asked) + self.core.config.lease_s * (1 - CLOCKS_DIFFER)
+            until -= self.core.config.lease_guard_s
+            log.tenure.lease_until = max(log.tenure.lease_until, until)
+
+    def leased_from(self, asked: Round) -> float:
+        """Return from when the replicas' promises count at the least: before any was made."""
+        return asked.begun_at
+
     def is_confirmed(self, asked: Round, sets: quorum.Sets) -> bool:
         """Say whether a quorum of the replica sets has answered the round."""
         return quorum.is_quorum(asked.heard, sets)
+
+    def released(self, sender: str, message: Release) -> None:
+        """Forget promises to an owner that needs them no more."""
+        for slot, epoch in message.slots:
+            if self.core.leases.get(slot, (0, ""))[:2] == (epoch, sender):
+                del self.core.leases[slot]
 
     def _still_reigns(self, waiter: Waiter) -> bool:
         tenure = waiter.log.tenure

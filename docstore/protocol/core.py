@@ -105,6 +105,8 @@ class Core:
         self.believed_alive: frozenset[str] | None = None
         self.claims: dict[int, tuple[int, str]] = {}
         """slot -> (epoch, member) that says it holds the slot."""
+        self.leases: dict[int, tuple[int, str, float]] = {}
+        """slot -> (epoch, owner, until): whose reads nobody may make stale before that."""
         self.routes_changed = False
         self.claims_changed = False
         self.unfit_until = NEVER
@@ -222,6 +224,23 @@ class Core:
     def is_draining(self) -> bool:
         """Say whether this node gives all away, and takes no more."""
         return self.draining_since is not None
+
+    @property
+    def has_leases(self) -> bool:
+        """Say whether owners of this group read by lease."""
+        return self.configuration.reads == "lease"
+
+    def is_leased(self, slot: int, candidate: str) -> bool:
+        """Say whether a slot must not be promised to a candidate yet (rule R2).
+
+        Who has just started does not know what it granted before.
+        """
+        if not self.has_leases:
+            return False
+        if self.now < self.started_at + self.config.lease_s:
+            return True
+        _, owner, until = self.leases.get(slot, (0, "", NEVER))
+        return self.now < until and owner != candidate
 
     def lacks_quorum(self) -> bool:
         """Say whether a majority of the members has been silent for too long (rule O6)."""

@@ -19,7 +19,7 @@ from docstore.protocol.depose import depose
 from docstore.protocol.log import SlotLog
 from docstore.protocol.slots import to_bitmap
 from docstore.protocol.tenure import Phase, Tenure
-from docstore.wire import HandOver
+from docstore.wire import HandOver, Release
 
 Reopen = Callable[[SlotLog, Tenure], None]
 """Serves what has waited."""
@@ -35,11 +35,12 @@ class HandingOver:
         self.core = core
         self.reopen = reopen
         self._given: dict[str, list[int]] = {}
+        self._released: list[tuple[int, int]] = []
         self._closed = 0
 
     def tick(self) -> None:
         """Close slots that others should have, give away those that have come to rest."""
-        self._given = {}
+        self._given, self._released = {}, []
         self._closed = sum(
             log.tenure is not None and log.tenure.closing_since is not None
             for log in self.core.logs.values()
@@ -51,6 +52,10 @@ class HandingOver:
     def tell(self) -> None:
         """Tell the heirs, after the heartbeat that says that we hold these slots no more."""
         given, self._given = self._given, {}
+        released, self._released = self._released, []
+        if released and self.core.has_leases:
+            for peer in self.core.peers:
+                self.core.send(peer, Release(released))
         for heir, slots in given.items():
             self.core.send(heir, HandOver(to_bitmap(slots, self.core.placement.slots)))
 
@@ -68,6 +73,7 @@ class HandingOver:
             depose(self.core, log)
             self.core.counters["handed_over"] += 1
             self._given.setdefault(heir, []).append(log.slot)
+            self._released.append((log.slot, tenure.ballot[0]))
         elif self.core.now - tenure.closing_since > self.core.config.closing_max_s:
             # Whoever waits here waits too long: serve, and try again later.
             self._reopen(log, tenure)

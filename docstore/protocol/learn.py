@@ -51,6 +51,9 @@ class Learner:
             log = self.core.logs.get(slot)
             if log is None:
                 continue
+            if self.core.is_leased(slot, sender):
+                self.core.counters["leases_kept"] += 1
+                continue  # It asks again.
             if not self._promise(log, (message.epoch, sender)):
                 refused.append((slot, message.epoch, log.promised))
                 continue

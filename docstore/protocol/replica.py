@@ -81,6 +81,7 @@ from docstore.wire import (
     Promised,
     Propose,
     Refused,
+    Release,
     Vote,
 )
 
@@ -251,6 +252,8 @@ class Replica:
                 self.decider.refused(sender, message)
             case Passed():
                 self.trimmer.passed(sender, message)
+            case Release():
+                self.confirmer.released(sender, message)
             case HandOver():
                 self.takeover.handed(sender, message)
             case Fetch():

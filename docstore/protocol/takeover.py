@@ -73,7 +73,7 @@ class TakeOver:
         self.consider()
 
     def _should_try(self, log: SlotLog) -> bool:
-        if log.tenure is not None or not log.full:
+        if log.tenure is not None or not log.full or self.core.is_leased(log.slot, self.core.me):
             return False
         if self.core.claimant(log.slot) is not None:
             return False
@@ -107,6 +107,8 @@ class TakeOver:
     def _hears_better(self, candidate: str, slot: int) -> bool:
         log = self.core.logs.get(slot)
         if log is None or (log.tenure and log.tenure.phase is Phase.OPEN):
+            return True
+        if self.core.is_leased(slot, candidate):
             return True
         holder = self.core.claimant(slot)
         if holder is not None and holder != candidate:

@@ -87,6 +87,8 @@ class Tenure:
     ends: dict[str, int] = field(default_factory=dict)
     """Replica -> durable end under this ballot, for those that adopted it: what counts."""
     followers: dict[str, Follower] = field(default_factory=dict)
+    lease_until: float = float("-inf")
+    """Until when a quorum has promised to let nobody else have the slot (rule R2)."""
     rooted: bool = False
     """A quorum has adopted the ballot: nothing below the base can come back."""
     fresh: list[Row] = field(default_factory=list)

@@ -31,6 +31,12 @@ class ReplicaConfig:
     forward_retry_s: float = 0.7
     """After which an operation without an answer is asked for again, under its identity."""
 
+    lease_s: float = 1.0
+    """With leases: for so long a replica lets nobody but the owner that asked have a slot."""
+
+    lease_guard_s: float = 0.05
+    """Taken off a lease by who holds it, beside a thousandth for clocks that do not run equal."""
+
     quorum_grace_s: float = 1.0
     """An owner that has not heard a quorum for this long takes no new updates (rule O6)."""
 

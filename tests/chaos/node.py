@@ -54,7 +54,8 @@ class SkewedTime:
 
     def __init__(self, control: Control) -> None:
         self._control = control
-        self.monotonic = time.monotonic
+        self.clock_gettime = time.clock_gettime
+        self.CLOCK_BOOTTIME = time.CLOCK_BOOTTIME
 
     def time_ns(self) -> int:
         """Return the wall clock, off by what the switch says."""

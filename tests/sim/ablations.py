@@ -53,6 +53,9 @@ VOTES = Profile(
 TRIMS = Profile(
     slots=1, links=2, retention_s=1.0, kinds=("crash", "isolate", "isolate", "pause", "slow")
 )
+LEASES = Profile(
+    slots=1, links=1, leases=True, kinds=("isolate", "isolate", "pause", "oneway", "cut", "crash")
+)
 FIVE = Profile(size=5, slots=1, links=2, kinds=("isolate", "cut", "oneway", "crash", "pause"))
 
 
@@ -93,6 +96,21 @@ def _live_majority(heard: Any, sets: Any) -> bool:
 
 def _live_decided(ends: Any, sets: Any) -> int:
     return max(ends.values(), default=-1)
+
+
+def _lease_from_now(self: Confirmer, asked: Any) -> float:
+    return self.core.now
+
+
+def _lease_for_ever(self: Confirmer, asked: Any, log: SlotLog) -> None:
+    if log.tenure is not None:
+        log.tenure.lease_until = self.core.now + 1e9
+
+
+def _forgets_leases(self: Core, slot: int, candidate: str) -> bool:
+    """Know only what was granted since the start."""
+    _, owner, until = self.leases.get(slot, (0, "", 0.0))
+    return self.now < until and owner != candidate
 
 
 def _floor_as_it_was(self: Trimmer, log: SlotLog, tombstones: Any) -> int:
@@ -229,6 +247,12 @@ ABLATIONS: dict[str, Ablation] = {
         "SL7", ((Trimmer, "superseding", _what_is_in_memory),), TRIMS
     ),
     "trim-what-others-lack": Ablation("SL7", ((Trimmer, "held_by_all", _what_is_here),), TRIMS),
+    "leases-not-kept": Ablation("R2", ((Core, "is_leased", _never),), LEASES),
+    "leases-from-the-answer": Ablation(
+        "R2", ((Confirmer, "leased_from", _lease_from_now),), LEASES
+    ),
+    "leases-for-ever": Ablation("R2", ((Confirmer, "_lease", _lease_for_ever),), LEASES),
+    "leases-forgotten-at-start": Ablation("R2", ((Core, "is_leased", _forgets_leases),), LEASES),
     "purge-without-floor": Ablation("D3", ((Trimmer, "floor_over", _floor_as_it_was),), TRIMS),
     "purge-what-others-lack": Ablation("D3", ((Trimmer, "buried_until", _all_decided),), TRIMS),
     "no-joint-phase": Ablation("M2", ((register, "advanced", _skip_joint),), CHANGES),

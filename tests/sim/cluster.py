@@ -26,6 +26,7 @@ class Cluster:
         slots: int,
         config: ReplicaConfig,
         changes: bool = False,
+        reads: str = "confirm",
     ) -> None:
         """changes: whether the members vote, so that the group may be changed."""
         self.world = world
@@ -37,7 +38,7 @@ class Cluster:
             name: Process(name, world, config, self._send) for name in [*self.names, *self.spares]
         }
         members = tuple(self.entry(name, votes=changes) for name in self.names)
-        self.configuration = Configuration(1, "sim", slots, 4, factor, members)
+        self.configuration = Configuration(1, "sim", slots, 4, factor, members, reads=reads)
         """The newest that any process has used."""
         founded = SaveConfiguration(first_registered(self.configuration).pack())
         self._views: dict[str, set[str]] = {}

@@ -43,6 +43,8 @@ class Profile:
     """The group is changed: nodes join, leave, and replace each other."""
     retention_s: float = 0.0
     """After how long superseded versions and tombstones are let go of; 0 for never."""
+    leases: bool = False
+    """Owners read by lease."""
     past: bool = False
     """Clients read older versions as well."""
 
@@ -120,6 +122,7 @@ def _founded(world: World, profile: Profile) -> Cluster:
         slots=profile.slots,
         config=config,
         changes=profile.changes,
+        reads="lease" if profile.leases else "confirm",
     )
 
 

@@ -37,6 +37,9 @@ class VirtualTime:
     def monotonic(self) -> float:
         return self._loop.time()
 
+    def clock_gettime(self, _: int) -> float:
+        return self._loop.time()
+
     def perf_counter(self) -> float:
         return self._loop.time()
 
