@@ -120,7 +120,7 @@ class Config:
 
 
 WEEK_S = 7 * 86_400.0
-YEAR_S = 366 * 86_400.0
+CENTURY_S = 36_600 * 86_400.0
 RETENTION_S_MIN = 600.0
 
 KEYS = (
@@ -164,8 +164,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
     host, port = _address(settings.get("listen", "127.0.0.1:8001"), "listen")
     peer = _address(settings.get("peer", f"{host}:{port + 1}"), "peer")
     gossip = _address(settings.get("gossip", f"{host}:{port + 2}"), "gossip")
-    hosts = (host, peer[0], gossip[0])
-    local = all(each.startswith(LOOPBACK) for each in hosts)
+    local = all(each.startswith(LOOPBACK) for each in (host, peer[0], gossip[0]))
     insecure = _flag(settings.get("insecure", False), "insecure")
     if not local and not insecure:
         raise BadConfig("listen: plain text beyond loopback needs --insecure")
@@ -185,9 +184,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
         observer=_flag(settings.get("observer", False), "observer"),
         standby=_flag(settings.get("standby", False), "standby"),
         remove_after_s=_seconds(settings, "remove_after_s", 0.0, least=0, most=WEEK_S),
-        history_retention_s=_seconds(
-            settings, "history_retention_s", 0.0, least=0, most=100 * YEAR_S
-        ),
+        history_retention_s=_seconds(settings, "history_retention_s", 0.0, least=0, most=CENTURY_S),
         slots=_slots(settings.get("slots", 1024)),
         points_per_node=_integer(settings.get("points_per_node", 128), "points_per_node", 1, 4096),
         replication_factor=_factor(settings.get("replication_factor")),

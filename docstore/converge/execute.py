@@ -122,7 +122,7 @@ class Executor:
         At level 2 it would go on from an old version. At level 1 that is as promised, but a new
         disk would say that there is nothing.
         """
-        if not self.core.wall_us:
+        if not self.core.clock.is_known:
             return True  # No clock yet: what would be stamped now would seem to be very old.
         if operation.level == 1 and not self._is_new_disk:
             return False

@@ -99,8 +99,7 @@ class Confirmer:
             if log is not None and log.promised > (epoch, sender):
                 refused.append((slot, epoch, log.promised))
             elif self.core.has_leases:
-                until = self.core.now + self.core.config.lease_s
-                self.core.leases[slot] = (epoch, sender, until)
+                self.core.leases.grant(slot, epoch, sender, self.core.now)
         self.core.send(sender, Confirmed(message.round, refused))
 
     def answered(self, sender: str, message: Confirmed) -> None:
@@ -170,8 +169,7 @@ class Confirmer:
     def released(self, sender: str, message: Release) -> None:
         """Forget promises to an owner that needs them no more."""
         for slot, epoch in message.slots:
-            if self.core.leases.get(slot, (0, ""))[:2] == (epoch, sender):
-                del self.core.leases[slot]
+            self.core.leases.release(slot, epoch, sender)
 
     def _still_reigns(self, waiter: Waiter) -> bool:
         tenure = waiter.log.tenure

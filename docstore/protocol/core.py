@@ -14,8 +14,10 @@ from random import Random
 from docstore.document import Ballot, Row
 from docstore.operation import Answer
 from docstore.ownership.by_hash import Placement
+from docstore.protocol.clock import WallClock
 from docstore.protocol.configuration import Configuration, unpack_registered
 from docstore.protocol.effects import Effect, Persist, Publish, Read, Send
+from docstore.protocol.leases import Leases
 from docstore.protocol.log import SlotLog, log_from_disk
 from docstore.protocol.slots import slot_of
 from docstore.protocol.tenure import Inflight, Phase
@@ -95,7 +97,7 @@ class Core:
         self.config = config
         self.now = now
         self.started_at = now
-        self.wall_us = self._clock_us = 0
+        self.clock = WallClock(config.clock_ahead_us_max)
         self.ticked_at = now
         self.configuration: Configuration
         self.placement: Placement
@@ -105,8 +107,7 @@ class Core:
         self.believed_alive: frozenset[str] | None = None
         self.claims: dict[int, tuple[int, str]] = {}
         """slot -> (epoch, member) that says it holds the slot."""
-        self.leases: dict[int, tuple[int, str, float]] = {}
-        """slot -> (epoch, owner, until): whose reads nobody may make stale before that."""
+        self.leases = Leases(config.lease_s, now)
         self.routes_changed = False
         self.claims_changed = False
         self.unfit_until = NEVER
@@ -231,41 +232,22 @@ class Core:
         return self.configuration.reads == "lease"
 
     def is_leased(self, slot: int, candidate: str) -> bool:
-        """Say whether a slot must not be promised to a candidate yet (rule R2).
-
-        Who has just started does not know what it granted before.
-        """
-        if not self.has_leases:
-            return False
-        if self.now < self.started_at + self.config.lease_s:
-            return True
-        _, owner, until = self.leases.get(slot, (0, "", NEVER))
-        return self.now < until and owner != candidate
+        """Say whether a slot must not be promised to a candidate yet (rule R2)."""
+        return self.has_leases and self.leases.keeps_from(slot, candidate, self.now)
 
     def lacks_quorum(self) -> bool:
         """Say whether a majority of the members has been silent for too long (rule O6)."""
         return self.now - self.quorum_heard_at > self.config.quorum_grace_s
 
-    def set_clock(self, wall_us: int) -> None:
-        """Learn what the wall clock shows now; hold it back while it runs far ahead of the others'.
-
-        The median of their clocks counts. They are kept against our monotonic one, so that a jump
-        of ours is seen at once, before any row is stamped or let go of by it.
-        """
-        self.wall_us, self.ticked_at = wall_us, self.now
-        mine = wall_us - int(self.now * 1e6)
-        heard = [p.clock_us for each, p in self.peers.items() if self.is_alive(each)]
-        clocks = sorted([mine, *(clock for clock in heard if clock is not None)])
-        limit = clocks[len(clocks) // 2] + self.config.clock_ahead_us_max
-        self._clock_us = min(mine, limit)
+    def tick(self, wall_us: int) -> None:
+        """Learn what the wall clock shows now."""
+        heard = [peer.clock_us for name, peer in self.peers.items() if self.is_alive(name)]
+        self.clock.set(wall_us, self.now, [clock for clock in heard if clock is not None])
+        self.ticked_at = self.now
 
     def wall_now_us(self) -> int:
-        """Return the wall clock, held back if it is wrong; moved on by the monotonic one."""
-        return self._clock_us + int(self.now * 1e6)
-
-    def own_wall_us(self) -> int:
-        """Return what this node's wall clock shows, right or wrong; 0 while it is not known."""
-        return self.wall_us + int((self.now - self.ticked_at) * 1e6) if self.wall_us else 0
+        """Return the wall clock, held back if it is wrong."""
+        return self.clock.now_us(self.now)
 
     # The way out
 

@@ -69,7 +69,7 @@ class Liveness:
         self._beat_at, core.claims_changed = core.now, False
         faulty = [slot for slot, log in core.logs.items() if not log.full]
         bitmap = to_bitmap(faulty, core.placement.slots) if faulty else b""
-        wall_us = core.own_wall_us()
+        wall_us = core.clock.own_us(core.now)
         fit = core.may_own(core.me) or self._still_spreads()
         message = Heartbeat(
             self._claims(), fit, bitmap, self.ready(), wall_us, self.spreader.durable

@@ -337,7 +337,7 @@ class Replica:
     def _tick(self, wall_us: int) -> None:
         core = self.core
         tick_s = core.now - core.ticked_at
-        core.set_clock(wall_us)
+        core.tick(wall_us)
         self.liveness.watch_quorum()
         self.register.tick()
         self.takeover.expire()

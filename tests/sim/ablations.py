@@ -23,6 +23,7 @@ from docstore.protocol.core import Core
 from docstore.protocol.decide import Decider
 from docstore.protocol.forward import Entry
 from docstore.protocol.learn import Learner
+from docstore.protocol.leases import Leases
 from docstore.protocol.log import SlotLog, log_from_disk
 from docstore.protocol.operations import Operations
 from docstore.protocol.register import Register
@@ -107,10 +108,10 @@ def _lease_for_ever(self: Confirmer, asked: Any, log: SlotLog) -> None:
         log.tenure.lease_until = self.core.now + 1e9
 
 
-def _forgets_leases(self: Core, slot: int, candidate: str) -> bool:
+def _forgets_leases(self: Leases, slot: int, candidate: str, now: float) -> bool:
     """Know only what was granted since the start."""
-    _, owner, until = self.leases.get(slot, (0, "", 0.0))
-    return self.now < until and owner != candidate
+    _, owner, until = self._granted.get(slot, (0, "", 0.0))
+    return now < until and owner != candidate
 
 
 def _floor_as_it_was(self: Trimmer, log: SlotLog, tombstones: Any) -> int:
@@ -252,7 +253,7 @@ ABLATIONS: dict[str, Ablation] = {
         "R2", ((Confirmer, "leased_from", _lease_from_now),), LEASES
     ),
     "leases-for-ever": Ablation("R2", ((Confirmer, "_lease", _lease_for_ever),), LEASES),
-    "leases-forgotten-at-start": Ablation("R2", ((Core, "is_leased", _forgets_leases),), LEASES),
+    "leases-forgotten-at-start": Ablation("R2", ((Leases, "keeps_from", _forgets_leases),), LEASES),
     "purge-without-floor": Ablation("D3", ((Trimmer, "floor_over", _floor_as_it_was),), TRIMS),
     "purge-what-others-lack": Ablation("D3", ((Trimmer, "buried_until", _all_decided),), TRIMS),
     "no-joint-phase": Ablation("M2", ((register, "advanced", _skip_joint),), CHANGES),
