@@ -108,8 +108,7 @@ class Core:
         self.claims: dict[int, tuple[int, str]] = {}
         """slot -> (epoch, member) that says it holds the slot."""
         self.leases = Leases(config.lease_s, now)
-        self.routes_changed = False
-        self.claims_changed = False
+        self.routes_changed = self.claims_changed = False
         self.unfit_until = NEVER
         self.draining_since: float | None = None
         """When it was asked to give all slots away, for good."""
