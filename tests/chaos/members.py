@@ -72,7 +72,7 @@ async def run(rounds: int, seed: int) -> int:
                           *wrong[:5], sep="\n  ", flush=True)  # fmt: skip
             except TimeoutError as error:
                 problems.append(str(error))
-                report.keep_logs(Path(directory), seed)
+                report.keep_logs(Path(directory), seed, arena.cluster.nodes)
                 for node in arena.cluster.nodes:
                     page = page_of(f"{node.url}{GROUP}").get("configuration", {})
                     print(node.name, page_of(f"{node.url}/health/ready"), page)

@@ -1,14 +1,18 @@
 """What a run of torture has to tell: faults, problems, and a plot of availability."""
 
+import json
 import shutil
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.gossip import plots
 from bench.gossip.figure import Plot, Series
+from docstore.client.local import LocalNode
+from tests.chaos.arena import page_of
 
 if TYPE_CHECKING:
     from tests.chaos.mix import Op
@@ -101,10 +105,23 @@ def keep_evidence(
     (kept / f"{link.rpartition('/')[2]}.txt").write_text("\n".join(lines) + "\n")
 
 
-def keep_logs(directory: Path, seed: int) -> None:
-    """Keep the logs of all nodes of a run that found something."""
+PAGES = {
+    "group": "/core/node-groups/default",
+    "node": "/core/management",
+    "digests": "/core/management/digests",
+    "selector": "/core/node-selectors/default",
+}
+"""What each node says of itself when something was found."""
+
+
+def keep_logs(directory: Path, seed: int, nodes: Sequence[LocalNode]) -> None:
+    """Keep what the nodes have said and say, for whoever looks into it."""
     kept = Path(tempfile.gettempdir()) / f"docstore-torture-{seed}"
     kept.mkdir(exist_ok=True)
     for log in directory.glob("*/log.txt"):
         shutil.copy(log, kept / f"{log.parent.name}.txt")
+    for node in nodes:
+        for name, path in PAGES.items():
+            page = page_of(node.url + path)
+            (kept / f"{node.name}-{name}.json").write_text(json.dumps(page, indent=1))
     print(f"the nodes' logs are in {kept}")

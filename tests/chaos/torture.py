@@ -160,7 +160,7 @@ async def torture(minutes: float, seed: int, only: list[str]) -> Account:
                 await run.run(session, minutes)
             finally:
                 if account.problems:
-                    report.keep_logs(Path(directory), seed)
+                    report.keep_logs(Path(directory), seed, arena.cluster.nodes)
                 await arena.stop()
                 if mounted:
                     unmount(small.data)

@@ -1,0 +1,267 @@
+"""Every order of everything, within bounds: python -m tests.sim.explorer [--states N].
+
+Three replicas of one slot, a few ballots, a few writes to two documents, a crash. What can happen
+next (a message arrives, a commit comes back, somebody prepares, gives up, crashes or is asked to
+write) is tried in every order, and messages may stay away for ever. States that were met before
+are not followed again. After each step the invariants hold, or the way there is printed.
+
+The replicas are those of a release. Time stands still; who tries to own the slot is a choice here
+and not a question of who is heard, so that rivals meet in every way.
+"""
+
+import argparse
+import hashlib
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from docstore.operation import Operation
+from docstore.protocol.configuration import Configuration, MemberEntry, first_registered
+from docstore.protocol.depose import depose
+from docstore.protocol.effects import Persist, Read, Send
+from docstore.protocol.events import (
+    Event,
+    LinkMade,
+    Persisted,
+    QueryAnswered,
+    Received,
+    Requested,
+    TurnEnded,
+)
+from docstore.protocol.replica import Replica
+from docstore.protocol.tenure import Phase
+from docstore.storage.ledger import Ledger
+from docstore.storage.store import SaveConfiguration, Write
+from docstore.wire import Heartbeat
+from tests.sim.invariants import Invariants, Violation
+from tests.sim.process import Appending
+
+NAMES = ("n0", "n1", "n2")
+LINKS = ("/t/a", "/t/b")
+NOW = 10.0
+
+Choice = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much of what may happen on one way."""
+
+    ballots: int = 3
+    writes: int = 2
+    crashes: int = 1
+
+
+@dataclass(slots=True)
+class Found:
+    """What an exploration met."""
+
+    states: int = 0
+    steps: int = 0
+    complete: bool = False
+    problem: str = ""
+    way: tuple[Choice, ...] = ()
+
+
+class Node:
+    """One replica, its disk, and the commits that are on their way to it."""
+
+    def __init__(self, name: str, configuration: Configuration) -> None:
+        self.name, self.boot, self.era = name, 0, 0
+        self.disk = Ledger()
+        self.disk.apply([SaveConfiguration(first_registered(configuration).pack())])
+        self.commits: list[tuple[int, list[Write], str]] = []
+        """(token, writes, their text)."""
+        self.replica: Replica
+
+    def start(self) -> None:
+        """Begin a life on what the disk holds."""
+        self.boot += 1
+        self.era += 1
+        self.commits = []
+        service = Appending()
+        self.replica = Replica(
+            self.name, self.disk.recovered(f"{self.name}.0", self.boot),
+            service_for=lambda link: service, rng=Random(1), vote_rng=Random(1), now=NOW,
+        )  # fmt: skip
+
+
+class World:
+    """Three nodes at one point of one way."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        members = tuple(MemberEntry(name, f"{name}.0", "host", 7000) for name in NAMES)
+        configuration = Configuration(1, "explored", 1, 1, None, members)
+        self.bounds = bounds
+        self.nodes = {name: Node(name, configuration) for name in NAMES}
+        self.flying: list[tuple[str, str, Any, str]] = []
+        """(from, to, message, its text)."""
+        self.ballots = self.writes = self.crashes = 0
+        self.invariants = Invariants()
+        for node in self.nodes.values():
+            node.start()
+        for node in self.nodes.values():
+            self._link(node)
+
+    def _link(self, node: Node) -> None:
+        for other in NAMES:
+            if other != node.name:
+                self._feed(node, LinkMade(other))
+
+    def _feed(self, node: Node, event: Event) -> None:
+        events = [event]
+        while events:
+            for effect in node.replica.step(events.pop(0), NOW):
+                match effect:
+                    case Send(to, message) if not isinstance(message, Heartbeat):
+                        self._fly(node.name, to, message)
+                    case Persist(token, writes):
+                        node.commits.append((token, list(writes), repr(writes)))
+                    case Read(token, query):
+                        events.append(QueryAnswered(token, node.disk.answer(query)))
+            if not events and node.replica.wants_turn:
+                events.append(TurnEnded())
+        self.invariants.after_step(node)  # type: ignore[arg-type]  # As far as it looks at it.
+
+    def _fly(self, source: str, to: str, message: Any) -> None:
+        """Send; the same message twice on its way is as good as once."""
+        text = repr(message)
+        if all((source, to, text) != (s, t, x) for s, t, _, x in self.flying):
+            self.flying.append((source, to, message, text))
+
+    # What can happen
+
+    def choices(self) -> Iterator[Choice]:
+        """Yield everything that can happen next."""
+        yield from (("arrives", index) for index in range(len(self.flying)))
+        for node in self.nodes.values():
+            if node.commits:
+                yield ("committed", node.name)
+            tenure = node.replica.core.logs[0].tenure
+            if tenure is None:
+                if self.ballots < self.bounds.ballots:
+                    yield ("prepares", node.name)
+            elif tenure.phase is Phase.OPEN:
+                if self.writes < self.bounds.writes:
+                    yield ("writes", node.name)
+            else:
+                yield ("gives up", node.name)
+            if self.crashes < self.bounds.crashes:
+                yield ("crashes", node.name)
+
+    def do(self, choice: Choice) -> None:
+        """Let it happen."""
+        kind, what = choice
+        if kind == "arrives":
+            source, to, message, _ = self.flying.pop(what)
+            self._feed(self.nodes[to], Received(source, message))
+            return
+        node = self.nodes[what]
+        if kind == "committed":
+            token, writes, _ = node.commits.pop(0)
+            node.disk.apply(writes)
+            self._feed(node, Persisted(token))
+        elif kind == "prepares":
+            self.ballots += 1
+            node.replica.takeover._prepare([0])
+            self._feed(node, TurnEnded())
+        elif kind == "gives up":
+            depose(node.replica.core, node.replica.core.logs[0])
+            self._feed(node, TurnEnded())
+        elif kind == "writes":
+            self.writes += 1
+            link = LINKS[self.writes % 2]
+            operation = Operation("PUT", link, b'{"n":%d}' % self.writes, creates=True)
+            self._feed(node, Requested(self.writes, operation, NOW + 100))
+        else:
+            self.crashes += 1
+            self.flying = [each for each in self.flying if node.name not in each[:2]]
+            node.start()
+            self._link(node)
+
+    def fingerprint(self) -> bytes:
+        """Return what tells two states apart, their decided rows included."""
+        parts: list[Any] = [self.ballots, self.writes, self.crashes]
+        parts.append(sorted((source, to, text) for source, to, _, text in self.flying))
+        decided = self.invariants.decided.get(0, [])
+        parts.append([(row.n, row.ballot, row.digest) for row in decided])
+        for node in self.nodes.values():
+            core = node.replica.core
+            log, tenure = core.logs[0], core.logs[0].tenure
+            parts.append(
+                (log.promised, log.adopted, log.end, log.durable, log.decided, log.reigns, log.full,
+                 sorted(log.pending), len(core.unfinished), node.boot)
+            )  # fmt: skip
+            parts.append([text for _, _, text in node.commits])
+            parts.append(repr(node.disk.recovered("", 0).slots))
+            if tenure is not None:
+                followers = [(p, f.acked, f.sent, f.adopted) for p, f in tenure.followers.items()]
+                parts.append(
+                    (tenure.ballot, tenure.phase, tenure.base, tenure.rooted,
+                     sorted(tenure.ends.items()), sorted(tenure.evidence), len(tenure.waiting),
+                     followers)
+                )  # fmt: skip
+        return hashlib.blake2b(repr(parts).encode(), digest_size=12).digest()
+
+
+def explore(bounds: Bounds, states_max: int, seconds_max: float = 1e9) -> Found:
+    """Follow every way, any of those that are open next; stop at a violation or a bound."""
+    found, seen, rng = Found(), set(), Random(0)
+    ways: list[tuple[Choice, ...]] = [()]
+    until = time.monotonic() + seconds_max
+    while ways:
+        if found.states >= states_max or time.monotonic() > until:
+            return found
+        # Not the last: bounds that cut an exploration short must not leave it in one corner.
+        index = rng.randrange(len(ways))
+        ways[index], ways[-1] = ways[-1], ways[index]
+        way = ways.pop()
+        try:
+            world = World(bounds)
+            for choice in way:
+                world.do(choice)
+            while True:
+                mark = world.fingerprint()
+                if mark in seen:
+                    break
+                seen.add(mark)
+                found.states += 1
+                first, *others = [*world.choices()] or [None]
+                ways += [(*way, other) for other in others]
+                if first is None:
+                    break
+                way = (*way, first)
+                found.steps += 1
+                world.do(first)
+        except (Violation, AssertionError, KeyError) as error:
+            found.problem, found.way = f"{type(error).__name__}: {error}", way
+            return found
+    found.complete = True
+    return found
+
+
+def main() -> int:
+    """Explore from the command line; print what was met."""
+    parser = argparse.ArgumentParser(prog="python -m tests.sim.explorer", description=__doc__)
+    parser.add_argument("--states", type=int, default=100_000)
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--ballots", type=int, default=3)
+    parser.add_argument("--writes", type=int, default=2)
+    parser.add_argument("--crashes", type=int, default=1)
+    options = parser.parse_args()
+    bounds = Bounds(options.ballots, options.writes, options.crashes)
+    began = time.monotonic()
+    found = explore(bounds, options.states, options.seconds)
+    took_s = time.monotonic() - began
+    whole = "all there are" if found.complete else "not all"
+    print(f"{found.states} states ({whole}), {found.steps} steps, {took_s:.0f} s")
+    if found.problem:
+        print(found.problem, *found.way, sep="\n  ")
+    return 1 if found.problem else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
