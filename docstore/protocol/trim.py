@@ -128,8 +128,11 @@ class Trimmer:
         self.core.read(Tombstones(log.slot, self.buried_until(log), before_us, ROWS_AT_ONCE), found)
 
     def buried_until(self, log: SlotLog) -> int:
-        """Return up to which row tombstones may go: those that all replicas have."""
-        return log.kept
+        """Return up to which row tombstones may go: those that all replicas have.
+
+        The last row of a log stays: it says where the log ends, to whoever is filled from it.
+        """
+        return min(log.kept, log.end - 1)
 
     def _purge(self, log: SlotLog, tombstones: list[Row]) -> None:
         self.core.counters["purged"] += len(tombstones)

@@ -59,6 +59,8 @@ async def test_old_tombstones_go_and_numbers_go_on(tmp_path: Path) -> None:
                 await store.put(f"/notes/{number}", {"turn": 0})
                 await store.put(f"/notes/{number}", {"turn": 1})
                 await store.delete(f"/notes/{number}")
+            for number in range(200):  # The last row of a log stays, whatever it is.
+                await store.put(f"/notes/x{number}", {})
             for node in arena.members:
                 await asyncio.to_thread(until, lambda node=node: purged(node) >= 30)
             for number in range(30):
@@ -76,6 +78,27 @@ async def test_old_tombstones_go_and_numbers_go_on(tmp_path: Path) -> None:
             await arena.recover()
             await arena.kill(arena.members[1])
             assert (await store.put("/notes/0", {})).version == last + 1
+    finally:
+        await arena.stop()
+
+
+async def test_a_new_disk_is_filled_when_nothing_but_tombstones_is_left(tmp_path: Path) -> None:
+    arena = Arena(tmp_path, 3, 0, random.Random(5))
+    arena.retention_s = arena.retries_s = 1.0
+    try:
+        await arena.start()
+        async with Client(arena.cluster.urls) as store:
+            await store.declare("/notes")
+            for number in range(100):
+                await store.put(f"/notes/{number}", {})
+                await store.delete(f"/notes/{number}")
+            for node in arena.members:
+                await asyncio.to_thread(until, lambda node=node: trimmed(node) >= 200)
+                await asyncio.to_thread(until, lambda node=node: purged(node) >= 50)
+            await arena.replace_disk(arena.members[0])
+            await arena.recover()
+            await arena.kill(arena.members[1])
+            assert (await store.put("/notes/7", {})).version >= 2
     finally:
         await arena.stop()
 

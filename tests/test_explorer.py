@@ -1,0 +1,30 @@
+"""The explorer, briefly: no order of events breaks an invariant, and a missing rule is met."""
+
+import pytest
+
+from tests.sim.ablations import ablated
+from tests.sim.explorer import Bounds, explore
+
+
+def test_no_order_of_events_breaks_an_invariant() -> None:
+    found = explore(Bounds(), 8_000)
+    assert found.problem == ""
+    assert found.states >= 8_000
+
+
+@pytest.mark.parametrize(
+    ("rule", "states"),
+    [("own-log-as-base", 12_000), ("quorum-of-the-living", 20_000)],
+)
+def test_a_missing_rule_is_met(rule: str, states: int) -> None:
+    with ablated(rule):
+        found = explore(Bounds(crashes=0), states)
+    assert found.problem
+    assert found.way
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_states() -> None:
+    found = explore(Bounds(), 100_000)
+    assert found.problem == ""
+    assert found.states >= 100_000
