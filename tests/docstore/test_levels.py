@@ -161,3 +161,46 @@ async def test_conditions_and_keys_hold_at_level_1(cluster: LocalCluster) -> Non
             await store.get("/carts/c")
         assert gone.value.status == 404
         assert (await store.put("/carts/c", {"n": 5})).version == 4
+
+
+@pytest.mark.parametrize("factory", ["/carts", "/sessions"])
+async def test_documents_follow_the_group_when_it_changes(tmp_path: Path, factory: str) -> None:
+    with LocalCluster(3, tmp_path, ("--replication-factor", "2")) as cluster:
+        await declared(cluster)
+        async with Client(cluster.urls) as store:
+            for number in range(80):
+                await store.put(f"{factory}/{number}", {"n": number})
+        newcomer = cluster.add()
+        until(lambda: roles(newcomer).get("n4") == "voter", 30.0)
+        gone = cluster.nodes[0]
+        async with Client([newcomer.url]) as store:
+            change = {"kind": "RemoveMemberRequest", "id": gone.name}
+            await store.json("PATCH", "/core/node-groups/default", change)
+            until(lambda: "n1" not in roles(newcomer) and len(roles(newcomer)) == 3, 30.0)
+            cluster.kill(gone)
+
+            def all_there() -> bool:
+                rest = cluster.nodes[1:]
+                return all(
+                    shown(rest[number % 3], f"{factory}/{number}").get("n") == number
+                    for number in range(80)
+                )
+
+            def all_still_there() -> bool:
+                return all(
+                    shown(newcomer, f"{factory}/{number}").get("n") == number
+                    for number in range(80)
+                )
+
+            until(all_there)
+            assert len(await store.ls(factory)) == 81
+            # Each comes to two of the three that are left: then one more may be lost.
+            cluster.kill(cluster.nodes[1])
+            until(all_still_there)
+
+
+def roles(node: LocalNode) -> dict[str, str]:
+    """Return member -> role once the group is at rest."""
+    found: Any = page(f"{node.url}/core/node-groups/default").get("configuration", {})
+    stable = found.get("stage") == "stable"
+    return {each["id"]: each["role"] for each in found["members"]} if stable else {}
