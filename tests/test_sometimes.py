@@ -1,0 +1,51 @@
+"""What must happen sometimes does: a simulation that never meets a case says nothing about it."""
+
+from collections import Counter
+
+import pytest
+
+from tests.sim import branching
+from tests.sim.profiles import profile_of
+from tests.sim.run import run
+
+OF_THE_PROTOCOL = frozenset(
+    "adopts attempts_failed canvasses configurations_used confirm_rounds copied copy_pages cut"
+    " decided disk_filled duplicates elected faulty fetches forwarded gaps handed_over leases_kept"
+    " messages_of_later_configuration opened own_cut prepares prevotes prevotes_refused proposed"
+    " purged refused reigns_ended resent steps_of_change trimmed yields"
+    " I3 I5 I8 I9 I11 SL7 D3".split()
+)
+OF_WEAKER_LEVELS = frozenset(
+    "acked conflicts executed in_conflict versions_spread versions_supplied".split()
+)
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(OF_THE_PROTOCOL | OF_WEAKER_LEVELS) >= 40
+
+
+def test_most_of_them_happen_at_once() -> None:
+    counters: Counter[str] = Counter()
+    for seed in range(60, 104):
+        counters.update(run(seed, profile_of(seed, "both")).counters)
+    for seed in range(60, 70):
+        counters.update(branching.run(seed, branching.shape_of(seed)).counters)
+    met = {name for name in OF_THE_PROTOCOL | OF_WEAKER_LEVELS if counters[name]}
+    assert len(met) >= 40, sorted((OF_THE_PROTOCOL | OF_WEAKER_LEVELS) - met)
+
+
+@pytest.mark.slow
+def test_each_of_them_happens_a_hundred_times() -> None:
+    counters: Counter[str] = Counter()
+    seed = 30_000
+    while any(counters[name] < 100 for name in OF_THE_PROTOCOL):
+        outcome = run(seed, profile_of(seed, "both"))
+        assert (outcome.problems, outcome.stuck) == ([], []), seed
+        counters.update(outcome.counters)
+        seed += 1
+        assert seed < 50_000, {name: counters[name] for name in OF_THE_PROTOCOL}
+    for seed in range(30_000, 30_200):
+        outcome = branching.run(seed, branching.shape_of(seed))
+        assert (outcome.problems, outcome.stuck) == ([], []), seed
+        counters.update(outcome.counters)
+    assert min(counters[name] for name in OF_WEAKER_LEVELS) >= 100
