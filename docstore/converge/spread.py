@@ -20,13 +20,14 @@ from docstore.converge.messages import Following, Lack, Offering, Spread, Spread
 from docstore.document import Row
 from docstore.protocol.core import NEVER, Core
 from docstore.storage.arrivals import Arrivals, SaveCursor
+from docstore.storage.shelf import row_bytes
 from docstore.storage.store import Corrupt, Recovered, Result
 
 HERE_AGAIN_S = 0.5
 """After so long on a new link a peer knows that we are here: it asks us what we are to execute."""
 
-RECENT_ROWS = 4096
-"""Newest versions kept in memory, so that a peer that keeps up costs no reads."""
+RECENT_BYTES = 16 << 20
+"""Of the newest versions, kept in memory, so that a peer that keeps up costs no reads."""
 
 Name = tuple[str, str, int]
 """(link, hand, stamp) of a version."""
@@ -87,7 +88,8 @@ class Spreader:
         self.last = self.durable = recovered.arrived
         number = self.core.configuration.id
         self.cursors = {disk: n for disk, (told, n) in recovered.cursors.items() if told == number}
-        self._recent: deque[Row] = deque(maxlen=RECENT_ROWS)
+        self._recent: deque[Row] = deque()
+        self._recent_bytes = 0
         self.outboxes: dict[str, Outbox] = {}
         self.inboxes: dict[str, Inbox] = {}
 
@@ -124,6 +126,9 @@ class Spreader:
         """Take note of a version that has joined the batch; it is offered once durable."""
         self.last = row.n
         self._recent.append(row)
+        self._recent_bytes += row_bytes(row)
+        while self._recent_bytes > RECENT_BYTES:
+            self._recent_bytes -= row_bytes(self._recent.popleft())
 
     def stored(self, n: int) -> None:
         """All up to number n is durable: send it."""

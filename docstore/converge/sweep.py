@@ -5,7 +5,7 @@ from collections.abc import Callable
 from docstore.converge.branches import Branches
 from docstore.converge.documents import Documents
 from docstore.document import Row
-from docstore.protocol.core import Core
+from docstore.protocol.core import NEVER, Core
 from docstore.storage.arrivals import Aged, Standing
 from docstore.storage.store import Corrupt, Result
 
@@ -37,8 +37,11 @@ class Sweeper:
         before_us = self.core.wall_now_us() - int(older_than_s * 1e6)
 
         def found(result: Result) -> None:
-            if not isinstance(result, Corrupt) and result:
-                then(result)
+            if isinstance(result, Corrupt) or not result:
+                return
+            then(result)
+            if len(result) == SWEEP_ROWS:
+                self._swept_at = NEVER  # There is more: go on at the next tick.
 
         self.core.read(Aged(standing, before_us, SWEEP_ROWS), found)
 
