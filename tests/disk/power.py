@@ -1,5 +1,6 @@
 """Cuts of power at random calls of a script, and what the file says afterwards."""
 
+import sqlite3
 from dataclasses import dataclass, field
 from random import Random
 
@@ -65,6 +66,10 @@ def _judge(outcome: Outcome, image: Disk, stages: list[int], acknowledged: int, 
         connection.close()
     except StoreError as error:
         outcome.odd.append(f"{where}: {error}")
+        return
+    except sqlite3.OperationalError as error:
+        # A file that has lost even the commit that made its tables.
+        outcome.lost.append(f"{where}: {error} of {acknowledged}")
         return
     finally:
         vfs.unregister()
