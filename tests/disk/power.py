@@ -57,25 +57,33 @@ def cut_at_random(seed: int, images: int, *, synchronous: str = "FULL") -> Outco
 def _judge(outcome: Outcome, image: Disk, stages: list[int], acknowledged: int, where: str) -> None:
     """Open an image as a restart does, and hold what it has against what may be there."""
     outcome.images += 1
-    vfs = Vfs(image)
     try:
-        connection = Connection(vfs)
-        if outcome.images % 10 == 0:
-            prepared(connection)  # As a start does; costs more than all the rest.
-        found = content(connection)
-        connection.close()
+        found = _reopened(image, as_a_start=outcome.images % 10 == 0)
     except StoreError as error:
         outcome.odd.append(f"{where}: {error}")
         return
     except sqlite3.OperationalError as error:
         # A file that has lost even the commit that made its tables.
-        outcome.lost.append(f"{where}: {error} of {acknowledged}")
+        outcome.lost.append(f"{where}: {error}, after {acknowledged}")
         return
-    finally:
-        vfs.unregister()
     if found in stages[acknowledged : acknowledged + 2]:
         return
     if found in stages[:acknowledged]:
         outcome.lost.append(f"{where}: at {stages.index(found)} of {acknowledged}")
     else:
         outcome.odd.append(f"{where}: a content that never was")
+
+
+def _reopened(image: Disk, *, as_a_start: bool) -> int:
+    """Open an image, and return what it holds; `as_a_start` costs more than all the rest."""
+    vfs = Vfs(image)
+    try:
+        connection = Connection(vfs)
+        try:
+            if as_a_start:
+                prepared(connection)
+            return content(connection)
+        finally:
+            connection.close()
+    finally:
+        vfs.unregister()
