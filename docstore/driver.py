@@ -7,8 +7,9 @@ protocol asks to be stored joins the batch that forms while the disk is busy wit
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import assert_never
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeVar, assert_never
 
 import structlog
 
@@ -41,7 +42,11 @@ from docstore.protocol.events import (
 from docstore.protocol.replica import Replica
 from docstore.storage.store import Query, Store, Write
 
+T = TypeVar("T")
+
 TICK_S = 0.05
+FULL_PAUSE_S = 0.1
+"""Between two attempts to read what is on a disk that has no room even for that."""
 
 log = structlog.get_logger("docstore.protocol")
 
@@ -197,23 +202,39 @@ class Driver:
     async def _commit(self) -> None:
         """Commit batch after batch until nothing gathered meanwhile."""
         try:
-            while self._writes:
-                writes, self._writes = self._writes, []
-                token = self._token
-                await self._store.commit(writes)
-                self.feed(Persisted(token))
-                self._pass_barriers(token)
-        except DiskFull:
-            log.warning("the disk is full: slots are yielded, reads go on")
-            recovered = await self._store.recover()
-            # What was asked meanwhile goes on from rows that are not there: it goes as well.
-            self._writes = []
-            self.feed(DiskFilled(recovered))
-            self._pass_barriers(self._token)
-        except StoreBroken as error:
+            try:
+                await self._commit_all()
+            except DiskFull:
+                log.warning("the disk is full: slots are yielded, reads go on")
+                await self._go_on_from_disk()
+        except Exception as error:  # noqa: BLE001 - one batch lost, and the next would leave a hole
             self._broken(error)
         finally:
             self._committing = None
+
+    async def _commit_all(self) -> None:
+        while self._writes:
+            writes, self._writes = self._writes, []
+            token = self._token
+            await self._store.commit(writes)
+            self.feed(Persisted(token))
+            self._pass_barriers(token)
+
+    async def _go_on_from_disk(self) -> None:
+        """Begin again from what is stored, once there is room at least to read it."""
+        recovered = await self._with_room(self._store.recover)
+        # What was asked meanwhile goes on from rows that are not there: it goes as well.
+        self._writes = []
+        self.feed(DiskFilled(recovered))
+        self._pass_barriers(self._token)
+
+    async def _with_room(self, read: Callable[[], Awaitable[T]]) -> T:
+        """Read; again and again while not even the index of the log has room."""
+        while True:
+            try:
+                return await read()
+            except DiskFull:
+                await asyncio.sleep(FULL_PAUSE_S)
 
     def _pass_barriers(self, token: int) -> None:
         """Let those go on who waited for batches up to `token`."""
@@ -229,7 +250,8 @@ class Driver:
         try:
             while self._queries:
                 queries, self._queries = self._queries, []
-                results = await self._store.read([query for _, query in queries])
+                asked = [query for _, query in queries]
+                results = await self._with_room(partial(self._store.read, asked))
                 for (token, _), result in zip(queries, results, strict=True):
                     self.feed(QueryAnswered(token, result))
         except StoreBroken as error:

@@ -52,6 +52,7 @@ SHELLS = (
     "docstore/joining.py",
     "docstore/listings.py",
     "docstore/local_reads.py",
+    "docstore/logs.py",
     "docstore/membership.py",
     "docstore/node.py",
     "docstore/peers.py",

@@ -4,7 +4,6 @@ Kept apart from the other commands, and from their libraries, so that a node sta
 """
 
 import argparse
-import logging
 import os
 import sys
 import tomllib
@@ -12,8 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import structlog
-
+from docstore import logs
 from docstore.config import KEYS, Config, from_environment, merged, parse
 from docstore.errors import BadConfig
 
@@ -28,7 +26,7 @@ def serve(arguments: Sequence[str]) -> int:
     except BadConfig as error:
         sys.stderr.write(f"docstore: {error}\n")
         return EXIT_BAD_CONFIG
-    _set_up_logs(config.log)
+    logs.set_up(config.log)
     from docstore.run import run
 
     return run(config)
@@ -68,18 +66,3 @@ def _prepare_data(directory: Path) -> None:
         probe.unlink()
     except OSError as error:
         raise BadConfig(f"data: {directory}: {error.strerror}") from None
-
-
-def _set_up_logs(form: str) -> None:
-    text = form == "text" or (form == "auto" and sys.stderr.isatty())
-    renderer: Any = structlog.dev.ConsoleRenderer() if text else structlog.processors.JSONRenderer()
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso"),
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )

@@ -35,7 +35,7 @@ from docstore.storage.store import (
     Tombstones,
     Version,
 )
-from docstore.storage.writing import FILE_ERRORS, node_line, translated
+from docstore.storage.writing import FILE_ERRORS, is_full, node_line, translated
 
 _ALL = (1 << 63) - 1
 """Greater than any n, version or slot."""
@@ -346,4 +346,6 @@ def _is_unreadable(error: Exception) -> bool:
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:
         return not isinstance(error, sqlite3.ProgrammingError)  # Text that is not UTF-8.
+    if is_full(error):
+        return False  # No room for the index of the log: nothing is known of the row.
     return code & 0xFF in _UNREADABLE

@@ -13,7 +13,7 @@ from docstore.protocol.configuration import Configuration, MemberEntry, first_re
 from docstore.protocol.replica import Replica
 from docstore.services.registry import Registry
 from docstore.storage.memory import MemoryStore
-from docstore.storage.store import Append, Recovered, Rows, SaveConfiguration, Write
+from docstore.storage.store import Append, Query, Recovered, Result, Rows, SaveConfiguration, Write
 from docstore.wire import Hello
 
 LINK = "/core/examples/a"
@@ -26,6 +26,8 @@ class SmallDisk(MemoryStore):
         super().__init__()
         self.is_full = False
         self.refused = 0
+        self.unreadable = 0
+        """How many of the next looks at it find no room for even that."""
         self.wrong: list[str] = []
 
     async def commit(self, writes: Sequence[Write]) -> None:
@@ -38,7 +40,17 @@ class SmallDisk(MemoryStore):
         except AssertionError as error:  # The ledger's own: a row that goes on from nothing.
             self.wrong.append(str(error))
 
+    async def read(self, queries: Sequence[Query]) -> list[Result]:
+        self._make_room()
+        return await super().read(queries)
+
+    def _make_room(self) -> None:
+        if self.unreadable:
+            self.unreadable -= 1
+            raise DiskFull("no room for the index of the log")
+
     async def recover(self) -> Recovered:
+        self._make_room()
         found = await super().recover()
         await asyncio.sleep(0.02)
         return found
@@ -98,7 +110,7 @@ async def test_nothing_is_stored_after_what_a_full_disk_has_lost() -> None:
     try:
         for _ in range(5):
             await asyncio.sleep(0.1)
-            store.is_full = True
+            store.is_full, store.unreadable = True, 3
             async with asyncio.timeout(10):
                 before = store.refused
                 while store.refused == before:

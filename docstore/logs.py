@@ -1,0 +1,56 @@
+"""What a node says, and that it may go unheard: a log must not stop what it tells of.
+
+Logs often lie on the disk of the data. When that is full, writing a line raises, and the first
+thing to be said of a full disk is that it is full: the exception would have taken the place of
+what follows. So a line that cannot be written is dropped.
+"""
+
+import contextlib
+import logging
+import sys
+from typing import Any, TextIO, cast
+
+import structlog
+
+
+class Unheard:
+    """A text stream that drops what cannot be written."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write, or drop."""
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Hand over what was written, or drop it."""
+        with contextlib.suppress(OSError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        """Be the stream in everything else."""
+        return getattr(self._stream, name)
+
+
+def _unheard(stream: TextIO) -> TextIO:
+    return cast("TextIO", Unheard(stream))
+
+
+def set_up(form: str) -> None:
+    """Log to standard error, as `text`, as `json`, or (`auto`) as text on a terminal."""
+    sys.stdout, sys.stderr = _unheard(sys.stdout), _unheard(sys.stderr)
+    text = form == "text" or (form == "auto" and sys.stderr.isatty())
+    renderer: Any = structlog.dev.ConsoleRenderer() if text else structlog.processors.JSONRenderer()
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )

@@ -1,0 +1,1 @@
+"""Conditions on documents: read from text, said in SQL."""

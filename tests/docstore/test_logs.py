@@ -1,0 +1,49 @@
+"""A node whose log cannot be written goes on."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from docstore.client.local import LocalCluster, LocalNode
+
+
+@pytest.fixture
+def unheard(tmp_path: Path) -> Iterator[tuple[LocalCluster, LocalNode]]:
+    """A node of its own whose output goes to a device without room."""
+    cluster = LocalCluster(1, tmp_path)
+    [node] = cluster.nodes
+    with Path("/dev/full").open("wb") as full:
+        node.process = subprocess.Popen(
+            [
+                sys.executable, "-m", "docstore", "serve", "--data", str(tmp_path / "n1"),
+                "--listen", node.url.removeprefix("http://"),
+            ],
+            stdin=subprocess.DEVNULL, stdout=full, stderr=full,
+        )  # fmt: skip
+    yield cluster, node
+    if node.process is not None:
+        cluster.kill(node)
+
+
+def test_a_node_serves_with_nowhere_to_write_its_log(
+    unheard: tuple[LocalCluster, LocalNode],
+) -> None:
+    cluster, node = unheard
+    assert node.process is not None
+    cluster.wait_ready()
+    node.process.terminate()
+    assert node.process.wait(15) == 0
+    node.process = None
+
+
+def test_a_line_that_cannot_be_written_is_dropped() -> None:
+    says = "import structlog, sys; from docstore import logs; logs.set_up('json')"
+    says += "; structlog.get_logger().warning('the disk is full'); print('so', flush=True)"
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(
+            [sys.executable, "-c", says], stdout=full, stderr=full, check=False, timeout=20
+        )
+    assert ended.returncode == 0
