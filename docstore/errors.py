@@ -52,6 +52,22 @@ class Gone(DocstoreError):
     family = Family.REFUSED
 
 
+class SnapshotGone(DocstoreError):
+    """Some of what a snapshot or a feed needs has been let go of."""
+
+    status = 410
+    code = "snapshot-gone"
+    family = Family.REFUSED
+
+
+class TooEarly(DocstoreError):
+    """This copy has not come so far yet; ask another one, or later."""
+
+    status = 425
+    code = "not-caught-up"
+    family = Family.REFUSED
+
+
 class MethodNotAllowed(DocstoreError):
     """The thing exists, but does not take this method; `allow` lists those that it takes."""
 

@@ -9,6 +9,8 @@ from docstore.errors import NotFound, Unavailable
 from docstore.local_reads import read_here
 from docstore.operation import Answer, Operation
 from docstore.protocol.slots import slot_of
+from docstore.scanning.cut import Cut
+from docstore.scanning.request import Scan
 from docstore.service import Service
 from docstore.services.registry import declaration_link
 
@@ -179,6 +181,7 @@ class Face:
             values.update(self._node.administration.metrics())
         families = {"peer": self._node.links.counters, "gossip": self._node.membership.counters()}
         if self._node.driver is not None:
+            families["scan"] = self._node.scans.counters
             families["repair"] = self._node.repair.counters
             values["docstore_documents_expired_total"] = float(self._node.expiring.expired)
             values["docstore_event_loop_lag_seconds"] = self._node.driver.loop_lag_s
@@ -187,3 +190,34 @@ class Face:
             for name, count in counters.items():
                 values[f"docstore_{family}_{name}_total"] = float(count)
         return values
+
+    # Bulk reads
+
+    async def scan_cut(self, as_of: str, timeout_s: float) -> Cut:
+        """Return the cut of "latest", of a time, of a token, or of a named snapshot."""
+        return await self._node.scanned().cut(as_of, timeout_s)
+
+    async def scan_positions(self, timeout_s: float) -> tuple[str, Mapping[int, Sequence[int]]]:
+        """Return the group's name, and slot -> (epoch, decided, kept, first time in micros)."""
+        scans = self._node.scanned()
+        return scans.cluster, await scans.positions(None, timeout_s)
+
+    def scan_layout(self) -> Mapping[str, Any]:
+        """Return the nodes, and who owns and who holds each slot."""
+        pages, layout = self._node.pages(), self._node.scanned().layout()
+        members = {each["id"]: each for each in pages.node_group()["members"]}
+        layout["nodes"] = [
+            {"id": name, "url": members.get(name, {}).get("address", ""),
+             "zone": members.get(name, {}).get("zone", ""),
+             "status": members.get(name, {}).get("status", "UNKNOWN")}
+            for name in layout["nodes"]
+        ]  # fmt: skip
+        return layout
+
+    async def scan_arrived(self, scan: Scan, timeout_s: float) -> tuple[list[int], list[int]]:
+        """Wait for what a scan needs; return the slots not held here, and those still behind."""
+        return await self._node.scanned().arrived(scan, timeout_s)
+
+    async def scan_page(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """Return a page, as `scanning/worker.py` answers it."""
+        return await self._node.scanned().page(question)

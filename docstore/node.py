@@ -36,6 +36,7 @@ from docstore.protocol.timing import ReplicaConfig
 from docstore.questions import Questions
 from docstore.repair import Repair
 from docstore.resync import Resync
+from docstore.scans import Scans
 from docstore.services.registry import Registry
 from docstore.storage.sqlite import SqliteStore
 from docstore.storage.store import Recovered
@@ -135,6 +136,8 @@ class Node:
         interval_s = self.config.repair_interval_s
         self.expiring = Expiring(replica, self.store, driver.submit)
         self.repair = Repair(replica, self.store, resync.compare, driver.feed, interval_s)
+        file = self.config.data / "docstore.db"
+        self.scans = Scans(replica, driver, self.store, self.questions, file)
         self.listings = Listings(replica, self.store, self.questions, driver.stored)
         self.group = Group(
             self.node_id, replica, driver, founding=self.founding, links=self.links,
@@ -182,6 +185,7 @@ class Node:
             await self.declaring.stop()
             await self.repair.stop()
             await self.resync.stop()
+            await self.scans.stop()
             await self.driver.stop()
         if hasattr(self, "links"):
             await self.links.stop()
@@ -248,6 +252,11 @@ class Node:
         if self.administration is None:
             raise Unavailable("the group is not known yet: " + self.founding.why_not())
         return self.administration
+
+    def scanned(self) -> Scans:
+        """Return what serves bulk reads; Unavailable before the group is known."""
+        self.pages()
+        return self.scans
 
     def drain(self) -> None:
         """Begin to stop: give all slots away first."""

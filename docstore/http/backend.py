@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 from docstore.document import Row
 from docstore.operation import Answer, Operation
+from docstore.scanning.cut import Cut
+from docstore.scanning.request import Scan
 from docstore.service import Service
 
 Json = Any
@@ -109,3 +111,23 @@ class Backend(Protocol):
 
     def metrics(self) -> Mapping[str, float]:
         """Return name (Prometheus style, labels included) -> value of the node's own counters."""
+
+    # Bulk reads; see `http/scans.py`
+
+    async def scan_cut(self, as_of: str, timeout_s: float) -> Cut:
+        """Return the cut of "latest", of a time, of a token, or of a named snapshot.
+
+        Raises BadRequest, NotFound, SnapshotGone, Unavailable.
+        """
+
+    async def scan_positions(self, timeout_s: float) -> tuple[str, Mapping[int, Sequence[int]]]:
+        """Return the group's name, and slot -> (epoch, decided, kept, first time in micros)."""
+
+    def scan_layout(self) -> Mapping[str, Json]:
+        """Return the nodes, and who owns and who holds each slot."""
+
+    async def scan_arrived(self, scan: Scan, timeout_s: float) -> tuple[list[int], list[int]]:
+        """Wait for what a scan needs; return the slots not held here, and those still behind."""
+
+    async def scan_page(self, question: dict[str, Json]) -> tuple[dict[str, Json], bytes]:
+        """Return a page, as `scanning/worker.py` answers it."""

@@ -28,6 +28,7 @@ from docstore.services.registry import FACTORIES
 
 NDJSON_TYPE = "application/x-ndjson"
 BATCHES_IN_FLIGHT = 4
+BATCH_LINES = 1000
 UNREAD_BYTES_MAX = 16 << 20
 VERBS = frozenset({"PUT", "POST", "PATCH", "DELETE"})
 MEMBERS = frozenset({"op", "link", "body", "ifVersion", "recreate", "key"})
@@ -58,17 +59,15 @@ class Bulk:
         inflate = inflater(request.headers.get("Content-Encoding"))
         if inflate is not None:
             lines = InflatedLines(lines, inflate)
-        await self._run(request, lines, patience_s, _Results(request, response))
+        source = _Source(request, lines, self._timeout_s)
+        await self._run(source, patience_s, _Results(request, response))
         await response.write_eof()
         return response
 
-    async def _run(
-        self, request: web.BaseRequest, lines: Lines, patience_s: float, results: "_Results"
-    ) -> None:
+    async def _run(self, source: "_Source", patience_s: float, results: "_Results") -> None:
         """Read and answer side by side, with some batches in flight."""
         pending: deque[asyncio.Task[bytes]] = deque()
-        reader: asyncio.Task[Sequence[Any] | None] | None
-        reader = asyncio.create_task(self._read(request, lines))
+        reader: asyncio.Task[Sequence[Any]] | None = asyncio.create_task(source.read())
         try:
             while reader is not None or pending:
                 waits: list[asyncio.Task[Any]] = [*list(pending)[:1]]
@@ -80,31 +79,13 @@ class Bulk:
                 if reader is not None and reader.done() and len(pending) < BATCHES_IN_FLIGHT:
                     batch = reader.result()
                     reader = None
-                    if batch is not None:
+                    if batch:
                         submitted = await self._submit(batch, patience_s)
                         pending.append(asyncio.create_task(_answers(submitted)))
-                        if not lines.is_over:
-                            reader = asyncio.create_task(self._read(request, lines))
+                        reader = asyncio.create_task(source.read())
         finally:
             for task in (*pending, *([reader] if reader is not None else [])):
                 task.cancel()
-
-    async def _read(self, request: web.BaseRequest, lines: Lines) -> Sequence[Any] | None:
-        """Return the next lines, None at the end. An error of the whole is the last line."""
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                while not lines.is_over:
-                    chunk = await request.content.readany()
-                    found = lines.feed(chunk) if chunk else lines.end()
-                    if found:
-                        return found
-        except TimeoutError:
-            lines.is_over = True
-            return [TooSlow("no more lines arrived in time")]
-        except web.RequestPayloadError:
-            lines.is_over = True
-            return [BadRequest("the body is not what its headers say")]
-        return None
 
     async def _submit(self, lines: Sequence[Any], patience_s: float) -> list[tuple[Any, Submitted]]:
         """Return each line's link with its future answer, or why it cannot be submitted."""
@@ -243,6 +224,40 @@ def _refused(
     line["errorCode"] = code
     line["detail"] = detail[:512]
     return json.dump(line) + b"\n"
+
+
+class _Source:
+    """The lines of a request, in batches of a bounded size: what waits is not submitted yet."""
+
+    def __init__(self, request: web.BaseRequest, lines: Lines, timeout_s: float) -> None:
+        self._request = request
+        self._lines = lines
+        self._timeout_s = timeout_s
+        self._waiting: Sequence[Any] = ()
+
+    async def read(self) -> Sequence[Any]:
+        """Return the next lines, none at the end. An error of the whole is the last line."""
+        if not self._waiting:
+            self._waiting = await self._more()
+        batch, self._waiting = self._waiting[:BATCH_LINES], self._waiting[BATCH_LINES:]
+        return batch
+
+    async def _more(self) -> Sequence[Any]:
+        lines = self._lines
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                while not lines.is_over:
+                    chunk = await self._request.content.readany()
+                    found = lines.feed(chunk) if chunk else lines.end()
+                    if found:
+                        return found
+        except TimeoutError:
+            lines.is_over = True
+            return [TooSlow("no more lines arrived in time")]
+        except web.RequestPayloadError:
+            lines.is_over = True
+            return [BadRequest("the body is not what its headers say")]
+        return ()
 
 
 class _Results:

@@ -16,13 +16,14 @@ from docstore.errors import BadRequest, DocstoreError, Misdirected, NotFound
 from docstore.http import bodies, reading
 from docstore.http.backend import Backend
 from docstore.http.bulk import Bulk
-from docstore.http.core import SELECTORS, CorePages
+from docstore.http.core import SELECTORS, CorePages, check_method
 from docstore.http.documents import FACTORY_METHODS, Documents, allowed, not_allowed
 from docstore.http.listener import Limits, Listener
 from docstore.http.listing import listing
 from docstore.http.metrics import KNOWN_METHODS, HttpMetrics
 from docstore.http.problems import problem, problem_of_error
 from docstore.http.reply import Reply, header_lines
+from docstore.http.scans import SCAN_PAGES, SCANS, ScanPages
 from docstore.paths import SUFFIXES, canonical
 from docstore.service import Refusal, Service
 
@@ -47,6 +48,7 @@ class HttpServer:
         self._bulk = Bulk(
             backend, state_bytes_max=limits.body_bytes_max, timeout_s=limits.body_timeout_s
         )
+        self._scans = ScanPages(backend)
         self._listener: Listener | None = None
         self._sends_away = False
         self._socket: asyncio.Server | None = None
@@ -130,7 +132,11 @@ class HttpServer:
             return await self._core.serve(request, path, body)
         return await self._route_rarer(request, path, body)
 
-    async def _route_rarer(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+    async def _route_rarer(
+        self, request: web.BaseRequest, path: str, body: bytes
+    ) -> Reply | web.StreamResponse:
+        if path.startswith(SCANS):
+            return await self._scan(request, path[len(SCANS) :], body)
         if path.startswith(SELECTORS):
             return await self._core.selector(request, path[len(SELECTORS) :])
         parent, _, last = path.rpartition("/")
@@ -150,6 +156,19 @@ class HttpServer:
         if request.method != "POST":
             raise not_allowed(request.method, BULK_METHODS)
         return await self._bulk.serve(request)
+
+    async def _scan(
+        self, request: web.BaseRequest, name: str, body: bytes
+    ) -> Reply | web.StreamResponse:
+        methods = SCAN_PAGES.get(name)
+        if methods is None:
+            raise NotFound("there is no such page")
+        if request.method == "OPTIONS":
+            return allowed(methods)
+        check_method(request, methods)
+        if request.method == "POST":
+            return await self._scans.scan(request, body)
+        return await self._scans.get(request, name)
 
     async def _find(self, request: web.BaseRequest, path: str) -> Service | None:
         """Return the service at a path, asking the cluster if this node has not heard of it."""

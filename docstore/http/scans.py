@@ -1,0 +1,218 @@
+"""Bulk reads: where everything stands, snapshots and stretches of the logs, page after page.
+
+    GET  /core/spark/plan?asOf=      a cut, and who holds which slots
+    GET  /core/spark/high            how far each slot has come, and from where it is kept
+    POST /core/spark/scan            a snapshot at a cut
+    POST /core/spark/changes         a stretch of the logs
+
+The answer of a scan is a stream: Arrow's format where this node can and the client accepts it, else
+NDJSON. Behind its end stands one line of JSON: `{"complete": true, "rows": n}`, or what kept it
+from being complete. An answer without that line was cut off.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from docstore import json
+from docstore.errors import (
+    BadRequest,
+    DocstoreError,
+    Misdirected,
+    SnapshotGone,
+    TooEarly,
+    Unavailable,
+)
+from docstore.http import reading
+from docstore.http.backend import Backend
+from docstore.http.pace import Pace
+from docstore.http.reply import Reply
+from docstore.http.representation import page_reply
+from docstore.scanning.cut import Cut
+from docstore.scanning.pool import has_arrow
+from docstore.scanning.request import Scan, scan_of
+
+ARROW_TYPE = "application/vnd.apache.arrow.stream"
+NDJSON_TYPE = "application/x-ndjson"
+SCANS = "/core/spark/"
+READ, SCAN = "GET, HEAD, OPTIONS", "OPTIONS, POST"
+SCAN_PAGES = {"plan": READ, "high": READ, "scan": SCAN, "changes": SCAN}
+"""Name -> the methods it takes."""
+END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+
+FIRST_ROWS = 512
+"""A small first page, so that a reader of a few rows costs little."""
+ROWS_AT_ONCE = 16_384
+SLOTS_AT_ONCE = 128
+"""Bounds what one page may have to look through when few rows fulfil the condition."""
+CATCH_UP_S, CATCH_UP_S_MAX = 2.0, 60.0
+OURS = frozenset({"compression", "rowsPerSecond", "catchUpMs", "job"})
+"""Members of the request that say how, not what."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """One question to a scanning process."""
+
+    after: list[Any]
+    rows: int
+    is_skipped: bool
+    schema: bool
+
+
+class ScanPages:
+    """Answers what lives under /core/spark."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._pace = Pace()
+
+    async def get(self, request: web.BaseRequest, name: str) -> Reply:
+        """Answer GET plan and high."""
+        patience_s = reading.timeout_s(request)
+        media = reading.accepted_media(request)
+        if name == "high":
+            return page_reply(await self._high(patience_s), media)
+        query = request.rel_url.query
+        cut = await self._backend.scan_cut(query.get("asOf", "latest"), patience_s)
+        return page_reply(self._plan(cut), media)
+
+    async def _high(self, patience_s: float) -> dict[str, Any]:
+        cluster, positions = await self._backend.scan_positions(patience_s)
+        columns = zip(*(positions[slot] for slot in range(len(positions))), strict=True)
+        epochs, ends, kept, firsts = (list(each) for each in columns)
+        return {
+            "clusterId": cluster, "epochs": epochs, "ends": ends, "kept": kept,
+            "firstTimesMicros": firsts,
+        }  # fmt: skip
+
+    def _plan(self, cut: Cut) -> dict[str, Any]:
+        return {
+            "cut": cut.pack(),
+            "epochs": [epoch for epoch, _ in cut.positions],
+            "ends": [n for _, n in cut.positions],
+            "arrow": has_arrow(),
+            **self._backend.scan_layout(),
+        }
+
+    async def scan(self, request: web.BaseRequest, body: bytes) -> web.StreamResponse:
+        """Answer POST scan and changes."""
+        reading.content_media(request, {"application/json": ""})
+        asked = json.parse_object(body)
+        how = {name: asked.pop(name) for name in OURS & asked.keys()}
+        scan = scan_of(asked)
+        catch_up_s = _number(how, "catchUpMs", CATCH_UP_S * 1000, CATCH_UP_S_MAX * 1000) / 1000
+        rate = _number(how, "rowsPerSecond", 0.0, 1e12)
+        job = str(how.get("job", ""))[:256]
+        await self._insist_here(scan, catch_up_s)
+        form = self._form(request, scan)
+        compression = str(how.get("compression", ""))
+        if compression not in ("", "zstd", "lz4"):
+            raise BadRequest("compression is zstd or lz4")
+        async with aclosing(self._pages(asked, scan, form, compression, rate)) as pages:
+            first = await anext(pages)  # What is wrong from the start is a status, not a line.
+            return await self._stream(request, form, first, pages, (job, rate))
+
+    async def _insist_here(self, scan: Scan, catch_up_s: float) -> None:
+        elsewhere, late = await self._backend.scan_arrived(scan, catch_up_s)
+        if elsewhere:
+            raise Misdirected(f"{len(elsewhere)} slots are not here, {elsewhere[0]} for one")
+        if late:
+            raise TooEarly(f"{len(late)} slots have not come so far here, {late[0]} for one")
+
+    def _form(self, request: web.BaseRequest, scan: Scan) -> str:
+        accept = request.headers.get("Accept", "")
+        return "arrow" if ARROW_TYPE in accept and has_arrow() and scan.columns else "ndjson"
+
+    async def _stream(
+        self, request: web.BaseRequest, form: str, first: tuple[int, bytes],
+        pages: AsyncIterator[tuple[int, bytes]], quota: tuple[str, float],
+    ) -> web.StreamResponse:  # fmt: skip
+        media = ARROW_TYPE if form == "arrow" else NDJSON_TYPE
+        response = web.StreamResponse(headers={"Content-Type": media})
+        await response.prepare(request)
+        sent = 0
+        ending: dict[str, Any] = {"complete": True}
+        page: tuple[int, bytes] | None = first
+        try:
+            while page is not None:
+                rows, payload = page
+                sent += rows
+                await self._pace.wait(*quota, rows)
+                if payload:
+                    await response.write(payload)
+                page = await anext(pages, None)
+        except DocstoreError as error:
+            ending = {"complete": False, "status": error.status, "errorCode": error.code,
+                      "detail": str(error)}  # fmt: skip
+        if form == "arrow":
+            await response.write(END_OF_STREAM)
+        await response.write(orjson.dumps({**ending, "rows": sent}) + b"\n")
+        await response.write_eof()
+        return response
+
+    async def _pages(
+        self, asked: dict[str, Any], scan: Scan, form: str, compression: str, rate: float
+    ) -> AsyncGenerator[tuple[int, bytes], None]:
+        """Yield (rows, bytes) of each page, the next one read while the last is sent."""
+        skip, left, rows = scan.skip, scan.limit, FIRST_ROWS
+        most = ROWS_AT_ONCE if not rate else max(FIRST_ROWS, min(ROWS_AT_ONCE, int(rate / 4)))
+        schema = form == "arrow"
+        for first in range(0, max(1, len(scan.spans)), SLOTS_AT_ONCE):
+            spans = scan.spans[first : first + SLOTS_AT_ONCE]
+            question = _question(asked, scan, spans, form, compression)
+            after: list[Any] | None = [-1, "", -1]
+            while after is not None and left > 0:
+                page = _Page(after, min(rows, skip or left), is_skipped=skip > 0, schema=schema)
+                fields, payload = await self._ask(question, page)
+                after, found, rows, schema = fields["next"], fields["rows"], most, False
+                if page.is_skipped:
+                    skip -= found
+                    yield 0, payload
+                else:
+                    left -= found
+                    yield found, payload
+
+    async def _ask(self, question: dict[str, Any], page: "_Page") -> tuple[dict[str, Any], bytes]:
+        """Return a page. What is to be skipped is read without its columns."""
+        asked = {**question, "after": page.after, "rows": page.rows, "schema": page.schema,
+                 "skipped": page.is_skipped}  # fmt: skip
+        fields, payload = await self._backend.scan_page(asked)
+        if "error" not in fields:
+            return fields, payload
+        match fields["error"]:
+            case "trimmed":
+                at = _iso(fields["firstTimeMicros"])
+                raise SnapshotGone(f"slot {fields['slot']} is kept from {at} on")
+            case "malformed":
+                raise BadRequest(fields["detail"])
+            case code:
+                raise Unavailable(f"the scan failed: {code} {fields.get('detail', '')}")
+
+
+def _question(
+    asked: dict[str, Any], scan: Scan, spans: tuple[tuple[int, int, int], ...], form: str,
+    compression: str,
+) -> dict[str, Any]:  # fmt: skip
+    given = {k: v for k, v in asked.items() if k not in ("cut", "ranges", "skip", "limit")}
+    if scan.is_log:
+        given["ranges"] = spans
+    else:
+        given["cut"] = [(slot, until) for slot, _, until in spans]
+    return {**given, "columns": scan.columns, "format": form, "compression": compression}
+
+
+def _number(how: dict[str, Any], name: str, default: float, most: float) -> float:
+    value = how.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+        raise BadRequest(f"{name} is a number from 0 to {most:g}")
+    return float(value)
+
+
+def _iso(micros: int) -> str:
+    return datetime.fromtimestamp(micros / 1e6, UTC).isoformat() if micros else "no row"

@@ -1,0 +1,45 @@
+"""The columns of a scan: their names, what they are in SQL, and their types."""
+
+from dataclasses import dataclass
+
+TEXT, NUMBER, FLAG = "text", "number", "flag"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column.
+
+    sql: never NULL, since the driver takes a column's type from what it sees first.
+    empty_is_null: what stands for null is the empty text, or 0.
+    """
+
+    sql: str
+    type: str
+    empty_is_null: bool = False
+
+
+_BEFORE = (
+    "coalesce((SELECT CASE p.deleted WHEN 0 THEN CAST(p.state AS TEXT) END FROM history p"
+    " WHERE p.slot = h.slot AND p.link = h.link AND p.version < h.version"
+    " ORDER BY p.version DESC LIMIT 1), '')"
+)
+
+COLUMNS = {
+    "documentSelfLink": Column("h.link", TEXT),
+    "documentVersion": Column("h.version", NUMBER),
+    "documentEpoch": Column("h.epoch", NUMBER),
+    "documentOwner": Column("h.owner", TEXT),
+    "documentUpdateTimeMicros": Column("h.updated_us", NUMBER),
+    "documentUpdateAction": Column("h.action", TEXT),
+    "documentExpirationTimeMicros": Column(
+        "coalesce(json_extract(CAST(h.state AS TEXT), '$.documentExpirationTimeMicros'), 0)",
+        NUMBER, empty_is_null=True,
+    ),
+    "slot": Column("h.slot", NUMBER),
+    "seq": Column("h.n", NUMBER),
+    "deleted": Column("h.deleted", FLAG),
+    "digest": Column("hex(h.digest)", TEXT),
+    "body": Column("CAST(h.state AS TEXT)", TEXT),
+    "before": Column(_BEFORE, TEXT, empty_is_null=True),
+}  # fmt: skip
+"""`seq` is the row's number in its slot's log; `before` the version that this one replaced."""

@@ -1,0 +1,160 @@
+"""The process that reads pages: questions come on its standard input, answers leave on its output.
+
+    python -m docstore.scanning.worker FILE
+
+A question is a line of JSON: a scan as in `request`, with `format` ("arrow" or "ndjson"),
+`compression`, `rows` and `after` (a cursor). An answer is two lengths (32 bits each, big endian), a
+JSON object of the first length, and bytes of the second: the record batch as an encapsulated
+message of Arrow's stream format, or lines. Rows are not checked against their checksums here, which
+would cost five times the rest: the node verifies all of them in its own time (`repair.py`).
+
+It ends when its input does, so that it does not outlive its node.
+"""
+
+import os
+import sqlite3
+import sys
+from collections.abc import Sequence
+from typing import Any, BinaryIO
+
+import orjson
+
+from docstore.errors import DocstoreError
+from docstore.scanning import statements
+from docstore.scanning.columns import COLUMNS, FLAG
+from docstore.scanning.request import Scan, scan_of
+from docstore.scanning.statements import Cursor
+
+NICENESS = 10
+"""Clients come first."""
+CACHE_KIB = 16 << 10
+
+
+class Gone(Exception):
+    """What is asked for is not there: (code, fields of the answer)."""
+
+    def __init__(self, code: str, **fields: Any) -> None:
+        super().__init__(code)
+        self.fields = {"error": code, **fields}
+
+
+class Lines:
+    """Answers in NDJSON, by the standard library's SQLite: for nodes without pyarrow."""
+
+    def __init__(self, path: str) -> None:
+        self._connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement."""
+        return self._connection.execute(sql, tuple(parameters)).fetchall()
+
+    def head(self, columns: Sequence[str]) -> bytes:
+        """Return nothing: lines name their columns themselves."""
+        return b""
+
+    def read(
+        self, statement: statements.Statement, columns: Sequence[str], compression: str
+    ) -> tuple[int, Cursor, bytes]:
+        """Return how many rows a page has, its cursor, and its bytes."""
+        rows = self.execute(statement.sql, statement.parameters)
+        if not rows:
+            return 0, Cursor(), b""
+        lines = [orjson.dumps(_named(columns, row)) for row in rows]
+        return len(rows), Cursor(*rows[-1][-3:]), b"\n".join(lines) + b"\n"
+
+
+def _named(columns: Sequence[str], row: tuple[Any, ...]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in zip(columns, row, strict=False):
+        column = COLUMNS[name]
+        if column.type == FLAG:
+            found[name] = bool(value)
+        elif name in ("body", "before") and value:
+            found[name] = orjson.Fragment(value)
+        else:
+            found[name] = None if column.empty_is_null and not value else value
+    return found
+
+
+class Pages:
+    """Answers questions, one after the other."""
+
+    def __init__(self, path: str) -> None:
+        self._lines = Lines(path)
+        self._lines.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        self._lines.execute(statements.SPANS)
+        self._batches: Any = None
+        self._path = path
+
+    def answer(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """Return the fields and the bytes of an answer."""
+        form, compression = question.pop("format"), question.pop("compression")
+        rows, after = question.pop("rows"), Cursor(*question.pop("after"))
+        with_schema, skipped = question.pop("schema"), question.pop("skipped")
+        reader = self._reader(form)
+        scan = scan_of(question)
+        head = reader.head(scan.columns) if with_schema else b""
+        try:
+            columns = () if skipped else scan.columns
+            fields, payload = self._page(reader, scan, after, rows, (columns, compression))
+        except Gone as gone:
+            return gone.fields, b""
+        return fields, head + (b"" if skipped else payload)
+
+    def _reader(self, form: str) -> Any:
+        if form != "arrow":
+            return self._lines
+        if self._batches is None:
+            from docstore.scanning.batches import Batches  # noqa: PLC0415 - if there is pyarrow
+
+            self._batches = Batches(self._path)
+            self._batches.execute(statements.SPANS)
+        return self._batches
+
+    def _page(
+        self, reader: Any, scan: Scan, after: Cursor, rows: int, form: tuple[Sequence[str], str]
+    ) -> tuple[dict[str, Any], bytes]:
+        """Return a page. form: its columns, and how it is compressed."""
+        reader.execute("BEGIN")
+        try:
+            reader.execute(statements.CLEAR_SPANS)
+            reader.execute(statements.FILL_SPANS, [orjson.dumps(scan.spans).decode()])
+            _insist_there(reader, scan, after)
+            statement = statements.page(scan, after, rows, form[0])
+            found, last, payload = reader.read(statement, *form)
+        finally:
+            reader.execute("ROLLBACK")
+        more = found == rows
+        return {"rows": found, "next": list(last) if more else None}, payload
+
+
+def _insist_there(reader: Any, scan: Scan, after: Cursor) -> None:
+    """Raise Gone unless all that is asked for is still kept."""
+    gone = statements.GONE_FROM_LOG if scan.is_log else statements.GONE_FROM_SNAPSHOT
+    for slot, kept, first_us in reader.execute(gone):
+        raise Gone("trimmed", slot=slot, kept=kept, firstTimeMicros=first_us)
+    if scan.is_log and after.slot < 0:
+        for (slot,) in reader.execute(statements.SHORT):
+            raise Gone("incomplete", slot=slot)
+
+
+def serve(path: str, source: BinaryIO, sink: BinaryIO) -> None:
+    """Answer until the questions end."""
+    pages = Pages(path)
+    for line in source:
+        try:
+            fields, payload = pages.answer(orjson.loads(line))
+        except DocstoreError as error:
+            fields, payload = {"error": error.code, "detail": str(error)}, b""
+        except Exception as error:  # noqa: BLE001 - the node says so to whoever asked
+            fields = {"error": "failed", "detail": f"{type(error).__name__}: {error}"}
+            payload = b""
+        head = orjson.dumps(fields)
+        sink.write(len(head).to_bytes(4, "big") + len(payload).to_bytes(4, "big") + head)
+        sink.write(payload)
+        sink.flush()
+
+
+if __name__ == "__main__":
+    os.nice(NICENESS)
+    serve(sys.argv[1], sys.stdin.buffer, sys.stdout.buffer)

@@ -1,0 +1,269 @@
+"""Scans and feeds on this node: where slots stand, and whether this copy can serve them. A shell.
+
+A cut is made of what the owners have decided, each asked after a strong read in every slot of its
+own, so that whatever was acknowledged before is in it. Any replica serves a slot whose own disk
+has come to the cut; a read of it is the same rows everywhere.
+"""
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from docstore.document import ballot_at
+from docstore.driver import Driver
+from docstore.errors import BadRequest, Conflict, SnapshotGone, Unavailable
+from docstore.operation import Operation
+from docstore.protocol.log import SlotLog
+from docstore.protocol.replica import Replica
+from docstore.protocol.slots import from_bitmap, slot_of, to_bitmap
+from docstore.protocol.tenure import Phase
+from docstore.questions import Questions
+from docstore.scanning.cut import Cut, cut_of, unpack_cut
+from docstore.scanning.pool import ScanPool
+from docstore.scanning.request import Scan
+from docstore.storage.store import After, Corrupt, LastBefore, Store
+
+PROCESSES = max(1, min(4, os.cpu_count() or 1))
+POLL_S = 0.02
+ASK_AGAIN_S = 0.1
+PACKED_BEGINS = "eN"
+"""Of every deflated text in base64."""
+
+Position = tuple[int, int, int, int]
+"""(epoch, n, kept, time of the first row that is left in microseconds, 0 if all are)."""
+
+
+class Scans:
+    """Both sides of a cut, and the pages of a scan."""
+
+    def __init__(
+        self, replica: Replica, driver: Driver, store: Store, questions: Questions, file: Path
+    ) -> None:
+        self._replica = replica
+        self._core = replica.core
+        self._driver = driver
+        self._store = store
+        self._questions = questions
+        self._pool = ScanPool(file, PROCESSES)
+        self.counters: Counter[str] = Counter()
+        self._probes = _links_in_slots(self.slots)
+        questions.answer("positions", self._positions_here)
+
+    @property
+    def slots(self) -> int:
+        """Return how many slots the group has."""
+        return self._core.placement.slots
+
+    async def stop(self) -> None:
+        """End the scanning processes."""
+        await self._pool.stop()
+
+    # Cuts
+
+    @property
+    def cluster(self) -> str:
+        """Return the name of the group."""
+        return self._core.configuration.cluster_id
+
+    async def cut(self, as_of: str, timeout_s: float) -> Cut:
+        """Return the cut of "latest", of a time (ISO 8601), or of a token.
+
+        Raises BadRequest, Conflict, SnapshotGone, Unavailable.
+        """
+        if as_of.startswith(PACKED_BEGINS):
+            cut = unpack_cut(as_of)
+            self._check(cut)
+            return cut
+        at_us = None if as_of == "latest" else _micros(as_of)
+        positions = await self.positions(at_us, timeout_s)
+        found = {}
+        for slot, (epoch, n, kept, first_us) in positions.items():
+            if n < kept:
+                first = datetime.fromtimestamp(first_us / 1e6, UTC).isoformat()
+                raise SnapshotGone(f"slot {slot} is kept from {first} on")
+            found[slot] = (epoch, n)
+        return cut_of(self.cluster, self.slots, found)
+
+    async def positions(self, at_us: int | None, timeout_s: float) -> dict[int, Position]:
+        """Return where every slot stands, as its owner says. Raises Unavailable by the deadline.
+
+        at_us: where it stood at that moment.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        found: dict[int, Position] = {}
+        while len(found) < self.slots:
+            asked = self._by_owner([slot for slot in range(self.slots) if slot not in found])
+            left_s = deadline - loop.time()
+            if left_s <= 0:
+                missing = self.slots - len(found)
+                raise Unavailable(f"{missing} of {self.slots} slots have no owner that answers")
+            answers = await asyncio.gather(
+                *(self._ask(owner, slots, at_us, left_s) for owner, slots in asked.items())
+            )
+            before = len(found)
+            for answer in answers:
+                found.update({slot: (e, n, kept, first) for slot, e, n, kept, first in answer})
+            if len(found) == before:
+                await asyncio.sleep(min(ASK_AGAIN_S, max(0.0, left_s)))
+        return found
+
+    async def _ask(
+        self, owner: str, slots: Sequence[int], at_us: int | None, timeout_s: float
+    ) -> Any:
+        argument = (to_bitmap(slots, self.slots), at_us, timeout_s)
+        try:
+            return await self._questions.ask(owner, "positions", argument, timeout_s)
+        except Unavailable:
+            return ()
+
+    def _by_owner(self, slots: Sequence[int]) -> dict[str, list[int]]:
+        owners: dict[str, list[int]] = {}
+        for slot in slots:
+            owner = self._core.owner_of(slot)
+            if owner is not None:
+                owners.setdefault(owner, []).append(slot)
+        return owners
+
+    async def _positions_here(self, argument: Any) -> list[tuple[int, ...]]:
+        """Answer for the slots that are ours, after a read that a quorum has confirmed."""
+        bitmap, at_us, timeout_s = argument
+        slots = [slot for slot in from_bitmap(bitmap) if self._open(slot) is not None]
+        answers = await asyncio.gather(
+            *(self._driver.submit(Operation("GET", self._probes[s]), timeout_s) for s in slots)
+        )
+        ours = [
+            slot
+            for slot, answer in zip(slots, answers, strict=True)
+            if answer.owner == self._core.me and self._open(slot) is not None
+        ]
+        ends = {slot: self._core.logs[slot].decided for slot in ours}
+        epochs = {slot: ballot_at(self._core.logs[slot].reigns, n)[0] for slot, n in ends.items()}
+        if at_us is not None:
+            ends = await self._back(ends, at_us)
+        firsts = await self._first_times([slot for slot in ours if self._core.logs[slot].kept])
+        return [
+            (slot, epochs[slot], ends[slot], self._core.logs[slot].kept, firsts.get(slot, 0))
+            for slot in ours
+        ]
+
+    async def _back(self, ends: Mapping[int, int], at_us: int) -> dict[int, int]:
+        """Return the last row of each slot that is not younger than a moment."""
+        await self._driver.stored()
+        queries = [LastBefore(slot, at_us + 1, n) for slot, n in ends.items()]
+        results = await self._store.read(queries)
+        found: dict[int, int] = {}
+        for (slot, _), result in zip(ends.items(), results, strict=True):
+            if isinstance(result, Corrupt):
+                raise Unavailable(f"slot {slot} is damaged here, and is being repaired")
+            kept = self._core.logs[slot].kept
+            found[slot] = result[0].n if result else (kept - 1 if kept else 0)
+        return found
+
+    async def _first_times(self, slots: Sequence[int]) -> dict[int, int]:
+        """Return when the first row was written that is still there, for slots that lost some."""
+        asked = [After(s, self._core.logs[s].kept, self._core.logs[s].end, 1) for s in slots]
+        results = await self._store.read(asked) if asked else []
+        return {
+            slot: result[0].updated_us
+            for slot, result in zip(slots, results, strict=True)
+            if isinstance(result, list) and result
+        }
+
+    def _open(self, slot: int) -> SlotLog | None:
+        log = self._core.logs.get(slot)
+        is_ours = log is not None and log.tenure and log.tenure.phase is Phase.OPEN
+        return log if is_ours else None
+
+    # Where everything is
+
+    def layout(self) -> dict[str, Any]:
+        """Return for each slot its owner and its replicas, by the numbers of nodes."""
+        placement = self._core.placement
+        names = list(self._core.configuration.names)
+        numbers = {name: number for number, name in enumerate(names)}
+        return {
+            "nodes": names,
+            "configuration": self._core.configuration.id,
+            "clusterId": self._core.configuration.cluster_id,
+            "owners": [
+                numbers.get(self._core.owner_of(slot) or "", -1) for slot in range(self.slots)
+            ],
+            "replicas": [
+                [numbers[each] for each in placement.replicas(slot) if each in numbers]
+                for slot in range(self.slots)
+            ],
+        }
+
+    # This copy
+
+    async def arrived(self, scan: Scan, timeout_s: float) -> tuple[list[int], list[int]]:
+        """Wait until this copy has what a scan asks for.
+
+        Returns the slots that are not here at all, and those that did not arrive in time.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        elsewhere = [slot for slot, _, _ in scan.spans if not self._is_here(slot)]
+        while True:
+            late = [
+                slot
+                for slot, _, until in scan.spans
+                if self._is_here(slot) and not self._has(slot, until)
+            ]
+            if not late or elsewhere or loop.time() >= deadline:
+                return elsewhere, late
+            await asyncio.sleep(POLL_S)
+
+    async def page(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """Return one page of a scan, as `scanning/worker.py` answers it."""
+        fields, payload = await self._pool.ask(question)
+        self.counters["pages"] += 1
+        self.counters["bytes"] += len(payload)
+        self.counters["rows"] += 0 if question["skipped"] else fields.get("rows", 0)
+        self.counters["slots"] += len(question.get("cut") or question["ranges"])
+        return fields, payload
+
+    def _is_here(self, slot: int) -> bool:
+        log = self._core.logs.get(slot)
+        return log is not None and log.full
+
+    def _has(self, slot: int, until: int) -> bool:
+        log = self._core.logs[slot]
+        return min(log.decided, log.durable) >= until
+
+    def _check(self, cut: Cut) -> None:
+        """Refuse a cut of another group. Raises BadRequest, Conflict."""
+        if cut.cluster != self.cluster:
+            raise Conflict("this cut is of another group")
+        if cut.slots != self.slots:
+            raise BadRequest(f"this cut has {cut.slots} slots, the group has {self.slots}")
+
+
+def _micros(as_of: str) -> int:
+    """Return a moment in microseconds since 1970."""
+    if as_of.isdecimal() and len(as_of) < 18:
+        return int(as_of)
+    try:
+        instant = datetime.fromisoformat(as_of.replace(" ", "+"))
+    except ValueError:
+        detail = "asOf is latest, a time such as 2026-11-20T19:00:00Z, or the token of a cut"
+        raise BadRequest(detail) from None
+    if instant.tzinfo is None:
+        raise BadRequest("asOf: a time needs its zone, such as Z")
+    return int(instant.timestamp() * 1_000_000)
+
+
+def _links_in_slots(slots: int) -> dict[int, str]:
+    """Return a link in each slot, at which nothing is ever stored."""
+    found: dict[int, str] = {}
+    number = 0
+    while len(found) < slots:
+        link = f"/core/positions/{number}"
+        found.setdefault(slot_of(link, slots), link)
+        number += 1
+    return found
