@@ -1,6 +1,7 @@
 """Bulk reads: where everything stands, snapshots and stretches of the logs, page after page.
 
     GET  /core/spark/plan?asOf=      a cut, and who holds which slots
+    GET  /core/spark/layout          who holds which slots, without the cut
     GET  /core/spark/high            how far each slot has come, and from where it is kept
     POST /core/spark/scan            a snapshot at a cut
     POST /core/spark/changes         a stretch of the logs
@@ -41,7 +42,7 @@ ARROW_TYPE = "application/vnd.apache.arrow.stream"
 NDJSON_TYPE = "application/x-ndjson"
 SCANS = "/core/spark/"
 READ, SCAN = "GET, HEAD, OPTIONS", "OPTIONS, POST"
-SCAN_PAGES = {"plan": READ, "high": READ, "scan": SCAN, "changes": SCAN}
+SCAN_PAGES = {"plan": READ, "layout": READ, "high": READ, "scan": SCAN, "changes": SCAN}
 """Name -> the methods it takes."""
 END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
@@ -73,11 +74,13 @@ class ScanPages:
         self._pace = Pace()
 
     async def get(self, request: web.BaseRequest, name: str) -> Reply:
-        """Answer GET plan and high."""
+        """Answer GET plan, layout and high."""
         patience_s = reading.timeout_s(request)
         media = reading.accepted_media(request)
         if name == "high":
             return page_reply(await self._high(patience_s), media)
+        if name == "layout":
+            return page_reply(self._backend.scan_layout(), media)
         query = request.rel_url.query
         cut = await self._backend.scan_cut(query.get("asOf", "latest"), patience_s)
         return page_reply(self._plan(cut), media)

@@ -18,6 +18,7 @@ class Column:
     empty_is_null: bool = False
 
 
+_BODY = "CASE h.deleted WHEN 0 THEN CAST(h.state AS TEXT) ELSE '' END"
 _BEFORE = (
     "coalesce((SELECT CASE p.deleted WHEN 0 THEN CAST(p.state AS TEXT) END FROM history p"
     " WHERE p.slot = h.slot AND p.link = h.link AND p.version < h.version"
@@ -39,7 +40,7 @@ COLUMNS = {
     "seq": Column("h.n", NUMBER),
     "deleted": Column("h.deleted", FLAG),
     "digest": Column("hex(h.digest)", TEXT),
-    "body": Column("CAST(h.state AS TEXT)", TEXT),
+    "body": Column(_BODY, TEXT, empty_is_null=True),
     "before": Column(_BEFORE, TEXT, empty_is_null=True),
 }  # fmt: skip
 """`seq` is the row's number in its slot's log; `before` the version that this one replaced."""

@@ -1,0 +1,80 @@
+"""The columns that Spark sees, and how they come from those of a scan.
+
+What is none of the names here is a member of the document: `.schema("documentSelfLink string, total
+double")` reads one, parsed from the body.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A column that the store sets: the scan's column that it is made of, and its type."""
+
+    wire: str
+    type: DataType
+    nullable: bool = False
+
+
+ENVELOPE = {
+    "documentSelfLink": Envelope("documentSelfLink", StringType()),
+    "documentVersion": Envelope("documentVersion", LongType()),
+    "documentEpoch": Envelope("documentEpoch", LongType()),
+    "documentOwner": Envelope("documentOwner", StringType()),
+    "documentUpdateTime": Envelope("documentUpdateTimeMicros", TimestampType()),
+    "documentUpdateTimeMicros": Envelope("documentUpdateTimeMicros", LongType()),
+    "documentUpdateAction": Envelope("documentUpdateAction", StringType()),
+    "documentExpirationTime": Envelope(
+        "documentExpirationTimeMicros", TimestampType(), nullable=True
+    ),
+    "slot": Envelope("slot", LongType()),
+    "seq": Envelope("seq", LongType()),
+    "deleted": Envelope("deleted", BooleanType()),
+    "digest": Envelope("digest", StringType()),
+    "body": Envelope("body", StringType(), nullable=True),
+    "before": Envelope("before", StringType(), nullable=True),
+}
+
+TABLE = (
+    "documentSelfLink", "documentVersion", "documentEpoch", "documentOwner", "documentUpdateTime",
+    "documentUpdateAction", "slot", "seq", "body",
+)  # fmt: skip
+FEED = (
+    "slot", "documentEpoch", "seq", "documentSelfLink", "documentVersion", "documentUpdateAction",
+    "documentUpdateTime", "deleted", "body",
+)  # fmt: skip
+
+
+def schema_of(names: Sequence[str]) -> StructType:
+    """Return the schema of some envelope columns. Raises ValueError."""
+    unknown = [name for name in names if name not in ENVELOPE]
+    if unknown:
+        raise ValueError(
+            f"docstore: there is no column {unknown[0]!r}; members of documents are read with"
+            " .schema(...), columns of the store are " + ", ".join(ENVELOPE)
+        )
+    return StructType(
+        [StructField(name, ENVELOPE[name].type, ENVELOPE[name].nullable) for name in names]
+    )
+
+
+def wire_columns(schema: StructType, corrupt: str) -> list[str]:
+    """Return the scan's columns that a schema needs: the body for whatever is not the store's."""
+    wanted = [
+        ENVELOPE[name].wire if name in ENVELOPE else "body"
+        for name in schema.names
+        if name != corrupt
+    ]
+    # A count needs rows all the same: the narrowest column there is.
+    return list(dict.fromkeys(wanted)) or ["documentVersion"]

@@ -1,0 +1,257 @@
+"""The changes of a factory: the readers behind `format("docstore.changes")`.
+
+An offset is a cut. A batch is what the slots' logs have between two cuts; a slot stays in one task,
+so the versions of a document arrive in their order. Only what is decided is ever seen, so an offset
+never has to be taken back. Which rows a batch has is fixed when its end offset is chosen, and
+`partitions` depends on nothing but its arguments: a batch that is run again is the same one.
+
+Source: the change streams of Cosmos DB, MongoDB and Kafka's connectors, and what went wrong there.
+"""
+
+import hashlib
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from docstore.pipeline import scanning
+from docstore.pipeline.columns import FEED, schema_of
+from docstore.pipeline.group import Group, GroupError
+from docstore.pipeline.options import Options
+from docstore.pipeline.planning import shares
+from docstore.pipeline.reading import Rows, SharePartition
+from docstore.scanning.cut import Cut, unpack_cut
+
+MODES = ("full", "latest", "keys")
+ON_TRIM = ("fail", "snapshot", "skip")
+KEYS = ("slot", "seq", "documentSelfLink", "documentVersion", "deleted")
+GONE = "snapshot-gone"
+
+log = logging.getLogger("docstore.pipeline")
+
+
+class TrimmedFeed(Exception):
+    """Changes between the feed's offset and now have been let go of."""
+
+
+def default_schema(options: Options) -> StructType:
+    """Return the columns of a feed when nobody says which."""
+    mode = options.choice("mode", MODES)
+    names = options.words("columns") or list(KEYS if mode == "keys" else FEED)
+    if options.flag("preImage") and "before" not in names:
+        names.append("before")
+    return schema_of(names)
+
+
+class Feed:
+    """What bounded and endless reading have in common."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self.options = options
+        self._rows = Rows(options, schema)
+        self._on_trim = options.choice("onTrim", ON_TRIM)
+
+    def group(self) -> Group:
+        """Return the group."""
+        return Group(self.options.urls)
+
+    def position(self, name: str, default: str) -> Cut:
+        """Return the cut that an option names: earliest, latest, a time or a token."""
+        text = self.options.text(name, default)
+        if text == "earliest":
+            high = self.group().json("GET", "/core/spark/high")
+            return Cut(high["clusterId"], tuple((0, n) for n in high["kept"]))
+        plan = self.group().json("GET", f"/core/spark/plan?asOf={text}")
+        return unpack_cut(plan["cut"])
+
+    def split(self, after: Cut, until: Cut) -> list[InputPartition]:
+        """Return the partitions of what lies between two cuts."""
+        ends = zip(after.positions, until.positions, strict=True)
+        spans = [(slot, a, b) for slot, ((_, a), (_, b)) in enumerate(ends) if b > a]
+        return self._partitions(spans, is_log=True)
+
+    def snapshot(self, cut: Cut) -> list[InputPartition]:
+        """Return the partitions of all documents at a cut."""
+        spans = [(slot, n) for slot, (_, n) in enumerate(cut.positions) if n]
+        return self._partitions(spans, is_log=False)
+
+    def _partitions(self, spans: Sequence[scanning.Span], *, is_log: bool) -> list[InputPartition]:
+        if not spans:
+            return []
+        mode = self.options.choice("mode", MODES)
+        request = self._rows.request() | {"versions": "all" if mode == "full" and is_log else
+                                          "latest"}  # fmt: skip
+        layout = self.group().json("GET", "/core/spark/layout")
+        found = shares(layout, spans, request, self.options, is_log=is_log)
+        return [SharePartition(share) for share in found]
+
+    def read(self, share: scanning.Share | None) -> Iterator[pa.RecordBatch]:
+        """Yield a share's rows."""
+        if share is None:
+            return
+        action = None if share.is_log else "SNAPSHOT"
+        try:
+            for batch in scanning.batches(share):
+                yield from self._rows.shaped(batch, action)
+        except GroupError as error:
+            if error.code != GONE or not share.is_log:
+                raise
+            if self._on_trim == "fail":
+                raise TrimmedFeed(
+                    f"the feed's beginning has been let go of: {error.detail}. Begin anew, or read"
+                    ' with option("onTrim", "snapshot") or "skip"'
+                ) from None
+            yield from self._after_trim(share)
+
+    def _after_trim(self, share: scanning.Share) -> Iterator[pa.RecordBatch]:
+        """Go on where the log still is, after the state there if that is wanted.
+
+        Whole slots, before any of their rows was given: a trimmed share fails at its beginning.
+        """
+        kept = self.group().json("GET", "/core/spark/high")["kept"]
+        whole = []
+        for slot, after, until in share.spans:
+            start = min(until, max(after, kept[slot]))
+            whole.append((slot, start, until))
+            if start == after:
+                continue
+            log.warning("slot %d: %d changes were let go of", slot, start - after)
+            if self._on_trim == "snapshot":
+                state = {**share.request, "versions": "latest"}
+                at = replace(share, spans=((slot, start),), is_log=False, request=state)
+                for batch in scanning.batches(at):
+                    yield from self._rows.shaped(batch, "SNAPSHOT")
+        for batch in scanning.batches(replace(share, spans=tuple(whole))):
+            yield from self._rows.shaped(batch, None)
+
+
+class FeedReader(DataSourceReader):
+    """Reads the changes between two cuts once."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self._feed = Feed(options, schema)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Plan between the options `start` and `end`."""
+        end = self._feed.position("end", "latest")
+        return self._feed.split(self._feed.position("start", "earliest"), end)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield a partition's changes."""
+        return self._feed.read(partition.value)
+
+
+class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads changes as they come."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self._feed = Feed(options, schema)
+        self._options = options
+        self._target: Cut | None = None
+        told = f"{options.path}\n{options.where}\n{options.choice('mode', MODES)}"
+        self._of = hashlib.sha256(told.encode()).hexdigest()[:16]
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Return where a query without a checkpoint begins."""
+        if self._options.text("start", "latest") == "snapshot":
+            now = self._feed.position("end", "latest")
+            nothing = Cut(now.cluster, tuple((0, 0) for _ in now.positions))
+            return self._offset(nothing) | {"snapshot": True}
+        return self._offset(self._feed.position("start", "latest"))
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """Return the option `maxChangesPerTrigger` as a limit."""
+        rows = self._options.number("maxChangesPerTrigger", 0)
+        return ReadMaxRows(rows) if rows else ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Return the end of the next batch: what is decided, or a fair share of it."""
+        if start["of"] != self._of:
+            raise ValueError(
+                "docstore: this checkpoint belongs to another path, where or mode; give the query"
+                " a checkpointLocation of its own"
+            )
+        target = self._target or self._high()
+        after = unpack_cut(start["cut"])
+        _insist_not_rewritten(after, target)
+        if start.get("snapshot"):
+            return self._offset(target)
+        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        return self._offset(advanced(after, target, rows))
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Freeze the target: what comes later is for the next run."""
+        self._target = self._high()
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Return where the log is now, for the query's progress."""
+        return self._offset(self._high())
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return what lies between two offsets."""
+        until = unpack_cut(end["cut"])
+        if start.get("snapshot"):
+            return self._feed.snapshot(until)
+        return self._feed.split(unpack_cut(start["cut"]), until)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield a partition's changes."""
+        return self._feed.read(partition.value)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing is kept for us on the nodes."""
+
+    def stop(self) -> None:
+        """Nothing to give back."""
+
+    def _high(self) -> Cut:
+        high = self._feed.group().json("GET", "/core/spark/high")
+        return Cut(high["clusterId"], tuple(zip(high["epochs"], high["ends"], strict=True)))
+
+    def _offset(self, cut: Cut) -> dict[str, Any]:
+        return {"cut": cut.pack(), "of": self._of}
+
+
+def advanced(after: Cut, target: Cut, rows: int | None) -> Cut:
+    """Return the cut that lies at most `rows` changes on, each slot by its share of the lag."""
+    lags = [
+        max(0, n - begun)
+        for (_, begun), (_, n) in zip(after.positions, target.positions, strict=True)
+    ]
+    total = sum(lags)
+    if rows is None or total <= rows:
+        return target if total else after
+    taken = [lag * rows // total for lag in lags]
+    # What rounding leaves goes to those whom it cost the most.
+    by_rest = sorted(range(len(lags)), key=lambda slot: -(lags[slot] * rows % total))
+    for slot in by_rest[: rows - sum(taken)]:
+        taken[slot] += 1
+    positions = [
+        (epoch if take == lag else before[0], before[1] + take)
+        for before, (epoch, _), take, lag in zip(
+            after.positions, target.positions, taken, lags, strict=True
+        )
+    ]
+    return Cut(target.cluster, tuple(positions))
+
+
+def _insist_not_rewritten(after: Cut, target: Cut) -> None:
+    """Refuse a log that ends before what a feed has seen of it: it is not the same log."""
+    if after.cluster != target.cluster:
+        raise ValueError("docstore: this checkpoint is of another group")
+    for slot, (seen, now) in enumerate(zip(after.positions, target.positions, strict=True)):
+        if seen[1] > now[1]:
+            raise ValueError(
+                f"docstore: slot {slot} was at {seen} (epoch, row), and is now at {now}: what was"
+                " decided has been lost, or this is a copy of an older day"
+            )

@@ -1,0 +1,133 @@
+"""A group over HTTP, by the standard library alone: what executors need and nothing more.
+
+Connections are kept between requests of one process, since Spark's workers live on from task to
+task; nothing else is, so that what has changed is seen.
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, cast
+from urllib.parse import quote, urlsplit
+
+TIMEOUT_S = 30.0
+RETRIES = 5
+PAUSE_S = 0.2
+AGAIN = frozenset({421, 425, 429, 503})
+"""Statuses after which another node, or the same one later, may do better."""
+_idle: dict[tuple[int, str], list[http.client.HTTPConnection]] = {}
+
+
+class GroupError(Exception):
+    """A node refused: its status, its code and what it says."""
+
+    def __init__(self, status: int, code: str, detail: str, url: str) -> None:
+        super().__init__(f"{url}: {status} {code}: {detail}")
+        self.status, self.code, self.detail, self.url = status, code, detail, url
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let Spark carry it from worker to driver."""
+        return GroupError, (self.status, self.code, self.detail, self.url)
+
+
+class Incomplete(Exception):
+    """An answer ended before its end."""
+
+
+class Group:
+    """The nodes of a group, asked in turn."""
+
+    def __init__(
+        self, urls: Sequence[str], *, timeout_s: float = TIMEOUT_S, retries: int = RETRIES
+    ) -> None:
+        self.urls = list(urls)
+        self.timeout_s = timeout_s
+        self.retries = retries
+
+    def json(self, method: str, path: str, body: Any = None) -> Any:
+        """Return the answer of the first node that can give one. Raises GroupError, OSError."""
+        last: Exception = OSError("there is no node to ask")
+        for attempt in range((self.retries + 1) * len(self.urls)):
+            url = self.urls[attempt % len(self.urls)]
+            try:
+                with self.open(method, url, path, body) as answer:
+                    return json.loads(answer.read())
+            except GroupError as error:
+                if error.status not in AGAIN:
+                    raise
+                last = error
+            except (OSError, http.client.HTTPException) as error:
+                last = error
+            if attempt + 1 >= len(self.urls):
+                pause(attempt // len(self.urls))
+        raise last
+
+    @contextlib.contextmanager
+    def open(
+        self, method: str, url: str, path: str, body: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Iterator[BinaryIO]:  # fmt: skip
+        """Ask one node, and give its answer as a stream. Raises GroupError, OSError."""
+        connection = _connected(url, self.timeout_s)
+        raw = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        kinds = {"Content-Type": "application/json", "Docstore-Timeout-Ms": "30000"}
+        kinds.update(headers or {})
+        target = quote(path, safe="/?=&%:+.-_")
+        finished = False
+        try:
+            connection.request(method, target, raw, kinds)
+            answer = connection.getresponse()
+            if answer.status >= 400:
+                raise _refusal(answer.status, answer.read(), url)
+            yield cast("BinaryIO", answer)
+            finished = answer.isclosed() or not answer.read(1)
+        finally:
+            if finished and not answer.will_close:
+                _idle.setdefault((os.getpid(), url), []).append(connection)
+            else:
+                connection.close()
+
+
+def _connected(url: str, timeout_s: float) -> http.client.HTTPConnection:
+    """Return a connection that was used before, or a new one."""
+    idle = _idle.get((os.getpid(), url), [])
+    if idle:
+        connection = idle.pop()
+        if connection.sock is not None and not _has_ended(connection):
+            return connection
+        connection.close()
+    parts = urlsplit(url)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    return kind(parts.hostname or "", parts.port, timeout=timeout_s)
+
+
+def _has_ended(connection: http.client.HTTPConnection) -> bool:
+    """Say whether the other side has closed, or said what nobody asked for."""
+    connection.sock.setblocking(False)
+    try:
+        return connection.sock.recv(1) is not None
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    finally:
+        connection.sock.settimeout(connection.timeout)
+
+
+def _refusal(status: int, content: bytes, url: str) -> GroupError:
+    try:
+        page = json.loads(content)
+    except ValueError:
+        page = {}
+    page = page if isinstance(page, dict) else {}
+    detail = page.get("detail") or content[:200].decode("utf-8", "replace")
+    return GroupError(status, str(page.get("errorCode", "")), str(detail), url)
+
+
+def pause(round_number: int) -> None:
+    """Wait longer after each round, and not in step with others."""
+    time.sleep(min(5.0, PAUSE_S * 2**round_number) * random.uniform(0.5, 1.5))

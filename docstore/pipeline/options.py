@@ -1,0 +1,104 @@
+"""What a reader or writer was told, checked: a misspelt option is an error, not a default."""
+
+import difflib
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from docstore.errors import BadRequest
+from docstore.query.where import parse
+
+READ_FROM = ("nearest", "owner", "replica")
+PARSE_MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
+SECRETS = ("tokenfile", "tlskey")
+
+COMMON = "url path auth tokenFile tlsCa tlsCert tlsKey retries timeoutMs job zone".split()
+READ = (
+    "columns where asOf versions includeDeleted readFrom partitions minPartitions rowsPerSecond"
+    " compression catchUpMs parseMode columnNameOfCorruptRecord sampleSize schemaHints bodyAs"
+).split()
+FEED = (
+    "columns where start end mode preImage onTrim maxChangesPerTrigger readFrom rowsPerSecond"
+    " compression catchUpMs partitions minPartitions parseMode columnNameOfCorruptRecord"
+).split()
+WRITE = (
+    "operation key body sequenceBy expectVersion onConflict onError deadLetterPath maxErrors"
+    " jobId batchRows commit overwriteMode rowsPerSecond"
+).split()
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options by their names, whatever their case."""
+
+    given: Mapping[str, str]
+
+    @staticmethod
+    def of(given: Mapping[str, str], known: Iterable[str]) -> "Options":
+        """Return the options. Raises ValueError, naming what is near to a misspelt one."""
+        names = {name.lower(): name for name in known}
+        for name in given:
+            if name.lower() not in names:
+                near = difflib.get_close_matches(name.lower(), names, 1)
+                hint = f"; did you mean {names[near[0]]!r}?" if near else ""
+                raise ValueError(f"docstore: there is no option {name!r}{hint}")
+        return Options({name.lower(): value for name, value in given.items()})
+
+    def text(self, name: str, default: str = "") -> str:
+        """Return an option as it is."""
+        return str(self.given.get(name.lower(), default))
+
+    def number(self, name: str, default: int, least: int = 0) -> int:
+        """Return a whole number. Raises ValueError."""
+        text = self.text(name, str(default))
+        if not text.strip().isdecimal() or int(text) < least:
+            raise ValueError(f"docstore: {name} is a whole number from {least} on, not {text!r}")
+        return int(text)
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """Return true or false. Raises ValueError."""
+        text = self.text(name, str(default)).lower()
+        if text not in ("true", "false"):
+            raise ValueError(f"docstore: {name} is true or false, not {text!r}")
+        return text == "true"
+
+    def choice(self, name: str, choices: Iterable[str]) -> str:
+        """Return one of some words, the first by default. Raises ValueError."""
+        choices = list(choices)
+        text = self.text(name, choices[0])
+        found = next((each for each in choices if each.lower() == text.lower()), None)
+        if found is None:
+            raise ValueError(f"docstore: {name} is one of {', '.join(choices)}, not {text!r}")
+        return found
+
+    def words(self, name: str) -> list[str]:
+        """Return what stands between commas."""
+        return [each.strip() for each in self.text(name).split(",") if each.strip()]
+
+    @property
+    def urls(self) -> list[str]:
+        """Return the nodes to begin with. Raises ValueError."""
+        urls = self.words("url") or os.environ.get("DOCSTORE_URL", "").split(",")
+        urls = [each.strip().rstrip("/") for each in urls if each.strip()]
+        if not urls or not all(each.startswith(("http://", "https://")) for each in urls):
+            raise ValueError('docstore: option("url", "http://n1:8001,http://n2:8001") is needed')
+        return urls
+
+    @property
+    def path(self) -> str:
+        """Return the path of the factory. Raises ValueError."""
+        path = self.text("path").rstrip("/")
+        if not path.startswith("/"):
+            raise ValueError('docstore: load("/orders"), the path of a factory, is needed')
+        return path
+
+    @property
+    def where(self) -> str:
+        """Return the condition, known to be well formed. Raises ValueError."""
+        text = self.text("where")
+        try:
+            if text.strip():
+                parse(text)
+        except BadRequest as error:
+            raise ValueError(f"docstore: {error}") from None
+        return text

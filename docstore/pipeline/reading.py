@@ -1,0 +1,153 @@
+"""A factory as a table: the reader behind `format("docstore")`.
+
+The plan is made once for each `load()`, with its cut: two actions on one DataFrame see the same
+rows. It is pickled to the executors, so it holds values only, no connections.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StringType, StructField, StructType
+
+from docstore.pipeline import bodies, scanning
+from docstore.pipeline.columns import ENVELOPE, TABLE, schema_of, wire_columns
+from docstore.pipeline.group import Group
+from docstore.pipeline.options import PARSE_MODES, Options
+from docstore.pipeline.planning import shares
+from docstore.protocol.slots import slot_of
+from docstore.query.where import parse
+
+CORRUPT = "columnNameOfCorruptRecord"
+CORRUPT_DEFAULT = "_corrupt_record"
+VERSIONS = ("latest", "all")
+
+
+class SharePartition(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, share: scanning.Share) -> None:
+        super().__init__(share)
+
+
+def default_schema(options: Options) -> StructType:
+    """Return the columns of a table when nobody says which."""
+    names = options.words("columns") or list(TABLE)
+    if options.text("bodyAs", "string") == "none":
+        names = [name for name in names if name != "body"]
+    return schema_of(names)
+
+
+class TableReader(DataSourceReader):
+    """Reads documents as they are at a cut, or all their versions up to it."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self.options = options
+        self.rows = Rows(options, schema)
+        self._cut = options.text("asOf", "latest")
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Plan: ask the group for the cut, and share its slots out."""
+        options = self.options
+        group = Group(options.urls)
+        plan = group.json("GET", f"/core/spark/plan?asOf={self._cut}")
+        slots = _slots_that_matter(options, len(plan["ends"]))
+        spans = [(slot, n) for slot, n in enumerate(plan["ends"]) if n > 0 and slot in slots]
+        request = self.rows.request() | {
+            "versions": options.choice("versions", VERSIONS),
+            "deleted": options.flag("includeDeleted"),
+        }
+        found = shares(plan, spans, request, options, is_log=False)
+        return [SharePartition(share) for share in found]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield a partition's rows, as Arrow."""
+        if partition.value is None:
+            return  # Nothing was left after planning; Spark asks all the same.
+        for batch in scanning.batches(partition.value):
+            yield from self.rows.shaped(batch)
+
+
+class Rows:
+    """Turns batches of a scan into those of a schema; the same for tables and feeds."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self._corrupt = options.text(CORRUPT, CORRUPT_DEFAULT)
+        self._mode = options.choice("parseMode", PARSE_MODES)
+        self._schema = schema
+        self._options = options
+        self._wire = wire_columns(schema, self._corrupt)
+
+    def request(self) -> dict[str, Any]:
+        """Return the members of a scan's request that are the same for all shares."""
+        options = self._options
+        request: dict[str, Any] = {
+            "prefix": options.path + "/",
+            "columns": self._wire,
+            "where": options.where,
+            "compression": options.text("compression"),
+            "job": options.text("job"),
+            "rowsPerSecond": options.number("rowsPerSecond", 0),
+            "catchUpMs": options.number("catchUpMs", 2000),
+        }
+        return request
+
+    def shaped(self, batch: pa.RecordBatch, action: str | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield the batch with the schema's columns, exactly as Spark wants them.
+
+        action: what stands in the place of the action by which a version came about.
+        """
+        if action is not None and "documentUpdateAction" in batch.schema.names:
+            at = batch.schema.names.index("documentUpdateAction")
+            said = pa.array([action] * batch.num_rows, pa.string())
+            batch = batch.set_column(at, "documentUpdateAction", said)
+        target = to_arrow_schema(self._schema, timezone="UTC")
+        fields = [
+            target.field(name)
+            for name in self._schema.names
+            if name not in ENVELOPE and name != self._corrupt
+        ]
+        parsed: dict[str, pa.Array] = {}
+        good = None
+        if fields:
+            arrays, good = bodies.members(_body(batch), fields, self._mode)
+            parsed = dict(zip((field.name for field in fields), arrays, strict=True))
+        columns = [self._column(batch, field, parsed, good) for field in target]
+        shaped = pa.RecordBatch.from_arrays(columns, schema=target)
+        if good is not None and self._mode == bodies.DROP:
+            shaped = shaped.filter(good)
+        if shaped.num_rows:
+            yield shaped
+
+    def _column(
+        self, batch: pa.RecordBatch, field: pa.Field, parsed: dict[str, pa.Array], good: Any
+    ) -> pa.Array:
+        if field.name in parsed:
+            return parsed[field.name].cast(field.type)
+        if field.name == self._corrupt:
+            if good is None:
+                return pa.nulls(batch.num_rows, field.type)
+            return pc.if_else(good, None, _body(batch))
+        array = batch.column(ENVELOPE[field.name].wire)
+        if pa.types.is_timestamp(field.type):
+            array = array.cast(pa.int64())
+        return array if array.type == field.type else array.cast(field.type)
+
+
+def corrupt_field(options: Options) -> StructField:
+    """Return the column that holds bodies which do not fit."""
+    return StructField(options.text(CORRUPT, CORRUPT_DEFAULT), StringType())
+
+
+def _body(batch: pa.RecordBatch) -> pa.Array:
+    return batch.column("body").cast(pa.string())
+
+
+def _slots_that_matter(options: Options, count: int) -> frozenset[int] | range:
+    """Return the slots in which a condition on links can find anything."""
+    where = options.where
+    links = parse(where).links if where.strip() else None
+    return range(count) if links is None else frozenset(slot_of(link, count) for link in links)

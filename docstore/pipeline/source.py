@@ -1,0 +1,59 @@
+"""The formats, as Spark asks for them: options in, readers and writers out."""
+
+from collections.abc import MutableMapping
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from docstore.pipeline import feeding
+from docstore.pipeline import options as known
+from docstore.pipeline.options import Options
+from docstore.pipeline.reading import TableReader, default_schema
+
+
+class DocstoreSource(DataSource):
+    """`spark.read.format("docstore").option("url", ...).load("/orders")`."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        every = [*known.COMMON, *known.READ, *known.WRITE]
+        self._options = Options.of(dict(options), every)
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "docstore"
+
+    def schema(self) -> StructType:
+        """Return the store's own columns, or those of the option `columns`."""
+        return default_schema(self._options)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Read a snapshot."""
+        return TableReader(self._options, schema)
+
+
+class ChangesSource(DataSource):
+    """`spark.readStream.format("docstore.changes").option("url", ...).load("/orders")`."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        every = [*known.COMMON, *known.FEED]
+        self._options = Options.of(dict(options), every)
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "docstore.changes"
+
+    def schema(self) -> StructType:
+        """Return the columns of the feed's mode, or those of the option `columns`."""
+        return feeding.default_schema(self._options)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Read the changes between two cuts."""
+        return feeding.FeedReader(self._options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Read changes as they come."""
+        return feeding.FeedStreamReader(self._options, schema)
