@@ -10,7 +10,7 @@ from docstore.document import Row
 from docstore.operation import Answer, Operation
 from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
-from docstore.protocol.serve import (
+from docstore.protocol.past import (
     KEPT_VERSIONS_MAX,
     past_answer,
     past_query,

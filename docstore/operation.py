@@ -42,6 +42,7 @@ class Operation(NamedTuple):
     replicas: durable copies to wait for before success; 0 leaves it at the quorum; -1 all.
     select: what a GET wants, see CURRENT.
     level: of the document's factory, 1 to 3.
+    writer: of a bulk job: (job, batch, sequence), see `protocol/jobs.py`; () for everybody else.
     """
 
     verb: str
@@ -56,6 +57,7 @@ class Operation(NamedTuple):
     replicas: int = 0
     select: Sequence[Any] = CURRENT
     level: int = 3
+    writer: Sequence[Any] = ()
 
     @property
     def is_read(self) -> bool:

@@ -30,8 +30,10 @@ NDJSON_TYPE = "application/x-ndjson"
 BATCHES_IN_FLIGHT = 4
 BATCH_LINES = 1000
 UNREAD_BYTES_MAX = 16 << 20
+NO_SEQUENCE = -1
+WRITER = frozenset({"job", "batch", "sequence"})
 VERBS = frozenset({"PUT", "POST", "PATCH", "DELETE"})
-MEMBERS = frozenset({"op", "link", "body", "ifVersion", "recreate", "key"})
+MEMBERS = frozenset({"op", "link", "body", "ifVersion", "mustExist", "recreate", "key", "writer"})
 TYPES = {NDJSON_TYPE: "", "application/ndjson": "", "application/json": "", MSGPACK_TYPE: ""}
 
 Submitted = Any
@@ -136,8 +138,12 @@ class Bulk:
         version = bodies.sent_version({"documentVersion": value.get("ifVersion")}, name="ifVersion")
         if options.needs_precondition and version is None and verb != "POST":
             raise PreconditionRequired("this factory demands ifVersion")
-        if not isinstance(recreate, bool):
-            raise BadRequest("recreate is true or false")
+        must_exist = value.get("mustExist", False)
+        if not isinstance(recreate, bool) or not isinstance(must_exist, bool):
+            raise BadRequest("recreate and mustExist are true or false")
+        conditions = None
+        if must_exist or version is not None:
+            conditions = Conditions(match="*" if must_exist else None, version=version)
         body, signature = b"", b""
         if verb != "DELETE":
             state = value.get("body")
@@ -149,8 +155,8 @@ class Bulk:
         return Operation(
             verb, link, body, "handler" if verb == "PATCH" else "",
             signature if verb != "PATCH" else b"",
-            Conditions(version=version) if version is not None else None,
-            recreate=recreate, creates=options.put_creates, key=key, level=options.level,
+            conditions, recreate=recreate, creates=options.put_creates, key=key,
+            level=options.level, writer=_writer(value.get("writer"), options.level),
         )  # fmt: skip
 
     def _body(self, state: Any, link: str, factory: str, key: str) -> tuple[bytes, bytes, str]:
@@ -182,6 +188,29 @@ def _key(value: dict[str, Any]) -> str:
     if not isinstance(key, str) or len(key.encode()) > reading.KEY_BYTES_MAX:
         raise BadRequest(f"key is a string of at most {reading.KEY_BYTES_MAX} bytes")
     return key
+
+
+def _writer(value: Any, level: int) -> tuple[Any, ...]:
+    """Return (job, batch, sequence) of a bulk job's line, () for any other."""
+    if value is None:
+        return ()
+    if level < 3:
+        raise BadRequest("writer needs a factory with ENFORCE_QUORUM")
+    fits = isinstance(value, dict) and {"job", "batch"} <= value.keys() <= WRITER
+    if not fits or not _is_name(value["job"]):
+        raise BadRequest('writer is {"job": text, "batch": number, "sequence"?: number}')
+    batch, sequence = value["batch"], value.get("sequence", NO_SEQUENCE)
+    if not _is_number(batch, 0) or not _is_number(sequence, NO_SEQUENCE):
+        raise BadRequest("writer: batch and sequence are whole numbers of 63 bits")
+    return value["job"], batch, sequence
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value.encode()) <= reading.KEY_BYTES_MAX
+
+
+def _is_number(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 1 << 63
 
 
 async def _answers(submitted: Sequence[tuple[str, Submitted]]) -> bytes:

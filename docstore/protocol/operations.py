@@ -9,8 +9,9 @@ Entry nodes say with each operation which of theirs is the oldest without an ans
 older will never be asked for again and is forgotten.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgpack
 
@@ -27,6 +28,7 @@ class Identity(NamedTuple):
     """What a row remembers of the operation that made it.
 
     fingerprint: of the request body, to tell a retry from another use of the same key.
+    writer: the job, batch and sequence of a bulk job's write (see `jobs.py`), () for others.
     """
 
     entry: str
@@ -35,10 +37,11 @@ class Identity(NamedTuple):
     oldest: int
     key: str = ""
     fingerprint: int = 0
+    writer: Sequence[Any] = ()
 
     def pack(self) -> bytes:
         """Return the bytes that a row carries."""
-        packed: bytes = msgpack.packb(self)
+        packed: bytes = msgpack.packb(self if self.writer else self[:-1])
         return packed
 
 

@@ -17,18 +17,18 @@ from docstore.operation import Answer, Operation
 from docstore.protocol.confirm import Confirmer, Waiter
 from docstore.protocol.core import Core
 from docstore.protocol.decide import Decider
-from docstore.protocol.handle import New, Unchanged, handle
+from docstore.protocol.handle import New, Outcome, Refused, Unchanged, handle
+from docstore.protocol.jobs import VERSIONS_READ_MAX, Written, jobs_of, judged
 from docstore.protocol.log import SlotLog
 from docstore.protocol.operations import Identity
+from docstore.protocol.past import KEPT_VERSIONS_MAX, past_answer, past_query, trimmed_answer
 from docstore.protocol.tenure import Head, Inflight, Phase, Refusal, Tenure
 from docstore.service import Service
-from docstore.storage.store import AsOf, Corrupt, History, Newest, Query, Result, Rows, Version
+from docstore.storage.store import Corrupt, History, Newest, Result, Rows
 
 UNDECIDED_RETRY = Answer(
     504, "undecided", "this operation is too old to be told from a repetition", unknown=True
 )
-KEPT_VERSIONS_MAX = 1 << 20
-"""All that is kept of a document."""
 NO_QUORUM = Answer(503, "no-quorum", "the owner does not hear a majority of the replicas")
 
 
@@ -158,7 +158,7 @@ class Server:
                     self.core.reply(inflight, None)
                 return
             row = result[0] if result else None
-            tenure.heads[link] = Head(row, row)
+            tenure.heads[link] = Head(row, row, None if row else {})
             tenure.head_bytes += _weight(row)
             for inflight in waiting:
                 # From the door again: two attempts of one operation may have waited here.
@@ -196,7 +196,11 @@ class Server:
         self, log: SlotLog, tenure: Tenure, head: Head, inflight: Inflight, service: Service
     ) -> None:
         operation = inflight.operation
-        outcome = handle(head.newest, operation, service, floor=log.floor)
+        if operation.writer and head.jobs is None:
+            self._load_jobs(log, tenure, operation.link)
+            tenure.loading[operation.link].append(inflight)
+            return
+        outcome = self._outcome(log, head, operation, service)
         if isinstance(outcome, New):
             inflight.created = not outcome.deleted and (head.newest is None or head.newest.deleted)
             self._append(log, tenure, head, inflight, outcome)
@@ -210,6 +214,40 @@ class Server:
         refusal = Refusal(inflight, answer, n)
         self._when_confirmed(log, tenure, inflight, lambda: self._refuse(log, tenure, refusal))
 
+    def _outcome(self, log: SlotLog, head: Head, operation: Operation, service: Service) -> Outcome:
+        """Return what an update makes of its document, a bulk job's once for each batch."""
+        if operation.writer and head.jobs:
+            found = judged(head.jobs, operation, fingerprint(operation))
+            if isinstance(found, Answer):
+                return Refused(found._replace(row=head.newest))
+            if found is not None:
+                self.core.counters["job_repetitions"] += 1
+                assert head.newest is not None
+                return Unchanged(head.newest)
+        return handle(head.newest, operation, service, floor=log.floor)
+
+    def _load_jobs(self, log: SlotLog, tenure: Tenure, link: str) -> None:
+        """Look through a document's history for the jobs that wrote it."""
+        tenure.loading[link] = []
+
+        def found(result: Result) -> None:
+            waiting = tenure.loading.pop(link, [])
+            if log.tenure is not tenure:
+                return
+            if isinstance(result, Corrupt):
+                self.core.corrupt(log)
+                for inflight in waiting:
+                    self.core.reply(inflight, None)
+                return
+            head = tenure.heads.get(link)
+            if head is not None:
+                fresh = [row for row in log.pending.values() if row.link == link]
+                head.jobs = jobs_of([*reversed(result), *fresh])
+            for inflight in waiting:
+                self._enter(log, tenure, inflight)
+
+        self.core.read(History(log.slot, link, None, VERSIONS_READ_MAX, log.end), found)
+
     def _append(
         self, log: SlotLog, tenure: Tenure, head: Head, inflight: Inflight, new: New
     ) -> None:
@@ -218,6 +256,12 @@ class Server:
         identity = Identity(inflight.entry, inflight.boot, inflight.seq, inflight.oldest)
         if operation.key:
             identity = identity._replace(key=operation.key, fingerprint=fingerprint(operation))
+        if operation.writer:
+            mark = fingerprint(operation)
+            identity = identity._replace(writer=tuple(operation.writer), fingerprint=mark)
+            job, batch, sequence = operation.writer
+            assert head.jobs is not None
+            head.jobs[job] = Written(batch, sequence, mark)
         link = operation.link
         log.updated_us = max(self.core.wall_now_us(), log.updated_us + 1)
         digest = before.digest if before else b""
@@ -330,45 +374,6 @@ class Server:
 def fingerprint(operation: Operation) -> int:
     """Return a number that tells two requests under the same key apart."""
     return zlib.crc32(operation.body, zlib.crc32(operation.verb.encode()))
-
-
-def past_query(log: SlotLog, operation: Operation, until: int) -> Query:
-    """Return the query for the past that an operation selects, up to row `until`."""
-    kind, *arguments = operation.select
-    link = operation.link
-    if kind == "version":
-        return Version(log.slot, link, arguments[0], until)
-    if kind == "at":
-        return AsOf(log.slot, link, arguments[0], until)
-    if kind == "history":
-        return History(log.slot, link, arguments[0], arguments[1], until)
-    return Newest(log.slot, link, until)
-
-
-def past_answer(select: object, rows: list[Row]) -> Answer:
-    """Return the answer to a read of the past; a deleted state at an instant is a 404."""
-    assert isinstance(select, tuple | list)
-    if select[0] == "history":
-        return Answer(200 if rows else 404, "" if rows else "not-found", rows=rows)
-    if not rows:
-        return Answer(404, "not-found")
-    if rows[0].deleted and select[0] != "version":
-        return Answer(404, "not-found", row=rows[0])
-    return Answer(200, row=rows[0])
-
-
-def trimmed_answer(select: object, rows: list[Row]) -> Answer:
-    """Return the answer to a read of the past that found nothing. rows: what is kept."""
-    assert isinstance(select, tuple | list)
-    oldest = rows[-1] if rows else None
-    if oldest is None or oldest.version == 0 or select[0] == "history":
-        return Answer(404, "not-found")
-    asked = oldest.version if select[0] == "at" else select[1]
-    # Before the oldest of all that is kept there were others, if its number is not the first.
-    if asked <= oldest.version:
-        detail = f"let go of: version {oldest.version} is the earliest that is kept"
-        return Answer(410, "version-trimmed", detail)
-    return Answer(404, "not-found")
 
 
 def _weight(row: Row | None) -> int:

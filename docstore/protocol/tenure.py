@@ -6,6 +6,7 @@ from enum import Enum, auto
 
 from docstore.document import Ballot, Row
 from docstore.operation import Answer, Operation
+from docstore.protocol.jobs import Jobs
 from docstore.wire import Evidence
 
 
@@ -59,6 +60,8 @@ class Head:
 
     newest: Row | None
     settled: Row | None
+    jobs: Jobs | None = None
+    """The bulk jobs that wrote it; None until one asks."""
 
 
 @dataclass(slots=True)
