@@ -68,7 +68,7 @@ class Operation(NamedTuple):
 class Answer(NamedTuple):
     """What the owner (or, if there is none, the entry node) says.
 
-    status: as in HTTP. code: a stable word for programs, "" on success.
+    status: as in HTTP. code: a stable word for programs; on success "", or "repeated".
     unknown: True if the update may have happened.
     row: the version that the answer speaks of; on a refusal by state, the current one if any.
     rows: a page of history, newest first; or the branches that lost.

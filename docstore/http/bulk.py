@@ -229,8 +229,9 @@ async def _answers(submitted: Sequence[tuple[str, Submitted]]) -> bytes:
 def _result(link: str, answer: Answer) -> bytes:
     row = answer.row
     if answer.status < 300 and row is not None:
-        line = b'{"link":%b,"status":%d,"version":%d}\n'
-        return line % (json.dump(link), answer.status, row.version)
+        line = b'{"link":%b,"status":%d,"version":%d%b}\n'
+        repeated = b',"repeated":true' if answer.code else b""
+        return line % (json.dump(link), answer.status, row.version, repeated)
     return _refused(
         link, answer.status, answer.code, answer.detail,
         unknown=answer.unknown, version=row.version if row is not None else None,

@@ -135,7 +135,7 @@ class HttpServer:
     async def _route_rarer(
         self, request: web.BaseRequest, path: str, body: bytes
     ) -> Reply | web.StreamResponse:
-        if path.startswith(SCANS):
+        if path.startswith(SCANS) and path[len(SCANS) :] in SCAN_PAGES:
             return await self._scan(request, path[len(SCANS) :], body)
         if path.startswith(SELECTORS):
             return await self._core.selector(request, path[len(SELECTORS) :])
@@ -160,9 +160,7 @@ class HttpServer:
     async def _scan(
         self, request: web.BaseRequest, name: str, body: bytes
     ) -> Reply | web.StreamResponse:
-        methods = SCAN_PAGES.get(name)
-        if methods is None:
-            raise NotFound("there is no such page")
+        methods = SCAN_PAGES[name]
         if request.method == "OPTIONS":
             return allowed(methods)
         check_method(request, methods)

@@ -2,13 +2,20 @@
 
 from collections.abc import MutableMapping
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 from docstore.pipeline import feeding
 from docstore.pipeline import options as known
 from docstore.pipeline.options import Options
 from docstore.pipeline.reading import TableReader, default_schema
+from docstore.pipeline.writing import StreamWriter, TableWriter
 
 
 class DocstoreSource(DataSource):
@@ -31,6 +38,18 @@ class DocstoreSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Read a snapshot."""
         return TableReader(self._options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Write a DataFrame: modes append and overwrite."""
+        return TableWriter(self._options, schema, overwrite=overwrite)
+
+    def streamWriter(  # noqa: N802
+        self,
+        schema: StructType,
+        overwrite: bool,
+    ) -> DataSourceStreamWriter:
+        """Write what a query gives, batch after batch."""
+        return StreamWriter(self._options, schema)
 
 
 class ChangesSource(DataSource):

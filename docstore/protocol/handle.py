@@ -30,9 +30,10 @@ class New:
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """The service says that nothing changed: the answer is the version that is there."""
+    """Nothing changes: the answer is the version that is there. code: see Answer."""
 
     row: Row
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)

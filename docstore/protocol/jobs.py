@@ -24,6 +24,8 @@ from docstore.operation import Answer, Operation
 from docstore.protocol.operations import unpack_identity
 
 NO_SEQUENCE = -1
+REPEATED = "repeated"
+"""Code of the answer to a write that was done already."""
 VERSIONS_READ_MAX = 1000
 """How far back a document's history is looked through for a job's last write."""
 

@@ -18,7 +18,7 @@ from docstore.protocol.confirm import Confirmer, Waiter
 from docstore.protocol.core import Core
 from docstore.protocol.decide import Decider
 from docstore.protocol.handle import New, Outcome, Refused, Unchanged, handle
-from docstore.protocol.jobs import VERSIONS_READ_MAX, Written, jobs_of, judged
+from docstore.protocol.jobs import REPEATED, VERSIONS_READ_MAX, Written, jobs_of, judged
 from docstore.protocol.log import SlotLog
 from docstore.protocol.operations import Identity
 from docstore.protocol.past import KEPT_VERSIONS_MAX, past_answer, past_query, trimmed_answer
@@ -206,7 +206,7 @@ class Server:
             self._append(log, tenure, head, inflight, outcome)
             return
         if isinstance(outcome, Unchanged):
-            answer = self._answer(200, row=outcome.row)
+            answer = self._answer(200, row=outcome.row)._replace(code=outcome.code)
         else:
             answer = outcome.answer._replace(owner=self.core.me, epoch=tenure.ballot[0])
         n = head.newest.n if head.newest else 0
@@ -223,7 +223,7 @@ class Server:
             if found is not None:
                 self.core.counters["job_repetitions"] += 1
                 assert head.newest is not None
-                return Unchanged(head.newest)
+                return Unchanged(head.newest, REPEATED)
         return handle(head.newest, operation, service, floor=log.floor)
 
     def _load_jobs(self, log: SlotLog, tenure: Tenure, link: str) -> None:

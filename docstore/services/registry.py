@@ -4,11 +4,13 @@ from collections.abc import Sequence
 
 from docstore import json
 from docstore.document import Row
-from docstore.service import Refusal, Service, State
+from docstore.service import Refusal, Service, ServiceOptions, State
 from docstore.services.declared import DeclaredService, FactoryService, options_of, path_of
 from docstore.services.example import ExampleService
 
 FACTORIES = "/core/factories"
+JOBS, DEAD_LETTERS = "/core/spark/jobs", "/core/spark/dead"
+"""What bulk jobs leave behind: one document for each, and one for each row that was refused."""
 
 
 def declaration_id(path: str) -> str:
@@ -32,7 +34,12 @@ class Registry:
     """Path -> service."""
 
     def __init__(self) -> None:
-        built_in: Sequence[Service] = (ExampleService(), FactoryService())
+        built_in: Sequence[Service] = (
+            ExampleService(),
+            FactoryService(),
+            DeclaredService(ServiceOptions(path=JOBS, kind="docstore:Job")),
+            DeclaredService(ServiceOptions(path=DEAD_LETTERS, kind="docstore:DeadLetter")),
+        )
         self._services: dict[str, Service] = {each.options.path: each for each in built_in}
         self._declared: dict[str, tuple[int, str]] = {}
         """Link of the declaration -> (its version, the path that it declares, "" once deleted)."""

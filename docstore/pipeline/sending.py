@@ -1,0 +1,162 @@
+"""One task's rows on their way to the nodes that own their documents.
+
+In requests of bounded size, a few at a time. Each row carries the job and its batch
+(`docstore/protocol/jobs.py`), so a request whose answer was lost is simply sent again.
+"""
+
+import hashlib
+import http.client
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from docstore.pipeline.group import Group, GroupError, pause
+from docstore.pipeline.lines import OPERATIONS, Line, Lines, WriteFailed
+from docstore.pipeline.options import Options
+
+ON_CONFLICT = ("fail", "skip", "deadletter")
+DEAD_LETTERS = "/core/spark/dead"
+NDJSON = {"Content-Type": "application/x-ndjson"}
+BYTES_AT_ONCE = 1 << 20
+IN_FLIGHT = 4
+AGAIN = frozenset({421, 429, 503, 504})
+"""Statuses of a line that is sent again; 504, since a repetition does no harm."""
+
+
+class Sender:
+    """One task's rows on their way to their owners."""
+
+    def __init__(self, options: Options, job: str, number: int, schema: StructType) -> None:
+        self._options = options
+        self._group = Group(options.urls, timeout_s=options.number("timeoutMs", 60_000, 1) / 1000)
+        self._job, self._number = job, number
+        self._on_conflict = options.choice("onConflict", ON_CONFLICT)
+        self._on_error = options.choice("onError", ON_CONFLICT)
+        self._dead_path = options.text("deadLetterPath", DEAD_LETTERS)
+        self._errors_max = options.number("maxErrors", 1 << 62)
+        self._operation = options.choice("operation", OPERATIONS)
+        self._rows_at_once = options.number("batchRows", 1000, 1)
+        self._retries = options.number("retries", 8)
+        self.counts: Counter[str] = Counter()
+        self._take_layout()
+        self._lines = Lines(options, schema, len(self._owners))
+
+    def _take_layout(self) -> None:
+        layout = self._group.json("GET", "/core/spark/layout")
+        self._urls = [each["url"] for each in layout["nodes"]]
+        self._owners: list[int] = layout["owners"]
+
+    def send(self, batches: Iterator[pa.RecordBatch]) -> Counter[str]:
+        """Write all rows; return what became of them."""
+        waiting: dict[int, list[Line]] = {}
+        sizes: Counter[int] = Counter()
+        running: set[Future[None]] = set()
+        with ThreadPoolExecutor(IN_FLIGHT) as pool:
+            for batch in batches:
+                for line in self._lines.of(batch, self._job, self._number):
+                    if line.wrong:
+                        answer = {"status": 400, "errorCode": "malformed", "detail": line.wrong}
+                        self._refused(line, answer, self._on_error)
+                        continue
+                    owner = self._owners[line.slot]
+                    waiting.setdefault(owner, []).append(line)
+                    sizes[owner] += len(line.value)
+                    full = len(waiting[owner]) >= self._rows_at_once
+                    if full or sizes[owner] >= BYTES_AT_ONCE:
+                        sizes[owner] = 0
+                        running.add(pool.submit(self._deliver, waiting.pop(owner)))
+                        running = _some_done(running)
+            running |= {pool.submit(self._deliver, lines) for lines in waiting.values()}
+            for future in running:
+                future.result()
+        return self.counts
+
+    def _deliver(self, lines: list[Line]) -> None:
+        """Send lines of one owner until each has an answer for good."""
+        last = "no node answers"
+        for attempt in range(self._retries + 1):
+            if attempt:
+                self.counts["retries"] += 1
+                pause(attempt - 1)
+                self._take_layout()
+            try:
+                answers = self._post(lines, attempt)
+            except (OSError, http.client.HTTPException, GroupError, ValueError) as error:
+                if isinstance(error, GroupError) and error.status not in AGAIN:
+                    raise
+                last = str(error)
+                continue
+            again = []
+            for line, answer in zip(lines, answers, strict=True):
+                if answer["status"] in AGAIN:
+                    again.append(line)
+                    last = str(answer.get("detail"))
+                else:
+                    self._note(line, answer)
+            if not again:
+                return
+            lines = again
+        raise WriteFailed(f"docstore: {len(lines)} rows were not written: {last}")
+
+    def _post(self, lines: Sequence[Line], attempt: int) -> list[dict[str, Any]]:
+        owner = self._owners[lines[0].slot]
+        url = self._urls[owner] if owner >= 0 else ""
+        if attempt > 1 or not url:
+            url = self._group.urls[attempt % len(self._group.urls)]
+        body = b"\n".join(line.value for line in lines) + b"\n"
+        with self._group.open("POST", url, "/core/bulk", body, NDJSON) as answer:
+            answers = [json.loads(line) for line in answer.read().splitlines()]
+        if len(answers) != len(lines):
+            raise OSError("the answer was cut off")
+        self.counts["bytes"] += len(body)
+        return answers
+
+    def _note(self, line: Line, answer: Mapping[str, Any]) -> None:
+        """Count what became of a row, and do with a refused one what the options say."""
+        status, code = answer["status"], answer.get("errorCode", "")
+        if status < 300:
+            self.counts["repeated" if answer.get("repeated") else "written"] += 1
+        elif (status == 409 and code == "already-exists" and self._operation == "ignore") or (
+            status == 404 and self._operation == "delete"
+        ):
+            self.counts["skipped"] += 1
+        else:
+            is_conflict = status in (409, 412) and code not in ("duplicate-key", "stale-batch")
+            self._refused(line, answer, self._on_conflict if is_conflict else self._on_error)
+
+    def _refused(self, line: Line, answer: Mapping[str, Any], then: str) -> None:
+        status, code = answer["status"], answer.get("errorCode", "")
+        said = f"{line.link}: {status} {code}: {answer.get('detail')}"
+        if then == "fail" or code == "stale-batch":
+            name = code.upper().replace("-", "_")
+            raise WriteFailed(f"docstore: {name}: {said}")
+        self.counts["conflicted" if then == "skip" else "dead"] += 1
+        if self.counts["conflicted"] + self.counts["dead"] > self._errors_max:
+            raise WriteFailed(f"docstore: more than {self._errors_max} rows were refused; {said}")
+        if then == "deadletter":
+            self._bury(line, answer)
+
+    def _bury(self, line: Line, answer: Mapping[str, Any]) -> None:
+        """Keep a refused row; its name is made of its content, so that a repetition is the same."""
+        name = hashlib.sha256(self._job.encode() + line.value).hexdigest()[:32]
+        letter = {
+            "job": self._job, "batch": self._number, "link": line.link,
+            "status": answer["status"], "errorCode": answer.get("errorCode"),
+            "detail": answer.get("detail"), "row": line.value.decode(),
+        }  # fmt: skip
+        self._group.json("PUT", f"{self._dead_path}/{name}", letter)
+
+
+def _some_done(running: set[Future[None]]) -> set[Future[None]]:
+    """Wait while too many requests are on their way; raise what one has raised."""
+    if len(running) < IN_FLIGHT:
+        return running
+    done, rest = wait(running, return_when="FIRST_COMPLETED")
+    for future in done:
+        future.result()
+    return rest
