@@ -23,6 +23,7 @@ from docstore.expiring import Expiring
 from docstore.face import Face
 from docstore.founding import Founding, identity
 from docstore.group import Group
+from docstore.holding import Holding
 from docstore.http.server import HttpServer
 from docstore.joining import Joining
 from docstore.listings import Listings
@@ -139,6 +140,7 @@ class Node:
         file = self.config.data / "docstore.db"
         self.scans = Scans(replica, driver, self.store, self.questions, file)
         self.listings = Listings(replica, self.store, self.questions, driver.stored)
+        self.holding = Holding(replica, self.listings)
         self.group = Group(
             self.node_id, replica, driver, founding=self.founding, links=self.links,
             membership=self.membership, questions=self.questions,
@@ -151,6 +153,7 @@ class Node:
         driver.start()
         self.repair.start()
         self.expiring.start()
+        self.holding.start()
         self.declaring.start(replica)
         self.group.start()
 
@@ -182,6 +185,7 @@ class Node:
         if self.driver is not None:
             self.group.stop()
             await self.expiring.stop()
+            await self.holding.stop()
             await self.declaring.stop()
             await self.repair.stop()
             await self.resync.stop()

@@ -13,9 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from docstore import json
 from docstore.document import ballot_at
 from docstore.driver import Driver
-from docstore.errors import BadRequest, Conflict, SnapshotGone, Unavailable
+from docstore.errors import BadRequest, Conflict, NotFound, SnapshotGone, Unavailable
 from docstore.operation import Operation
 from docstore.protocol.log import SlotLog
 from docstore.protocol.replica import Replica
@@ -25,6 +26,7 @@ from docstore.questions import Questions
 from docstore.scanning.cut import Cut, cut_of, unpack_cut
 from docstore.scanning.pool import ScanPool
 from docstore.scanning.request import Scan
+from docstore.services.registry import SNAPSHOTS
 from docstore.storage.store import After, Corrupt, LastBefore, Store
 
 PROCESSES = max(1, min(4, os.cpu_count() or 1))
@@ -79,6 +81,8 @@ class Scans:
             self._check(cut)
             return cut
         at_us = None if as_of == "latest" else _micros(as_of)
+        if at_us is None and as_of != "latest":
+            return await self._named(as_of, timeout_s)
         positions = await self.positions(at_us, timeout_s)
         found = {}
         for slot, (epoch, n, kept, first_us) in positions.items():
@@ -87,6 +91,18 @@ class Scans:
                 raise SnapshotGone(f"slot {slot} is kept from {first} on")
             found[slot] = (epoch, n)
         return cut_of(self.cluster, self.slots, found)
+
+    async def _named(self, name: str, timeout_s: float) -> Cut:
+        """Return the cut of a named snapshot."""
+        link = f"{SNAPSHOTS}/{name}"
+        answer = await self._driver.submit(Operation("GET", link), timeout_s)
+        if answer.status == 404 or answer.row is None:
+            raise NotFound(f"asOf: {name[:80]!r} is no time, and there is no snapshot of this name")
+        if not answer.is_success:
+            raise Unavailable(answer.detail)
+        cut = unpack_cut(str(json.load(answer.row.state).get("cut", "")))
+        self._check(cut)
+        return cut
 
     async def positions(self, at_us: int | None, timeout_s: float) -> dict[int, Position]:
         """Return where every slot stands, as its owner says. Raises Unavailable by the deadline.
@@ -244,15 +260,14 @@ class Scans:
             raise BadRequest(f"this cut has {cut.slots} slots, the group has {self.slots}")
 
 
-def _micros(as_of: str) -> int:
-    """Return a moment in microseconds since 1970."""
+def _micros(as_of: str) -> int | None:
+    """Return a moment in microseconds since 1970, None if this is no time."""
     if as_of.isdecimal() and len(as_of) < 18:
         return int(as_of)
     try:
         instant = datetime.fromisoformat(as_of.replace(" ", "+"))
     except ValueError:
-        detail = "asOf is latest, a time such as 2026-11-20T19:00:00Z, or the token of a cut"
-        raise BadRequest(detail) from None
+        return None
     if instant.tzinfo is None:
         raise BadRequest("asOf: a time needs its zone, such as Z")
     return int(instant.timestamp() * 1_000_000)

@@ -21,7 +21,6 @@ CAUGHT_BY = {
     "leases-not-kept": 4,
     "purge-what-others-lack": 17,
     "purge-without-floor": 3,
-    "trim-by-what-is-not-decided": 32,
     "trim-what-others-lack": 0,
     "any-configuration-counts": 151,
     "joint-left-before-all-is-open": 15,

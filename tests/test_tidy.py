@@ -49,6 +49,7 @@ SHELLS = (
     "docstore/face.py",
     "docstore/founding.py",
     "docstore/group.py",
+    "docstore/holding.py",
     "docstore/joining.py",
     "docstore/listings.py",
     "docstore/local_reads.py",

@@ -15,6 +15,7 @@ from docstore.cli import demo as demonstration
 from docstore.cli import force as forcing
 from docstore.cli import group as membership
 from docstore.cli import load as loading
+from docstore.cli import spark
 from docstore.cli.status import show_status
 from docstore.client import Client, ClientError
 from docstore.errors import DocstoreError
@@ -25,6 +26,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(spark.app, name="spark")
 out, err = Console(), Console(stderr=True)
 T = TypeVar("T")
 

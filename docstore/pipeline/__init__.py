@@ -1,1 +1,33 @@
-"""Spark over a group: every factory is a table and a stream. See docs/pipeline.md."""
+"""Spark over a group: every factory is a table and a stream. See docs/pipeline.md.
+
+    from docstore import pipeline
+
+    spark = pipeline.session()
+    films = pipeline.read(spark, "http://n1:8001", "/films", where="rating > 7")
+    feed = pipeline.changes(spark, "http://n1:8001", "/films", start=films.cut)
+    pipeline.write(films.limit(10), "http://n1:8001", "/best", key="documentSelfLink")
+
+A node never imports this package; it needs the extra `docstore[spark]`, and Java 17 or 21.
+"""
+
+try:
+    import pyspark
+except ImportError as error:
+    raise ImportError("docstore.pipeline needs PySpark: pip install 'docstore[spark]'") from error
+
+from docstore.pipeline.sessions import JavaMissing, register, session
+from docstore.pipeline.snapshots import drop_snapshot, snapshot
+from docstore.pipeline.tables import changes, cut_of, lookup, read, write
+
+__all__ = [
+    "JavaMissing",
+    "changes",
+    "cut_of",
+    "drop_snapshot",
+    "lookup",
+    "read",
+    "register",
+    "session",
+    "snapshot",
+    "write",
+]

@@ -23,7 +23,7 @@ FEED = (
 ).split()
 WRITE = (
     "operation key body sequenceBy expectVersion onConflict onError deadLetterPath maxErrors"
-    " jobId batchRows commit overwriteMode rowsPerSecond"
+    " jobId batchId batchRows commit overwriteMode rowsPerSecond"
 ).split()
 
 

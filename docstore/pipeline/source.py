@@ -11,7 +11,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from docstore.pipeline import feeding
+from docstore.pipeline import admin, feeding
 from docstore.pipeline import options as known
 from docstore.pipeline.options import Options
 from docstore.pipeline.reading import TableReader, default_schema
@@ -76,3 +76,24 @@ class ChangesSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Read changes as they come."""
         return feeding.FeedStreamReader(self._options, schema)
+
+
+class AdminSource(DataSource):
+    """`spark.read.format("docstore.admin").option("url", ...).load("slots")`."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._options = Options.of(dict(options), known.COMMON)
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "docstore.admin"
+
+    def schema(self) -> str:
+        """Return the columns of the table."""
+        return admin.schema_of(self._options)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Read the table."""
+        return admin.AdminReader(self._options)

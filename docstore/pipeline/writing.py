@@ -44,6 +44,7 @@ class TableWriter(DataSourceArrowWriter):
         self._options, self._schema = options, schema
         # Drawn once: this object is pickled to the tasks, and commits itself.
         self.job = options.text("jobId") or f"batch-{uuid.uuid4()}"
+        self._number = options.number("batchId", 0)
         Lines(options, schema, 1)  # What is wrong with the options is said before the job begins.
         self._before = ""
         if overwrite:
@@ -52,19 +53,20 @@ class TableWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write a task's rows."""
-        return Counted(Sender(self._options, self.job, 0, self._schema).send(iterator))
+        sender = Sender(self._options, self.job, self._number, self._schema)
+        return Counted(sender.send(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Leave the job's document; after an overwrite take away what was there before."""
         counts = total(messages)
         if self._before:
             counts["removed"] = self._remove_older()
-        leave_job(self._options, self.job, {"state": "COMMITTED", "batch": 0, **counts})
+        leave_job(self._options, self.job, {"state": "COMMITTED", "batch": self._number, **counts})
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Say that the job failed. What it wrote stays: a run with the same jobId goes on."""
         counts = total(messages)
-        leave_job(self._options, self.job, {"state": "ABORTED", "batch": 0, **counts})
+        leave_job(self._options, self.job, {"state": "ABORTED", "batch": self._number, **counts})
 
     def _remove_older(self) -> int:
         """Delete what stood under the path at the cut and nobody has written since.
@@ -77,7 +79,7 @@ class TableWriter(DataSourceArrowWriter):
             "operation": "delete", "key": KEY, "expectversion": "documentVersion",
             "onconflict": "skip", "body": "", "sequenceby": "",
         }  # fmt: skip
-        sender = Sender(Options(asked), f"{self.job}-older", 0, schema_of(names))
+        sender = Sender(Options(asked), f"{self.job}-older", self._number, schema_of(names))
         return sender.send(found)["written"]
 
 

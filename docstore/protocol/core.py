@@ -17,6 +17,7 @@ from docstore.ownership.by_hash import Placement
 from docstore.protocol.clock import WallClock
 from docstore.protocol.configuration import Configuration, unpack_registered
 from docstore.protocol.effects import Effect, Persist, Publish, Read, Send
+from docstore.protocol.holds import Holds
 from docstore.protocol.leases import Leases
 from docstore.protocol.log import SlotLog, log_from_disk
 from docstore.protocol.slots import slot_of
@@ -108,6 +109,8 @@ class Core:
         self.claims: dict[int, tuple[int, str]] = {}
         """slot -> (epoch, member) that says it holds the slot."""
         self.leases = Leases(config.lease_s, now)
+        self.holds: Holds | None = None
+        """What named snapshots need; None where there are none to ask for."""
         self.routes_changed = self.claims_changed = False
         self.unfit_until = NEVER
         self.draining_since: float | None = None

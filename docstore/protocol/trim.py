@@ -1,8 +1,9 @@
 """A side road: old versions and old tombstones are let go of (rules SL7, D3).
 
-With a retention set, a version that is superseded, decided, and older than that is removed from
-the disks; the newest of each link stays, however old, and what is not decided is never touched.
-`kept` rises: above it a log has no holes, below it only the newest versions are left.
+With a retention set, `kept` rises over the decided rows that are older than that. Above it a log
+has no holes; of the rows up to it, those are removed that another row up to it supersedes, so that
+every snapshot at a cut from `kept` on can still be read. Named snapshots keep `kept` from passing
+their cuts.
 
 Nobody passes a row that some replica of the slot lacks: the owner says up to where all of them
 have acknowledged the log, and each then trims by itself. So a replica never needs rows that are
@@ -27,6 +28,9 @@ from docstore.wire import Passed
 ROWS_AT_ONCE = 512
 """Rows that one trim passes at the most: a few milliseconds of the disk's time."""
 
+HOLDS_KNOWN_S = 60.0
+"""Without news of snapshots for so long nothing is let go of; a tenth of the shortest retention."""
+
 
 class Trimmer:
     """Goes round the slots, one a tick."""
@@ -39,7 +43,7 @@ class Trimmer:
     def tick(self) -> None:
         """Look at the next slot; begin a round when it is time for one."""
         config = self.core.config
-        if config.history_retention_s <= 0:
+        if config.history_retention_s <= 0 or not self._knows_holds():
             return
         if not self._queue:
             if self.core.now - self._round_at < config.trim_interval_s:
@@ -55,6 +59,15 @@ class Trimmer:
             self._look(log)
         if log.kept:
             self._bury(log)
+
+    def _knows_holds(self) -> bool:
+        """Say whether named snapshots are known as they were a moment ago.
+
+        What they need was current not longer ago than the retention, so nobody lets go of it
+        before it is known to be held.
+        """
+        holds = self.core.holds
+        return holds is None or self.core.now - holds.known_at < HOLDS_KNOWN_S
 
     # What all hold
 
@@ -83,7 +96,8 @@ class Trimmer:
 
     def _until(self, log: SlotLog) -> int:
         """Return the last row that may be passed."""
-        return min(log.decided, log.durable, log.passed, log.kept + ROWS_AT_ONCE)
+        held = self.core.holds.of(log.slot) if self.core.holds is not None else log.passed
+        return min(log.decided, log.durable, log.passed, held, log.kept + ROWS_AT_ONCE)
 
     def _look(self, log: SlotLog) -> None:
         """Ask the disk how far the old rows go, then let go of them."""
@@ -105,7 +119,7 @@ class Trimmer:
         if kept <= log.kept or self._is_source(log):
             return
         self.core.counters["trimmed"] += kept - log.kept
-        self.core.store(Trim(log.slot, log.kept, kept, self.superseding(log)))
+        self.core.store(Trim(log.slot, log.kept, kept))
         log.kept = kept
         self.core.save(log)
         self._queue.append(log.slot)  # There may be more that is old.
@@ -157,7 +171,3 @@ class Trimmer:
         """Say whether somebody is being filled from this log: its pages must fit together."""
         followers = log.tenure.followers.values() if log.tenure else ()
         return any(follower.copied is not None for follower in followers)
-
-    def superseding(self, log: SlotLog) -> int:
-        """Return up to which row a newer version counts: what may be lost supersedes nothing."""
-        return min(log.decided, log.durable)

@@ -14,7 +14,7 @@ Source: the grammar is that of SQL:2016, 8.1 to 8.8, as far as it goes.
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from docstore.errors import BadRequest
 
@@ -278,6 +278,7 @@ _STATE = "CAST(h.state AS TEXT)"
 @dataclass(frozen=True, slots=True)
 class _Member:
     path: str
+    is_link: ClassVar[bool] = False
 
     def typed(self, literal: Literal) -> tuple[str, tuple[Any, ...]]:
         """Return the value, or NULL if it is not of the literal's type."""
@@ -312,22 +313,33 @@ _Operand = _Column | _Member
 def _compared(operand: _Operand, sign: str, literal: Literal) -> Condition:
     sql, parameters = operand.typed(literal)
     links = None
-    if isinstance(operand, _Column) and operand.is_link and sign == "=":
+    if operand.is_link and sign == "=":
         links = frozenset({str(literal)})
     return Condition(f"({sql} {sign} ?)", (*parameters, literal), links)
 
 
 def _among(operand: _Operand, literals: list[Literal]) -> Condition:
-    found = _compared(operand, "=", literals[0])
-    for literal in literals[1:]:
-        other = _compared(operand, "=", literal)
-        found = _joined("OR", found, other, _united(found.links, other.links), "")
+    """Say that a value is one of some; those of one type in one list."""
+    found: Condition | None = None
+    for kind in (str, bool, int | float):
+        alike = [each for each in literals if isinstance(each, kind)]
+        if kind is not bool:
+            alike = [each for each in alike if not isinstance(each, bool)]
+        if not alike:
+            continue
+        sql, parameters = operand.typed(alike[0])
+        marks = ", ".join("?" * len(alike))
+        links = frozenset(map(str, alike)) if operand.is_link else None
+        part = Condition(f"({sql} IN ({marks}))", (*parameters, *alike), links)
+        joined = found and _joined("OR", found, part, _united(found.links, part.links), "")
+        found = joined or part
+    assert found is not None
     return found
 
 
 def _begins(operand: _Operand, prefix: str) -> Condition:
     sql, parameters = operand.typed(prefix)
-    is_link = isinstance(operand, _Column) and operand.is_link
+    is_link = operand.is_link
     return Condition(
         f"(substr({sql}, 1, ?) = ?)",
         (*parameters, len(prefix), prefix),

@@ -9,6 +9,8 @@ from docstore.services.declared import DeclaredService, FactoryService, options_
 from docstore.services.example import ExampleService
 
 FACTORIES = "/core/factories"
+SNAPSHOTS = "/core/snapshots"
+"""Cuts with a name, in the member `cut`; what they need is kept until they are deleted."""
 JOBS, DEAD_LETTERS = "/core/spark/jobs", "/core/spark/dead"
 """What bulk jobs leave behind: one document for each, and one for each row that was refused."""
 
@@ -37,6 +39,7 @@ class Registry:
         built_in: Sequence[Service] = (
             ExampleService(),
             FactoryService(),
+            DeclaredService(ServiceOptions(path=SNAPSHOTS, kind="docstore:Snapshot")),
             DeclaredService(ServiceOptions(path=JOBS, kind="docstore:Job")),
             DeclaredService(ServiceOptions(path=DEAD_LETTERS, kind="docstore:DeadLetter")),
         )

@@ -91,7 +91,7 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class Trim:
-    """Let go of old versions: rows with n <= `kept` that a row with n <= `until` supersedes.
+    """Let go of old versions: rows with n <= `kept` that another one with n <= `kept` supersedes.
 
     after: what was kept before. The new `kept` comes with the slot's record in the same batch.
     """
@@ -99,7 +99,6 @@ class Trim:
     slot: int
     after: int
     kept: int
-    until: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,7 +159,7 @@ class _Batch:
         slot = trim.slot
         links = {link for (link,) in execute(tables.LINKS_BETWEEN, (slot, trim.after, trim.kept))}
         for link in sorted(links):
-            (version,) = execute(tables.NEWEST_VERSION, (slot, link, trim.until)).fetchone()
+            (version,) = execute(tables.NEWEST_VERSION, (slot, link, trim.kept)).fetchone()
             execute(tables.SUPERSEDED, (slot, link, version, trim.kept))
 
     def _purge(self, purge: Purge) -> None:

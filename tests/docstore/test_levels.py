@@ -86,6 +86,10 @@ async def test_both_sides_write_and_become_equal_again(cluster: LocalCluster, fa
     assert shown(others[1], link)["by"] == winner["by"]
 
 
+def has(node: LocalNode, number: int) -> bool:
+    return bool(shown(node, f"/carts/{number}").get("n") == number)
+
+
 async def test_level_1_goes_on_alone_and_loses_nothing_over_kills(cluster: LocalCluster) -> None:
     await declared(cluster)
     first, *others = cluster.nodes
@@ -101,7 +105,8 @@ async def test_level_1_goes_on_alone_and_loses_nothing_over_kills(cluster: Local
     for node in cluster.nodes:
         cluster.start(node)
     cluster.wait_ready()
-    until(lambda: all(shown(others[0], f"/carts/{n}").get("n") == n for n in range(200)))
+    for node in others:
+        until(lambda node=node: all(has(node, number) for number in range(200)))
     async with Client([others[1].url]) as store:
         assert len(await store.ls("/carts")) == 201
         history = await store.history("/carts/known")

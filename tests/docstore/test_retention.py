@@ -157,3 +157,48 @@ async def test_a_restart_finds_what_was_kept(tmp_path: Path) -> None:
             assert len({json.dumps(each, sort_keys=True) for each in page.values()}) == 1
     finally:
         await arena.stop()
+
+
+async def test_a_named_snapshot_is_kept_until_it_is_deleted(tmp_path: Path) -> None:
+    arena = Arena(tmp_path, 3, 0, random.Random(6))
+    arena.retention_s = 5.0
+    try:
+        await arena.start()
+        async with Client(arena.cluster.urls) as store:
+            await store.declare("/notes")
+            for turn in range(3):
+                await store.bulk(
+                    [{"link": f"/notes/{n}", "body": {"turn": turn}} for n in range(20)]
+                )
+            cut = (await store.json("GET", "/core/spark/plan"))["cut"]
+            await store.put("/core/snapshots/third", {"cut": cut})
+            await store.bulk([{"link": f"/notes/{n}", "body": {"turn": 9}} for n in range(20)])
+            # What is older than the snapshot goes, and what is younger than it waits.
+            for node in arena.members:
+                await asyncio.to_thread(until, lambda node=node: trimmed(node) >= 40, 40)
+            assert await turns(store, "third") == {2}
+            await store.delete("/core/snapshots/third")
+            async with asyncio.timeout(40):
+                while await turns(store, cut) is not None:
+                    await asyncio.sleep(0.1)
+            assert await turns(store, "latest") == {9}
+    finally:
+        await arena.stop()
+
+
+async def turns(store: Client, as_of: str) -> set[int] | None:
+    """Return what the notes say in a snapshot, None if it is gone."""
+    plan = await store.json("GET", f"/core/spark/plan?asOf={as_of}")
+    asked = {
+        "prefix": "/notes/", "cut": list(enumerate(plan["ends"])), "columns": ["body"],
+    }  # fmt: skip
+    raw, kind = json.dumps(asked).encode(), {"Content-Type": "application/json"}
+    try:
+        _, _, content = await store.request("POST", "/core/spark/scan", raw, kind)
+    except RequestFailed as error:
+        if error.problem.get("errorCode") != "snapshot-gone":
+            raise
+        return None
+    *rows, ending = map(json.loads, content.splitlines())
+    assert ending == {"complete": True, "rows": 20}
+    return {row["body"]["turn"] for row in rows}

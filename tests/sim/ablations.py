@@ -233,20 +233,12 @@ def _vote_again(
     return generation >= self.generation
 
 
-def _what_is_in_memory(self: Trimmer, log: SlotLog) -> int:
-    """Let versions supersede that may still be lost."""
-    return log.end
-
-
 def _what_is_here(self: Trimmer, log: SlotLog, tenure: Tenure) -> int:
     """Ask nobody how far the other replicas are."""
     return min(log.decided, log.durable)
 
 
 ABLATIONS: dict[str, Ablation] = {
-    "trim-by-what-is-not-decided": Ablation(
-        "SL7", ((Trimmer, "superseding", _what_is_in_memory),), TRIMS
-    ),
     "trim-what-others-lack": Ablation("SL7", ((Trimmer, "held_by_all", _what_is_here),), TRIMS),
     "leases-not-kept": Ablation("R2", ((Core, "is_leased", _never),), LEASES),
     "leases-from-the-answer": Ablation(

@@ -1,0 +1,68 @@
+"""Named snapshots, as this node knows them: read again and again, for whoever lets go. A shell."""
+
+import asyncio
+
+import structlog
+
+from docstore import json
+from docstore.driver import clock
+from docstore.errors import BadRequest, DocstoreError
+from docstore.listings import Listings
+from docstore.protocol.core import NEVER
+from docstore.protocol.holds import Holds
+from docstore.protocol.replica import Replica
+from docstore.scanning.cut import unpack_cut
+from docstore.services.registry import SNAPSHOTS
+
+INTERVAL_S = 2.0
+TIMEOUT_S = 10.0
+SNAPSHOTS_MAX = 1000
+
+log = structlog.get_logger("docstore.holding")
+
+
+class Holding:
+    """Looks at all snapshots of the group, and tells the protocol what they need."""
+
+    def __init__(self, replica: Replica, listings: Listings) -> None:
+        self._core = replica.core
+        self._listings = listings
+        self._task: asyncio.Task[None] | None = None
+        self._core.holds = Holds(NEVER, {})
+
+    def start(self) -> None:
+        """Begin to look, where anything is ever let go of."""
+        if self._core.config.history_retention_s > 0:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """Stop looking."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self.look()
+            except DocstoreError as error:
+                log.info("snapshots are not known", error=str(error))
+            await asyncio.sleep(INTERVAL_S)
+
+    async def look(self) -> None:
+        """Read all snapshots. Raises Unavailable."""
+        asked_at = clock()
+        found = await self._listings.page(
+            SNAPSHOTS, after="", limit=SNAPSHOTS_MAX, expand=True, level=3, timeout_s=TIMEOUT_S
+        )
+        cuts: dict[int, int] = {}
+        for link, _, row in found:
+            try:
+                token = json.load(row.state).get("cut", "") if row else ""
+                positions = unpack_cut(str(token)).positions
+            except BadRequest:
+                log.warning("a snapshot that cannot be read holds nothing", link=link)
+                continue
+            for slot, (_, n) in enumerate(positions):
+                cuts[slot] = min(n, cuts.get(slot, n))
+        self._core.holds = Holds(asked_at, cuts)

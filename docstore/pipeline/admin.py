@@ -1,0 +1,110 @@
+"""`format("docstore.admin")`: what the group says of itself, as small tables.
+
+spark.read.format("docstore.admin").option("url", ...).load("slots")
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from docstore.pipeline.group import Group
+from docstore.pipeline.options import Options
+
+PAGE = "$limit=1000"
+TABLES = {
+    "nodes": "id string, url string, zone string, status string",
+    "slots": "slot long, owner string, epoch long, n long, kept long",
+    "ring": "slot long, place long, node string",
+    "digests": "node string, slot long, end long, links long, digest string",
+    "counts": "path string, kind string, documents long",
+    "snapshots": "name string, cut string, expires long",
+    "jobs": "job string, name string, state string, body string",
+    "deadletters": "job string, link string, status long, code string, detail string, row string",
+}
+
+
+def schema_of(options: Options) -> str:
+    """Return the columns of a table. Raises ValueError."""
+    name = options.text("path").strip("/")
+    if name not in TABLES:
+        raise ValueError(f"docstore: load one of {', '.join(TABLES)}, not {name!r}")
+    return TABLES[name]
+
+
+class AdminReader(DataSourceReader):
+    """Reads one of the tables; they are small, so in one task."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the one task."""
+        return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+        """Yield the table's rows."""
+        rows: dict[str, Any] = {
+            "nodes": _nodes, "slots": _slots, "ring": _ring, "digests": _digests,
+            "counts": _counts, "snapshots": _snapshots, "jobs": _jobs,
+            "deadletters": _dead_letters,
+        }  # fmt: skip
+        yield from rows[self._options.text("path").strip("/")](Group(self._options.urls))
+
+
+def _nodes(group: Group) -> Iterator[tuple[Any, ...]]:
+    for node in group.json("GET", "/core/spark/layout")["nodes"]:
+        yield node["id"], node["url"], node["zone"], node["status"]
+
+
+def _slots(group: Group) -> Iterator[tuple[Any, ...]]:
+    layout = group.json("GET", "/core/spark/layout")
+    high = group.json("GET", "/core/spark/high")
+    for slot, owner in enumerate(layout["owners"]):
+        name = layout["nodes"][owner]["id"] if owner >= 0 else None
+        yield slot, name, high["epochs"][slot], high["ends"][slot], high["kept"][slot]
+
+
+def _ring(group: Group) -> Iterator[tuple[Any, ...]]:
+    layout = group.json("GET", "/core/spark/layout")
+    for slot, replicas in enumerate(layout["replicas"]):
+        for place, number in enumerate(replicas):
+            yield slot, place, layout["nodes"][number]["id"]
+
+
+def _digests(group: Group) -> Iterator[tuple[Any, ...]]:
+    for node, slots in group.json("GET", "/core/management/digests").items():
+        for slot, (end, links, digest) in slots.items():
+            yield node, int(slot), end, links, digest
+
+
+def _counts(group: Group) -> Iterator[tuple[Any, ...]]:
+    for page in _documents(group, "/core/factories"):
+        count = group.json("GET", f"{page['path']}?$count=true&$limit=1")
+        kind = page.get("kind") or page["path"][1:].replace("/", ":")
+        yield page["path"], kind, count["documentCount"]
+
+
+def _snapshots(group: Group) -> Iterator[tuple[Any, ...]]:
+    for page in _documents(group, "/core/snapshots"):
+        name = page["documentSelfLink"].rpartition("/")[2]
+        yield name, page.get("cut"), page.get("documentExpirationTimeMicros")
+
+
+def _jobs(group: Group) -> Iterator[tuple[Any, ...]]:
+    for page in _documents(group, "/core/spark/jobs"):
+        yield page.get("job"), page.get("name"), page.get("state"), str(page)
+
+
+def _dead_letters(group: Group) -> Iterator[tuple[Any, ...]]:
+    for page in _documents(group, "/core/spark/dead"):
+        names = ("job", "link", "status", "errorCode", "detail", "row")
+        yield tuple(page.get(name) for name in names)
+
+
+def _documents(group: Group, factory: str) -> Iterator[dict[str, Any]]:
+    path: str | None = f"{factory}?{PAGE}&expand"
+    while path:
+        page = group.json("GET", path)
+        yield from page["documents"].values()
+        path = page.get("nextPageLink")

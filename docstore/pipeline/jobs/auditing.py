@@ -1,0 +1,113 @@
+"""`audit`: whether all copies of all documents are the same; it names those that are not.
+
+Every copy is read, each from its own node, at one cut, bodies and all: a digest that lies beside a
+body says nothing of the body. What differs is named and left as it is; `docstore resync` mends it.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyspark.sql.functions as F  # noqa: N812
+from pyspark.sql import DataFrame
+
+from docstore.pipeline import scanning
+from docstore.pipeline.jobs.work import Work
+
+NAMED_MAX = 1000
+SLOTS_AT_ONCE = 64
+
+
+def audit(work: Work, *, path: str, as_of: str = "latest") -> dict[str, Any]:
+    """Compare the copies of a factory's documents."""
+    plan = work.group.json("GET", f"/core/spark/plan?asOf={as_of}")
+    copies = _copies(work, plan, path)
+    held = _held(plan)
+    by_link = copies.groupBy("documentSelfLink").agg(
+        F.count("*").alias("copies"),
+        F.countDistinct("documentVersion", "content").alias("kinds"),
+        F.first("slot").alias("slot"),
+        F.collect_list(F.struct("node", "documentVersion", "content")).alias("found"),
+    )
+    wanted = work.spark.createDataFrame(list(held.items()), "slot long, wanted long")
+    odd = (
+        by_link.join(F.broadcast(wanted), "slot")
+        .filter("copies <> wanted OR kinds <> 1")
+        .orderBy("documentSelfLink")
+    )
+    rows = odd.limit(NAMED_MAX + 1).collect()
+    nodes = {
+        slot: {plan["nodes"][number]["id"] for number in plan["replicas"][slot]} for slot in held
+    }
+    return {
+        "path": path,
+        "cut": plan["cut"],
+        "documents": by_link.count(),
+        "differences": [_difference(row, nodes[row["slot"]]) for row in rows[:NAMED_MAX]],
+        "more": len(rows) > NAMED_MAX,
+    }
+
+
+def _held(plan: dict[str, Any]) -> dict[int, int]:
+    return {slot: len(plan["replicas"][slot]) for slot, n in enumerate(plan["ends"]) if n}
+
+
+def _difference(row: Any, holders: set[str]) -> dict[str, Any]:
+    """Return what is wrong with a document's copies: those that most have are right."""
+    found = {each["node"]: (each["documentVersion"], each["content"]) for each in row["found"]}
+    kinds = list(found.values())
+    usual = max(set(kinds), key=kinds.count)
+    missing = sorted(holders - found.keys())
+    altered = sorted(node for node, kind in found.items() if kind != usual)
+    what = "altered" if altered else "missing"
+    if len(missing) * 2 > len(holders):
+        what, altered, missing = "extra", sorted(found), []
+    return {
+        "documentSelfLink": row["documentSelfLink"], "what": what, "nodes": altered or missing,
+    }  # fmt: skip
+
+
+def _copies(work: Work, plan: dict[str, Any], path: str) -> DataFrame:
+    """Return every copy of every document, each read from its own node."""
+    parts: list[tuple[str, str, Sequence[tuple[int, int]]]] = []
+    for number, node in enumerate(plan["nodes"]):
+        spans = [
+            (slot, n)
+            for slot, n in enumerate(plan["ends"])
+            if n and number in plan["replicas"][slot]
+        ]
+        parts += [
+            (node["id"], node["url"], spans[at : at + SLOTS_AT_ONCE])
+            for at in range(0, len(spans), SLOTS_AT_ONCE)
+        ]
+    prefix = path.rstrip("/") + "/"
+    count = len(parts) or 1
+    shares = work.spark.range(0, len(parts), 1, min(count, 16))
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for at in batch.column("id").to_pylist():
+                node, url, spans = parts[at]
+                yield from _copy(node, url, spans, prefix)
+
+    schema = "node string, documentSelfLink string, documentVersion long, slot long, body string"
+    raw = shares.mapInArrow(read, schema)
+    return raw.select(
+        "node", "documentSelfLink", "documentVersion", "slot", F.xxhash64("body").alias("content")
+    )
+
+
+def _copy(
+    node: str, url: str, spans: Sequence[tuple[int, int]], prefix: str
+) -> Iterator[pa.RecordBatch]:
+    request = {
+        "prefix": prefix, "columns": ["documentSelfLink", "documentVersion", "slot", "body"],
+        "catchUpMs": 10_000,
+    }  # fmt: skip
+    # Only this node: another one's copy is another question.
+    share = scanning.Share(tuple(spans), (scanning.Node(url),), request, urls=(url,))
+    for batch in scanning.batches(share):
+        names = pa.array([node] * batch.num_rows, pa.string())
+        yield pa.RecordBatch.from_arrays(
+            [names, *batch.columns], names=["node", *batch.schema.names]
+        )

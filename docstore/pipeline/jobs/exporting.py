@@ -1,0 +1,84 @@
+"""`export`: a snapshot of a factory as Parquet, with a manifest that says what is in it.
+
+Plain Parquet: pandas and any other engine open it. The manifest is written last, from what was
+read back, so that a directory with a manifest is whole.
+"""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from docstore import __version__
+from docstore.pipeline import tables
+from docstore.pipeline.jobs.contents import digest
+from docstore.pipeline.jobs.work import Work
+
+MANIFEST = "_manifest.json"
+COLUMNS = (
+    "documentSelfLink", "documentVersion", "documentEpoch", "documentOwner",
+    "documentUpdateTimeMicros", "documentUpdateAction", "slot", "seq", "body",
+)  # fmt: skip
+
+
+def export(
+    work: Work, *, path: str, to: str, as_of: str = "latest", where: str = ""
+) -> dict[str, Any]:
+    """Write the documents of a factory as they were at a cut. Raises ValueError."""
+    table = tables.read(
+        work.spark, work.url, path, columns=COLUMNS, where=where, as_of=as_of,
+    )  # fmt: skip
+    cut = tables.cut_of(table)
+    if work.dry_run:
+        return {"path": path, "to": to, "cut": cut, "rows": table.count()}
+    done = manifest_of(work, to)
+    if done is not None and done["jobId"] == work.job_id:
+        return {**_summary(done), "to": to, "repeated": True}
+    mode = "overwrite" if done is None else "errorifexists"
+    table.write.mode(mode).option("compression", "zstd").parquet(to)
+    work.progress("written; reading it back")
+    written = digest(work.spark.read.parquet(to))
+    manifest = {
+        "format": 1, "docstore": __version__, "jobId": work.job_id, "path": path, "cut": cut,
+        "where": where, "createdTimeMicros": int(time.time() * 1_000_000), **written,
+    }  # fmt: skip
+    _put(work, to, json.dumps(manifest))
+    return {**_summary(manifest), "to": to}
+
+
+def _summary(manifest: dict[str, Any]) -> dict[str, Any]:
+    return {name: manifest[name] for name in ("path", "cut", "rows")}
+
+
+def manifest_of(work: Work, directory: str) -> dict[str, Any] | None:
+    """Return the manifest of an export, None if there is none: then it is no whole export."""
+    if _is_local(directory):
+        file = Path(urlsplit(directory).path) / MANIFEST
+        return dict(json.loads(file.read_text())) if file.exists() else None
+    path, system = _hadoop(work, directory)
+    if not system.exists(path):
+        return None
+    text = "".join(row.value for row in work.spark.read.text(f"{directory}/{MANIFEST}").collect())
+    return dict(json.loads(text))
+
+
+def _put(work: Work, directory: str, text: str) -> None:
+    if _is_local(directory):
+        (Path(urlsplit(directory).path) / MANIFEST).write_text(text)
+        return
+    path, system = _hadoop(work, directory)
+    stream = system.create(path, True)
+    stream.write(text.encode())
+    stream.close()
+
+
+def _is_local(directory: str) -> bool:
+    return urlsplit(directory).scheme in ("", "file")
+
+
+def _hadoop(work: Work, directory: str) -> tuple[Any, Any]:
+    """Return the manifest's path and file system, where it is not this machine's."""
+    context: Any = work.spark.sparkContext
+    path = context._jvm.org.apache.hadoop.fs.Path(f"{directory}/{MANIFEST}")  # noqa: SLF001
+    return path, path.getFileSystem(context._jsc.hadoopConfiguration())  # noqa: SLF001

@@ -1,0 +1,56 @@
+"""`migrate`: a factory from one group to another, while clients go on writing to the first.
+
+A snapshot first, then what changed, again and again until little is left; then the last round, for
+which the caller stops the writers. Each row is written at most once per round, in log order.
+"""
+
+from typing import Any
+
+from docstore.pipeline import tables
+from docstore.pipeline.group import Group
+from docstore.pipeline.jobs.work import Work, declare
+from docstore.scanning.cut import unpack_cut
+
+ROUNDS_MAX = 100
+
+
+def migrate(
+    work: Work, *, path: str, to: str, into: str = "", lag: int = 100, rounds: int = ROUNDS_MAX
+) -> dict[str, Any]:
+    """Copy `path` to the group at `to`, until at most `lag` changes are left to be copied."""
+    into = into or path
+    snapshot = tables.read(work.spark, work.url, path, columns=("documentSelfLink", "body"))
+    if work.dry_run:
+        return {"path": path, "to": to, "rows": snapshot.count()}
+    target = Group(to.split(","))
+    declare(target, into)
+    tables.write(_moved(snapshot, path, into), to, into, job_id=f"{work.job_id}-snapshot")
+    at = tables.cut_of(snapshot)
+    copied, left = 0, lag + 1
+    for number in range(rounds):
+        end = work.group.json("GET", "/core/spark/plan")["cut"]
+        feed = tables.changes(
+            work.spark, work.url, path, start=at, end=end, stream=False, mode="latest"
+        ).cache()
+        left = feed.count()
+        job = f"{work.job_id}-round"
+        living = _moved(feed.filter("NOT deleted").select("documentSelfLink", "body"), path, into)
+        gone = _moved(feed.filter("deleted").select("documentSelfLink", "body"), path, into)
+        tables.write(living, to, into, job_id=job, batchId=2 * number)
+        tables.write(gone, to, into, operation="delete", job_id=job, batchId=2 * number + 1)
+        feed.unpersist()
+        copied, at = copied + left, end
+        work.progress(f"round {number + 1}: {left} changes")
+        if left <= lag:
+            break
+    return {
+        "path": path, "to": to, "into": into, "changes": copied, "left": left, "cut": at,
+        "slots": unpack_cut(at).slots,
+    }  # fmt: skip
+
+
+def _moved(documents: Any, path: str, into: str) -> Any:
+    if path == into:
+        return documents
+    link = f"concat('{into}/', substring(documentSelfLink, {len(path) + 2})) AS documentSelfLink"
+    return documents.selectExpr(link, "body")

@@ -1,0 +1,58 @@
+"""`restore`: a factory as it was at a moment, from an export and what changed after it."""
+
+from typing import Any
+
+import pyspark.sql.functions as F  # noqa: N812
+from pyspark.sql import DataFrame, Window
+
+from docstore.pipeline import tables
+from docstore.pipeline.jobs.contents import digest
+from docstore.pipeline.jobs.exporting import manifest_of
+from docstore.pipeline.jobs.importing import NotTheSame
+from docstore.pipeline.jobs.work import Work, declare
+
+
+def restore(
+    work: Work, *, source: str, into: str, feed_url: str = "", until: str = ""
+) -> dict[str, Any]:
+    """Write an export's documents; with `feed_url`, brought on to `until` by its change feed.
+
+    Documents that the factory has and the restored moment has not are deleted: it is the whole
+    factory that goes back. Raises ValueError, NotTheSame, TrimmedFeed.
+    """
+    manifest = manifest_of(work, source)
+    if manifest is None:
+        raise ValueError(f"{source} is not a whole export: it has no manifest")
+    state = work.spark.read.parquet(source).select("documentSelfLink", "body")
+    changed = 0
+    if feed_url:
+        feed = tables.changes(
+            work.spark, feed_url, manifest["path"], start=manifest["cut"], end=until or "latest",
+            stream=False,
+        ).cache()  # fmt: skip
+        changed = feed.count()
+        state = folded(state, feed)
+    name = F.element_at(F.split("documentSelfLink", "/"), -1)
+    link = F.concat(F.lit(into.rstrip("/") + "/"), name)
+    state = state.select(link.alias("documentSelfLink"), "body").cache()
+    result = {"source": source, "into": into, "changes": changed, "rows": state.count()}
+    if work.dry_run:
+        return result
+    declare(work.group, into)
+    tables.write(state, work.url, into, mode="overwrite", job_id=work.job_id + "-rows")
+    now = digest(tables.read(work.spark, work.url, into, columns=("documentSelfLink", "body")))
+    if now != digest(state):
+        raise NotTheSame(f"{into} has {now['rows']} documents, not those that were restored")
+    return {**result, "digestsEqual": True}
+
+
+def folded(state: DataFrame, feed: DataFrame) -> DataFrame:
+    """Return links and bodies after the changes of a feed, which begins where `state` stands."""
+    newest = Window.partitionBy("documentSelfLink").orderBy(F.desc("documentVersion"))
+    last = (
+        feed.withColumn("turn", F.row_number().over(newest))
+        .filter("turn = 1")
+        .select("documentSelfLink", "body", "deleted")
+    )
+    untouched = state.join(last, "documentSelfLink", "left_anti")
+    return untouched.unionByName(last.filter("NOT deleted").drop("deleted"))

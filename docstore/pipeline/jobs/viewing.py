@@ -1,0 +1,146 @@
+"""`matview`: sums over a factory's documents, kept up to date by its change feed.
+
+A view is a query that makes rows of one document, and sums over them by some keys:
+
+    rows="SELECT floor(year / 10) * 10 AS decade, explode(genres) AS genre, 1 AS n FROM documents"
+    keys="decade,genre"  sums="n"
+
+Each change adds the rows of the new version and takes away those of the one before, which the feed
+brings along; so the sums are those of a batch over the same cut, deletions and all, and never have
+to be made anew. Spark keeps them in the state of the query, under its checkpoint, and each batch
+writes the groups that it changed, once.
+"""
+
+import json
+import re
+from typing import Any
+
+import pyspark.sql.functions as F  # noqa: N812
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from docstore.pipeline import tables
+from docstore.pipeline.jobs.importing import slugged
+from docstore.pipeline.jobs.work import Work, declare
+
+WEIGHT, COUNT = "weight_", "rows"
+EXACT = "decimal(38,9)"
+"""Sums are decimal: those of floating point depend on the order."""
+
+
+def matview(
+    work: Work, *, path: str, into: str, rows: str, keys: str, checkpoint: str, sums: str = "",
+    schema: str = "", seconds: float = 0.0, trigger_s: float = 1.0, check: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """Bring a view up to date, once or for some seconds. Raises TrimmedFeed, WriteFailed.
+
+    schema: of the documents, in DDL; "" takes it from a sample.
+    """
+    view = View(work, path, rows, keys, sums, schema)
+    if work.dry_run:
+        return {"path": path, "into": into, "groups": view.batch("latest").count()}
+    declare(work.group, into)
+    query = view.start(into, checkpoint, seconds, trigger_s)
+    try:
+        query.awaitTermination(seconds or None)
+        if seconds:
+            query.processAllAvailable()
+    finally:
+        query.stop()
+    if query.exception() is not None:
+        raise query.exception()
+    result: dict[str, Any] = {"path": path, "into": into, "cut": cut_of_query(query)}
+    if check:
+        result["equalsBatch"] = view.differences(into, result["cut"]) == 0
+    return result
+
+
+def cut_of_query(query: Any) -> str:
+    """Return the cut up to which a query has read its feed."""
+    progress = query.lastProgress
+    offset = progress["sources"][0]["endOffset"] if progress else None
+    value = json.loads(offset) if isinstance(offset, str) else offset
+    return str(value["cut"]) if value else ""
+
+
+class View:
+    """What a view is made of."""
+
+    def __init__(self, work: Work, path: str, rows: str, keys: str, sums: str, schema: str) -> None:
+        self._work, self._path = work, path
+        self._rows = rows
+        self._keys = [each.strip() for each in keys.split(",") if each.strip()]
+        self._sums = [each.strip() for each in sums.split(",") if each.strip()]
+        if not self._keys:
+            raise ValueError("keys is needed: the columns by which a view sums")
+        self._schema = schema or self._sampled()
+
+    def _sampled(self) -> str:
+        sample = tables.read(self._work.spark, self._work.url, self._path, body_as="struct",
+                             columns=("documentSelfLink",))  # fmt: skip
+        fields = [field for field in sample.schema.fields if field.name != "documentSelfLink"]
+        return str(StructType(fields).toDDL())
+
+    def start(self, into: str, checkpoint: str, seconds: float, trigger_s: float) -> Any:
+        """Start the query that feeds the view."""
+        feed = tables.changes(
+            self._work.spark, self._work.url, self._path, start="snapshot", preImage="true"
+        )
+        before = self._made(feed.filter("before IS NOT NULL"), "before", -1)
+        after = self._made(feed.filter("NOT deleted"), "body", 1)
+        writer: Any = self._summed(after.unionByName(before)).writeStream.format("docstore")
+        writer = writer.outputMode("update").options(
+            url=self._work.url, key="documentSelfLink", jobId=self._work.job_id
+        )
+        writer = writer.option("checkpointLocation", checkpoint)
+        if seconds:
+            writer = writer.trigger(processingTime=f"{trigger_s} seconds")
+        else:
+            writer = writer.trigger(availableNow=True)
+        return writer.option("path", into).start()
+
+    def batch(self, as_of: str) -> DataFrame:
+        """Return the view of a snapshot, made at once."""
+        table = tables.read(
+            self._work.spark, self._work.url, self._path, as_of=as_of,
+            columns=("documentSelfLink", "body"),
+        )  # fmt: skip
+        return self._summed(self._made(table, "body", 1)).filter(f"{COUNT} <> 0")
+
+    def differences(self, into: str, cut: str) -> int:
+        """Return how many groups differ between the view and a batch at a cut."""
+        named = ["documentSelfLink", COUNT, *self._sums]
+        types = [f"{name} {EXACT}" for name in self._sums]
+        schema = ", ".join(["documentSelfLink string", f"{COUNT} long", *types])
+        stored = tables.read(self._work.spark, self._work.url, into, columns=("documentSelfLink",
+                             "body"))  # fmt: skip
+        members = F.from_json("body", ", ".join(schema.split(", ")[1:]))
+        stored = stored.select("documentSelfLink", members.alias("m")).select(
+            "documentSelfLink", "m.*"
+        )
+        stored = stored.filter(f"{COUNT} <> 0").select(*named)
+        wanted = self.batch(cut)
+        link = F.concat(F.lit(into.rstrip("/") + "/"), F.col("documentSelfLink"))
+        wanted = wanted.withColumn("documentSelfLink", link).select(*named)
+        return stored.exceptAll(wanted).count() + wanted.exceptAll(stored).count()
+
+    def _made(self, documents: DataFrame, body: str, weight: int) -> DataFrame:
+        """Return the rows that the view's query makes of some bodies, with a weight each."""
+        parsed = F.from_json(F.col(body), self._schema)
+        table = documents.select("documentSelfLink", parsed.alias("d")).select(
+            "documentSelfLink", "d.*"
+        )
+        # Its own name in the query: two of them go into one plan.
+        query = re.sub(r"(?i)\bfrom\s+documents\b", "FROM {documents}", self._rows)
+        made = self._work.spark.sql(query, documents=table)
+        return made.withColumn(WEIGHT, F.lit(weight))
+
+    def _summed(self, made: DataFrame) -> DataFrame:
+        sums = [
+            F.sum(F.col(name).cast(EXACT) * F.col(WEIGHT)).cast(EXACT).alias(name)
+            for name in self._sums
+        ]
+        count = F.sum(F.col(WEIGHT)).cast("long").alias(COUNT)
+        grouped = made.groupBy(*self._keys).agg(count, *sums)
+        name = slugged(F.concat_ws("-", *(F.col(key).cast("string") for key in self._keys)))
+        return grouped.withColumn("documentSelfLink", name)

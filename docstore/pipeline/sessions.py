@@ -1,0 +1,70 @@
+"""A Spark session that finds our formats, and says what is missing before Spark fails over it."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from docstore.pipeline.source import AdminSource, ChangesSource, DocstoreSource
+
+JAVA_MAJORS = (17, 21)
+
+
+class JavaMissing(RuntimeError):
+    """There is no Java that Spark runs on."""
+
+
+def session(master: str = "local[2]", app: str = "docstore", **settings: Any) -> SparkSession:
+    """Return a session with our formats registered. settings: Spark's own, `_` for each dot.
+
+    Raises JavaMissing. Time is in UTC, and the workers run the Python that runs us.
+    """
+    insist_on_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder: Any = SparkSession.builder
+    builder = builder.master(master).appName(app)
+    defaults = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.shuffle.partitions": "8",
+        "spark.driver.host": "127.0.0.1" if master.startswith("local") else "",
+    }
+    named = {"spark." + name.replace("_", "."): str(value) for name, value in settings.items()}
+    for name, value in (defaults | named).items():
+        if value:
+            builder = builder.config(name, value)
+    spark: SparkSession = builder.getOrCreate()
+    register(spark)
+    return spark
+
+
+def register(spark: SparkSession) -> None:
+    """Make the formats known to a session that does not find them by itself.
+
+    Needed where the package came with --py-files or to a Connect server, not where it is installed.
+    """
+    spark.dataSource.register(DocstoreSource)
+    spark.dataSource.register(ChangesSource)
+    spark.dataSource.register(AdminSource)
+
+
+def insist_on_java() -> str:
+    """Return the path of Java. Raises JavaMissing with what to do."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java") or ""
+    wanted = "Spark needs Java 17 or 21: apt-get install openjdk-17-jre-headless, or set JAVA_HOME"
+    if not java or not Path(java).exists():
+        raise JavaMissing(wanted)
+    asked = [java, "-version"]
+    told = subprocess.run(asked, capture_output=True, text=True, check=False).stderr  # noqa: S603
+    words = told.split('"')
+    major = words[1].split(".")[0] if len(words) > 1 else ""
+    if not major.isdecimal() or int(major) not in JAVA_MAJORS:
+        raise JavaMissing(f"{java} is version {major or 'unknown'}. {wanted}")
+    return java

@@ -1,0 +1,193 @@
+"""Reading and writing in one call each, with a pinned cut and rows in the order of the disk."""
+
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyspark.sql.functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
+
+from docstore.pipeline import scanning
+from docstore.pipeline.columns import ENVELOPE, TABLE, schema_of
+from docstore.pipeline.group import Group
+from docstore.pipeline.inference import schema_of_sample
+from docstore.pipeline.lines import KEY
+from docstore.pipeline.options import Options
+from docstore.pipeline.planning import shares
+from docstore.protocol.slots import slot_of
+
+SAMPLE_ROWS = 1000
+LOOKUP_KEYS = 200
+BODIES = ("string", "struct", "variant", "none")
+
+
+def read(
+    spark: SparkSession, url: str, path: str, *, columns: Sequence[str] = (), where: str = "",
+    as_of: str = "latest", schema: StructType | str = "", body_as: str = "string",
+    schema_hints: str = "", broadcast: bool = False, **options: Any,
+) -> DataFrame:  # fmt: skip
+    """Return a factory as a DataFrame whose cut is pinned; `.cut` is its token.
+
+    columns: of the store, a few for less traffic. where: see docs/pipeline.md, done by the nodes.
+    as_of: latest, a time in ISO 8601, the name of a snapshot, or a token.
+    body_as: string (the very bytes), struct (typed columns: by `schema`, or from a sample, with
+    `schema_hints` in DDL over what it says), variant, or none. options: those of the format.
+    Raises ValueError, GroupError.
+    """
+    if body_as not in BODIES:
+        raise ValueError(f"body_as is one of {', '.join(BODIES)}")
+    group = Group(url.split(","))
+    cut: str = group.json("GET", f"/core/spark/plan?asOf={quote(as_of)}")["cut"]
+    given = {"url": url, "where": where, "asOf": cut, **options}
+    reader = spark.read.format("docstore").options(**{k: v for k, v in given.items() if v != ""})
+    names = [name for name in columns or TABLE if body_as == "string" or name != "body"]
+    if schema:
+        reader = reader.schema(schema)
+    elif body_as == "struct":
+        sampled = _sampled(group, path, cut, schema_hints)
+        reader = reader.schema(StructType([*schema_of(names).fields, *sampled.fields]))
+    elif body_as == "variant":
+        reader = reader.option("columns", ",".join([*names, "body"]))
+    else:
+        reader = reader.option("columns", ",".join(names))
+    table = reader.load(path)
+    if body_as == "variant":
+        table = table.withColumn("body", F.parse_json("body"))
+    table = F.broadcast(table) if broadcast else table
+    vars(table)["cut"] = cut
+    return table
+
+
+def cut_of(table: DataFrame) -> str:
+    """Return the token of the cut that `read` has pinned a table to."""
+    return str(vars(table)["cut"])
+
+
+def _sampled(group: Group, path: str, cut: str, hints: str) -> StructType:
+    """Return the members of documents, as a sample has them; hints win."""
+    plan = group.json("GET", f"/core/spark/plan?asOf={cut}")
+    spans = [(slot, n) for slot, n in enumerate(plan["ends"]) if n]
+    each = max(1, SAMPLE_ROWS // 16)
+    bodies: list[str] = []
+    step = max(1, len(spans) // 16)  # From all over the slots, not only from the first.
+    for first in range(0, len(spans), step):
+        request = {"prefix": path.rstrip("/") + "/", "columns": ["body"], "limit": each}
+        options = Options({"url": ",".join(group.urls), "partitions": "1"})
+        part = spans[first : first + step]
+        for share in shares(plan, part, request, options, is_log=False)[:1]:
+            for batch in scanning.batches(share):
+                bodies += batch.column("body").to_pylist()
+    fields = {field.name: field for field in schema_of_sample(bodies).fields}
+    hinted = StructType.fromDDL(hints) if hints else StructType([])
+    assert isinstance(hinted, StructType)
+    for field in hinted.fields:
+        fields[field.name] = field
+    return StructType([fields[name] for name in sorted(fields) if name not in ENVELOPE])
+
+
+def changes(
+    spark: SparkSession, url: str, path: str, *, start: str = "latest", end: str = "",
+    stream: bool = True, **options: Any,
+) -> DataFrame:  # fmt: skip
+    """Return a factory's changes: endless, or (`stream=False`) those between two cuts.
+
+    start: earliest, latest, snapshot (all documents first, then what changes), a time, or a token
+    such as `read(...).cut`. A checkpoint wins over it.
+    """
+    reader = spark.readStream if stream else spark.read
+    given = {"url": url, "start": start, "end": end, **options}
+    named = {k: str(v) for k, v in given.items() if v != ""}
+    return reader.format("docstore.changes").options(**named).load(path)
+
+
+def write(
+    df: DataFrame, url: str, path: str, *, key: str = KEY, operation: str = "upsert",
+    mode: str = "append", job_id: str = "", ordered: bool = True, **options: Any,
+) -> str:  # fmt: skip
+    """Write a DataFrame; return the id of the job, whose document says what became of the rows.
+
+    key: the column with links or ids. ordered: bring the rows into the order of the slots first,
+    which stores them several times as fast. job_id: the same one makes a repeated run harmless.
+    """
+    job = job_id or f"batch-{uuid.uuid4()}"
+    if ordered:
+        slots = len(Group(url.split(",")).json("GET", "/core/spark/layout")["owners"])
+        df = in_slot_order(df, path, key, slots)
+    given = {"url": url, "key": key, "operation": operation, "jobId": job, **options}
+    writer = df.write.format("docstore").mode(mode)
+    writer.options(**{k: str(v) for k, v in given.items() if v != ""}).save(path)
+    return job
+
+
+def in_slot_order(df: DataFrame, path: str, key: str, slots: int) -> DataFrame:
+    """Return the rows with those of a slot in one partition, by slot and link."""
+    slot = slot_column(link_column(df[key], path), slots)
+    parts = max(2, df.sparkSession.sparkContext.defaultParallelism)
+    return df.repartitionByRange(parts, slot).sortWithinPartitions(slot, df[key])
+
+
+def link_column(key: Column, path: str) -> Column:
+    """Return the links of a column that holds links or ids."""
+    text = key.cast("string")
+    inside = F.concat(F.lit(path.rstrip("/") + "/"), text)
+    return F.when(text.startswith("/"), text).otherwise(inside)
+
+
+def slot_column(link: Column, slots: int) -> Column:
+    """Return the slot of each link, as `slot_of` does."""
+    first = F.conv(F.substring(F.sha2(link, 256), 1, 4), 16, 10).cast("long")
+    return F.shiftright(first * slots, 16)
+
+
+def lookup(df: DataFrame, url: str, path: str, *, key: str = KEY) -> DataFrame:
+    """Return the rows with their documents' version and body beside them, null where none is.
+
+    A join that asks for the keys it has, in batches, instead of reading the whole factory.
+    """
+    schema = StructType(
+        [*df.schema.fields, StructField("lookupVersion", StringType()),
+         StructField("lookupBody", StringType())]
+    )  # fmt: skip
+
+    def found(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        group = Group(url.split(","))
+        for batch in batches:
+            for at in range(0, batch.num_rows, LOOKUP_KEYS):
+                part = batch.slice(at, LOOKUP_KEYS)
+                links = [_link(value, path) for value in part.column(key).to_pylist()]
+                known = _documents(group, path, links)
+                rows = [known.get(link, (None, None)) for link in links]
+                versions = pa.array([version for version, _ in rows], pa.string())
+                bodies = pa.array([body for _, body in rows], pa.string())
+                yield pa.RecordBatch.from_arrays(
+                    [*part.columns, versions, bodies],
+                    names=[*part.schema.names, "lookupVersion", "lookupBody"],
+                )
+
+    return df.mapInArrow(found, schema)
+
+
+def _link(value: Any, path: str) -> str:
+    text = str(value)
+    return text if text.startswith("/") else f"{path.rstrip('/')}/{text}"
+
+
+def _documents(group: Group, path: str, links: Sequence[str]) -> dict[str, tuple[str, str]]:
+    plan = group.json("GET", "/core/spark/plan")
+    slots = {slot_of(link, len(plan["ends"])) for link in links}
+    spans = [(slot, plan["ends"][slot]) for slot in sorted(slots) if plan["ends"][slot]]
+    quoted = ", ".join("'" + link.replace("'", "''") + "'" for link in dict.fromkeys(links))
+    request = {
+        "prefix": path.rstrip("/") + "/", "where": f"documentSelfLink in ({quoted})",
+        "columns": ["documentSelfLink", "documentVersion", "body"],
+    }  # fmt: skip
+    found: dict[str, tuple[str, str]] = {}
+    options = Options({"url": ",".join(group.urls), "partitions": "1"})
+    for share in shares(plan, spans, request, options, is_log=False):
+        for batch in scanning.batches(share):
+            for row in batch.to_pylist():
+                found[row["documentSelfLink"]] = (str(row["documentVersion"]), row["body"])
+    return found

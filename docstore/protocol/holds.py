@@ -1,0 +1,18 @@
+"""What named snapshots need: up to where a slot's versions may be let go of. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+NOT_HELD = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """slot -> the smallest cut that a snapshot has there, as of a moment."""
+
+    known_at: float
+    cuts: Mapping[int, int]
+
+    def of(self, slot: int) -> int:
+        """Return up to which row versions of a slot may be let go of."""
+        return self.cuts.get(slot, NOT_HELD)
