@@ -1,6 +1,8 @@
 """The commands that talk to a group: one function each, a table on a terminal, JSON on request."""
 
 import asyncio
+import importlib.util
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,7 +17,6 @@ from docstore.cli import demo as demonstration
 from docstore.cli import force as forcing
 from docstore.cli import group as membership
 from docstore.cli import load as loading
-from docstore.cli import spark
 from docstore.cli.status import show_status
 from docstore.client import Client, ClientError
 from docstore.errors import DocstoreError
@@ -26,7 +27,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.add_typer(spark.app, name="spark")
 out, err = Console(), Console(stderr=True)
 T = TypeVar("T")
 
@@ -331,3 +331,16 @@ def demo(
 ) -> None:
     """Start three nodes, load real documents, kill an owner, and show that nothing is lost."""
     raise typer.Exit(demonstration.run(out, keep=keep, data=data))
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def spark(context: typer.Context) -> None:
+    """Bulk jobs on Apache Spark: import, export, restore, audit, matview, ... (--help)."""
+    if importlib.util.find_spec("pyspark") is None:
+        err.print("docstore: jobs need PySpark: pip install 'docstore\\[spark]'", highlight=False)
+        raise typer.Exit(1)
+    asked = [sys.executable, "-m", "docstore.pipeline", *(context.args or ["--help"])]
+    raise typer.Exit(subprocess.run(asked, check=False).returncode)  # noqa: S603

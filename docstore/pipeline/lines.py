@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import orjson
@@ -120,7 +121,15 @@ def _objects(batch: pa.RecordBatch, members: Sequence[str]) -> Iterator[bytes]:
     """Yield the JSON object of each row's columns, without those that are null."""
     for row in batch.select(list(members)).to_pylist():
         kept = {name: value for name, value in row.items() if value is not None}
-        yield orjson.dumps(kept, default=str)
+        yield orjson.dumps(kept, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON can say of a value: a decimal is a number with all its digits."""
+    if isinstance(value, Decimal):
+        text = f"{value:f}"
+        return orjson.Fragment(text.rstrip("0").rstrip(".") if "." in text else text)
+    return str(value)
 
 
 def _sequence(value: Any) -> int:

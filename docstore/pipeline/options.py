@@ -23,7 +23,7 @@ FEED = (
 ).split()
 WRITE = (
     "operation key body sequenceBy expectVersion onConflict onError deadLetterPath maxErrors"
-    " jobId batchId batchRows commit overwriteMode rowsPerSecond"
+    " jobId batchId batchRows checkpointLocation"
 ).split()
 
 
@@ -43,6 +43,13 @@ class Options:
                 hint = f"; did you mean {names[near[0]]!r}?" if near else ""
                 raise ValueError(f"docstore: there is no option {name!r}{hint}")
         return Options({name.lower(): value for name, value in given.items()})
+
+    def checked(self) -> "Options":
+        """Return these options, once what must be said at `load()` has been said."""
+        assert self.urls
+        assert self.path
+        assert self.where is not None
+        return self
 
     def text(self, name: str, default: str = "") -> str:
         """Return an option as it is."""

@@ -24,7 +24,7 @@ class DocstoreSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         every = [*known.COMMON, *known.READ, *known.WRITE]
-        self._options = Options.of(dict(options), every)
+        self._options = Options.of(dict(options), every).checked()
 
     @classmethod
     def name(cls) -> str:
@@ -58,7 +58,7 @@ class ChangesSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         every = [*known.COMMON, *known.FEED]
-        self._options = Options.of(dict(options), every)
+        self._options = Options.of(dict(options), every).checked()
 
     @classmethod
     def name(cls) -> str:

@@ -102,15 +102,13 @@ class Core:
         self.ticked_at = now
         self.configuration: Configuration
         self.placement: Placement
-        self.peers: dict[str, Peer] = {}
-        """The other members, those that leave and those that come included."""
+        self.peers: dict[str, Peer] = {}  # The others, those that leave and that come included.
         self.links: set[str] = set()  # Nodes that a connection stands to, members or not.
         self.believed_alive: frozenset[str] | None = None
         self.claims: dict[int, tuple[int, str]] = {}
         """slot -> (epoch, member) that says it holds the slot."""
         self.leases = Leases(config.lease_s, now)
-        self.holds: Holds | None = None
-        """What named snapshots need; None where there are none to ask for."""
+        self.holds: Holds | None = None  # What named snapshots need; None: there are none.
         self.routes_changed = self.claims_changed = False
         self.unfit_until = NEVER
         self.draining_since: float | None = None

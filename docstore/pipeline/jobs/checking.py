@@ -107,6 +107,8 @@ def _stale(
         least = _version(newest) + (1 if each["kind"] == "write" else 0)
         if _version(each) < least:
             maker = writes.get(_version(newest))
+            if maker is not None and maker["ended"] < each["started"]:
+                newest = maker  # Nobody else is needed to know of it.
             proof = [maker] if maker is not None and maker is not newest else []
             return _violation("an older version after a newer one", [*proof, newest, each])
     return None

@@ -37,14 +37,17 @@ def import_(
     declare(work.group, into)
     tables.write(documents, work.url, into, job_id=work.job_id + "-rows")
     work.progress("written")
-    result: dict[str, Any] = {"source": source, "into": into}
-    if check:
-        now = digest(tables.read(work.spark, work.url, into, columns=("documentSelfLink", "body")))
-        wanted = {k: manifest[k] for k in now} if manifest else digest(documents)
-        result |= {"rows": now["rows"], "digestsEqual": now == wanted}
-        if manifest is not None and now != wanted:
-            raise NotTheSame(f"{into} has {now['rows']} documents, not those of the manifest")
-    return result
+    result: dict[str, Any] = {"source": source, "into": into, "rows": documents.count()}
+    if not check:
+        return result
+    now = tables.read(work.spark, work.url, into, columns=("documentSelfLink", "body"))
+    stored = digest(now.join(documents, "documentSelfLink", "left_semi"))
+    wanted = digest(documents)
+    if manifest is not None and wanted != {name: manifest[name] for name in wanted}:
+        raise NotTheSame(f"{source} is not what its manifest says")
+    if stored != wanted:
+        raise NotTheSame(f"{into} has {stored['rows']} of {wanted['rows']} documents as they came")
+    return result | {"digestsEqual": True}
 
 
 def _moved(exported: DataFrame, into: str) -> DataFrame:

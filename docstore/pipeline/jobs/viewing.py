@@ -88,16 +88,19 @@ class View:
         )
         before = self._made(feed.filter("before IS NOT NULL"), "before", -1)
         after = self._made(feed.filter("NOT deleted"), "body", 1)
-        writer: Any = self._summed(after.unionByName(before)).writeStream.format("docstore")
-        writer = writer.outputMode("update").options(
-            url=self._work.url, key="documentSelfLink", jobId=self._work.job_id
-        )
+        writer: Any = self._summed(after.unionByName(before)).writeStream.outputMode("update")
         writer = writer.option("checkpointLocation", checkpoint)
         if seconds:
             writer = writer.trigger(processingTime=f"{trigger_s} seconds")
         else:
             writer = writer.trigger(availableNow=True)
-        return writer.option("path", into).start()
+        url, job = self._work.url, self._work.job_id
+
+        def store(groups: DataFrame, number: int) -> None:
+            """Write the groups that a batch has changed; Python's sinks know no update mode."""
+            tables.write(groups, url, into, job_id=job, batchId=number)
+
+        return writer.foreachBatch(store).start()
 
     def batch(self, as_of: str) -> DataFrame:
         """Return the view of a snapshot, made at once."""

@@ -1,7 +1,7 @@
 """`docstore spark <job>`: bulk work over a group, on a Spark of its own or on a cluster's.
 
-Each prints one line of JSON, and its progress on standard error. PySpark and Java are looked for
-only here: everything else works without them.
+Each prints one line of JSON, and its progress on standard error. A process of its own: `docstore`
+itself starts without PySpark and without Java, and so do nodes.
 """
 
 import importlib
@@ -13,6 +13,9 @@ import orjson
 import typer
 
 from docstore.errors import DocstoreError
+from docstore.pipeline import JavaMissing, session
+from docstore.pipeline.group import GroupError
+from docstore.pipeline.jobs.work import Work
 
 app = typer.Typer(
     help="Jobs on Apache Spark: needs the extra `spark`, and Java 17 or 21.",
@@ -40,12 +43,6 @@ class _Run:
 
     def job(self, function: str, **arguments: Any) -> None:
         """Run `module:function` of the jobs, and print its result, or one line of why not."""
-        try:
-            from docstore.pipeline import JavaMissing, session
-            from docstore.pipeline.group import GroupError
-            from docstore.pipeline.jobs.work import Work
-        except ImportError as error:
-            raise _failed(error) from None
         try:
             spark = session(self.master, f"docstore {self.name}")
         except JavaMissing as error:
@@ -175,3 +172,7 @@ def migrate(
     """A factory to another group, while it is written to."""
     run = _Run("migrate", url, master, job_id, dry_run)
     run.job("migrating:migrate", path=path, to=to, into=into, lag=lag)
+
+
+if __name__ == "__main__":
+    app(prog_name="docstore spark")

@@ -1,0 +1,202 @@
+"""Change feeds (A7, A19 to A23): every change once, in its order, and never one too many."""
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812
+
+from docstore import pipeline
+from docstore.pipeline.feeding import advanced
+from docstore.scanning.cut import Cut, unpack_cut
+from tests.pipeline.stage import Stage
+
+
+def follow(stage: Stage, scratch: Path, **options: Any) -> list[dict[str, Any]]:
+    """Read what the feed has up to now into Parquet; return the batches' progress."""
+    feed = pipeline.changes(stage.spark, stage.url, stage.path, **options)
+    writer = feed.writeStream.format("parquet").option("path", str(scratch / "out"))
+    writer = writer.option("checkpointLocation", str(scratch / "checkpoint"))
+    query = writer.trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    return [dict(each.jsonValue if hasattr(each, "jsonValue") else each)
+            for each in query.recentProgress]  # fmt: skip
+
+
+def folded(changes: Any) -> dict[str, Any]:
+    """Return the state after changes: the newest version of each document that is there."""
+    newest = F.max_by(F.struct("deleted", "body"), "documentVersion").alias("last")
+    rows = changes.groupBy("documentSelfLink").agg(newest).collect()
+    return {
+        row["documentSelfLink"].rpartition("/")[2]: json.loads(row["last"]["body"])
+        for row in rows
+        if not row["last"]["deleted"]
+    }
+
+
+class Writing:
+    """Somebody who goes on writing beside a test."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.turns = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *wrong: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            lines: list[dict[str, Any]] = [
+                {"link": f"{self._stage.path}/{n}", "body": {"turn": self.turns}}
+                for n in range(self.turns % 5, 100, 5)
+            ]
+            lines.append({"op": "DELETE", "link": f"{self._stage.path}/{self.turns % 100}"})
+            self._stage.bulk(lines)
+            self.turns += 1
+
+
+def test_a07_a_snapshot_and_its_feed_fit_together(stage: Stage, scratch: Path) -> None:
+    """No gap and no duplicate, under writers and a killed owner."""
+    stage.put({str(n): {"turn": -1} for n in range(100)})
+    with Writing(stage) as writing:
+        table = pipeline.read(stage.spark, stage.url, stage.path)
+        follow(stage, scratch, start=pipeline.cut_of(table))
+        victim = stage.cluster.nodes[1]
+        stage.cluster.kill(victim)
+        follow(stage, scratch)
+        stage.cluster.start(victim)
+        stage.cluster.wait_ready()
+        follow(stage, scratch)
+    follow(stage, scratch)
+    assert writing.turns > 5
+    feed = stage.spark.read.parquet(str(scratch / "out"))
+    assert feed.count() == feed.select("slot", "seq").distinct().count()
+    before = table.selectExpr("documentSelfLink", "documentVersion", "false AS deleted", "body")
+    both = before.unionByName(feed.select(before.columns))
+    assert folded(both) == stage.documents()
+
+
+def test_a19_batches_are_bounded_and_the_end_is_frozen(stage: Stage, scratch: Path) -> None:
+    for turn in range(5):
+        stage.put({str(n): {"turn": turn} for n in range(400)})
+    with Writing(stage):
+        progress = follow(stage, scratch, start="earliest", maxChangesPerTrigger=600)
+    assert len(progress) >= 4
+    assert max(batch["numInputRows"] for batch in progress) <= 600
+    seen = stage.spark.read.parquet(str(scratch / "out")).count()
+    now = stage.changes(start="earliest").count()
+    assert 2000 <= seen <= now
+
+
+def test_a21_versions_of_a_document_come_in_order_with_those_before(stage: Stage) -> None:
+    for turn in range(50):
+        stage.put({"one": {"turn": turn}})
+    rows = stage.changes(preImage="true", partitions=8).collect()
+    assert [row["documentVersion"] for row in rows] == list(range(50))
+    assert [json.loads(row["body"])["turn"] for row in rows] == list(range(50))
+    assert rows[0]["before"] is None
+    assert [json.loads(row["before"])["turn"] for row in rows[1:]] == list(range(49))
+
+
+def test_a22_deletions_and_what_comes_after_are_changes_too(stage: Stage) -> None:
+    stage.put({str(n): {"n": n} for n in range(20)})
+    stage.delete(str(n) for n in range(0, 20, 2))
+    stage.put({str(n): {"n": -n} for n in range(0, 20, 4)})
+    feed = stage.changes()
+    assert folded(feed) == stage.documents()
+    gone = feed.filter("deleted")
+    assert gone.count() == 10
+    assert gone.filter("body IS NOT NULL").count() == 0
+    history = stage.load(versions="all", includeDeleted="true")
+    assert feed.select("documentSelfLink", "documentVersion").exceptAll(
+        history.select("documentSelfLink", "documentVersion")
+    ).count() == 0  # fmt: skip
+    assert feed.count() == history.count()
+    latest = stage.changes(mode="latest")
+    assert latest.count() == 20
+    assert stage.changes(mode="keys").columns[-1] == "deleted"
+
+
+def test_a_checkpoint_is_for_one_question(stage: Stage, scratch: Path) -> None:
+    stage.put({"a": {"n": 1}})
+    follow(stage, scratch, start="earliest")
+    with pytest.raises(PySparkException, match="another path, where or mode"):
+        follow(stage, scratch, start="earliest", where="n = 1")
+
+
+def test_a_stream_can_begin_with_all_that_is_there(stage: Stage, scratch: Path) -> None:
+    stage.put({str(n): {"n": n} for n in range(30)})
+    stage.delete(["3"])
+    follow(stage, scratch, start="snapshot")
+    stage.put({"5": {"n": -5}})
+    follow(stage, scratch, start="snapshot")
+    feed = stage.spark.read.parquet(str(scratch / "out"))
+    actions = {row[0]: row[1] for row in feed.groupBy("documentUpdateAction").count().collect()}
+    assert actions == {"SNAPSHOT": 29, "PUT": 1}
+    assert folded(feed) == stage.documents()
+
+
+def cuts(lags: list[int]) -> tuple[Cut, Cut]:
+    start = Cut("c", tuple((1, 10 * slot) for slot in range(len(lags))))
+    end = Cut("c", tuple((2, n + lag) for (_, n), lag in zip(start.positions, lags, strict=True)))
+    return start, end
+
+
+@pytest.mark.parametrize("lags", [[0, 0], [5], [1000, 1, 0, 3], [7] * 50, [1] * 1000])
+@pytest.mark.parametrize("rows", [1, 6, 100, 100_000])
+def test_a19_a_share_of_the_lag_is_exact_and_comes_to_the_end(lags: list[int], rows: int) -> None:
+    at, end = cuts(lags)
+    steps = 0
+    while at.positions != end.positions and sum(lags):
+        following = advanced(at, end, rows)
+        moved = [b[1] - a[1] for a, b in zip(at.positions, following.positions, strict=True)]
+        left = [b[1] - a[1] for a, b in zip(at.positions, end.positions, strict=True)]
+        assert all(0 <= step <= lag for step, lag in zip(moved, left, strict=True))
+        assert sum(moved) == min(rows, sum(left))
+        at = following
+        steps += 1
+        if steps > 3:
+            break
+    assert unpack_cut(at.pack()) == at
+
+
+@pytest.fixture
+def trimmed(spark: Any, scratch: Path) -> Iterator[Stage]:
+    """A group that lets go of old versions after a second."""
+    from tests.pipeline.forgetful import forgetful
+
+    with forgetful(scratch) as cluster:
+        stage = Stage.of(spark, cluster, "/trimmed")
+        for turn in range(5):
+            stage.put({str(n): {"turn": turn} for n in range(50)})
+        stage.delete(["7"])
+        cluster.until_trimmed(150)
+        yield stage
+
+
+def test_a23_a_trimmed_beginning_is_said_or_gone_around(trimmed: Stage) -> None:
+    nothing = unpack_cut(trimmed.cut())
+    nothing = Cut(nothing.cluster, tuple((0, 0) for _ in nothing.positions))
+    with pytest.raises(PySparkException, match="has been let go of"):
+        trimmed.changes(start=nothing.pack()).collect()
+    state = trimmed.changes(start=nothing.pack(), onTrim="snapshot")
+    assert folded(state) == trimmed.documents()
+    skipped = trimmed.changes(start=nothing.pack(), onTrim="skip")
+    assert skipped.count() < 251
+    assert trimmed.changes(start="earliest").count() == skipped.count()
+
+
+def test_a06_a_snapshot_that_is_gone_says_from_when_there_is_one(trimmed: Stage) -> None:
+    with pytest.raises(PySparkException, match=r"snapshot-gone.*is kept from"):
+        trimmed.load(asOf="2020-01-01T00:00:00Z").count()

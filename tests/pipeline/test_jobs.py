@@ -1,0 +1,261 @@
+"""The jobs: what goes in comes out, and what is wrong is named."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+from docstore.client.local import LocalCluster
+from docstore.pipeline import tables
+from docstore.pipeline.jobs.auditing import audit
+from docstore.pipeline.jobs.balancing import balance
+from docstore.pipeline.jobs.checking import histcheck, violations
+from docstore.pipeline.jobs.contents import digest
+from docstore.pipeline.jobs.exporting import export
+from docstore.pipeline.jobs.importing import NotTheSame, import_
+from docstore.pipeline.jobs.migrating import migrate
+from docstore.pipeline.jobs.restoring import restore
+from docstore.pipeline.jobs.viewing import matview
+from docstore.pipeline.jobs.work import Work
+from tests.pipeline.stage import Stage
+
+
+def work(stage: Stage, name: str, **options: Any) -> Work:
+    return Work(stage.spark, stage.url, name, **options)
+
+
+def contents(stage: Stage, path: str) -> dict[str, Any]:
+    columns = ("documentSelfLink", "body")
+    return digest(tables.read(stage.spark, stage.url, path, columns=columns))
+
+
+@pytest.fixture
+def films(tmp_path: Path) -> Path:
+    """A file such as people have: an array, with titles that no path can hold."""
+    rows = [
+        {"title": f"Film {n % 40}: {'é' * (n % 3)}/", "year": 1980 + n % 45, "genres": genres(n)}
+        for n in range(200)
+    ]
+    file = tmp_path / "films.json"
+    file.write_text(json.dumps(rows))
+    return file
+
+
+def genres(n: int) -> list[str]:
+    return [name for bit, name in enumerate(("Drama", "Comedy", "Noir")) if n >> bit & 1]
+
+
+def test_a_file_goes_in_and_comes_out_and_back(stage: Stage, films: Path, tmp_path: Path) -> None:
+    done = work(stage, "import").run(import_, source=str(films), into=stage.path, ids="title,year")
+    assert (done["rows"], done["digestsEqual"]) == (200, True)
+    again = work(stage, "import").run(import_, source=str(films), into=stage.path, ids="title,year")
+    assert again["rows"] == 200
+    to = str(tmp_path / "out")
+    first = work(stage, "export", job_id="ex").run(export, path=stage.path, to=to)
+    assert first["rows"] == 200
+    assert work(stage, "export", job_id="ex").run(export, path=stage.path, to=to)["repeated"]
+    # Anybody's Parquet.
+    plain = stage.spark.newSession().read.parquet(to)
+    assert plain.count() == len(pd.read_parquet(to)) == 200
+    back = f"{stage.path}-back"
+    work(stage, "import").run(import_, source=to, into=back)
+    assert contents(stage, back) == contents(stage, stage.path)
+    next(Path(to).glob("part-*.parquet")).unlink()
+    with pytest.raises(NotTheSame):
+        work(stage, "import").run(import_, source=to, into=f"{stage.path}-broken")
+
+
+def test_a_dry_run_changes_nothing(stage: Stage, films: Path, tmp_path: Path) -> None:
+    into = f"{stage.path}-dry"
+    dry = work(stage, "import", dry_run=True).run(import_, source=str(films), into=into)
+    assert dry["rows"] == 200
+    to = tmp_path / "never"
+    work(stage, "export", dry_run=True).run(export, path=stage.path, to=str(to))
+    assert not to.exists()
+    assert contents(stage, into)["rows"] == 0
+
+
+def test_a_factory_goes_back_to_a_moment(stage: Stage, tmp_path: Path) -> None:
+    stage.put({str(n): {"n": n} for n in range(50)})
+    to = str(tmp_path / "out")
+    work(stage, "export").run(export, path=stage.path, to=to)
+    stage.put({str(n): {"n": -n} for n in range(0, 50, 5)})
+    stage.delete(["1", "2"])
+    moment, wanted = stage.cut(), stage.documents()
+    stage.put({str(n): {"n": "wrong"} for n in range(60)})
+    done = work(stage, "restore").run(
+        restore, source=to, into=stage.path, feed_url=stage.url, until=moment
+    )
+    assert done["digestsEqual"]
+    assert stage.documents() == wanted
+
+
+def test_a_view_fed_by_changes_equals_a_batch(stage: Stage, tmp_path: Path) -> None:
+    view = {
+        "path": stage.path, "into": f"{stage.path}-view", "keys": "decade,genre", "sums": "n",
+        "rows": "SELECT floor(year / 10) * 10 AS decade, explode(genres) AS genre, n"
+                " FROM documents",
+        "schema": "year long, genres array<string>, n long",
+        "checkpoint": str(tmp_path / "checkpoint"), "check": True,
+    }  # fmt: skip
+    for turn in range(4):
+        stage.put({
+            f"{n}": {"year": 1990 + (n + turn) % 30, "genres": genres(n + turn), "n": n * turn}
+            for n in range(turn, 60, turn + 1)
+        })  # fmt: skip
+        stage.delete([str(turn), str(turn + 10)])
+        done = work(stage, "matview", job_id=stage.path[1:]).run(matview, **view)
+        assert done["equalsBatch"]
+    reader = stage.spark.read.format("docstore").option("url", stage.url)
+    stored = reader.schema("decade long, genre string, n double, rows long")
+    assert stored.load(f"{stage.path}-view").filter("rows > 0").count() > 3
+
+
+def test_a_factory_moves_while_it_is_written_to(stage: Stage) -> None:
+    stage.put({str(n): {"n": n} for n in range(100)})
+    with LocalCluster(1) as other:
+        done = work(stage, "migrate").run(
+            migrate, path=stage.path, to=other.urls[0], into="/moved", lag=0
+        )
+        assert done["left"] == 0
+        there = Stage(stage.spark, other, "/moved")
+        assert there.documents() == stage.documents()
+
+
+def test_how_evenly_things_lie(stage: Stage) -> None:
+    found = work(stage, "balance").run(balance)
+    assert sum(found["slotsOwned"].values()) == 1024
+    assert 0 <= found["slotGini"] <= 1
+
+
+def operation(
+    process: str, kind: str, version: int | None, started: int, ended: int | None, *,
+    ok: bool | None = True, link: str = "/a/1",
+) -> dict[str, Any]:  # fmt: skip
+    return {"process": process, "kind": kind, "link": link, "version": version,
+            "started": started, "ended": ended, "ok": ok}  # fmt: skip
+
+
+CLEAN = [
+    operation("a", "write", 0, 0, 10),
+    operation("b", "read", 0, 5, 12),
+    operation("b", "read", None, 1, 2),
+    operation("a", "write", 1, 20, 40),
+    operation("b", "read", 1, 25, 30),  # Before its write has ended: it may.
+    operation("c", "read", 0, 22, 29),
+    operation("c", "write", 7, 50, None, ok=None),
+    operation("d", "write", 3, 50, 55, ok=False),
+]
+
+
+def test_a34_a_history_that_can_have_been_is_clean() -> None:
+    assert violations(CLEAN) == []
+
+
+@pytest.mark.parametrize(
+    ("planted", "proof"),
+    [
+        (operation("e", "read", 0, 60, 70), ["a write v1", "e read v0"]),
+        (operation("e", "write", 1, 60, 70), ["a write v1", "e write v1"]),
+        (operation("e", "read", None, 31, 32), ["b read v1", "e read vNone"]),
+    ],
+)
+def test_a34_a_stale_operation_is_found_with_its_proof(
+    planted: dict[str, Any], proof: list[str]
+) -> None:
+    first = violations([*CLEAN, planted])[0]["operations"].split("; ")
+    assert [step.split(" [")[0] for step in first][-2:] == proof
+    assert len(first) <= 3
+
+
+def test_a34_histcheck_reads_logs_and_the_store(stage: Stage, tmp_path: Path) -> None:
+    stage.put({"1": {"n": 0}})
+    stage.put({"1": {"n": 1}})
+    link = f"{stage.path}/1"
+    log = tmp_path / "log.ndjson"
+    lines = [
+        operation("a", "write", 0, 0, 1, link=link),
+        operation("a", "write", 1, 2, 3, link=link),
+        operation("b", "read", 1, 4, 5, link=link),
+    ]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert work(stage, "histcheck").run(histcheck, log=str(log), path=stage.path)["clean"]
+    lines += [
+        operation("c", "read", 0, 6, 7, link=link),
+        operation("c", "write", 9, 8, 9, link=link),
+    ]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = work(stage, "histcheck").run(histcheck, log=str(log), path=stage.path)
+    assert [each["link"] for each in found["violations"]] == [link]
+    assert found["lost"] == [{"link": link, "version": 9}]
+
+
+def test_a33_an_audit_names_what_differs_and_changes_nothing(spark: Any, tmp_path: Path) -> None:
+    with LocalCluster(3, tmp_path) as cluster:
+        stage = Stage.of(spark, cluster, "/audited")
+        stage.put({f"{n:04d}": {"n": n} for n in range(2000)})
+        assert work(stage, "audit").run(audit, path=stage.path)["differences"] == []
+        # Not the last rows of their slots: those are looked at when a node starts.
+        first = stage.load().filter("seq = 1").select("documentSelfLink", "slot")
+        more = stage.load().filter("seq = 2").select("slot")
+        links = first.join(more, "slot").select("documentSelfLink").orderBy("documentSelfLink")
+        altered, missing, copied = (row[0].rpartition("/")[2] for row in links.take(3))
+        victim = cluster.nodes[2]
+        cluster.kill(victim)
+        _spoil(victim.data / "docstore.db", stage.path, altered, missing, copied)
+        cluster.start(victim)
+        cluster.wait_ready()
+        for _ in range(2):
+            found = work(stage, "audit").run(audit, path=stage.path)
+            assert [(each["documentSelfLink"], each["what"]) for each in found["differences"]] == [
+                (f"{stage.path}/{altered}", "altered"),
+                (f"{stage.path}/{missing}", "missing"),
+                (f"{stage.path}/9999", "extra"),
+            ]
+            assert {node for each in found["differences"] for node in each["nodes"]} == {"n3"}
+
+
+def _spoil(file: Path, path: str, altered: str, missing: str, copied: str) -> None:
+    """Alter one copy, remove one, and add one that nobody wrote."""
+    connection = sqlite3.connect(file)
+    with connection:
+        for link, sql in (
+            (altered, "UPDATE history SET state = CAST('{\"n\":-8}' AS BLOB) WHERE link = ?"),
+            (missing, "DELETE FROM history WHERE link = ?"),
+            (missing, "DELETE FROM current WHERE link = ?"),
+        ):
+            assert connection.execute(sql, (f"{path}/{link}",)).rowcount == 1
+        names = [row[1] for row in connection.execute("PRAGMA table_info(history)")]
+        values = {"n": "0", "link": f"'{path}/9999'"}
+        chosen = ", ".join(values.get(name, name) for name in names)
+        insert = f"INSERT INTO history SELECT {chosen} FROM history WHERE link = ?"
+        assert connection.execute(insert, (f"{path}/{copied}",)).rowcount == 1
+        pointer = f"INSERT INTO current SELECT slot, '{path}/9999', 0, 0, 0, 0 FROM current"
+        assert connection.execute(pointer + " WHERE link = ?", (f"{path}/{copied}",)).rowcount == 1
+    connection.close()
+
+
+def test_the_command_line_prints_one_line_of_json(stage: Stage) -> None:
+    asked = [sys.executable, "-m", "docstore", "spark", "balance", "--url", stage.url]
+    done = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=120)
+    result = json.loads(done.stdout)
+    assert result["job"] == "balance"
+    page = stage.group.json("GET", f"/core/spark/jobs/{result['jobId']}")
+    assert page["state"] == "DONE"
+    asked[4:5] = ["export", "/nowhere", "--to", "/proc/never"]
+    wrong = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=120)
+    assert wrong.returncode == 1
+
+
+def test_contents_tell_apart(spark: Any) -> None:
+    rows = [("/a/1", "{}"), ("/a/2", '{"n":1}')]
+    table = spark.createDataFrame(rows, "documentSelfLink string, body string")
+    assert digest(table) == digest(table.orderBy(F.desc("body")))
+    assert digest(table) != digest(table.withColumn("body", F.lit("{}")))
+    assert digest(table.unionByName(table)) != digest(table)
