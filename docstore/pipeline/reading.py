@@ -98,12 +98,15 @@ class Rows:
     def shaped(self, batch: pa.RecordBatch, action: str | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the batch with the schema's columns, exactly as Spark wants them.
 
-        action: what stands in the place of the action by which a version came about.
+        action: what stands in the place of the action by which a version came about; such a row
+        is no change, so that nothing was before it.
         """
-        if action is not None and "documentUpdateAction" in batch.schema.names:
-            at = batch.schema.names.index("documentUpdateAction")
-            said = pa.array([action] * batch.num_rows, pa.string())
-            batch = batch.set_column(at, "documentUpdateAction", said)
+        if action is not None:
+            said = {"documentUpdateAction": action, "before": None}
+            for name in said.keys() & set(batch.schema.names):
+                at = batch.schema.names.index(name)
+                array = pa.array([said[name]] * batch.num_rows, pa.string())
+                batch = batch.set_column(at, name, array)
         target = to_arrow_schema(self._schema, timezone="UTC")
         fields = [
             target.field(name)

@@ -137,13 +137,17 @@ def test_a_checkpoint_is_for_one_question(stage: Stage, scratch: Path) -> None:
 
 def test_a_stream_can_begin_with_all_that_is_there(stage: Stage, scratch: Path) -> None:
     stage.put({str(n): {"n": n} for n in range(30)})
+    stage.put({str(n): {"n": n} for n in range(10)})
     stage.delete(["3"])
-    follow(stage, scratch, start="snapshot")
+    follow(stage, scratch, start="snapshot", preImage="true")
     stage.put({"5": {"n": -5}})
-    follow(stage, scratch, start="snapshot")
+    follow(stage, scratch, start="snapshot", preImage="true")
     feed = stage.spark.read.parquet(str(scratch / "out"))
     actions = {row[0]: row[1] for row in feed.groupBy("documentUpdateAction").count().collect()}
     assert actions == {"SNAPSHOT": 29, "PUT": 1}
+    # What begins a feed is no change: nothing was before it.
+    changed = feed.filter("before IS NOT NULL").select("documentUpdateAction").collect()
+    assert {row[0] for row in changed} == {"PUT"}
     assert folded(feed) == stage.documents()
 
 

@@ -1,0 +1,248 @@
+"""What goes wrong on the way (A15, A17, A18, A35, A37): lost nodes, broken lines, moved slots."""
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from docstore.client.local import LocalCluster
+from docstore.pipeline import scanning
+from docstore.pipeline.group import Group, GroupError
+from docstore.pipeline.jobs.viewing import View, cut_of_query
+from docstore.pipeline.jobs.work import Work
+from docstore.pipeline.options import Options
+from docstore.pipeline.planning import shares
+from tests.pipeline.stage import Stage
+
+
+@pytest.fixture
+def own(spark: Any, tmp_path: Path) -> Iterator[Stage]:
+    """A group of the test's own, to be hurt."""
+    with LocalCluster(3, tmp_path / "own") as cluster:
+        stage = Stage.of(spark, cluster, "/own")
+        for first in range(0, 3000, 1000):
+            stage.put({f"{n:05d}": {"n": n} for n in range(first, first + 1000)})
+        yield stage
+
+
+def plan_of(stage: Stage) -> tuple[dict[str, Any], list[tuple[int, int]]]:
+    plan = stage.group.json("GET", "/core/spark/plan")
+    return plan, [(slot, n) for slot, n in enumerate(plan["ends"]) if n]
+
+
+def request_of(stage: Stage) -> dict[str, Any]:
+    return {"prefix": stage.path + "/", "columns": ["documentSelfLink", "slot"]}
+
+
+def links(share: scanning.Share) -> list[str]:
+    return [link for batch in scanning.batches(share) for link in batch.column(0).to_pylist()]
+
+
+class BreakingProxy:
+    """Passes on to a node, and breaks the first connections after so many bytes of the answer."""
+
+    def __init__(self, url: str, after: int, times: int) -> None:
+        parts = urlsplit(url)
+        self._target = (parts.hostname or "", parts.port or 0)
+        self._after, self._left = after, times
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.broken = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with client, socket.create_connection(self._target) as node:
+            threading.Thread(target=_pass_on, args=(client, node), daemon=True).start()
+            passed = 0
+            while data := node.recv(4096):
+                client.sendall(data)
+                passed += len(data)
+                if passed >= self._after and self._left > 0:
+                    self._left -= 1
+                    self.broken += 1
+                    node.shutdown(socket.SHUT_RDWR)
+                    client.shutdown(socket.SHUT_RDWR)
+                    return
+
+
+def _pass_on(source: socket.socket, sink: socket.socket) -> None:
+    try:
+        while data := source.recv(4096):
+            sink.sendall(data)
+    except OSError:
+        pass
+
+
+@pytest.mark.parametrize("after", [1, 900, 20_000, 60_000])
+def test_a15_a_scan_goes_on_where_it_broke_off(own: Stage, after: int) -> None:
+    plan, spans = plan_of(own)
+    proxy = BreakingProxy(plan["nodes"][0]["url"], after, 3)
+    nodes = (scanning.Node(proxy.url), scanning.Node(plan["nodes"][1]["url"]))
+    share = scanning.Share(tuple(spans), nodes, request_of(own), urls=(proxy.url,))
+    found = links(share)
+    proxy.close()
+    assert proxy.broken >= 1
+    assert found == links(scanning.Share(tuple(spans), nodes[1:], request_of(own)))
+    assert len(set(found)) == len(found) == 3000
+
+
+def test_a15_an_answer_without_its_end_is_never_a_whole_one(own: Stage) -> None:
+    plan, spans = plan_of(own)
+    proxy = BreakingProxy(plan["nodes"][0]["url"], 30_000, 1 << 30)
+    share = scanning.Share(
+        tuple(spans), (scanning.Node(proxy.url),), request_of(own), urls=(proxy.url,), retries=1
+    )
+    with pytest.raises((OSError, scanning.Incomplete, Exception)):
+        links(share)
+    proxy.close()
+
+
+def test_a15_a_node_that_dies_after_the_plan_is_gone_around(own: Stage) -> None:
+    table = own.load(partitions=6, retries=3)
+    assert table.count() == 3000  # The plan is kept from here on, with all three nodes in it.
+    own.cluster.kill(own.cluster.nodes[0])
+    assert table.count() == 3000
+    own.cluster.start(own.cluster.nodes[0])
+    own.cluster.wait_ready()
+
+
+def test_a17_a_copy_behind_the_cut_says_so(own: Stage) -> None:
+    plan, spans = plan_of(own)
+    ahead = [(slot, n + 5) for slot, n in spans]
+    share = scanning.Share(
+        tuple(ahead), (scanning.Node(plan["nodes"][0]["url"]),),
+        {**request_of(own), "catchUpMs": 50}, urls=tuple(own.url.split(",")), retries=0,
+    )  # fmt: skip
+    with pytest.raises(GroupError, match="not-caught-up"):
+        links(share)
+
+
+def test_a18_slots_that_have_moved_are_read_where_they_are(spark: Any, tmp_path: Path) -> None:
+    settings = ["--replication-factor", "3", "--slots", "64"]
+    with LocalCluster(4, tmp_path / "moving", settings) as cluster:
+        stage = Stage.of(spark, cluster, "/moving")
+        stage.put({f"{n:05d}": {"n": n} for n in range(1000)})
+        plan, spans = plan_of(stage)
+        urls = stage.url.split(",")
+        options = Options({"url": ",".join(urls[:3]), "partitions": "4"})
+        planned = shares(plan, spans, request_of(stage), options, is_log=False)
+        leaver = cluster.nodes[3]
+        group = Group(urls[:3])
+        asked = {"kind": "RemoveMemberRequest", "id": leaver.name}
+        group.json("PATCH", "/core/node-groups/default", asked)
+        deadline = time.monotonic() + 60
+        while group.json("GET", "/core/node-groups/default")["configuration"]["stage"] != "stable":
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        cluster.kill(leaver)
+        # As a plan of before has it: each share asks nodes that may not hold its slots any more.
+        wrong = [
+            scanning.Share(share.spans, (share.nodes[-1],), share.request, urls=tuple(urls[:3]))
+            for share in planned
+            if share.nodes[-1].url != leaver.url
+        ]
+        rest = [share for share in planned if share.nodes[-1].url == leaver.url]
+        found = [link for share in wrong + rest for link in links(share)]
+        assert len(set(found)) == len(found) == 1000
+
+
+def test_a35_a_view_survives_owners_and_its_own_driver(own: Stage, tmp_path: Path) -> None:
+    """A query is stopped in its middle and begun anew, and owners die, under a writer."""
+    work = Work(own.spark, own.url, "matview", "a35")
+    view = View(work, own.path, "SELECT n % 7 AS k, n FROM documents", "k", "n", "n long")
+    Stage.of(own.spark, own.cluster, "/own-view")
+    over = threading.Event()
+
+    def write() -> None:
+        turn = 0
+        while not over.is_set():
+            own.bulk(
+                {"link": f"{own.path}/{n:05d}", "body": {"n": n + turn}}
+                for n in range(turn % 9, 3000, 9)
+            )
+            own.bulk([{"op": "DELETE", "link": f"{own.path}/{turn % 3000:05d}"}])
+            turn += 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    checkpoint = str(tmp_path / "checkpoint")
+    try:
+        for number in (1, 2):
+            query = view.start("/own-view", checkpoint, 60.0, 0.2)
+            deadline = time.monotonic() + 60
+            while len(query.recentProgress) < 3:
+                assert time.monotonic() < deadline
+                assert query.exception() is None
+                time.sleep(0.05)
+            own.cluster.kill(own.cluster.nodes[number])
+            own.cluster.start(own.cluster.nodes[number])
+            own.cluster.wait_ready()
+            query.stop()  # In the middle of whatever it does.
+    finally:
+        over.set()
+        writer.join()
+    last = view.start("/own-view", checkpoint, 0.0, 1.0)
+    assert last.awaitTermination(120)
+    assert last.exception() is None
+    assert view.differences("/own-view", cut_of_query(last)) == 0
+
+
+SCRIPT = """
+import json, os, signal, sys, time
+from docstore import pipeline
+url, path = sys.argv[1:]
+spark = pipeline.session("local-cluster[2,1,1024]", executor_memory="512m",
+                         executorEnv_PYTHONPATH=os.getcwd())
+spark.sparkContext.setLogLevel("OFF")
+table = pipeline.read(spark, url, path, partitions=8)
+first = table.count()
+pattern = "CoarseGrainedExecutorBackend.*" + spark.sparkContext.applicationId
+mine = {int(p) for p in os.popen(f"pgrep -f '{pattern}'").read().split()}
+os.kill(min(mine), signal.SIGKILL)
+second = table.count()
+copies = table.selectExpr("documentSelfLink", "'{\\"copied\\": true}' AS body")
+pipeline.write(copies, url, path)
+third = pipeline.read(spark, url, path, where="copied = true").count()
+print(json.dumps([first, second, third, len(mine)]))
+"""
+
+
+def test_a37_executors_of_a_cluster_read_and_write_and_may_die(
+    stage: Stage, tmp_path: Path
+) -> None:
+    stage.put({f"{n:05d}": {"n": n} for n in range(1000)})
+    script = tmp_path / "job.py"
+    script.write_text(SCRIPT)
+    asked = [sys.executable, str(script), stage.url, stage.path]
+    root = Path(__file__).parent.parent.parent
+    done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=240, cwd=root,
+                          env=_environment(root))  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    first, second, third, executors = json.loads(done.stdout.splitlines()[-1])
+    assert (first, second, third) == (1000, 1000, 1000)
+    assert executors >= 2
+
+
+def _environment(root: Path) -> dict[str, str]:
+    import os
+
+    return {**os.environ, "PYTHONPATH": str(root), "PYSPARK_PYTHON": sys.executable}
