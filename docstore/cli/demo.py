@@ -1,6 +1,13 @@
 """`docstore demo`: three real nodes, real documents, a killed owner - and each claim checked."""
 
 import asyncio
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -59,6 +66,8 @@ def run(out: Console, *, keep: bool, data: Path | None) -> int:
         out.print(f"three nodes serve after {ready_s:.1f} s: {', '.join(cluster.urls)}")
         claims.check("three processes form a group", holds=True, seen=f"{ready_s:.1f} s")
         asyncio.run(_show(cluster, out, claims, Plan(file, FACTORY, ids)))
+        if data is None:
+            _pipeline(cluster, out, claims)
         out.print(claims.table())
         if keep:
             _keep(cluster, out)
@@ -212,6 +221,33 @@ async def _given_back(client: Client, out: Console, claims: Claims, link: str) -
         holds=page["owner"] == page["preferredOwner"],
         seen=f"{page['owner']} after {waited_s:.1f} s",
     )
+
+
+def _pipeline(cluster: LocalCluster, out: Console, claims: Claims) -> None:
+    """Spark over what was loaded: a process of its own, where there are PySpark and Java."""
+    out.rule("a pipeline on Spark")
+    if importlib.util.find_spec("pyspark") is None or not (
+        shutil.which("java") or os.environ.get("JAVA_HOME")
+    ):
+        out.print("skipped: it needs docstore\\[spark] and Java 17 (openjdk-17-jre-headless)")
+        return
+    with tempfile.TemporaryDirectory(prefix="docstore-demo-") as directory:
+        asked = [
+            sys.executable, "-m", "docstore.pipeline", "tour", FACTORY, "--member", "state",
+            "--directory", directory, "--url", ",".join(cluster.urls),
+        ]  # fmt: skip
+        done = subprocess.run(asked, capture_output=True, check=False)  # noqa: S603
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or ["no word"]
+        claims.check("a pipeline on Spark runs", holds=False, seen=said[0][:80])
+        return
+    result = json.loads(done.stdout.splitlines()[-1])
+    state, count = result["most"]
+    out.print(f"{result['rows']} documents as Parquet; {state} has the most, {count}")
+    claims.check(
+        "a view fed by the change feed equals Spark's batch over the same cut",
+        holds=result["equalsBatch"], seen=f"{result['groups']} states, {result['seconds']:.0f} s",
+    )  # fmt: skip
 
 
 def _own(value: dict[str, Any]) -> dict[str, Any]:

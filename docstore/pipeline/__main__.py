@@ -174,5 +174,17 @@ def migrate(
     run.job("migrating:migrate", path=path, to=to, into=into, lag=lag)
 
 
+@app.command(hidden=True)
+def tour(
+    path: Annotated[str, typer.Argument(help="A factory.")],
+    member: Annotated[str, typer.Option(help="By which member to sum.")],
+    directory: Annotated[str, typer.Option(help="For Parquet and Spark's state.")],
+    url: Url = URL, master: Master = LOCAL, job_id: JobId = "",
+) -> None:  # fmt: skip
+    """The last act of the demo."""
+    run = _Run("tour", url, master, job_id)
+    run.job("touring:tour", path=path, member=member, directory=directory)
+
+
 if __name__ == "__main__":
     app(prog_name="docstore spark")

@@ -1,0 +1,35 @@
+"""`tour`: what a pipeline is good for, on whatever a factory holds: the last act of the demo.
+
+A snapshot as Parquet, a sum over it in plain Spark, and the same sum as a view that the change feed
+keeps up to date, written back and compared.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from docstore.pipeline import tables
+from docstore.pipeline.jobs.exporting import export
+from docstore.pipeline.jobs.viewing import matview
+from docstore.pipeline.jobs.work import Work
+
+
+def tour(work: Work, *, path: str, member: str, directory: str) -> dict[str, Any]:
+    """Export, aggregate, write back and compare, by one member of the documents."""
+    exported = export(work, path=path, to=str(Path(directory) / "parquet"))
+    work.progress(f"{exported['rows']} documents exported")
+    view = matview(
+        work, path=path, into=f"{path}-by-{member}", keys=member, check=True,
+        rows=f"SELECT `{member}` FROM documents",  # noqa: S608 - a name of ours
+        schema=f"`{member}` string",
+        checkpoint=str(Path(directory) / "checkpoint"),
+    )  # fmt: skip
+    plain = work.spark.read.parquet(str(Path(directory) / "parquet"))
+    value = F.get_json_object("body", f"$.{member}")
+    most = plain.groupBy(value.alias("value")).count().orderBy(F.desc("count"), "value").first()
+    written = tables.read(work.spark, work.url, f"{path}-by-{member}", columns=("documentVersion",))
+    return {
+        "rows": exported["rows"], "groups": written.count(), "equalsBatch": view["equalsBatch"],
+        "most": [most["value"], most["count"]] if most else None,
+    }  # fmt: skip
