@@ -100,6 +100,7 @@ BANNED_NAMES = frozenset("utils util helpers helper common base manager data inf
 # Real processes need real time; everything else runs on a clock of its own or polls.
 SLEEPERS = (
     "tests/chaos/*",
+    "tests/pipeline/*",
     "tests/whole/*",
     "tests/gossip/test_agent.py",
     "tests/docstore/test_node.py",
