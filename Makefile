@@ -83,6 +83,10 @@ bench: $(STAMP) ## Side by side with etcd; needs etcd and wrk (BENCH_FLAGS=--sho
 bench-gossip: $(STAMP) ## Membership beside what papers and rivals published, half an hour (BENCH_FLAGS=--short).
 	$(BIN)/python -m bench.gossip --with-kinship $(BENCH_FLAGS)
 
+.PHONY: bench-spark
+bench-spark: $(STAMP) ## The pipeline's goals beside JDBC PostgreSQL and Spark's own readers (BENCH_FLAGS=--short).
+	$(BIN)/python -m bench.spark $(BENCH_FLAGS)
+
 .PHONY: lock
 lock: $(STAMP) ## Renew requirements.lock from the ranges in pyproject.toml.
 	$(BIN)/pip install --quiet pip-tools
