@@ -11,6 +11,7 @@ NDJSON. Behind its end stands one line of JSON: `{"complete": true, "rows": n}`,
 from being complete. An answer without that line was cut off.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -23,8 +24,10 @@ from aiohttp import web
 from docstore import json
 from docstore.errors import (
     BadRequest,
+    Conflict,
     DocstoreError,
     Misdirected,
+    NotFound,
     SnapshotGone,
     TooEarly,
     Unavailable,
@@ -46,9 +49,10 @@ SCAN_PAGES = {"plan": READ, "layout": READ, "high": READ, "scan": SCAN, "changes
 """Name -> the methods it takes."""
 END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
-FIRST_ROWS = 512
+FIRST_ROWS = 64
 """A small first page, so that a reader of a few rows costs little."""
-ROWS_AT_ONCE = 16_384
+ROWS_AT_ONCE, BYTES_AT_ONCE = 16_384, 4 << 20
+"""A page has at most so many rows, and about so many bytes, judged by the page before."""
 SLOTS_AT_ONCE = 128
 """Bounds what one page may have to look through when few rows fulfil the condition."""
 CATCH_UP_S, CATCH_UP_S_MAX = 2.0, 60.0
@@ -82,6 +86,8 @@ class ScanPages:
         if name == "layout":
             return page_reply(self._backend.scan_layout(), media)
         query = request.rel_url.query
+        if "path" in query:
+            await self._insist_on_factory(query["path"].rstrip("/") + "/")
         cut = await self._backend.scan_cut(query.get("asOf", "latest"), patience_s)
         return page_reply(self._plan(cut), media)
 
@@ -121,6 +127,15 @@ class ScanPages:
             first = await anext(pages)  # What is wrong from the start is a status, not a line.
             return await self._stream(request, form, first, pages, (job, rate))
 
+    async def _insist_on_factory(self, prefix: str) -> None:
+        """Refuse what is no factory, or one whose documents stand in no log."""
+        service = await self._backend.find_service(prefix[:-1], CATCH_UP_S)
+        if service is None:
+            raise NotFound(f"there is no factory {prefix[:-1]}")
+        if service.options.level < 3:
+            raise Conflict(f"{prefix[:-1]} is of level {service.options.level}: only documents"
+                           " with ENFORCE_QUORUM can be read in bulk")  # fmt: skip
+
     async def _insist_here(self, scan: Scan, catch_up_s: float) -> None:
         elsewhere, late = await self._backend.scan_arrived(scan, catch_up_s)
         if elsewhere:
@@ -147,9 +162,11 @@ class ScanPages:
                 rows, payload = page
                 sent += rows
                 await self._pace.wait(*quota, rows)
-                if payload:
-                    await response.write(payload)
-                page = await anext(pages, None)
+                sending = asyncio.ensure_future(response.write(payload))
+                try:
+                    page = await anext(pages, None)
+                finally:
+                    await sending
         except DocstoreError as error:
             ending = {"complete": False, "status": error.status, "errorCode": error.code,
                       "detail": str(error)}  # fmt: skip
@@ -162,9 +179,10 @@ class ScanPages:
     async def _pages(
         self, asked: dict[str, Any], scan: Scan, form: str, compression: str, rate: float
     ) -> AsyncGenerator[tuple[int, bytes], None]:
-        """Yield (rows, bytes) of each page, the next one read while the last is sent."""
+        """Yield (rows, bytes) of each page."""
         skip, left, rows = scan.skip, scan.limit, FIRST_ROWS
         most = ROWS_AT_ONCE if not rate else max(FIRST_ROWS, min(ROWS_AT_ONCE, int(rate / 4)))
+        await self._insist_on_factory(scan.prefix)
         schema = form == "arrow"
         for first in range(0, max(1, len(scan.spans)), SLOTS_AT_ONCE):
             spans = scan.spans[first : first + SLOTS_AT_ONCE]
@@ -173,7 +191,9 @@ class ScanPages:
             while after is not None and left > 0:
                 page = _Page(after, min(rows, skip or left), is_skipped=skip > 0, schema=schema)
                 fields, payload = await self._ask(question, page)
-                after, found, rows, schema = fields["next"], fields["rows"], most, False
+                after, found, schema = fields["next"], fields["rows"], False
+                if found and not page.is_skipped:
+                    rows = max(1, min(most, BYTES_AT_ONCE * found // max(1, len(payload))))
                 if page.is_skipped:
                     skip -= found
                     yield 0, payload

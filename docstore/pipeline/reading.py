@@ -53,7 +53,7 @@ class TableReader(DataSourceReader):
         """Plan: ask the group for the cut, and share its slots out."""
         options = self.options
         group = Group(options.urls)
-        plan = group.json("GET", f"/core/spark/plan?asOf={self._cut}")
+        plan = group.json("GET", f"/core/spark/plan?asOf={self._cut}&path={options.path}")
         slots = _slots_that_matter(options, len(plan["ends"]))
         spans = [(slot, n) for slot, n in enumerate(plan["ends"]) if n > 0 and slot in slots]
         request = self.rows.request() | {

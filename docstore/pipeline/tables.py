@@ -40,7 +40,7 @@ def read(
     if body_as not in BODIES:
         raise ValueError(f"body_as is one of {', '.join(BODIES)}")
     group = Group(url.split(","))
-    cut: str = group.json("GET", f"/core/spark/plan?asOf={quote(as_of)}")["cut"]
+    cut: str = group.json("GET", f"/core/spark/plan?asOf={quote(as_of)}&path={path}")["cut"]
     given = {"url": url, "where": where, "asOf": cut, **options}
     reader = spark.read.format("docstore").options(**{k: v for k, v in given.items() if v != ""})
     names = [name for name in columns or TABLE if body_as == "string" or name != "body"]

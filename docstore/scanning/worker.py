@@ -12,6 +12,7 @@ It ends when its input does, so that it does not outlive its node.
 """
 
 import os
+import signal
 import sqlite3
 import sys
 from collections.abc import Sequence
@@ -157,4 +158,5 @@ def serve(path: str, source: BinaryIO, sink: BinaryIO) -> None:
 
 if __name__ == "__main__":
     os.nice(NICENESS)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # For the node; this process ends with its input.
     serve(sys.argv[1], sys.stdin.buffer, sys.stdout.buffer)
