@@ -1,5 +1,6 @@
 """A Spark session that finds our formats, and says what is missing before Spark fails over it."""
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -40,7 +41,8 @@ def session(master: str = "local[2]", app: str = "docstore", **settings: Any) ->
         if value:
             builder = builder.config(name, value)
     spark: SparkSession = builder.getOrCreate()
-    register(spark)
+    if importlib.util.find_spec("pyspark_docstore") is None:
+        register(spark)  # Spark finds by itself what is installed.
     return spark
 
 
