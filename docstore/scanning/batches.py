@@ -15,6 +15,7 @@ from docstore.scanning.columns import COLUMNS, FLAG, NUMBER, TEXT, Column
 from docstore.scanning.statements import Cursor, Statement
 
 TYPES = {TEXT: pa.string(), NUMBER: pa.int64(), FLAG: pa.bool_()}
+MAPPED_BYTES = 1 << 30
 BATCH_ROWS = "adbc.sqlite.query.batch_rows"
 END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
@@ -35,6 +36,8 @@ class Batches:
     def __init__(self, path: str) -> None:
         self._connection = adbc.connect(f"file:{path}?mode=ro", autocommit=True)
         self._cursor = self._connection.cursor()
+        # An error of the disk in mapped memory ends this process, and the node says: ask again.
+        self.execute(f"PRAGMA mmap_size = {MAPPED_BYTES}")
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a statement."""
@@ -46,26 +49,27 @@ class Batches:
         return bytes(schema_of(columns).serialize())
 
     def read(
-        self, statement: Statement, columns: Sequence[str], compression: str
-    ) -> tuple[int, Cursor, bytes]:
-        """Return how many rows a page has, its cursor, and its bytes."""
+        self, statement: Statement, columns: Sequence[str], at: Sequence[int], compression: str
+    ) -> tuple[int, Cursor, memoryview | bytes]:
+        """Return how many rows a page has, its cursor (at these columns), and its bytes."""
         self._cursor.adbc_statement.set_options(**{BATCH_ROWS: str(1 << 20)})
         self._cursor.execute(statement.sql, statement.parameters or None)
         table = self._cursor.fetch_arrow_table()
         if not table.num_rows:
             return 0, Cursor(), b""
-        last = Cursor(*(table.column(at)[-1].as_py() for at in (-3, -2, -1)))
-        arrays = [_column(table.column(at), COLUMNS[name]) for at, name in enumerate(columns)]
-        schema = schema_of(columns)
-        options = pa.ipc.IpcWriteOptions(compression=compression or None)
-        payload = b""
-        if columns:
-            payload = bytes(_serialized(pa.RecordBatch.from_arrays(arrays, schema=schema), options))
-        return table.num_rows, last, payload
+        last = Cursor(*(table.column(place)[-1].as_py() for place in at))
+        if not columns:
+            return table.num_rows, last, b""
+        arrays = [_column(table.column(n), COLUMNS[name]) for n, name in enumerate(columns)]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=schema_of(columns))
+        return table.num_rows, last, _serialized(batch, compression)
 
 
-def _serialized(batch: pa.RecordBatch, options: pa.ipc.IpcWriteOptions) -> memoryview:
+def _serialized(batch: pa.RecordBatch, compression: str) -> memoryview:
     """Return the batch as one encapsulated message, without its schema."""
+    if not compression:
+        return memoryview(batch.serialize())
+    options = pa.ipc.IpcWriteOptions(compression=compression)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
         writer.write_batch(batch)
@@ -74,8 +78,9 @@ def _serialized(batch: pa.RecordBatch, options: pa.ipc.IpcWriteOptions) -> memor
 
 
 def _column(found: pa.ChunkedArray, column: Column) -> pa.Array:
-    array = found.combine_chunks()
-    array = array.cast(TYPES[column.type])
+    array = found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
+    if array.type != TYPES[column.type]:
+        array = array.cast(TYPES[column.type])
     if column.empty_is_null:
         nothing = "" if column.type == TEXT else 0
         array = pc.if_else(pc.equal(array, nothing), None, array)

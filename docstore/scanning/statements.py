@@ -54,11 +54,10 @@ class Statement(NamedTuple):
 def page(scan: Scan, after: Cursor, rows: int, columns: Sequence[str]) -> Statement:
     """Return the statement for up to `rows` rows behind a cursor.
 
-    Its columns are those asked for, and behind them the cursor's: slot, link, position.
+    Its columns are those asked for, and behind them those of `positions` that are not among them.
     """
-    position = "h.n" if scan.is_log else "h.version"
-    named = [f"{COLUMNS[name].sql} AS c{number}" for number, name in enumerate(columns)]
-    chosen = ", ".join([*named, "h.slot AS at_slot", "h.link AS at_link", f"{position} AS at"])
+    every = list(dict.fromkeys([*columns, *positions(scan)]))
+    chosen = ", ".join(f"{COLUMNS[name].sql} AS c{number}" for number, name in enumerate(every))
     if scan.is_log:
         source, parameters = _log(scan, after)
     elif scan.latest:
@@ -73,6 +72,17 @@ def page(scan: Scan, after: Cursor, rows: int, columns: Sequence[str]) -> Statem
         order = "k.slot, c.link"
     sql = f"SELECT {chosen} FROM temp.spans k {source} ORDER BY {order} LIMIT {int(rows)}"  # noqa: S608
     return Statement(sql, (*parameters, *scan.where.parameters))
+
+
+def positions(scan: Scan) -> tuple[str, str, str]:
+    """Return the columns that make a cursor of a row."""
+    return ("slot", "documentSelfLink", "seq" if scan.is_log else "documentVersion")
+
+
+def cursor_at(scan: Scan, columns: Sequence[str]) -> list[int]:
+    """Return where in a page's columns its cursor stands."""
+    every = list(dict.fromkeys([*columns, *positions(scan)]))
+    return [every.index(name) for name in positions(scan)]
 
 
 def bounds(scan: Scan) -> tuple[str, str]:

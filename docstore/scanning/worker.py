@@ -54,14 +54,15 @@ class Lines:
         return b""
 
     def read(
-        self, statement: statements.Statement, columns: Sequence[str], compression: str
-    ) -> tuple[int, Cursor, bytes]:
-        """Return how many rows a page has, its cursor, and its bytes."""
+        self, statement: statements.Statement, columns: Sequence[str], at: Sequence[int],
+        compression: str,
+    ) -> tuple[int, Cursor, bytes]:  # fmt: skip
+        """Return how many rows a page has, its cursor (at these columns), and its bytes."""
         rows = self.execute(statement.sql, statement.parameters)
         if not rows:
             return 0, Cursor(), b""
         lines = [orjson.dumps(_named(columns, row)) for row in rows]
-        return len(rows), Cursor(*rows[-1][-3:]), b"\n".join(lines) + b"\n"
+        return len(rows), Cursor(*(rows[-1][place] for place in at)), b"\n".join(lines) + b"\n"
 
 
 def _named(columns: Sequence[str], row: tuple[Any, ...]) -> dict[str, Any]:
@@ -87,7 +88,7 @@ class Pages:
         self._batches: Any = None
         self._path = path
 
-    def answer(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+    def answer(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes | memoryview]:
         """Return the fields and the bytes of an answer."""
         form, compression = question.pop("format"), question.pop("compression")
         rows, after = question.pop("rows"), Cursor(*question.pop("after"))
@@ -100,7 +101,9 @@ class Pages:
             fields, payload = self._page(reader, scan, after, rows, (columns, compression))
         except Gone as gone:
             return gone.fields, b""
-        return fields, head + (b"" if skipped else payload)
+        if not head or skipped:
+            return fields, head if skipped else payload
+        return fields, head + bytes(payload)
 
     def _reader(self, form: str) -> Any:
         if form != "arrow":
@@ -114,7 +117,7 @@ class Pages:
 
     def _page(
         self, reader: Any, scan: Scan, after: Cursor, rows: int, form: tuple[Sequence[str], str]
-    ) -> tuple[dict[str, Any], bytes]:
+    ) -> tuple[dict[str, Any], bytes | memoryview]:
         """Return a page. form: its columns, and how it is compressed."""
         reader.execute("BEGIN")
         try:
@@ -122,7 +125,8 @@ class Pages:
             reader.execute(statements.FILL_SPANS, [orjson.dumps(scan.spans).decode()])
             _insist_there(reader, scan, after)
             statement = statements.page(scan, after, rows, form[0])
-            found, last, payload = reader.read(statement, *form)
+            at = statements.cursor_at(scan, form[0])
+            found, last, payload = reader.read(statement, form[0], at, form[1])
         finally:
             reader.execute("ROLLBACK")
         more = found == rows

@@ -78,7 +78,7 @@ class Copy:
                         "rows": rows, "after": after, "schema": True, "skipped": False}  # fmt: skip
             fields, payload = self.pages.answer(question)
             assert "error" not in fields, fields
-            found = list(_parsed(payload, form))
+            found = list(_parsed(bytes(payload), form))
             assert len(found) == fields["rows"] <= rows
             yield from found
             after = fields["next"]
