@@ -7,6 +7,7 @@ In requests of bounded size, a few at a time. Each row carries the job and its b
 import hashlib
 import http.client
 import json
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -43,6 +44,7 @@ class Sender:
         self._rows_at_once = options.number("batchRows", 1000, 1)
         self._retries = options.number("retries", 8)
         self.counts: Counter[str] = Counter()
+        self._counting = threading.Lock()
         self._take_layout()
         self._lines = Lines(options, schema, len(self._owners))
 
@@ -61,7 +63,7 @@ class Sender:
                 for line in self._lines.of(batch, self._job, self._number):
                     if line.wrong:
                         answer = {"status": 400, "errorCode": "malformed", "detail": line.wrong}
-                        self._refused(line, answer, self._on_error)
+                        self._note(line, answer)
                         continue
                     owner = self._owners[line.slot]
                     waiting.setdefault(owner, []).append(line)
@@ -81,7 +83,8 @@ class Sender:
         last = "no node answers"
         for attempt in range(self._retries + 1):
             if attempt:
-                self.counts["retries"] += 1
+                with self._counting:
+                    self.counts["retries"] += 1
                 pause(attempt - 1)
                 self._take_layout()
             try:
@@ -113,11 +116,16 @@ class Sender:
             answers = [json.loads(line) for line in answer.read().splitlines()]
         if len(answers) != len(lines):
             raise OSError("the answer was cut off")
-        self.counts["bytes"] += len(body)
+        with self._counting:
+            self.counts["bytes"] += len(body)
         return answers
 
     def _note(self, line: Line, answer: Mapping[str, Any]) -> None:
         """Count what became of a row, and do with a refused one what the options say."""
+        with self._counting:
+            self._judge(line, answer)
+
+    def _judge(self, line: Line, answer: Mapping[str, Any]) -> None:
         status, code = answer["status"], answer.get("errorCode", "")
         if status < 300:
             self.counts["repeated" if answer.get("repeated") else "written"] += 1

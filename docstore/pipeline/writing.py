@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -21,7 +22,7 @@ from pyspark.sql.types import StructType
 
 from docstore.pipeline import scanning
 from docstore.pipeline.columns import schema_of
-from docstore.pipeline.group import Group
+from docstore.pipeline.group import Group, GroupError
 from docstore.pipeline.lines import KEY, Lines, WriteFailed
 from docstore.pipeline.options import Options
 from docstore.pipeline.planning import shares
@@ -48,8 +49,25 @@ class TableWriter(DataSourceArrowWriter):
         Lines(options, schema, 1)  # What is wrong with the options is said before the job begins.
         self._before = ""
         if overwrite:
-            plan = Group(options.urls).json("GET", "/core/spark/plan")
-            self._before = plan["cut"]
+            self._before = self._cut_before()
+
+    def _cut_before(self) -> str:
+        """Return the cut of before this job, also if this is not its first run.
+
+        What an earlier run has written must not look as if it had been there before.
+        """
+        group = Group(self._options.urls)
+        try:
+            page = group.json("GET", f"{JOBS}/{quote(self.job, safe='')}")
+            if page.get("before") and page.get("batch") == self._number:
+                return str(page["before"])
+        except GroupError as error:
+            if error.status != 404:
+                raise
+        cut = str(group.json("GET", "/core/spark/plan")["cut"])
+        state = {"state": "RUNNING", "batch": self._number, "before": cut}
+        leave_job(self._options, self.job, state)
+        return cut
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write a task's rows."""
@@ -61,12 +79,17 @@ class TableWriter(DataSourceArrowWriter):
         counts = total(messages)
         if self._before:
             counts["removed"] = self._remove_older()
-        leave_job(self._options, self.job, {"state": "COMMITTED", "batch": self._number, **counts})
+        self._leave("COMMITTED", counts)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Say that the job failed. What it wrote stays: a run with the same jobId goes on."""
         counts = total(messages)
-        leave_job(self._options, self.job, {"state": "ABORTED", "batch": self._number, **counts})
+        self._leave("ABORTED", counts)
+
+    def _leave(self, state: str, counts: Mapping[str, int]) -> None:
+        before = {"before": self._before} if self._before else {}
+        page = {"state": state, "batch": self._number, **before, **counts}
+        leave_job(self._options, self.job, page)
 
     def _remove_older(self) -> int:
         """Delete what stood under the path at the cut and nobody has written since.
@@ -131,4 +154,4 @@ def total(messages: Sequence[WriterCommitMessage | None]) -> Counter[str]:
 def leave_job(options: Options, job: str, state: Mapping[str, Any]) -> None:
     """Keep what a job did as a document: Python sources have no other place for figures."""
     page = {"kind": "docstore:Job", "path": options.path, "job": job, **state}
-    Group(options.urls).json("PUT", f"{JOBS}/{job}", page)
+    Group(options.urls).json("PUT", f"{JOBS}/{quote(job, safe='')}", page)

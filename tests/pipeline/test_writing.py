@@ -178,6 +178,19 @@ def test_overwriting_leaves_no_empty_moment_and_no_foreign_change(stage: Stage) 
         table.write.format("docstore").option("url", stage.url).save(stage.path)
 
 
+def test_an_overwrite_that_is_repeated_keeps_what_it_wrote(stage: Stage) -> None:
+    stage.put({f"old-{n}": {"n": n} for n in range(50)})
+    broken = numbered(stage, 200).withColumn(
+        "n", F.when(F.col("n") == 199, F.raise_error(F.lit("broken"))).otherwise(F.col("n"))
+    )
+    with pytest.raises(PySparkException, match="broken"):
+        write(stage, broken, mode="overwrite", job_id="over", ordered=False, batchRows=10)
+    assert len([name for name in stage.documents() if name.startswith("old")]) == 50
+    for _ in range(3):
+        write(stage, numbered(stage, 200), mode="overwrite", job_id="over")
+        assert sorted(stage.documents()) == [f"{n:05d}" for n in range(200)]
+
+
 def test_a_stream_writes_each_batch_once(stage: Stage, tmp_path: Path) -> None:
     stage.put({str(n): {"n": n} for n in range(100)})
     copy = Stage.of(stage.spark, stage.cluster, f"{stage.path}-copy")

@@ -35,8 +35,8 @@ def export(
     done = manifest_of(work, to)
     if done is not None and done["jobId"] == work.job_id:
         return {**_summary(done), "to": to, "repeated": True}
-    mode = "overwrite" if done is None else "errorifexists"
-    table.write.mode(mode).option("compression", "zstd").parquet(to)
+    # Never over what is there: nobody knows what a wrong --to would take away.
+    table.write.mode("errorifexists").option("compression", "zstd").parquet(to)
     work.progress("written; reading it back")
     written = digest(work.spark.read.parquet(to))
     manifest = {
