@@ -178,7 +178,7 @@ def foreground(spark: Any, goals: Goals, documents: int) -> None:
         thread.start()
         time.sleep(8)
         alone = client.p99_ms()
-        table = pipeline.read(spark, urls[0], FACTORY, partitions=2, rowsPerSecond=50_000, job="q")
+        table = pipeline.read(spark, urls[0], FACTORY, partitions=2, rowsPerSecond=20_000, job="q")
         read(table)
         beside = client.p99_ms()
         client.stop = True
