@@ -1,34 +1,45 @@
 """One Spark session and one group for all tests of the pipeline, or a reason to skip them."""
 
+import importlib.util
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from docstore.client.local import LocalCluster
-from tests.pipeline.stage import Stage
+
+if TYPE_CHECKING:
+    from tests.pipeline.stage import Stage
+
+NEEDED = ("pyspark", "pyarrow", "pandas")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    why = _why_not()
-    for item in items:
-        if why and here in item.path.parents:
-            item.add_marker(pytest.mark.skip(reason=why))
+def why_not() -> str:
+    """Return what is missing, "" if nothing is."""
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        return f"no {', '.join(missing)}: pip install 'docstore[spark]'"
+    from docstore.pipeline.sessions import JavaMissing, insist_on_java
 
-
-def _why_not() -> str:
-    try:
-        from docstore.pipeline.sessions import JavaMissing, insist_on_java
-    except ImportError as error:
-        return str(error)
     try:
         insist_on_java()
     except JavaMissing as error:
         return str(error)
     return ""
+
+
+WHY_NOT = why_not()
+if any(importlib.util.find_spec(name) is None for name in NEEDED):
+    collect_ignore_glob = ["test_[!z]*.py"]  # They cannot even be imported.
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if WHY_NOT and here in item.path.parents:
+            item.add_marker(pytest.mark.skip(reason=WHY_NOT))
 
 
 @pytest.fixture(scope="session")
@@ -49,8 +60,10 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 @pytest.fixture
-def stage(spark: Any, cluster: LocalCluster, request: pytest.FixtureRequest) -> Stage:
+def stage(spark: Any, cluster: LocalCluster, request: pytest.FixtureRequest) -> "Stage":
     """A factory of the test's own."""
+    from tests.pipeline.stage import Stage
+
     return Stage.of(spark, cluster, "/t-" + request.node.name.split("[")[0].replace("_", "-"))
 
 
