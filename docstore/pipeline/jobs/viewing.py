@@ -40,19 +40,25 @@ def matview(
     if work.dry_run:
         return {"path": path, "into": into, "groups": view.batch("latest").count()}
     declare(work.group, into)
-    query = view.start(into, checkpoint, seconds, trigger_s)
-    try:
-        query.awaitTermination(seconds or None)
-        if seconds:
-            query.processAllAvailable()
-    finally:
-        query.stop()
-    if query.exception() is not None:
-        raise query.exception()
+    if seconds:
+        _run(view.start(into, checkpoint, seconds, trigger_s), seconds)
+    # Once more up to now: what was stopped in its middle is finished, however fast others write.
+    query = view.start(into, checkpoint, 0.0, trigger_s)
+    _run(query, None)
     result: dict[str, Any] = {"path": path, "into": into, "cut": cut_of_query(query)}
     if check:
         result["equalsBatch"] = view.differences(into, result["cut"]) == 0
     return result
+
+
+def _run(query: Any, seconds: float | None) -> None:
+    """Wait for a query, for so long at the most, and stop it. Raises what it failed with."""
+    try:
+        query.awaitTermination(seconds)
+    finally:
+        query.stop()
+    if query.exception() is not None:
+        raise query.exception()
 
 
 def cut_of_query(query: Any) -> str:
