@@ -67,6 +67,8 @@ def scan_of(asked: Mapping[str, Any]) -> Scan:
     versions = asked.get("versions", "all" if is_log else "latest")
     if versions not in VERSIONS:
         raise BadRequest(f"versions is one of {', '.join(VERSIONS)}")
+    if asked.get("limit") == 0:
+        raise BadRequest("limit is at least 1")
     deleted = asked.get("deleted", is_log)
     if not isinstance(deleted, bool):
         raise BadRequest("deleted is true or false")

@@ -232,6 +232,7 @@ def test_a_hole_is_noticed(copy: Copy, tmp_path: Path) -> None:
         {"prefix": "/a/", "cut": [], "versions": "some"},
         {"prefix": "/a/", "cut": [], "deleted": 1},
         {"prefix": "/a/", "cut": [], "limit": True},
+        {"prefix": "/a/", "cut": [], "limit": 0},
         {"prefix": "/a/", "cut": [], "else": 1},
     ],
 )
