@@ -1,7 +1,7 @@
 """A Spark session that finds our formats, and says what is missing before Spark fails over it."""
 
-import importlib.util
 import os
+import pkgutil
 import shutil
 import subprocess
 import sys
@@ -41,8 +41,9 @@ def session(master: str = "local[2]", app: str = "docstore", **settings: Any) ->
         if value:
             builder = builder.config(name, value)
     spark: SparkSession = builder.getOrCreate()
-    if importlib.util.find_spec("pyspark_docstore") is None:
-        register(spark)  # Spark finds by itself what is installed.
+    # Spark looks through the folders of its path: what is installed editable is not found there.
+    if not any(module.name == "pyspark_docstore" for module in pkgutil.iter_modules()):
+        register(spark)
     return spark
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from docstore.client.local import LocalCluster
 from docstore.pipeline import tables
+from docstore.pipeline.group import GroupError
 from docstore.pipeline.jobs.auditing import audit
 from docstore.pipeline.jobs.balancing import balance
 from docstore.pipeline.jobs.checking import histcheck, violations
@@ -78,7 +79,8 @@ def test_a_dry_run_changes_nothing(stage: Stage, films: Path, tmp_path: Path) ->
     to = tmp_path / "never"
     work(stage, "export", dry_run=True).run(export, path=stage.path, to=str(to))
     assert not to.exists()
-    assert contents(stage, into)["rows"] == 0
+    with pytest.raises(GroupError, match="there is no factory"):
+        contents(stage, into)
 
 
 def test_a_factory_goes_back_to_a_moment(stage: Stage, tmp_path: Path) -> None:
