@@ -10,12 +10,11 @@ from docstore.query.where import parse
 
 READ_FROM = ("nearest", "owner", "replica")
 PARSE_MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
-SECRETS = ("tokenfile", "tlskey")
 
-COMMON = "url path auth tokenFile tlsCa tlsCert tlsKey retries timeoutMs job zone".split()
+COMMON = "url path retries timeoutMs job zone".split()
 READ = (
     "columns where asOf versions includeDeleted readFrom partitions minPartitions rowsPerSecond"
-    " compression catchUpMs parseMode columnNameOfCorruptRecord sampleSize schemaHints bodyAs"
+    " compression catchUpMs parseMode columnNameOfCorruptRecord bodyAs"
 ).split()
 FEED = (
     "columns where start end mode preImage onTrim maxChangesPerTrigger readFrom rowsPerSecond"
