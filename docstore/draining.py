@@ -4,15 +4,16 @@ import asyncio
 import contextlib
 
 from docstore.protocol.core import Core
+from docstore.protocol.replica import Replica
 
 POLL_S = 0.02
 
 
-async def slots_given_away(core: Core, timeout_s: float) -> None:
-    """Return when no slot is ours, or nobody is there to take them, or time is over."""
+async def all_given_away(replica: Replica, timeout_s: float) -> None:
+    """Return when nothing is ours to give, or nobody is there to take it, or time is over."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(timeout_s):
-            while _can_hand_over(core):  # noqa: ASYNC110 - once in a life
+            while _can_hand_over(replica.core) or replica.register.heir() is not None:  # noqa: ASYNC110 - once in a life
                 await asyncio.sleep(POLL_S)
 
 

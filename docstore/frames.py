@@ -39,6 +39,7 @@ from docstore.wire import (
     Propose,
     Refused,
     Release,
+    Succeed,
     Told,
     Vote,
 )
@@ -49,7 +50,7 @@ _KINDS: tuple[type[Any], ...] = (
     Heartbeat, PreVote, PreVoted, Prepare, Promised, Refused, Fetch, Fetched, Propose, Accepted,
     Gap, Adopt, Copy, Decide, Confirm, Confirmed, Forward, Answered, Ask, Told, HandOver,
     Canvass, Vote, Lead, Follow, Configured, Passed,
-    Offering, Following, Spread, Lack, Supply, Release,
+    Offering, Following, Spread, Lack, Supply, Release, Succeed,
 )  # fmt: skip
 _TAGS = {kind: tag for tag, kind in enumerate(_KINDS)}
 

@@ -284,6 +284,12 @@ class Follow(NamedTuple):
     id: int
 
 
+class Succeed(NamedTuple):
+    """Leader that leaves to a voter that holds all it does: begin the next generation, now."""
+
+    generation: int
+
+
 class Configured(NamedTuple):
     """To a node that counts by an older configuration: this one is decided."""
 
@@ -332,6 +338,7 @@ Message = (
     | Vote
     | Lead
     | Follow
+    | Succeed
     | Configured
     | Offering
     | Following

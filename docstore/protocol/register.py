@@ -5,12 +5,13 @@ never wait for it. The leader keeps the latest configuration, offers it to all v
 it for decided when majorities have stored it in the leader's own generation. A new leader first
 offers what it has under its own generation, so that nothing an earlier one decided is lost. A
 node *uses* a configuration only once it is decided; the register counts by the latest one that
-it has stored, decided or not.
+it has stored, decided or not. A leader that drains has a voter that holds all of it stand at once.
 
 The leader also carries a change on: from learning to joint when the newcomers have what the old
 members have, from joint to stable when every slot is open under majorities of both.
 
-Source: Raft with a log of one entry (Ongaro and Ousterhout, 2014, sections 5 and 6).
+Source: Raft with a log of one entry (Ongaro and Ousterhout, 2014, sections 5 and 6; transfer of
+leadership: Ongaro's thesis, 3.10).
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -27,11 +28,11 @@ from docstore.protocol.configuration import (
 )
 from docstore.protocol.core import NEVER, Core
 from docstore.protocol.effects import ChangeAnswered
-from docstore.protocol.log import SlotLog
-from docstore.protocol.slots import from_bitmap, to_bitmap
-from docstore.protocol.tenure import Phase
+from docstore.protocol.readiness import Readiness
 from docstore.storage.store import SaveConfiguration
-from docstore.wire import Canvass, Configured, Follow, Heartbeat, Lead, Vote
+from docstore.wire import Canvass, Configured, Follow, Lead, Succeed, Vote
+
+Electing = Canvass | Vote | Lead | Follow | Succeed | Configured
 
 
 class Register:
@@ -44,6 +45,7 @@ class Register:
         self._rng = rng
         self._use = use
         """Goes over to a configuration that is decided."""
+        self.readiness = Readiness(core)
         self.restarted(stored)
 
     def restarted(self, stored: Registered) -> None:
@@ -61,13 +63,28 @@ class Register:
         )
         self._holds: dict[str, int] = {}
         """While leading: voter -> id of the configuration that it has stored from us."""
-        self._ready: dict[str, frozenset[int]] = {}
-        """Member -> its slots that are ready for the next step of the change."""
+        self.readiness.forget()
         self._asked: dict[int, int] = {}
         """Request -> id of the configuration that answers it when decided."""
-        self._beat_at = NEVER
+        self._beat_at = self._told_heir_at = NEVER
         self._told: dict[str, tuple[float, int]] = {}
         """Node -> when it was told of which configuration."""
+
+    def received(self, sender: str, message: Electing) -> None:
+        """Take a message."""
+        match message:
+            case Canvass():
+                self.canvassed(sender, message)
+            case Vote():
+                self.voted(sender, message)
+            case Lead():
+                self.led(sender, message)
+            case Follow():
+                self.followed(sender, message)
+            case Succeed():
+                self.succeed(sender, message)
+            case Configured():
+                self.told(message)
 
     # What others ask
 
@@ -76,12 +93,6 @@ class Register:
         """Return who leads, as far as this node knows."""
         return self.voter.leader
 
-    @property
-    def progress(self) -> int:
-        """Return how many slots are ready for the next step; at the leader only."""
-        ready: set[int] = set(self._ready_here())
-        return len(ready.union(*self._ready.values()))
-
     def is_quorum(self, heard: Collection[str]) -> bool:
         """Say whether these are majorities of the voters, by the latest configuration."""
         return quorum.is_quorum(heard, self.latest.voting)
@@ -89,8 +100,11 @@ class Register:
     def ask(self, request: int, change: Change) -> None:
         """Begin a change; answered when its first configuration is decided, or refused."""
         decided = self.core.configuration
-        if self.voter.role is not Role.LEADER or self.latest.id != decided.id:
+        unready = self.core.is_draining or self.latest.id != decided.id
+        if self.voter.role is not Role.LEADER or unready:
             why = "another change is being decided"
+            if self.core.is_draining:
+                why = "the leader is leaving"
             if self.voter.role is not Role.LEADER:
                 why = f"the leader of the configuration is {self.leader or 'not elected yet'}"
             self._answer(request, 503, "not-the-leader", why)
@@ -113,7 +127,10 @@ class Register:
         core, voter = self.core, self.voter
         voter.watch(core.now, self.is_quorum)
         if voter.role is Role.LEADER:
-            self._advance()
+            if core.is_draining:
+                self._give_up()
+            else:
+                self._advance()
             if core.now - self._beat_at >= core.config.heartbeat_interval_s:
                 self._beat()
             return
@@ -127,6 +144,32 @@ class Register:
         asked, self._asked = self._asked, {}
         for request in asked:
             self._answer(request, 504, "undecided", "the leader changed; look at the configuration")
+
+    # Giving the lead away
+
+    def heir(self) -> str | None:
+        """Return a voter that holds all that we do, and stays: who leads next if we leave."""
+        if self.voter.role is not Role.LEADER or self.latest.id != self.core.configuration.id:
+            return None  # What is under way is finished first.
+        held = (each for each in self._voters() if self._holds.get(each) == self.latest.id)
+        return next((each for each in held if self.core.may_own(each)), None)
+
+    def _give_up(self) -> None:
+        """Have the heir stand now: nobody has to grow impatient. Lost, it is said again."""
+        heir = self.heir()
+        if (
+            heir is not None
+            and self.core.now >= self._told_heir_at + self.core.config.heartbeat_interval_s
+        ):
+            self._told_heir_at = self.core.now
+            self.core.send_any(heir, Succeed(self.voter.generation))
+
+    def succeed(self, sender: str, message: Succeed) -> None:
+        """Stand without a pre-vote: the leader itself asks for it."""
+        follows = (self.voter.leader, self.voter.generation) == (sender, message.generation)
+        if follows and self.voter.role is Role.FOLLOWER and not self.core.is_draining:
+            self.core.counters["successions"] += 1
+            self._stand()
 
     # Election
 
@@ -186,7 +229,7 @@ class Register:
     def _lead(self) -> None:
         self.core.counters["elected"] += 1
         self.voter.lead(self.core.now)
-        self._ready = {}
+        self.readiness.forget()
         self._offer(self.latest)
 
     def _offer(self, configuration: Configuration) -> None:
@@ -254,57 +297,13 @@ class Register:
 
     # Carrying a change on
 
-    def ready_bitmap(self) -> tuple[int, bytes]:
-        """Return what our heartbeat says: (configuration, slots ready for the next step)."""
-        number = self.core.configuration.id
-        if self.core.configuration.stage is Stage.STABLE:
-            return (number, b"")
-        return (number, to_bitmap(self._ready_here(), self.core.placement.slots))
-
-    def _ready_here(self) -> list[int]:
-        stage = self.core.configuration.stage
-        if stage is Stage.STABLE:
-            return []
-        found = []
-        for slot, log in self.core.logs.items():
-            if log.tenure is None or log.tenure.phase is not Phase.OPEN:
-                continue
-            # A reign that is open while the stage is joint was opened by majorities of both.
-            if stage is Stage.JOINT or self._is_filled(slot):
-                found.append(slot)
-        return found
-
-    def _is_filled(self, slot: int) -> bool:
-        """Say whether the slot's newcomers hold what is decided, every one of them.
-
-        They would count after the next step whether they hold anything or not, and one more
-        lost disk would then be one too many. Of the others a majority is enough.
-        """
-        log = self.core.logs[slot]
-        coming = self.core.placement.next_replicas(slot)
-        held = [each for each in coming if each == self.core.me or self._holds_all(log, each)]
-        others = quorum.is_quorum(held, (coming,))
-        return others and all(newcomer in held for newcomer in log.learners)
-
-    def _holds_all(self, log: SlotLog, member: str) -> bool:
-        follower = log.tenure.followers.get(member) if log.tenure else None
-        if follower is None or not follower.adopted:
-            return False
-        return log.decided - follower.acked <= self.core.config.page_rows
-
-    def heard(self, sender: str, message: Heartbeat) -> None:
-        """Learn which of a member's slots are ready for the next step."""
-        number, bitmap = message.ready
-        if number == self.core.configuration.id:
-            self._ready[sender] = frozenset(from_bitmap(bitmap))
-
     def _advance(self) -> None:
         configuration = self.core.configuration
         if self.latest.id != configuration.id:
             return
         if configuration.stage is Stage.STABLE:
             self._propose_removal(configuration)
-        elif self.is_ready():
+        elif self.readiness.is_complete():
             self.core.counters["steps_of_change"] += 1
             self._offer(advanced(configuration))
 
@@ -323,10 +322,6 @@ class Register:
             self.core.counters["removals_proposed"] += 1
             self._offer(following)
             return
-
-    def is_ready(self) -> bool:
-        """Say whether every slot has an owner that says so."""
-        return self.progress == self.core.placement.slots
 
     # Learning
 
@@ -349,7 +344,7 @@ class Register:
         if decided.id > self.latest.id:
             # Decided by others: whatever we have stored under any generation is older.
             self.latest = decided
-        self._ready = {}
+        self.readiness.forget()
         self._use(decided)
         self._save()
 

@@ -26,7 +26,7 @@ from docstore.protocol.learn import Learner
 from docstore.protocol.leases import Leases
 from docstore.protocol.log import SlotLog, log_from_disk
 from docstore.protocol.operations import Operations
-from docstore.protocol.register import Register
+from docstore.protocol.readiness import Readiness
 from docstore.protocol.replica import Replica
 from docstore.protocol.serve import Server
 from docstore.protocol.takeover import TakeOver
@@ -249,7 +249,9 @@ ABLATIONS: dict[str, Ablation] = {
     "purge-without-floor": Ablation("D3", ((Trimmer, "floor_over", _floor_as_it_was),), TRIMS),
     "purge-what-others-lack": Ablation("D3", ((Trimmer, "buried_until", _all_decided),), TRIMS),
     "no-joint-phase": Ablation("M2", ((register, "advanced", _skip_joint),), CHANGES),
-    "joint-left-before-all-is-open": Ablation("M3", ((Register, "is_ready", _always),), CHANGES),
+    "joint-left-before-all-is-open": Ablation(
+        "M3", ((Readiness, "is_complete", _always),), CHANGES
+    ),
     "any-configuration-counts": Ablation("M2", ((Replica, "is_current", _always),), CHANGES),
     "newcomers-begin-full": Ablation("D4", ((reconfigure, "_begin_empty", _begin_full),), CHANGES),
     "reigns-outlive-a-change": Ablation("M2", ((Replica, "_use", _use_and_reign_on),), CHANGES),

@@ -14,7 +14,8 @@ def profile_of(seed: int, nodes: str) -> Profile:
     # In one of eleven runs disks rot as well: slots abstain, and are copied anew.
     # In another, disks are slow now and then, and clients read older versions as well.
     # And in one more, slots are given back to members that return, and nodes are drained.
-    # In a fourth, nodes join, leave and replace each other, and disks are lost.
+    # In a fourth, nodes join, leave and replace each other, and disks are lost; in a quarter of
+    # these they are drained as well, and the leader of the register with them.
     # In one of thirteen runs, of all of these kinds, owners read by lease.
     # In a fifth, old versions are let go of almost at once, while disks rot and fill up; they
     # also go in half of the fourth, where newcomers are filled with what is left.
@@ -25,6 +26,8 @@ def profile_of(seed: int, nodes: str) -> Profile:
         6: ("change", "change", "wipe", "torn", "split"),
         9: ("rot", "crash", "full", "full"),
     }.get(seed % 11, ())
+    if seed % 44 == 28:
+        more = (*more, *["drain"] * 5)
     return Profile(
         kinds=(*ALL, *more),
         size=size,
@@ -36,5 +39,5 @@ def profile_of(seed: int, nodes: str) -> Profile:
         changes="change" in more,
         leases=seed % 13 == 12,
         retention_s=4.0 if seed % 11 == 9 or seed % 22 == 17 else 0.0,
-        hand_back_s=0.5 if "drain" in more else inf,
+        hand_back_s=0.5 if seed % 11 == 8 else inf,
     )

@@ -8,8 +8,9 @@ from docstore.operation import Answer, Operation
 from docstore.ownership.by_vote import Recency, Role, Times, Voter
 from docstore.protocol.change import Change, Kind
 from docstore.protocol.configuration import Configuration, Stage
-from docstore.protocol.events import ChangeAsked, DiskFilled, Requested
+from docstore.protocol.events import ChangeAsked, DiskFilled, DrainAsked, Requested
 from docstore.protocol.timing import ReplicaConfig
+from docstore.wire import Succeed
 from tests.sim.cluster import Cluster
 from tests.sim.invariants import Invariants
 from tests.sim.process import Process
@@ -226,6 +227,41 @@ def test_l17_what_an_earlier_leader_stored_at_a_majority_is_kept(seed: int) -> N
     # Whoever follows has it, and offers it in a generation of its own before it counts.
     final = settled(world, cluster, 4, 20.0)
     assert len(final.members) == 4
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_l22_a_leader_that_drains_is_followed_within_two_heartbeats(seed: int) -> None:
+    world, cluster, _ = group(seed, 5)
+    old = elected(world, cluster)
+    world.run(world.now + 0.5)
+    behind = next(name for name in cluster.names if name != old.name)
+    sever(cluster, behind)
+    old.feed(ChangeAsked(7, removal(cluster, old)))
+    old.feed(DrainAsked())  # With a change under way: it is decided first, or nobody takes over.
+    begun = world.now
+    while leaders(cluster) in ([], [old]):
+        assert world.now < begun + 2 * ReplicaConfig().heartbeat_interval_s
+        world.run(world.now + 0.001)
+    [new] = (each for each in leaders(cluster) if each is not old)
+    assert new.name != behind  # It is not up to date.
+    assert new.replica.register.latest.id == 2
+    cluster.network.cuts.clear()
+    assert len(settled(world, cluster, 4, 20.0).members) == 4  # The successor carries it on.
+    assert leaders(cluster) == [new]
+
+
+def test_l22_only_the_leader_itself_can_ask_for_its_succession() -> None:
+    world, cluster, _ = group(4)
+    leader = elected(world, cluster)
+    world.run(world.now + 0.5)
+    others = (name for name in cluster.configuration.names if name != leader.name)
+    one, other = (cluster.processes[name] for name in others)
+    register = one.replica.register
+    register.succeed(other.name, Succeed(register.voter.generation))
+    register.succeed(leader.name, Succeed(register.voter.generation - 1))
+    assert register.voter.role is Role.FOLLOWER
+    register.succeed(leader.name, Succeed(register.voter.generation))
+    assert register.voter.role is Role.CANDIDATE
 
 
 def test_l25_a_voter_whose_disk_is_full_goes_back_to_what_the_disk_says() -> None:
