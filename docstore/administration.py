@@ -199,7 +199,18 @@ class Administration:
                 "faulty": self._slots_faulty(),
             },
             "replicationLag": self.lag(),
+            "compaction": self.compaction(),
             "counters": dict(sorted(self._core.counters.items())),
+        }
+
+    def compaction(self) -> Json:
+        """Return up to when old versions were asked to go, and how far that is on this node."""
+        trimmer = self._replica.trimmer
+        return {
+            "kind": "CompactStatus",
+            "beforeMicros": trimmer.asked_us,
+            "slotsLeft": trimmer.slots_left,
+            "rowsPassed": self._core.counters["trimmed"],
         }
 
     def metrics(self) -> Mapping[str, float]:

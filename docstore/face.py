@@ -8,6 +8,7 @@ from docstore.document import Row
 from docstore.errors import NotFound, Unavailable
 from docstore.local_reads import read_here
 from docstore.operation import Answer, Operation
+from docstore.protocol.events import CompactAsked
 from docstore.protocol.slots import slot_of
 from docstore.scanning.cut import Cut
 from docstore.scanning.request import Scan
@@ -137,6 +138,14 @@ class Face:
     def selector(self, name: str) -> Any:
         """Return a node selector."""
         return self._node.pages().selector(name)
+
+    def compact(self, before_us: int) -> Any:
+        """Let go, on this node, of what was replaced before an instant."""
+        pages, driver = self._node.pages(), self._node.driver
+        assert driver is not None  # As the pages are there.
+        self._node.holding.start()
+        driver.feed(CompactAsked(before_us))
+        return pages.compaction()
 
     async def resync(
         self, link: str | None, timeout_s: float, *, slots_per_second: float = 0.0

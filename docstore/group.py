@@ -191,7 +191,7 @@ class Group:
         if configuration.next_members:
             page["change"] = {
                 "members": [each.id for each in configuration.next_members],
-                "slotsReady": self._replica.register.progress,
+                "slotsReady": self._replica.register.readiness.progress,
             }
         return page
 

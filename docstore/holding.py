@@ -31,8 +31,8 @@ class Holding:
         self._core.holds = Holds(NEVER, {})
 
     def start(self) -> None:
-        """Begin to look, where anything is ever let go of."""
-        if self._core.config.history_retention_s > 0:
+        """Begin to look, unless that has begun."""
+        if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:

@@ -16,7 +16,7 @@ from docstore.config import Config
 from docstore.damage import end_process, refuse_damaged
 from docstore.declaring import Declaring
 from docstore.document import Row
-from docstore.draining import slots_given_away
+from docstore.draining import all_given_away
 from docstore.driver import Driver, clock
 from docstore.errors import StoreBroken, StoreDamaged, Unavailable
 from docstore.expiring import Expiring
@@ -153,7 +153,8 @@ class Node:
         driver.start()
         self.repair.start()
         self.expiring.start()
-        self.holding.start()
+        if replica.core.config.history_retention_s > 0:
+            self.holding.start()  # Otherwise nothing is let go of until somebody asks for it.
         self.declaring.start(replica)
         self.group.start()
 
@@ -163,7 +164,7 @@ class Node:
         Requests are served all the while, on their way to the new owners; only then refused.
         """
         if self.replica is not None:
-            await slots_given_away(self.replica.core, HAND_OVER_TIMEOUT_S)
+            await all_given_away(self.replica, HAND_OVER_TIMEOUT_S)
         self._refusing = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_TIMEOUT_S):

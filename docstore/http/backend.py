@@ -82,6 +82,9 @@ class Backend(Protocol):
     def selector(self, name: str) -> Json | None:
         """Return replication factor, slots, table and shares of a node selector, or None."""
 
+    def compact(self, before_us: int) -> Json:
+        """Begin to let go, on this node, of what was replaced before an instant; return how far."""
+
     async def resync(
         self, link: str | None, timeout_s: float, *, slots_per_second: float = 0.0
     ) -> str:

@@ -1,5 +1,6 @@
 """The pages under /core, /health and /metrics: what the node says of itself and the group."""
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -22,6 +23,7 @@ READ_METHODS = "GET, HEAD, OPTIONS"
 SELECTORS = "/core/node-selectors/"
 SYNCH = "/core/management/synch"
 WAIT_S_MAX = 300
+REQUESTS = ("SynchronizeRequest", "SynchronizeControlRequest", "CompactRequest")
 
 
 class CorePages:
@@ -74,18 +76,30 @@ class CorePages:
 
     async def _management(self, request: web.BaseRequest, body: bytes) -> Reply:
         if request.method == "PATCH":
-            return await self._synchronize(request, body)
+            return await self._asked_to(request, _asked(request, body))
         if request.method == "DELETE":
             self._backend.drain()
             return _json(request, {"state": "DRAINING"}, status=202)
         return _json(request, self._backend.management())
 
-    async def _synchronize(self, request: web.BaseRequest, body: bytes) -> Reply:
-        asked = _asked(request, body)
-        if asked.get("kind") == "SynchronizeControlRequest":
-            return await self._control(request, asked)
-        if asked.get("kind") != "SynchronizeRequest":
-            raise BadRequest('kind must be "SynchronizeRequest" or "SynchronizeControlRequest"')
+    async def _asked_to(self, request: web.BaseRequest, asked: dict[str, Any]) -> Reply:
+        match asked.get("kind"):
+            case "SynchronizeRequest":
+                return await self._synchronize(request, asked)
+            case "SynchronizeControlRequest":
+                return await self._control(request, asked)
+            case "CompactRequest":
+                return self._compact(request, asked)
+        raise BadRequest(f"kind must be one of {', '.join(REQUESTS)}")
+
+    def _compact(self, request: web.BaseRequest, asked: dict[str, Any]) -> Reply:
+        before_us = asked.get("beforeMicros")
+        now_us = time.time_ns() // 1000
+        if not isinstance(before_us, int) or not 0 < before_us <= now_us:
+            raise BadRequest("beforeMicros is an instant in the past, in microseconds since 1970")
+        return _json(request, self._backend.compact(before_us), status=202)
+
+    async def _synchronize(self, request: web.BaseRequest, asked: dict[str, Any]) -> Reply:
         pace = asked.get("slotsPerSecond", 0)
         if isinstance(pace, bool) or not isinstance(pace, int | float) or not 0 <= pace < 1e9:
             raise BadRequest("slotsPerSecond is a number, 0 for as fast as it goes")

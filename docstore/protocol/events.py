@@ -93,6 +93,13 @@ class ResyncAsked:
 
 
 @dataclass(slots=True)
+class CompactAsked:
+    """Let go, once, of what another version had replaced before an instant (wall clock, in us)."""
+
+    before_us: int
+
+
+@dataclass(slots=True)
 class SlotDoubted:
     """Other replicas agree that our log of this slot is not what it should be."""
 
@@ -124,6 +131,7 @@ Event = (
     | TurnEnded
     | Tick
     | ResyncAsked
+    | CompactAsked
     | SlotDoubted
     | ChangeAsked
     | DrainAsked

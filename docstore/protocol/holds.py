@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 NOT_HELD = (1 << 63) - 1
 
+CLOCKS_APART_S = 10.0
+"""Whoever names a snapshot may read another clock than whoever lets go of versions."""
+
 
 @dataclass(frozen=True, slots=True)
 class Holds:

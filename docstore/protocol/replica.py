@@ -20,12 +20,13 @@ from docstore.protocol import reconfigure
 from docstore.protocol.catchup import CatchUp
 from docstore.protocol.configuration import Configuration, Registered, unpack_registered
 from docstore.protocol.confirm import Confirmer
-from docstore.protocol.core import NEVER, Core
+from docstore.protocol.core import Core
 from docstore.protocol.decide import Decider
 from docstore.protocol.depose import depose
 from docstore.protocol.effects import Effect, Reconfigured
 from docstore.protocol.events import (
     ChangeAsked,
+    CompactAsked,
     DiskFilled,
     DrainAsked,
     Event,
@@ -82,6 +83,7 @@ from docstore.wire import (
     Propose,
     Refused,
     Release,
+    Succeed,
     Vote,
 )
 
@@ -117,14 +119,13 @@ class Replica:
         self.takeover = TakeOver(core, self.learner, self.decider, self.catchup)
         self.register = Register(core, _registered(recovered), vote_rng, self._use)
         self.spreader = Spreader(core, recovered)
-        self.liveness = Liveness(core, self.spreader, self.register.ready_bitmap)
+        self.liveness = Liveness(core, self.spreader, self.register.readiness.bitmap)
         self.handover = HandingOver(core, self.server.opened)
         self.trimmer = Trimmer(core)
         self.documents = Documents(core, self.spreader, recovered)
         self.executor = Executor(core, self.spreader, self.documents)
         self.sweeper = Sweeper(core, self.documents)
         self.entry = Entry(core, self._serve, self.executor.who)
-        self._resent_at = NEVER
 
     def step(self, event: Event, now: float) -> list[Effect]:
         """Return what `event` at `now` (monotonic seconds) asks of the world, in order."""
@@ -171,6 +172,8 @@ class Replica:
                 self.spreader.link_made(peer)
             case ResyncAsked(slots):
                 self._resync(slots)
+            case CompactAsked(before_us):
+                self.trimmer.ask(before_us)
             case ChangeAsked(request, change):
                 self.register.ask(request, change)
             case DrainAsked():
@@ -185,16 +188,8 @@ class Replica:
     def _arrived(self, sender: str, message: Message, configuration: int) -> None:
         """Look at a message only if its sender counts by the same configuration as we do."""
         match message:
-            case Canvass():
-                self.register.canvassed(sender, message)
-            case Vote():
-                self.register.voted(sender, message)
-            case Lead():
-                self.register.led(sender, message)
-            case Follow():
-                self.register.followed(sender, message)
-            case Configured():
-                self.register.told(message)
+            case Canvass() | Vote() | Lead() | Follow() | Succeed() | Configured():
+                self.register.received(sender, message)
             case _ if self.is_current(configuration):
                 if sender in self.core.peers:
                     self._receive(sender, message)
@@ -237,7 +232,7 @@ class Replica:
                 self._take_answers(message)
             case Heartbeat():
                 self.liveness.heartbeat(sender, message)
-                self.register.heard(sender, message)
+                self.register.readiness.heard(sender, message)
             case Decide():
                 self.learner.decide(sender, message)
             case PreVote():
@@ -354,11 +349,7 @@ class Replica:
         self.spreader.tick()
         self.executor.tick()
         self.sweeper.tick()
-        if core.now - self._resent_at >= core.config.resend_interval_s / 2:
-            self._resent_at = core.now
-            for log in core.logs.values():
-                if log.tenure is not None and log.tenure.phase is not Phase.PREPARING:
-                    self.catchup.resend(log, log.tenure)
+        self.catchup.tick()
 
     def _opened(self, log: SlotLog, tenure: Tenure) -> None:
         core = self.core

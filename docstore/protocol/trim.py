@@ -1,6 +1,7 @@
 """A side road: old versions and old tombstones are let go of (rules SL7, D3).
 
-With a retention set, `kept` rises over the decided rows that are older than that. Above it a log
+With a retention set, `kept` rises over the decided rows that are older than that; without one, when
+somebody asks for it, once, up to an instant. Above it a log
 has no holes; of the rows up to it, those are removed that another row up to it supersedes, so that
 every snapshot at a cut from `kept` on can still be read. Named snapshots keep `kept` from passing
 their cuts.
@@ -20,6 +21,7 @@ Source: rules SL7 and D3; log compaction by key is Kafka's; the wait for all is 
 
 from docstore.document import Row
 from docstore.protocol.core import NEVER, Core
+from docstore.protocol.holds import CLOCKS_APART_S
 from docstore.protocol.log import SlotLog
 from docstore.protocol.tenure import Phase, Tenure
 from docstore.storage.store import Corrupt, LastBefore, Purge, Result, Tombstones, Trim
@@ -28,31 +30,52 @@ from docstore.wire import Passed
 ROWS_AT_ONCE = 512
 """Rows that one trim passes at the most: a few milliseconds of the disk's time."""
 
+SLOTS_ASKED_FOR = 16
+"""Looked at in one tick when somebody waits for the round: 1,024 in a little more than 3 s."""
+
 HOLDS_KNOWN_S = 60.0
 """Without news of snapshots for so long nothing is let go of; a tenth of the shortest retention."""
 
 
 class Trimmer:
-    """Goes round the slots, one a tick."""
+    """Goes round the slots, one a tick, or faster when somebody has asked for it."""
 
     def __init__(self, core: Core) -> None:
         self.core = core
         self._queue: list[int] = []
         self._round_at = NEVER
+        self._asked = False
+        self.asked_us = 0
+        """What was replaced before this is let go of as well."""
+
+    @property
+    def slots_left(self) -> int:
+        """Return how many slots the round that was asked for has yet to look at."""
+        return len(self._queue) if self._asked else 0
+
+    def ask(self, before_us: int) -> None:
+        """Begin a round at once, that lets go of what was replaced before an instant."""
+        self.asked_us = max(self.asked_us, before_us)
+        self._asked, self._queue = True, sorted(self.core.logs, reverse=True)
 
     def tick(self) -> None:
-        """Look at the next slot; begin a round when it is time for one."""
-        config = self.core.config
-        if config.history_retention_s <= 0 or not self._knows_holds():
+        """Look at the next slots; begin a round when it is time for one."""
+        if not self._knows_holds():
             return
         if not self._queue:
-            if self.core.now - self._round_at < config.trim_interval_s:
+            self._asked = False
+            config = self.core.config
+            recent = self.core.now - self._round_at < config.trim_interval_s
+            if config.history_retention_s <= 0 or recent:
                 return
             self._round_at = self.core.now
             self._queue = sorted(self.core.logs, reverse=True)
-        log = self.core.logs.get(self._queue.pop()) if self._queue else None
-        if log is None or not log.full:
-            return
+        for _ in range(SLOTS_ASKED_FOR if self._asked else 1):
+            log = self.core.logs.get(self._queue.pop()) if self._queue else None
+            if log is not None and log.full:
+                self._visit(log)
+
+    def _visit(self, log: SlotLog) -> None:
         if log.tenure is not None and log.tenure.phase is Phase.OPEN:
             self._tell(log, log.tenure)
         if self._until(log) > log.kept:
@@ -64,10 +87,23 @@ class Trimmer:
         """Say whether named snapshots are known as they were a moment ago.
 
         What they need was current not longer ago than the retention, so nobody lets go of it
-        before it is known to be held.
+        before it is known to be held. What is asked for may be younger: then a snapshot that we
+        have not heard of must be younger still.
         """
         holds = self.core.holds
-        return holds is None or self.core.now - holds.known_at < HOLDS_KNOWN_S
+        if holds is None:
+            return True
+        age_s = self.core.now - holds.known_at
+        if age_s >= HOLDS_KNOWN_S:
+            return False
+        known_us = self.core.wall_now_us() - int((age_s + CLOCKS_APART_S) * 1e6)
+        return not self._asked or self.asked_us <= known_us
+
+    def _before_us(self) -> int:
+        """Return the instant before which versions must have been replaced to be let go of."""
+        kept_s = self.core.config.history_retention_s
+        old_us = self.core.wall_now_us() - int(kept_s * 1e6) if kept_s > 0 else 0
+        return max(old_us, self.asked_us)
 
     # What all hold
 
@@ -101,7 +137,7 @@ class Trimmer:
 
     def _look(self, log: SlotLog) -> None:
         """Ask the disk how far the old rows go, then let go of them."""
-        before_us = self.core.wall_now_us() - int(self.core.config.history_retention_s * 1e6)
+        before_us = self._before_us()
         cuts = log.cuts
 
         def found(result: Result) -> None:
@@ -126,9 +162,8 @@ class Trimmer:
 
     def _bury(self, log: SlotLog) -> None:
         """Look for tombstones that are passed and old, and let the floor stand for them."""
-        config = self.core.config
-        age_s = max(config.history_retention_s, config.tombstone_retention_s)
-        before_us = self.core.wall_now_us() - int(age_s * 1e6)
+        retried_us = int(self.core.config.tombstone_retention_s * 1e6)
+        before_us = min(self._before_us(), self.core.wall_now_us() - retried_us)
         cuts = log.cuts
 
         def found(result: Result) -> None:

@@ -146,6 +146,9 @@ class SingleNode:
     def selector(self, name: str) -> Any:
         return {"slots": 1} if name == "default" else None
 
+    def compact(self, before_us: int) -> Any:
+        return {"kind": "CompactStatus", "beforeMicros": before_us, "slotsLeft": 1}
+
     async def resync(
         self, link: str | None, timeout_s: float, *, slots_per_second: float = 0.0
     ) -> str:

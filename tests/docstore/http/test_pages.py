@@ -164,6 +164,10 @@ async def test_resynchronisation(client: Client, factory: str) -> None:
     body = {"kind": "SynchronizeControlRequest", "id": "nobody.1", "action": "pause"}
     async with client.patch("/core/management", json=body) as response:
         await problem_of(response, 404)
+    body = {"kind": "CompactRequest", "beforeMicros": 1}
+    async with client.patch("/core/management", json=body) as response:
+        assert response.status == 202
+        assert (await response.json())["beforeMicros"] == 1
 
 
 @pytest.mark.parametrize(
@@ -175,6 +179,9 @@ async def test_resynchronisation(client: Client, factory: str) -> None:
         ("/core/management", {"kind": "SynchronizeRequest", "slotsPerSecond": -1}, 400),
         ("/core/management", {"kind": "SynchronizeRequest", "slotsPerSecond": True}, 400),
         ("/core/management", {"kind": "SynchronizeControlRequest", "id": "n1.1"}, 400),
+        ("/core/management", {"kind": "CompactRequest"}, 400),
+        ("/core/management", {"kind": "CompactRequest", "beforeMicros": "now"}, 400),
+        ("/core/management", {"kind": "CompactRequest", "beforeMicros": 9e15}, 400),
         ("/core/management", {"kind": "SynchronizeControlRequest", "id": 1, "action": "pause"},
          400),
         ("/core/management", {"kind": "SynchronizeRequest", "documentSelfLink": "../x"}, 400),
