@@ -115,6 +115,16 @@ def audit(
 
 
 @app.command()
+def compact(
+    older_than: Annotated[str, typer.Option(help="Replaced longer ago: 7d, 12h, 30m, 90s.")],
+    url: Url = URL, master: Master = LOCAL, job_id: JobId = "", dry_run: DryRun = False,
+) -> None:  # fmt: skip
+    """Let go of old versions, on all nodes."""
+    run = _Run("compact", url, master, job_id, dry_run)
+    run.job("compacting:compact", older_than=older_than)
+
+
+@app.command()
 def balance(url: Url = URL, master: Master = LOCAL, job_id: JobId = "") -> None:
     """How evenly owners and rows lie."""
     run = _Run("balance", url, master, job_id)

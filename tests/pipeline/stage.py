@@ -76,6 +76,11 @@ class Stage:
         rows = self.load(**options).select("documentSelfLink", "body").collect()
         return {row[0].removeprefix(self.path + "/"): json.loads(row[1]) for row in rows}
 
+    def history(self, name: str) -> list[dict[str, Any]]:
+        """Return a document's versions, newest first."""
+        page = self.group.json("GET", f"{self.path}/{name}/versions?limit=500")
+        return list(page["versions"])
+
     def metric(self, name: str) -> float:
         """Return the sum of a counter over all nodes."""
         total = 0.0

@@ -12,11 +12,12 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from docstore.client.local import LocalCluster
-from docstore.pipeline import tables
+from docstore.pipeline import snapshots, tables
 from docstore.pipeline.group import GroupError
 from docstore.pipeline.jobs.auditing import audit
 from docstore.pipeline.jobs.balancing import balance
 from docstore.pipeline.jobs.checking import histcheck, violations
+from docstore.pipeline.jobs.compacting import compact, seconds
 from docstore.pipeline.jobs.contents import digest
 from docstore.pipeline.jobs.exporting import export
 from docstore.pipeline.jobs.importing import NotTheSame, import_
@@ -262,3 +263,33 @@ def test_contents_tell_apart(spark: Any) -> None:
     assert digest(table) == digest(table.orderBy(F.desc("body")))
     assert digest(table) != digest(table.withColumn("body", F.lit("{}")))
     assert digest(table.unionByName(table)) != digest(table)
+
+
+def test_compact_lets_go_of_what_nobody_holds(stage: Stage, tmp_path: Path) -> None:
+    with LocalCluster(3, tmp_path) as cluster:
+        own, first = Stage.of(stage.spark, cluster, "/notes"), ""
+        for turn in range(3):
+            own.put({str(n): {"turn": turn} for n in range(20)})
+            first = first or own.group.json("GET", "/core/spark/plan")["cut"]
+        own.delete(["0", "1"])
+        held = snapshots.snapshot(own.url, "before", ttl_s=600)
+        own.put({str(n): {"turn": 9} for n in range(2, 5)})  # What was there is held.
+        dry = Work(own.spark, own.url, "compact", dry_run=True).run(compact, older_than="0s")
+        assert dry["versions"] == {"/notes": 2 * 20 + 2}  # All older ones, and what was deleted.
+        assert len(own.history("2")) == 4
+
+        done = Work(own.spark, own.url, "compact").run(compact, older_than="0s")
+        assert (done["planned"], done["left"]) == (42, 0)
+        assert len(set(done["rowsPassed"].values())) == 1
+        assert own.documents(asOf=held)["3"] == {"turn": 2}
+        assert own.documents()["3"] == {"turn": 9}
+        assert len(own.history("2")) == 2
+        assert own.documents().keys() == {str(n) for n in range(2, 20)}
+        with pytest.raises(Exception, match="snapshot-gone"):
+            own.documents(asOf=first)
+
+
+@pytest.mark.parametrize("text", ["7", "d", "-1d", "1w", "1d2h"])
+def test_durations_say_their_unit(text: str) -> None:
+    with pytest.raises(ValueError, match="is no duration"):
+        seconds(text)

@@ -1,0 +1,131 @@
+"""`compact`: all nodes let go of versions that others replaced before an instant.
+
+Nodes that were started with `history_retention_s` do so by themselves, all the time. This is for
+those that keep everything until somebody decides otherwise. What a document was on an earlier day
+cannot be read afterwards, except for what named snapshots hold; what it is now stays.
+"""
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pyspark.sql.functions as F  # noqa: N812
+from pyspark.sql import DataFrame, Window
+
+from docstore.pipeline.group import Group
+from docstore.pipeline.jobs.work import Work
+from docstore.pipeline.tables import read
+from docstore.protocol.holds import NOT_HELD
+from docstore.scanning.cut import unpack_cut
+
+UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+ROUNDS_MAX = 6
+"""Owners say what all replicas have, the others follow: two, and more while some are behind."""
+POLL_S = 0.2
+PATIENCE_S = 600.0
+MANAGEMENT = "/core/management"
+
+
+def compact(work: Work, *, older_than: str) -> dict[str, Any]:
+    """Let go of versions that were replaced longer ago than that, like 7d, 12h, 30m or 90s."""
+    before_us = time.time_ns() // 1000 - int(seconds(older_than) * 1e6)
+    planned = _replaced(work, before_us)
+    result = {
+        "before": datetime.fromtimestamp(before_us / 1e6, UTC).isoformat(),
+        "versions": planned,
+        "planned": sum(planned.values()),
+    }
+    if work.dry_run:
+        return result
+    passed = _let_go(work, before_us)
+    left = sum(_replaced(work, before_us).values())
+    return result | {"left": left, "rowsPassed": passed}
+
+
+def seconds(text: str) -> float:
+    """Return a duration in seconds. Raises ValueError."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text.strip())
+    if found is None:
+        raise ValueError(f"docstore: {text!r} is no duration; write 7d, 12h, 30m or 90s")
+    return float(found[1]) * UNITS_S[found[2]]
+
+
+# The plan
+
+
+def _replaced(work: Work, before_us: int) -> dict[str, int]:
+    """Return factory -> how many of its versions would go."""
+    held = work.spark.createDataFrame(list(_held(work.group).items()), "slot long, held long")
+    found = {}
+    for page in work.group.json("GET", "/core/factories?$limit=1000&expand")["documents"].values():
+        if "ENFORCE_QUORUM" in page.get("options", ["ENFORCE_QUORUM"]):
+            work.progress(f"looking at {page['path']}")
+            found[page["path"]] = _old(work, page["path"], held, before_us).count()
+    return found
+
+
+def _old(work: Work, path: str, held: DataFrame, before_us: int) -> DataFrame:
+    """Return the versions of a factory that another one replaced before, and nobody holds."""
+    columns = ("slot", "documentSelfLink", "documentVersion", "seq", "documentUpdateTimeMicros")
+    rows = read(work.spark, work.url, path, columns=columns, versions="all", includeDeleted="true")
+    line = Window.partitionBy("slot", "documentSelfLink").orderBy("documentVersion")
+    return (
+        rows.select(
+            "slot",
+            F.lead("seq").over(line).alias("next"),
+            F.lead("documentUpdateTimeMicros").over(line).alias("replaced"),
+        )
+        .join(F.broadcast(held), "slot", "left")
+        .filter(F.col("replaced") < before_us)
+        .filter(F.col("next") <= F.coalesce("held", F.lit(NOT_HELD)))
+    )
+
+
+def _held(group: Group) -> Mapping[int, int]:
+    """Return slot -> the earliest row up to which a named snapshot reads it."""
+    held: dict[int, int] = {0: NOT_HELD}  # A table needs a row.
+    pages = group.json("GET", "/core/snapshots?$limit=1000&expand")["documents"]
+    for page in pages.values():
+        for slot, (_, n) in enumerate(unpack_cut(page["cut"]).positions):
+            held[slot] = min(n, held.get(slot, NOT_HELD))
+    return held
+
+
+# Doing it
+
+
+def _let_go(work: Work, before_us: int) -> dict[str, int]:
+    """Ask all nodes, again and again until nothing more goes; return node -> rows it passed."""
+    nodes = {
+        node["id"]: Group([node["url"]])
+        for node in work.group.json("GET", "/core/spark/layout")["nodes"]
+    }
+    begun = dict(_passed(nodes))
+    before = begun
+    for number in range(ROUNDS_MAX):
+        work.progress(f"round {number + 1}")
+        for node in nodes.values():
+            node.json("PATCH", MANAGEMENT, {"kind": "CompactRequest", "beforeMicros": before_us})
+        _wait(nodes)
+        now = dict(_passed(nodes))
+        if now == before and number:
+            break
+        before = now
+    return {name: before[name] - begun[name] for name in nodes}
+
+
+def _passed(nodes: Mapping[str, Group]) -> Iterator[tuple[str, int]]:
+    for name, node in nodes.items():
+        yield name, node.json("GET", MANAGEMENT)["compaction"]["rowsPassed"]
+
+
+def _wait(nodes: Mapping[str, Group]) -> None:
+    """Return when all nodes have been round all of their slots. Raises TimeoutError."""
+    deadline = time.monotonic() + PATIENCE_S
+    for name, node in nodes.items():
+        while node.json("GET", MANAGEMENT)["compaction"]["slotsLeft"]:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{name} has not been round its slots; run this again")
+            time.sleep(POLL_S)

@@ -1,0 +1,54 @@
+"""Letting go when somebody asks: never of what a snapshot may hold that nobody has heard of."""
+
+from docstore.operation import Answer, Operation
+from docstore.protocol.events import CompactAsked, Requested
+from docstore.protocol.holds import CLOCKS_APART_S, Holds
+from docstore.protocol.timing import ReplicaConfig
+from tests.sim.cluster import Cluster
+from tests.sim.process import Process
+from tests.sim.world import World
+
+
+def group() -> tuple[World, Process]:
+    """Return a group with three versions of a document, and its owner."""
+    world = World(1)
+    cluster = Cluster(world, 3, factor=None, slots=1, config=ReplicaConfig(), changes=False)
+    cluster.network.weather.loss = cluster.network.weather.straggle = 0.0
+    world.run(4.0)
+    owner = next(p for p in cluster.processes.values() if p.replica.core.logs[0].tenure)
+    answers: list[Answer] = []
+    for number in range(3):
+        body = b'{"log":["%d"]}' % number
+        owner.request(
+            lambda request, body=body: Requested(  # type: ignore[misc]
+                request, Operation("PUT", "/t/a", body, creates=True), world.now + 3.0
+            ),
+            answers.append,
+        )
+        world.run(world.now + 0.5)
+    assert [answer.status for answer in answers] == [201, 200, 200]
+    return world, owner
+
+
+def test_old_versions_wait_until_snapshots_are_known_as_of_later() -> None:
+    world, owner = group()
+    core, trimmer = owner.replica.core, owner.replica.trimmer
+    core.holds = Holds(core.now, {})
+    asked_us = core.wall_now_us()
+    owner.feed(CompactAsked(asked_us))
+    world.run(world.now + CLOCKS_APART_S + 5.0)
+    assert trimmer.slots_left == 1
+    assert core.logs[0].kept == 0
+    core.holds = Holds(core.now, {})
+    world.run(world.now + 1.0)
+    assert trimmer.slots_left == 0
+    assert core.logs[0].kept == core.logs[0].end
+
+
+def test_what_is_held_stays() -> None:
+    world, owner = group()
+    core = owner.replica.core
+    owner.feed(CompactAsked(core.wall_now_us()))
+    core.holds = Holds(core.now + CLOCKS_APART_S, {0: core.logs[0].end - 1})
+    world.run(world.now + CLOCKS_APART_S + 1.0)
+    assert core.logs[0].kept == core.logs[0].end - 1
