@@ -33,8 +33,9 @@ Side roads: `protocol/takeover.py` (a new owner), `protocol/catchup.py` (a repli
 `protocol/liveness.py` (who is heard), `protocol/clock.py` (what time it is),
 `protocol/leases.py` (what readers were promised), `protocol/trim.py` (old versions go).
 Who the members are:
-`protocol/register.py` (chosen by vote), `protocol/readiness.py` (what the next step waits for), `protocol/change.py` (what a change is made of) and
-`protocol/reconfigure.py` (going over to the next configuration).
+`protocol/register.py` (chosen by vote), `protocol/change.py` (what a change is made of),
+`protocol/readiness.py` (what its next step waits for) and `protocol/reconfigure.py` (going over to
+the next configuration).
 
 Documents of levels 1 and 2 leave this road where they are served: `converge/` executes them on one
 node and brings them to the others, without ballots and quorums.
