@@ -137,7 +137,9 @@ class Network:
         if found is None:
             raise ConnectionRefusedError(f"nobody listens at {to}")
         serve, context = found
-        answer = await self.loop.create_task(serve(body, None), context=context.copy())
+        serving = self.loop.create_task(serve(body, None), context=context.copy())
+        # Whoever serves may die half-way: it never answers then, and never hears of our giving up.
+        answer = await asyncio.shield(serving)
         await asyncio.sleep(self._delay())
         if answer is None:
             raise EOFError
