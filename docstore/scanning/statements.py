@@ -28,6 +28,10 @@ GONE_FROM_SNAPSHOT, GONE_FROM_LOG = GONE.format(bound="k.until"), GONE.format(bo
 A snapshot needs kept <= until: what a row up to there superseded may be gone, nothing else. A
 stretch of the log needs kept <= after, or nothing in it at all.
 """
+VERSIONS_AND_LINKS = (
+    "SELECT (SELECT count(*) FROM history WHERE slot = ?1),"
+    " (SELECT count(*) FROM current WHERE slot = ?1)"
+)
 SHORT = (
     "SELECT k.slot FROM temp.spans k WHERE (SELECT count(*) FROM history h WHERE h.slot = k.slot"
     " AND h.n > k.after AND h.n <= k.until) <> k.until - k.after LIMIT 1"
@@ -72,6 +76,30 @@ def page(scan: Scan, after: Cursor, rows: int, columns: Sequence[str]) -> Statem
         order = "k.slot, c.link"
     sql = f"SELECT {chosen} FROM temp.spans k {source} ORDER BY {order} LIMIT {int(rows)}"  # noqa: S608
     return Statement(sql, (*parameters, *scan.where.parameters))
+
+
+def sweep(scan: Scan, after: Cursor, rows: int, columns: Sequence[str]) -> Statement:
+    """Return the statement for the next rows of a snapshot with what they superseded, by link.
+
+    One walk along one index, where `page` looks each document up twice: for slots in which most
+    documents have one version. Its columns are `swept`; the conditions on newest versions, that
+    they are the newest and no tombstones, are for the caller.
+    """
+    first, beyond = bounds(scan)
+    chosen = ", ".join(COLUMNS[name].sql for name in swept(columns))
+    sql = (
+        f"SELECT {chosen} FROM temp.spans k CROSS JOIN history h ON h.slot = k.slot"  # noqa: S608
+        " AND h.link > CASE k.slot WHEN ? THEN ? ELSE ? END AND h.link < ?"
+        " WHERE k.slot >= ? AND h.n + 0 <= k.until"
+        f" AND instr(substr(h.link, {len(scan.prefix) + 1}), '/') = 0"
+        f" ORDER BY k.slot, h.link, h.version LIMIT {int(rows)}"
+    )
+    return Statement(sql, (after.slot, after.link, _before(first), beyond, after.slot))
+
+
+def swept(columns: Sequence[str]) -> list[str]:
+    """Return the columns of a sweep: those asked for, and what it takes to choose among rows."""
+    return list(dict.fromkeys([*columns, "slot", "documentSelfLink", "deleted"]))
 
 
 def positions(scan: Scan) -> tuple[str, str, str]:

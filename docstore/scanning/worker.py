@@ -23,6 +23,7 @@ import orjson
 from docstore.errors import DocstoreError
 from docstore.scanning import statements
 from docstore.scanning.columns import COLUMNS, FLAG
+from docstore.scanning.page import Form, Page
 from docstore.scanning.request import Scan, scan_of
 from docstore.scanning.statements import Cursor
 
@@ -53,16 +54,14 @@ class Lines:
         """Return nothing: lines name their columns themselves."""
         return b""
 
-    def read(
-        self, statement: statements.Statement, columns: Sequence[str], at: Sequence[int],
-        compression: str,
-    ) -> tuple[int, Cursor, bytes]:  # fmt: skip
-        """Return how many rows a page has, its cursor (at these columns), and its bytes."""
-        rows = self.execute(statement.sql, statement.parameters)
-        if not rows:
-            return 0, Cursor(), b""
-        lines = [orjson.dumps(_named(columns, row)) for row in rows]
-        return len(rows), Cursor(*(rows[-1][place] for place in at)), b"\n".join(lines) + b"\n"
+    def read(self, scan: Scan, after: Cursor, rows: int, form: Form) -> Page:
+        """Return the next page of a scan."""
+        statement = statements.page(scan, after, rows, form.columns)
+        found = self.execute(statement.sql, statement.parameters)
+        at = statements.cursor_at(scan, form.columns)
+        following = Cursor(*(found[-1][place] for place in at)) if len(found) == rows else None
+        lines = [orjson.dumps(_named(form.columns, row)) + b"\n" for row in found]
+        return Page(len(found), following, b"".join(lines))
 
 
 def _named(columns: Sequence[str], row: tuple[Any, ...]) -> dict[str, Any]:
@@ -87,23 +86,28 @@ class Pages:
         self._lines.execute(statements.SPANS)
         self._batches: Any = None
         self._path = path
+        self._asked: dict[str, Any] = {}
+        self._scan: Scan | None = None
+        self._filled: dict[Any, Any] = {}
+        """Reader -> the spans that its table holds: page after page asks for the same."""
 
     def answer(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes | memoryview]:
         """Return the fields and the bytes of an answer."""
         form, compression = question.pop("format"), question.pop("compression")
         rows, after = question.pop("rows"), Cursor(*question.pop("after"))
         with_schema, skipped = question.pop("schema"), question.pop("skipped")
-        reader = self._reader(form)
-        scan = scan_of(question)
+        if self._scan is None or question != self._asked:
+            self._asked, self._scan = question, scan_of(question)
+        reader, scan = self._reader(form), self._scan
         head = reader.head(scan.columns) if with_schema else b""
         try:
             columns = () if skipped else scan.columns
-            fields, payload = self._page(reader, scan, after, rows, (columns, compression))
+            page = self._page(reader, scan, after, rows, Form(columns, compression))
         except Gone as gone:
             return gone.fields, b""
-        if not head or skipped:
-            return fields, head if skipped else payload
-        return fields, head + bytes(payload)
+        following = list(page.following) if page.following else None
+        payload = b"" if skipped else page.payload
+        return {"rows": page.rows, "next": following}, head + payload if head else payload
 
     def _reader(self, form: str) -> Any:
         if form != "arrow":
@@ -115,22 +119,20 @@ class Pages:
             self._batches.execute(statements.SPANS)
         return self._batches
 
-    def _page(
-        self, reader: Any, scan: Scan, after: Cursor, rows: int, form: tuple[Sequence[str], str]
-    ) -> tuple[dict[str, Any], bytes | memoryview]:
-        """Return a page. form: its columns, and how it is compressed."""
-        reader.execute("BEGIN")
-        try:
+    def _page(self, reader: Any, scan: Scan, after: Cursor, rows: int, form: Form) -> Page:
+        """Return a page, from one moment of the file."""
+        if self._filled.get(reader) != scan.spans:
+            self._filled.pop(reader, None)
             reader.execute(statements.CLEAR_SPANS)
             reader.execute(statements.FILL_SPANS, [orjson.dumps(scan.spans).decode()])
+            self._filled[reader] = scan.spans
+        reader.execute("BEGIN")
+        try:
             _insist_there(reader, scan, after)
-            statement = statements.page(scan, after, rows, form[0])
-            at = statements.cursor_at(scan, form[0])
-            found, last, payload = reader.read(statement, form[0], at, form[1])
+            page: Page = reader.read(scan, after, rows, form)
         finally:
             reader.execute("ROLLBACK")
-        more = found == rows
-        return {"rows": found, "next": list(last) if more else None}, payload
+        return page
 
 
 def _insist_there(reader: Any, scan: Scan, after: Cursor) -> None:

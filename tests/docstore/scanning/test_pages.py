@@ -4,6 +4,7 @@ import json
 import random
 import sqlite3
 from collections.abc import Callable, Iterator
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -131,9 +132,14 @@ def copy(tmp_path: Path, request: pytest.FixtureRequest) -> Copy:
     return copy
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("rows", [1, 3, 1000])
-def test_a_snapshot_at_any_cut(copy: Copy, form: str, rows: int) -> None:
+@pytest.mark.parametrize("form", [*FORMS, *(["swept"] if has_arrow() else [])])
+@pytest.mark.parametrize("rows", [1, 3, 17, 1000])
+def test_a_snapshot_at_any_cut(
+    copy: Copy, form: str, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if form == "swept":  # Whatever there is, and not only where documents have few versions.
+        monkeypatch.setattr("docstore.scanning.batches.SWEPT_VERSIONS", inf)
+        form = "arrow"
     for _ in range(3):
         spans = [(slot, 0, copy.rng.randint(0, end)) for slot, end in copy.ends.items()]
         cut = [[slot, until] for slot, _, until in spans]
