@@ -16,6 +16,7 @@ from docstore.errors import DocstoreError
 from docstore.pipeline import JavaMissing, session
 from docstore.pipeline.group import GroupError
 from docstore.pipeline.jobs.work import Work
+from docstore.pipeline.sessions import REMOTE
 
 app = typer.Typer(
     help="Jobs on Apache Spark: needs the extra `spark`, and Java 17 or 21.",
@@ -47,7 +48,8 @@ class _Run:
             spark = session(self.master, f"docstore {self.name}")
         except JavaMissing as error:
             raise _failed(error) from None
-        spark.sparkContext.setLogLevel("ERROR")
+        if not self.master.startswith(REMOTE):
+            spark.sparkContext.setLogLevel("ERROR")
         module, _, name = function.partition(":")
         try:
             found = importlib.import_module(f"docstore.pipeline.jobs.{module}")

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from docstore.pipeline.source import AdminSource, ChangesSource, DocstoreSource
 
 JAVA_MAJORS = (17, 21)
+REMOTE = "sc://"
 
 
 class JavaMissing(RuntimeError):
@@ -22,8 +23,11 @@ class JavaMissing(RuntimeError):
 def session(master: str = "local[2]", app: str = "docstore", **settings: Any) -> SparkSession:
     """Return a session with our formats registered. settings: Spark's own, `_` for each dot.
 
-    Raises JavaMissing. Time is in UTC, and the workers run the Python that runs us.
+    master: Spark's, or `sc://host:port` of a Connect server, whose Python must have this package
+    as well. Raises JavaMissing. Time is in UTC, and local workers run the Python that runs us.
     """
+    if master.startswith(REMOTE):
+        return _connected(master, app)
     insist_on_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder: Any = SparkSession.builder
@@ -44,6 +48,14 @@ def session(master: str = "local[2]", app: str = "docstore", **settings: Any) ->
     # Spark looks through the folders of its path: what is installed editable is not found there.
     if not any(module.name == "pyspark_docstore" for module in pkgutil.iter_modules()):
         register(spark)
+    return spark
+
+
+def _connected(address: str, app: str) -> SparkSession:
+    builder: Any = SparkSession.builder
+    spark: SparkSession = builder.remote(address).appName(app).getOrCreate()
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    register(spark)
     return spark
 
 

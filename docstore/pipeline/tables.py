@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyspark.sql.functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.utils import is_remote
 
 from docstore.pipeline import scanning
 from docstore.pipeline.columns import ENVELOPE, TABLE, schema_of
@@ -125,8 +126,12 @@ def write(
 def in_slot_order(df: DataFrame, path: str, key: str, slots: int) -> DataFrame:
     """Return the rows with those of a slot in one partition, by slot and link."""
     slot = slot_column(link_column(df[key], path), slots)
-    parts = max(2, df.sparkSession.sparkContext.defaultParallelism)
-    return df.repartitionByRange(parts, slot).sortWithinPartitions(slot, df[key])
+    if is_remote():  # What the server's executors can do at once, it alone knows: it decides.
+        ranged = df.repartitionByRange(slot)
+    else:
+        parts = max(2, df.sparkSession.sparkContext.defaultParallelism)
+        ranged = df.repartitionByRange(parts, slot)
+    return ranged.sortWithinPartitions(slot, df[key])
 
 
 def link_column(key: Column, path: str) -> Column:

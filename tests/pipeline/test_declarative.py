@@ -1,0 +1,60 @@
+"""A22 as a declared pipeline: changes, what is there now, and what was there when."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pipeline.stage import Stage
+
+ROOT = Path(__file__).parent.parent.parent
+EXAMPLE = ROOT / "examples" / "declarative"
+MISSING = [name for name in ("grpc", "grpc_status", "yaml") if not importlib.util.find_spec(name)]
+
+
+@pytest.mark.skipif(
+    bool(MISSING), reason=f"no {', '.join(MISSING)}: pip install pyspark[pipelines]"
+)
+def test_a22_tables_of_both_types_follow_the_feed(stage: Stage, tmp_path: Path) -> None:
+    films = Stage.of(stage.spark, stage.cluster, "/films")
+    films.put({str(n): {"title": f"Film {n}", "year": 1980 + n} for n in range(20)})
+    films.delete(["0", "1", "2"])
+    films.put({"1": {"title": "Again", "year": 2001}})
+    shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
+    spec = tmp_path / "spark-pipeline.yml"
+    spec.write_text(spec.read_text().replace("/tmp/films-pipeline", str(tmp_path / "state")))
+    run(tmp_path, stage.url)
+    films.put({"30": {"title": "Later", "year": 2002}})
+    run(tmp_path, stage.url)
+    now = {row.documentSelfLink: row.title for row in table(stage, tmp_path, "films").collect()}
+    assert now == {f"/films/{name}": each["title"] for name, each in films.documents().items()}
+    history = table(stage, tmp_path, "films_history")
+    versions = history.filter("documentSelfLink = '/films/1'").orderBy("documentVersion").collect()
+    assert [row.documentVersion for row in versions] == [0, 2]
+    assert versions[0].since < versions[0].until < versions[1].since
+    assert versions[1].until is None
+
+
+def run(directory: Path, url: str) -> None:
+    environment = {
+        **os.environ, "DOCSTORE_URL": url, "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": str(ROOT),
+    }  # fmt: skip
+    command = [
+        str(Path(sys.executable).parent / "spark-pipelines"),
+        "run",
+        "--conf",
+        "spark.sql.catalogImplementation=hive",
+    ]  # A catalog that outlives a run.
+    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True,
+                          check=False, timeout=240)  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+def table(stage: Stage, directory: Path, name: str) -> Any:
+    return stage.spark.read.parquet(str(directory / "spark-warehouse" / name))
