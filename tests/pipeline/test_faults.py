@@ -1,12 +1,14 @@
 """What goes wrong on the way (A15, A17, A18, A35, A37): lost nodes, broken lines, moved slots."""
 
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -242,7 +244,70 @@ def test_a37_executors_of_a_cluster_read_and_write_and_may_die(
     assert executors >= 2
 
 
-def _environment(root: Path) -> dict[str, str]:
-    import os
+FOLLOWER = """
+import sys, time
+from docstore import pipeline
+url, source, target, checkpoint, pause_s = sys.argv[1:]
+spark = pipeline.session("local[2]", "follower")
+spark.sparkContext.setLogLevel("OFF")
 
+def slowly(batches):
+    for batch in batches:
+        for n in range(batch.num_rows):
+            time.sleep(float(pause_s))
+            yield batch.slice(n, 1)
+
+feed = pipeline.changes(spark, url, source, start="earliest")
+rows = feed.selectExpr("substring_index(documentSelfLink, '/', -1) AS name", "body")
+query = (
+    rows.mapInArrow(slowly, rows.schema).writeStream.format("docstore")
+    .options(url=url, path=target, key="name", batchRows="5", checkpointLocation=checkpoint)
+    .trigger(availableNow=True).start()
+)
+query.awaitTermination()
+"""
+
+
+def test_a25_a_driver_that_was_paused_changes_nothing_any_more(
+    stage: Stage, tmp_path: Path
+) -> None:
+    source = Stage.of(stage.spark, stage.cluster, f"{stage.path}-source")
+    names = [f"{n:03d}" for n in range(120)]
+    source.put({name: {"turn": 0} for name in names})
+    script = tmp_path / "job.py"
+    script.write_text(FOLLOWER)
+
+    def follow(pause_s: float) -> subprocess.Popen[bytes]:
+        root = Path(__file__).parent.parent.parent
+        asked = [sys.executable, str(script), stage.url, source.path, stage.path,
+                 str(tmp_path / "state"), str(pause_s)]  # fmt: skip
+        return subprocess.Popen(asked, cwd=root, env=_environment(root), start_new_session=True,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+
+    old = follow(0.1)
+    try:
+        _until(lambda: len(stage.documents()) >= 10)
+        os.killpg(old.pid, signal.SIGSTOP)
+        source.put({name: {"turn": 1} for name in names})
+        assert follow(0.0).wait(120) == 0
+        assert stage.documents() == {name: {"turn": 1} for name in names}
+        before = {row.documentSelfLink: row.documentVersion for row in stage.load().collect()}
+        os.killpg(old.pid, signal.SIGCONT)
+        assert old.wait(120) != 0
+    finally:
+        if old.poll() is None:
+            os.killpg(old.pid, signal.SIGKILL)
+            old.wait()
+    after = {row.documentSelfLink: row.documentVersion for row in stage.load().collect()}
+    assert after == before
+
+
+def _until(condition: Callable[[], bool], within_s: float = 60.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _environment(root: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(root), "PYSPARK_PYTHON": sys.executable}
