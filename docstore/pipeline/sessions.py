@@ -7,13 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from docstore.pipeline.source import AdminSource, ChangesSource, DocstoreSource
 
 JAVA_MAJORS = (17, 21)
 REMOTE = "sc://"
+_introduced: WeakSet[SparkSession] = WeakSet()
 
 
 class JavaMissing(RuntimeError):
@@ -45,9 +48,7 @@ def session(master: str = "local[2]", app: str = "docstore", **settings: Any) ->
         if value:
             builder = builder.config(name, value)
     spark: SparkSession = builder.getOrCreate()
-    # Spark looks through the folders of its path: what is installed editable is not found there.
-    if not any(module.name == "pyspark_docstore" for module in pkgutil.iter_modules()):
-        register(spark)
+    introduce(spark)
     return spark
 
 
@@ -55,14 +56,28 @@ def _connected(address: str, app: str) -> SparkSession:
     builder: Any = SparkSession.builder
     spark: SparkSession = builder.remote(address).appName(app).getOrCreate()
     spark.conf.set("spark.sql.session.timeZone", "UTC")
-    register(spark)
+    introduce(spark)
     return spark
 
 
-def register(spark: SparkSession) -> None:
-    """Make the formats known to a session that does not find them by itself.
+def introduce(spark: SparkSession) -> None:
+    """Make the formats known to a session, if it does not find them by itself.
 
-    Needed where the package came with --py-files or to a Connect server, not where it is installed.
+    Spark looks for them through the folders of its Python path: what came with --py-files, or is
+    installed editable, it does not see there; and a Connect server looks through its own.
+    """
+    if spark in _introduced:
+        return
+    found = any(module.name == "pyspark_docstore" for module in pkgutil.iter_modules())
+    if is_remote() or not found:
+        register(spark)
+    _introduced.add(spark)
+
+
+def register(spark: SparkSession) -> None:
+    """Make the formats known to a session, so that `format("docstore")` finds them.
+
+    The helpers of this package do so by themselves where it is needed.
     """
     spark.dataSource.register(DocstoreSource)
     spark.dataSource.register(ChangesSource)

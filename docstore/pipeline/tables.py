@@ -18,6 +18,7 @@ from docstore.pipeline.inference import schema_of_sample
 from docstore.pipeline.lines import KEY
 from docstore.pipeline.options import Options
 from docstore.pipeline.planning import shares
+from docstore.pipeline.sessions import introduce
 from docstore.protocol.slots import slot_of
 
 SAMPLE_ROWS = 1000
@@ -40,6 +41,7 @@ def read(
     """
     if body_as not in BODIES:
         raise ValueError(f"body_as is one of {', '.join(BODIES)}")
+    introduce(spark)
     group = Group(url.split(","))
     cut: str = group.json("GET", f"/core/spark/plan?asOf={quote(as_of)}&path={path}")["cut"]
     given = {"url": url, "where": where, "asOf": cut, **options}
@@ -98,6 +100,7 @@ def changes(
     start: earliest, latest, snapshot (all documents first, then what changes), a time, or a token
     such as `read(...).cut`. A checkpoint wins over it.
     """
+    introduce(spark)
     reader = spark.readStream if stream else spark.read
     given = {"url": url, "start": start, "end": end, **options}
     named = {k: str(v) for k, v in given.items() if v != ""}
@@ -113,6 +116,7 @@ def write(
     key: the column with links or ids. ordered: bring the rows into the order of the slots first,
     which stores them several times as fast. job_id: the same one makes a repeated run harmless.
     """
+    introduce(df.sparkSession)
     job = job_id or f"batch-{uuid.uuid4()}"
     if ordered:
         slots = len(Group(url.split(",")).json("GET", "/core/spark/layout")["owners"])
