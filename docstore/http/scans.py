@@ -50,7 +50,7 @@ SCAN_PAGES = {"plan": READ, "layout": READ, "high": READ, "scan": SCAN, "changes
 END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 FIRST_ROWS = 64
-"""A small first page, so that a reader of a few rows costs little."""
+"""A small first page, and each twice the one before: a reader of a few rows costs little."""
 ROWS_AT_ONCE, BYTES_AT_ONCE = 16_384, 4 << 20
 """A page has at most so many rows, and about so many bytes, judged by the page before."""
 SLOTS_AT_ONCE = 128
@@ -193,7 +193,8 @@ class ScanPages:
                 fields, payload = await self._ask(question, page)
                 after, found, schema = fields["next"], fields["rows"], False
                 if found and not page.is_skipped:
-                    rows = max(1, min(most, BYTES_AT_ONCE * found // max(1, len(payload))))
+                    fitting = BYTES_AT_ONCE * found // max(1, len(payload))
+                    rows = max(1, min(most, 2 * rows, fitting))
                 if page.is_skipped:
                     skip -= found
                     yield 0, payload
