@@ -6,7 +6,7 @@ the client to read them, up to a bound: many clients send everything before they
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +20,7 @@ from docstore.http.documents import PreconditionRequired
 from docstore.http.encodings import inflater
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.lines import InflatedLines, JsonLines, Lines, MsgpackLines
+from docstore.http.quotas import WRITES, Quotas
 from docstore.http.representation import MSGPACK_TYPE
 from docstore.operation import Answer, Conditions, Operation
 from docstore.paths import SUFFIXES, canonical_link
@@ -43,8 +44,11 @@ Submitted = Any
 class Bulk:
     """POST /core/bulk."""
 
-    def __init__(self, backend: Backend, *, state_bytes_max: int, timeout_s: float) -> None:
+    def __init__(
+        self, backend: Backend, quotas: Quotas, *, state_bytes_max: int, timeout_s: float
+    ) -> None:
         self._backend = backend
+        self._quotas = quotas
         self._state_bytes_max = state_bytes_max
         self._timeout_s = timeout_s
 
@@ -93,6 +97,7 @@ class Bulk:
         """Return each line's link with its future answer, or why it cannot be submitted."""
         submitted: list[tuple[Any, Submitted]] = []
         unknown: set[str] = set()
+        jobs: Counter[str] = Counter()
         backend = self._backend
         for line in lines:
             link: Any = ""
@@ -108,8 +113,12 @@ class Bulk:
                     raise NotFound(f"there is no factory {factory}")
                 operation = self._operation(value, link, factory, service)
                 submitted.append((operation.link, backend.submit(operation, patience_s)))
+                if operation.writer:
+                    jobs[operation.writer[0]] += 1
             except (DocstoreError, Refusal) as error:
                 submitted.append((link if isinstance(link, str) else "", error))
+        for job, count in jobs.items():  # What is too fast waits with its next lines unread.
+            await self._quotas.wait(job, WRITES, await self._quotas.rate(job, WRITES), count)
         return submitted
 
     def _factory(self, link: Any, value: dict[str, Any]) -> str:

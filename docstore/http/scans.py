@@ -34,7 +34,7 @@ from docstore.errors import (
 )
 from docstore.http import reading
 from docstore.http.backend import Backend
-from docstore.http.pace import Pace
+from docstore.http.quotas import READS, Quotas
 from docstore.http.reply import Reply
 from docstore.http.representation import page_reply
 from docstore.scanning.cut import Cut
@@ -73,9 +73,9 @@ class _Page:
 class ScanPages:
     """Answers what lives under /core/spark."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, quotas: Quotas) -> None:
         self._backend = backend
-        self._pace = Pace()
+        self._quotas = quotas
 
     async def get(self, request: web.BaseRequest, name: str) -> Reply:
         """Answer GET plan, layout and high."""
@@ -118,6 +118,7 @@ class ScanPages:
         catch_up_s = _number(how, "catchUpMs", CATCH_UP_S * 1000, CATCH_UP_S_MAX * 1000) / 1000
         rate = _number(how, "rowsPerSecond", 0.0, 1e12)
         job = str(how.get("job", ""))[:256]
+        rate = await self._quotas.rate(job, READS, rate)
         await self._insist_here(scan, catch_up_s)
         form = self._form(request, scan)
         compression = str(how.get("compression", ""))
@@ -151,6 +152,7 @@ class ScanPages:
         self, request: web.BaseRequest, form: str, first: tuple[int, bytes],
         pages: AsyncIterator[tuple[int, bytes]], quota: tuple[str, float],
     ) -> web.StreamResponse:  # fmt: skip
+        job, rate = quota
         media = ARROW_TYPE if form == "arrow" else NDJSON_TYPE
         response = web.StreamResponse(headers={"Content-Type": media})
         await response.prepare(request)
@@ -161,7 +163,7 @@ class ScanPages:
             while page is not None:
                 rows, payload = page
                 sent += rows
-                await self._pace.wait(*quota, rows)
+                await self._quotas.wait(job, READS, rate, rows)
                 sending = asyncio.ensure_future(response.write(payload))
                 try:
                     page = await anext(pages, None)

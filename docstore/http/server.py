@@ -22,6 +22,7 @@ from docstore.http.listener import Limits, Listener
 from docstore.http.listing import listing
 from docstore.http.metrics import KNOWN_METHODS, HttpMetrics
 from docstore.http.problems import problem, problem_of_error
+from docstore.http.quotas import Quotas
 from docstore.http.reply import Reply, header_lines
 from docstore.http.scans import SCAN_PAGES, SCANS, ScanPages
 from docstore.paths import SUFFIXES, canonical
@@ -45,10 +46,14 @@ class HttpServer:
         self.metrics = HttpMetrics()
         self._documents = Documents(backend, state_bytes_max=limits.body_bytes_max)
         self._core = CorePages(backend, self._documents, self.metrics)
+        quotas = Quotas(backend)
         self._bulk = Bulk(
-            backend, state_bytes_max=limits.body_bytes_max, timeout_s=limits.body_timeout_s
+            backend,
+            quotas,
+            state_bytes_max=limits.body_bytes_max,
+            timeout_s=limits.body_timeout_s,
         )
-        self._scans = ScanPages(backend)
+        self._scans = ScanPages(backend, quotas)
         self._listener: Listener | None = None
         self._sends_away = False
         self._socket: asyncio.Server | None = None

@@ -10,8 +10,10 @@ Source: the change streams of Cosmos DB, MongoDB and Kafka's connectors, and wha
 
 import hashlib
 import logging
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import pyarrow as pa
@@ -30,12 +32,16 @@ from docstore.pipeline.group import Group, GroupError
 from docstore.pipeline.options import Options
 from docstore.pipeline.planning import shares
 from docstore.pipeline.reading import Rows, SharePartition
+from docstore.pipeline.snapshots import hold
 from docstore.scanning.cut import Cut, unpack_cut
 
 MODES = ("full", "latest", "keys")
 ON_TRIM = ("fail", "snapshot", "skip")
 KEYS = ("slot", "seq", "documentSelfLink", "documentVersion", "deleted")
 GONE = "snapshot-gone"
+CONSUMER_TTL_S = 86_400
+HOLD_AGAIN_S = 30.0
+"""A hold that lags keeps a little more than it must; each one is a write."""
 
 log = logging.getLogger("docstore.pipeline")
 
@@ -158,11 +164,20 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._feed = Feed(options, schema)
         self._options = options
         self._target: Cut | None = None
+        self._first: dict[str, Any] | None = None
+        self._consumer = options.text("consumer")
+        self._held_at = -inf
         told = f"{options.path}\n{options.where}\n{options.choice('mode', MODES)}"
         self._of = hashlib.sha256(told.encode()).hexdigest()[:16]
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return where a query without a checkpoint begins."""
+        """Return where a query without a checkpoint begins: the same, however often Spark asks."""
+        if self._first is None:
+            self._first = self._beginning()
+            self._hold(self._first)
+        return self._first
+
+    def _beginning(self) -> dict[str, Any]:
         if self._options.text("start", "latest") == "snapshot":
             now = self._feed.position("end", "latest")
             nothing = Cut(now.cluster, tuple((0, 0) for _ in now.positions))
@@ -209,10 +224,19 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._feed.read(partition.value)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing is kept for us on the nodes."""
+        """Let the nodes know now and then what a consumer with a name does not need any more."""
+        if time.monotonic() - self._held_at >= HOLD_AGAIN_S:
+            self._hold(end)
 
     def stop(self) -> None:
-        """Nothing to give back."""
+        """A consumer's hold stays, for the next run or until its time is over."""
+
+    def _hold(self, offset: dict[str, Any]) -> None:
+        """Have the nodes keep what follows an offset, for a consumer with a name."""
+        if self._consumer:
+            self._held_at = time.monotonic()
+            ttl_s = self._options.number("consumerTtl", CONSUMER_TTL_S)
+            hold(self._feed.group(), f"consumer-{self._consumer}", offset["cut"], ttl_s)
 
     def _high(self) -> Cut:
         high = self._feed.group().json("GET", "/core/spark/high")

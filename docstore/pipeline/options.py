@@ -19,6 +19,7 @@ READ = (
 FEED = (
     "columns where start end mode preImage onTrim maxChangesPerTrigger readFrom rowsPerSecond"
     " compression catchUpMs partitions minPartitions parseMode columnNameOfCorruptRecord"
+    " consumer consumerTtl"
 ).split()
 WRITE = (
     "operation key body sequenceBy expectVersion onConflict onError deadLetterPath maxErrors"

@@ -12,10 +12,15 @@ def snapshot(url: str, name: str, *, ttl_s: int = 86_400) -> str:
     """Keep the cut of now under a name for `ttl_s` seconds; return its token."""
     group = Group(url.split(","))
     cut: str = group.json("GET", "/core/spark/plan")["cut"]
+    hold(group, name, cut, ttl_s)
+    return cut
+
+
+def hold(group: Group, name: str, cut: str, ttl_s: float) -> None:
+    """Have a name stand for a cut, for `ttl_s` seconds from now."""
     until = int((time.time() + ttl_s) * 1_000_000)
     page = {"cut": cut, "documentExpirationTimeMicros": until}
     group.json("PUT", f"{SNAPSHOTS}/{quote(name, safe='')}", page)
-    return cut
 
 
 def drop_snapshot(url: str, name: str) -> None:

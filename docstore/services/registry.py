@@ -13,6 +13,8 @@ SNAPSHOTS = "/core/snapshots"
 """Cuts with a name, in the member `cut`; what they need is kept until they are deleted."""
 JOBS, DEAD_LETTERS = "/core/spark/jobs", "/core/spark/dead"
 """What bulk jobs leave behind: one document for each, and one for each row that was refused."""
+QUOTAS = "/core/spark/quotas"
+"""What a bulk job may take of each node; see `docstore/http/quotas.py`."""
 
 
 def declaration_id(path: str) -> str:
@@ -42,6 +44,7 @@ class Registry:
             DeclaredService(ServiceOptions(path=SNAPSHOTS, kind="docstore:Snapshot")),
             DeclaredService(ServiceOptions(path=JOBS, kind="docstore:Job")),
             DeclaredService(ServiceOptions(path=DEAD_LETTERS, kind="docstore:DeadLetter")),
+            DeclaredService(ServiceOptions(path=QUOTAS, kind="docstore:Quota")),
         )
         self._services: dict[str, Service] = {each.options.path: each for each in built_in}
         self._declared: dict[str, tuple[int, str]] = {}

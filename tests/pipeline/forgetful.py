@@ -31,14 +31,14 @@ class Forgetful(LocalCluster):
 
 
 @contextmanager
-def forgetful(scratch: Path) -> Iterator[Forgetful]:
+def forgetful(scratch: Path, retention_s: float = 1.0) -> Iterator[Forgetful]:
     """Run three such nodes, in a loop of their own."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     (scratch / "arena").mkdir()
     arena = Arena(scratch / "arena", 3, 0, random.Random(1))
-    arena.retention_s = 1.0
+    arena.retention_s = retention_s
     try:
         asyncio.run_coroutine_threadsafe(arena.start(), loop).result(60)
         yield Forgetful(arena)

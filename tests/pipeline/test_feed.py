@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -13,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from docstore import pipeline
 from docstore.pipeline.feeding import advanced
 from docstore.scanning.cut import Cut, unpack_cut
+from tests.pipeline.forgetful import forgetful
 from tests.pipeline.stage import Stage
 
 
@@ -178,8 +180,6 @@ def test_a19_a_share_of_the_lag_is_exact_and_comes_to_the_end(lags: list[int], r
 @pytest.fixture
 def trimmed(spark: Any, scratch: Path) -> Iterator[Stage]:
     """A group that lets go of old versions after a second."""
-    from tests.pipeline.forgetful import forgetful
-
     with forgetful(scratch) as cluster:
         stage = Stage.of(spark, cluster, "/trimmed")
         for turn in range(5):
@@ -199,6 +199,41 @@ def test_a23_a_trimmed_beginning_is_said_or_gone_around(trimmed: Stage) -> None:
     skipped = trimmed.changes(start=nothing.pack(), onTrim="skip")
     assert skipped.count() < 251
     assert trimmed.changes(start="earliest").count() == skipped.count()
+
+
+def test_a_consumer_with_a_name_finds_what_it_has_not_read(spark: Any, scratch: Path) -> None:
+    with forgetful(scratch, retention_s=6.0) as cluster:
+        stage = Stage.of(spark, cluster, "/held")
+        rows: list[tuple[str, int]] = []
+
+        def follow() -> None:
+            feed = pipeline.changes(spark, stage.url, stage.path, consumer="slow")
+            query = (
+                feed.writeStream.option("checkpointLocation", str(scratch / "state"))
+                .foreachBatch(lambda batch, _: rows.extend(changed(batch)))
+                .trigger(availableNow=True)
+                .start()
+            )
+            assert query.awaitTermination(60)
+
+        follow()
+        names = [str(n) for n in range(50)]
+        for turn in range(4):
+            stage.put({name: {"turn": turn} for name in names})
+        time.sleep(12.0)  # Twice as long as anything is kept here that nobody holds.
+        stage.put({"0": {"turn": 4}})
+        follow()
+        assert sorted(turn for name, turn in rows if name == "0") == [0, 1, 2, 3, 4]
+        assert len(rows) == 4 * 50 + 1
+        held = spark.read.format("docstore.admin").option("url", stage.url).load("snapshots")
+        assert [row.name for row in held.collect()] == ["consumer-slow"]
+        pipeline.drop_snapshot(stage.url, "consumer-slow")
+        cluster.until_trimmed(100)  # What nobody holds goes.
+
+
+def changed(batch: Any) -> list[tuple[str, int]]:
+    rows = batch.select("documentSelfLink", "body").collect()
+    return [(row[0].rpartition("/")[2], json.loads(row[1])["turn"]) for row in rows]
 
 
 def test_a06_a_snapshot_that_is_gone_says_from_when_there_is_one(trimmed: Stage) -> None:

@@ -1,0 +1,67 @@
+"""What bulk work may take of this node: rows read and documents written a second, by job.
+
+A job asks for a rate itself, or an operator sets one: `/core/spark/quotas/<job>` holds for a job,
+`/core/spark/quotas/default` for each that has none of its own, both on every node for itself. The
+lower one counts. They are documents, so all nodes learn of them; each looks again after a while.
+"""
+
+import asyncio
+from collections import OrderedDict
+from typing import Any
+from urllib.parse import quote
+
+from docstore import json
+from docstore.errors import BadRequest
+from docstore.http.backend import Backend
+from docstore.http.pace import Pace
+from docstore.operation import Operation
+from docstore.services.registry import QUOTAS
+
+READS, WRITES = "rowsPerSecond", "writesPerSecond"
+KNOWN_S = 5.0
+"""How long a quota is taken to be what it was."""
+TIMEOUT_S = 2.0
+JOBS_MAX = 1000
+
+
+class Quotas:
+    """Rates by job, and the meters that they are held to."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._pace = Pace()
+        self._known: OrderedDict[str, tuple[float, dict[str, Any] | None]] = OrderedDict()
+
+    async def rate(self, job: str, kind: str, asked: float = 0.0) -> float:
+        """Return how much of a kind a job may take in a second; 0 is no bound."""
+        quota = (await self._read(job)) if job else None
+        if quota is None:
+            quota = await self._read("default")
+        allowed = (quota or {}).get(kind, 0)
+        sane = isinstance(allowed, int | float) and not isinstance(allowed, bool) and allowed > 0
+        rates = [rate for rate in (asked, float(allowed) if sane else 0.0) if rate > 0]
+        return min(rates, default=0.0)
+
+    async def wait(self, job: str, kind: str, rate: float, amount: float) -> None:
+        """Wait until a job may take that much more."""
+        await self._pace.wait(f"{kind} {job}", rate, amount)
+
+    async def _read(self, name: str) -> dict[str, Any] | None:
+        """Return a quota, None if there is none; the last one known while nobody can say."""
+        now = asyncio.get_running_loop().time()
+        read_at, known = self._known.get(name, (-KNOWN_S, None))
+        if now - read_at < KNOWN_S:
+            return known
+        operation = Operation("GET", f"{QUOTAS}/{quote(name, safe='')}")
+        answer = await self._backend.submit(operation, TIMEOUT_S)
+        if answer.status == 200 and answer.row is not None:
+            try:
+                known = json.parse_object(answer.row.state)
+            except BadRequest:
+                known = None
+        elif answer.status in (404, 410):
+            known = None
+        self._known[name] = (now, known)
+        if len(self._known) > JOBS_MAX:
+            self._known.popitem(last=False)
+        return known

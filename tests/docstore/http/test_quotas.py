@@ -1,0 +1,60 @@
+"""What bulk work may take: a job's own wish, its quota, the default; the lowest counts."""
+
+import json
+from typing import Any
+
+import pytest
+
+from docstore.http.quotas import READS, WRITES, Quotas
+from docstore.operation import Operation
+from tests.docstore.http.single import SingleNode
+
+
+async def put(node: SingleNode, name: str, quota: Any) -> None:
+    body = json.dumps(quota).encode()
+    answer = await node.submit(
+        Operation("PUT", f"/core/spark/quotas/{name}", body, creates=True), 1.0
+    )
+    assert answer.is_success
+
+
+async def test_without_quotas_a_job_has_what_it_asks_for() -> None:
+    quotas = Quotas(SingleNode())
+    assert await quotas.rate("a", READS) == 0.0
+    assert await quotas.rate("a", READS, 70.0) == 70.0
+
+
+async def test_the_lower_of_wish_and_quota_counts() -> None:
+    node = SingleNode()
+    await put(node, "a", {READS: 50, WRITES: 20})
+    quotas = Quotas(node)
+    assert await quotas.rate("a", READS, 70.0) == 50.0
+    assert await quotas.rate("a", READS, 30.0) == 30.0
+    assert await quotas.rate("a", WRITES) == 20.0
+    assert await quotas.rate("b", READS) == 0.0
+
+
+async def test_a_job_of_its_own_is_not_held_to_the_default() -> None:
+    node = SingleNode()
+    await put(node, "default", {READS: 50})
+    await put(node, "a", {READS: 500})
+    quotas = Quotas(node)
+    assert await quotas.rate("a", READS) == 500.0
+    assert await quotas.rate("b", READS) == 50.0
+    assert await quotas.rate("", READS) == 50.0
+
+
+@pytest.mark.parametrize("wrong", ["fast", True, -1, None, [5]])
+async def test_what_is_no_rate_bounds_nothing(wrong: Any) -> None:
+    node = SingleNode()
+    await put(node, "default", {READS: wrong})
+    assert await Quotas(node).rate("a", READS) == 0.0
+
+
+async def test_a_quota_is_read_once_in_a_while() -> None:
+    node = SingleNode()
+    await put(node, "default", {READS: 50})
+    quotas = Quotas(node)
+    assert await quotas.rate("a", READS) == 50.0
+    node.fails = True  # Nobody is asked again so soon.
+    assert await quotas.rate("a", READS) == 50.0
