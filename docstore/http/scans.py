@@ -53,6 +53,8 @@ FIRST_ROWS = 64
 """A small first page, and each twice the one before: a reader of a few rows costs little."""
 ROWS_AT_ONCE, BYTES_AT_ONCE = 16_384, 4 << 20
 """A page has at most so many rows, and about so many bytes, judged by the page before."""
+PAGE_S = 0.05
+"""What a page of a job with a rate is at the most, in seconds of it: no lumps between clients."""
 SLOTS_AT_ONCE = 128
 """Bounds what one page may have to look through when few rows fulfil the condition."""
 CATCH_UP_S, CATCH_UP_S_MAX = 2.0, 60.0
@@ -183,7 +185,7 @@ class ScanPages:
     ) -> AsyncGenerator[tuple[int, bytes], None]:
         """Yield (rows, bytes) of each page."""
         skip, left, rows = scan.skip, scan.limit, FIRST_ROWS
-        most = ROWS_AT_ONCE if not rate else max(FIRST_ROWS, min(ROWS_AT_ONCE, int(rate / 4)))
+        most = ROWS_AT_ONCE if not rate else max(FIRST_ROWS, min(ROWS_AT_ONCE, int(rate * PAGE_S)))
         await self._insist_on_factory(scan.prefix)
         schema = form == "arrow"
         for first in range(0, max(1, len(scan.spans)), SLOTS_AT_ONCE):
