@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from random import Random
 
 import pytest
 
+from tests.docstore.protocol import test_lease, test_replica
 from tests.sim.ablations import ABLATIONS, SEED_PROTOCOL, ablated, ablated_all
 from tests.sim.checkers import Event, by_trying, by_version, by_zones
 from tests.sim.profiles import profile_of
@@ -47,6 +49,18 @@ CAUGHT_BY = {
     "unknown-told-as-refused": 2,
 }
 
+# Ablation -> the test that fails with it: it takes a coincidence that seeds do not meet in time.
+NOTICED_BY: dict[str, Callable[[], None]] = {
+    "count-before-adoption": test_replica.test_a_hole_is_answered_with_what_is_there,
+    "leases-forgotten-at-start": (
+        test_lease.test_who_has_just_started_promises_nothing_for_as_long_as_it_may_have_granted
+    ),
+    "leases-from-the-answer": test_lease.test_a_lease_counts_from_the_question_not_from_the_answer,
+    "open-before-quorum-at-base": (
+        test_replica.test_a_reign_opens_when_a_quorum_stands_at_its_base
+    ),
+}
+
 
 @pytest.mark.parametrize("seed", [*range(24), *PINNED])
 def test_a_seed_breaks_nothing(seed: int) -> None:
@@ -64,6 +78,18 @@ def test_a_missing_rule_is_noticed(name: str) -> None:
     assert broken.problems or broken.stuck
     whole = run(seed, profile)
     assert (whole.problems, whole.stuck) == ([], [])
+
+
+@pytest.mark.parametrize("name", sorted(NOTICED_BY))
+def test_a_missing_rule_that_seeds_rarely_need_fails_a_test(name: str) -> None:
+    NOTICED_BY[name]()
+    with ablated(name), pytest.raises((AssertionError, ValueError)):
+        NOTICED_BY[name]()
+
+
+def test_every_rule_that_can_be_taken_away_is_looked_after() -> None:
+    assert sorted([*CAUGHT_BY, *NOTICED_BY]) == sorted(ABLATIONS)
+    assert len(CAUGHT_BY) >= 20
 
 
 def test_the_protocol_as_first_written_is_found_wanting_almost_always() -> None:

@@ -20,6 +20,7 @@ from docstore.protocol.events import (
     TurnEnded,
 )
 from docstore.protocol.replica import Replica
+from docstore.protocol.tenure import Phase
 from docstore.storage.store import Append, Recovered, Version
 from docstore.wire import (
     Accepted,
@@ -240,3 +241,43 @@ def test_the_common_end_is_where_the_newest_shared_reign_ends_first(
 ) -> None:
     assert common_end(mine, my_end, theirs, their_end) == common
     assert common_end(theirs, their_end, mine, my_end) == common
+
+
+def settled(machine: Replica, now: float) -> list[tuple[str, object]]:
+    """End the turn, let its batches reach the disk, until there are none; return what is said."""
+    said: list[tuple[str, object]] = []
+    effects = machine.step(TurnEnded(), now)
+    while True:
+        said += sends(effects)
+        durable = tokens(effects)
+        if not durable:
+            return said
+        effects = [each for token in durable for each in machine.step(Persisted(token), now)]
+        effects += machine.step(TurnEnded(), now)
+
+
+def test_a_reign_opens_when_a_quorum_stands_at_its_base() -> None:
+    """Rows that this node alone has may have been decided, or not: it serves neither answer yet."""
+    machine = replica()
+    machine.step(Received("n3", offer(1, row(1, owner="n3"), row(2, owner="n3"))), 0.05)
+    settled(machine, 0.05)
+    asked = machine.step(Received("n2", Heartbeat((), True, b"")), 5.0)  # n3 is not heard any more.
+    asked += machine.step(Tick(5_000_000), 5.05)
+    [prevote] = [message for _, message in sends(asked) if isinstance(message, PreVote)][:1]
+    machine.step(Received("n2", PreVoted(prevote.round, b"\x00")), 5.1)
+    [prepare, *_] = [m for _, m in settled(machine, 5.1) if isinstance(m, Prepare)]
+    empty = replica("n2")
+    evidence = empty.learner.evidence(empty.core.logs[0])
+    machine.step(Received("n2", Promised(prepare.epoch, [evidence])), 5.2)
+    settled(machine, 5.2)
+    tenure = machine.core.logs[0].tenure
+    assert tenure is not None
+    assert (tenure.base, tenure.phase is Phase.OPEN) == (2, False)
+    assert machine.core.logs[0].decided == 0
+    machine.step(Received("n2", Accepted([(0, prepare.epoch, 1)])), 5.3)
+    settled(machine, 5.3)
+    assert tenure.phase is not Phase.OPEN
+    machine.step(Received("n2", Accepted([(0, prepare.epoch, 2)])), 5.4)
+    settled(machine, 5.4)
+    assert tenure.phase is Phase.OPEN
+    assert machine.core.logs[0].decided == 2
