@@ -3,6 +3,8 @@
 import asyncio
 import json
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -15,32 +17,40 @@ PATIENCE_S = 40.0
 """Named snapshots are looked at first, and then one slot a tick."""
 
 
-async def test_old_versions_go_and_the_newest_stay(tmp_path: Path) -> None:
-    arena = Arena(tmp_path, 3, 0, random.Random(1))
+@asynccontextmanager
+async def forgetful(path: Path, seed: int, **times: float) -> AsyncIterator[tuple[Arena, Client]]:
+    """Three nodes that keep old versions for a second, and a client of theirs."""
+    arena = Arena(path, 3, 0, random.Random(seed))
     arena.retention_s = 1.0
+    arena.retries_s = times.get("retries_s", arena.retries_s)
     try:
         await arena.start()
         async with Client(arena.cluster.urls) as store:
             await store.declare("/notes")
-            for turn in range(5):
-                for number in range(20):
-                    await store.put(f"/notes/{number}", {"turn": turn})
-            await store.delete("/notes/0")
-            for node in arena.members:
-                await asyncio.to_thread(until, lambda node=node: trimmed(node) >= 101, PATIENCE_S)
-            assert (await store.get("/notes/7")).value["turn"] == 4
-            assert [each["documentVersion"] for each in await store.history("/notes/7")] == [4]
-            # A deletion is a version too: the link is not free, and its numbers go on.
-            assert (await store.put("/notes/0", {"turn": 9})).version == 6
-            # A new disk is filled with what is left, and counts.
-            await arena.replace_disk(arena.members[0])
-            await arena.recover()
-            await arena.kill(arena.members[1])
-            for number in range(1, 20):
-                document = await store.get(f"/notes/{number}")
-                assert (document.version, document.value["turn"]) == (4, 4)
+            yield arena, store
     finally:
         await arena.stop()
+
+
+async def test_old_versions_go_and_the_newest_stay(tmp_path: Path) -> None:
+    async with forgetful(tmp_path, 1) as (arena, store):
+        for turn in range(5):
+            for number in range(20):
+                await store.put(f"/notes/{number}", {"turn": turn})
+        await store.delete("/notes/0")
+        for node in arena.members:
+            await asyncio.to_thread(until, lambda node=node: trimmed(node) >= 101, PATIENCE_S)
+        assert (await store.get("/notes/7")).value["turn"] == 4
+        assert [each["documentVersion"] for each in await store.history("/notes/7")] == [4]
+        # A deletion is a version too: the link is not free, and its numbers go on.
+        assert (await store.put("/notes/0", {"turn": 9})).version == 6
+        # A new disk is filled with what is left, and counts.
+        await arena.replace_disk(arena.members[0])
+        await arena.recover()
+        await arena.kill(arena.members[1])
+        for number in range(1, 20):
+            document = await store.get(f"/notes/{number}")
+            assert (document.version, document.value["turn"]) == (4, 4)
 
 
 async def kinds(store: Client) -> int:
@@ -58,116 +68,88 @@ def trimmed(node: object) -> float:
 
 
 async def test_old_tombstones_go_and_numbers_go_on(tmp_path: Path) -> None:
-    arena = Arena(tmp_path, 3, 0, random.Random(3))
-    arena.retention_s = arena.retries_s = 1.0
-    try:
-        await arena.start()
-        async with Client(arena.cluster.urls) as store:
-            await store.declare("/notes")
-            for number in range(30):
-                await store.put(f"/notes/{number}", {"turn": 0})
-                await store.put(f"/notes/{number}", {"turn": 1})
-                await store.delete(f"/notes/{number}")
-            for number in range(200):  # The last row of a log stays, whatever it is.
-                await store.put(f"/notes/x{number}", {})
-            for node in arena.members:
-                await asyncio.to_thread(until, lambda node=node: purged(node) >= 30, PATIENCE_S)
-            for number in range(30):
-                with pytest.raises(RequestFailed) as gone:
-                    await store.get(f"/notes/{number}")
-                assert gone.value.status == 404
-                # It was 2 when it was deleted, and no number is given twice.
-                assert (await store.put(f"/notes/{number}", {"turn": 9})).version >= 3
-            async with asyncio.timeout(PATIENCE_S):
-                while await kinds(store) > 1:
-                    await asyncio.sleep(0.1)
-            # Who is filled anew learns the floor as well.
-            await store.delete("/notes/0")
-            last = (await store.put("/notes/0", {})).version
-            await arena.replace_disk(arena.members[0])
-            await arena.recover()
-            await arena.kill(arena.members[1])
-            assert (await store.put("/notes/0", {})).version == last + 1
-    finally:
-        await arena.stop()
+    async with forgetful(tmp_path, 3, retries_s=1.0) as (arena, store):
+        for number in range(30):
+            await store.put(f"/notes/{number}", {"turn": 0})
+            await store.put(f"/notes/{number}", {"turn": 1})
+            await store.delete(f"/notes/{number}")
+        for number in range(200):  # The last row of a log stays, whatever it is.
+            await store.put(f"/notes/x{number}", {})
+        for node in arena.members:
+            await asyncio.to_thread(until, lambda node=node: purged(node) >= 30, PATIENCE_S)
+        for number in range(30):
+            with pytest.raises(RequestFailed) as gone:
+                await store.get(f"/notes/{number}")
+            assert gone.value.status == 404
+            # It was 2 when it was deleted, and no number is given twice.
+            assert (await store.put(f"/notes/{number}", {"turn": 9})).version >= 3
+        async with asyncio.timeout(PATIENCE_S):
+            while await kinds(store) > 1:
+                await asyncio.sleep(0.1)
+        # Who is filled anew learns the floor as well.
+        await store.delete("/notes/0")
+        last = (await store.put("/notes/0", {})).version
+        await arena.replace_disk(arena.members[0])
+        await arena.recover()
+        await arena.kill(arena.members[1])
+        assert (await store.put("/notes/0", {})).version == last + 1
 
 
 async def test_a_new_disk_is_filled_when_nothing_but_tombstones_is_left(tmp_path: Path) -> None:
-    arena = Arena(tmp_path, 3, 0, random.Random(5))
-    arena.retention_s = arena.retries_s = 1.0
-    try:
-        await arena.start()
-        async with Client(arena.cluster.urls) as store:
-            await store.declare("/notes")
-            for number in range(100):
-                await store.put(f"/notes/{number}", {})
-                await store.delete(f"/notes/{number}")
-            for node in arena.members:
-                await asyncio.to_thread(until, lambda node=node: trimmed(node) >= 200, PATIENCE_S)
-                await asyncio.to_thread(until, lambda node=node: purged(node) >= 50, PATIENCE_S)
-            await arena.replace_disk(arena.members[0])
-            await arena.recover()
-            await arena.kill(arena.members[1])
-            assert (await store.put("/notes/7", {})).version >= 2
-    finally:
-        await arena.stop()
+    async with forgetful(tmp_path, 5, retries_s=1.0) as (arena, store):
+        for number in range(100):
+            await store.put(f"/notes/{number}", {})
+            await store.delete(f"/notes/{number}")
+        for node in arena.members:
+            await asyncio.to_thread(until, lambda node=node: trimmed(node) >= 200, PATIENCE_S)
+            await asyncio.to_thread(until, lambda node=node: purged(node) >= 50, PATIENCE_S)
+        await arena.replace_disk(arena.members[0])
+        await arena.recover()
+        await arena.kill(arena.members[1])
+        assert (await store.put("/notes/7", {})).version >= 2
 
 
 async def test_a_version_that_was_let_go_of_is_gone_not_unknown(tmp_path: Path) -> None:
-    arena = Arena(tmp_path, 3, 0, random.Random(4))
-    arena.retention_s = 1.0
-    try:
-        await arena.start()
-        async with Client(arena.cluster.urls) as store:
-            await store.declare("/notes")
-            for turn in range(5):
-                await store.put("/notes/a", {"turn": turn})
-            await store.put("/notes/b", {})
-            for node in arena.members:
-                await asyncio.to_thread(until, lambda node=node: trimmed(node) >= 4, PATIENCE_S)
-            assert (await store.get("/notes/a", version=4)).value["turn"] == 4
-            for link, version, status in (
-                ("/notes/a", 2, 410), ("/notes/a", 9, 404), ("/notes/b", 7, 404),
-                ("/notes/none", 0, 404),
-            ):  # fmt: skip
-                with pytest.raises(RequestFailed) as refused:
-                    await store.get(link, version=version)
-                assert refused.value.status == status, (link, version)
+    async with forgetful(tmp_path, 4) as (arena, store):
+        for turn in range(5):
+            await store.put("/notes/a", {"turn": turn})
+        await store.put("/notes/b", {})
+        for node in arena.members:
+            await asyncio.to_thread(until, lambda node=node: trimmed(node) >= 4, PATIENCE_S)
+        assert (await store.get("/notes/a", version=4)).value["turn"] == 4
+        for link, version, status in (
+            ("/notes/a", 2, 410), ("/notes/a", 9, 404), ("/notes/b", 7, 404),
+            ("/notes/none", 0, 404),
+        ):  # fmt: skip
             with pytest.raises(RequestFailed) as refused:
-                await store.get("/notes/a", at="2020-01-01T00:00:00Z")
-            assert refused.value.status == 410
-            stale = {"Docstore-Consistency": "stale"}
-            with pytest.raises(RequestFailed) as refused:
-                await store.request("GET", "/notes/a?documentVersion=2", headers=stale)
-            assert refused.value.status == 410
-    finally:
-        await arena.stop()
+                await store.get(link, version=version)
+            assert refused.value.status == status, (link, version)
+        with pytest.raises(RequestFailed) as refused:
+            await store.get("/notes/a", at="2020-01-01T00:00:00Z")
+        assert refused.value.status == 410
+        stale = {"Docstore-Consistency": "stale"}
+        with pytest.raises(RequestFailed) as refused:
+            await store.request("GET", "/notes/a?documentVersion=2", headers=stale)
+        assert refused.value.status == 410
 
 
 async def test_a_restart_finds_what_was_kept(tmp_path: Path) -> None:
-    arena = Arena(tmp_path, 3, 0, random.Random(2))
-    arena.retention_s = 1.0
-    try:
-        await arena.start()
-        async with Client(arena.cluster.urls) as store:
-            await store.declare("/notes")
-            for turn in range(30):
-                await store.put("/notes/a", {"turn": turn})
-            for node in arena.members:
-                await asyncio.to_thread(until, lambda node=node: trimmed(node) >= 25, PATIENCE_S)
-            for node in arena.members:
-                await arena.kill(node)
-            for node in arena.members:
-                arena.start_node(node)
-            await arena.recover()
-            document = await store.get("/notes/a")
-            assert (document.version, document.value["turn"]) == (29, 29)
-            assert (await store.put("/notes/a", {"turn": 30})).version == 30
-            async with asyncio.timeout(PATIENCE_S):
-                while await kinds(store) > 1:
-                    await asyncio.sleep(0.1)
-    finally:
-        await arena.stop()
+    async with forgetful(tmp_path, 2) as (arena, store):
+        for turn in range(30):
+            await store.put("/notes/a", {"turn": turn})
+        for node in arena.members:
+            await asyncio.to_thread(until, lambda node=node: trimmed(node) >= 25, PATIENCE_S)
+        for node in arena.members:
+            await arena.kill(node)
+        for node in arena.members:
+            arena.start_node(node)
+        await arena.recover()
+        document = await store.get("/notes/a")
+        assert (document.version, document.value["turn"]) == (29, 29)
+        assert (await store.put("/notes/a", {"turn": 30})).version == 30
+        async with asyncio.timeout(PATIENCE_S):
+            while await kinds(store) > 1:
+                await asyncio.sleep(0.1)
 
 
 async def test_a_named_snapshot_is_kept_until_it_is_deleted(tmp_path: Path) -> None:
