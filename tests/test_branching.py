@@ -6,7 +6,7 @@ from tests.sim.branching import FAULTS_S, Shape, run, shape_of
 from tests.sim.branching_ablations import RULES, without
 
 # Each of these once found a bug; what it was stands in the commit that pinned it.
-PINNED = (33, 463, 639, 783, 944, 2850)
+PINNED = (33, 463, 639, 783, 944, 2850, 800271)
 
 # Rule -> a seed that notices when it is gone.
 CAUGHT_BY = {

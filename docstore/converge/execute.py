@@ -65,11 +65,17 @@ class Executor:
 
     def reset(self, recovered: Recovered) -> None:
         """Begin again from what is on disk; what was not durable has not happened."""
+        self._done = {
+            operation: done
+            for operation, done in self._done.items()
+            if isinstance(done, int) or done.n <= recovered.arrived
+        }
         for each in self._unanswered:
             lost = each.row.n > recovered.arrived
+            if lost:  # And it must not happen either, when an echo of it comes.
+                self._remember(each.inflight, each.inflight.attempt)
             self.core.reply(each.inflight, DISK_FULL if lost else TOO_FEW, proposed=not lost)
         self._unanswered.clear()
-        self._done.clear()
 
     def _stored(self, n: int) -> None:
         self.spreader.stored(n)
