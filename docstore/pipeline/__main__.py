@@ -63,7 +63,7 @@ class _Run:
 
 
 def _failed(error: Exception) -> typer.Exit:
-    sys.stderr.write(f"docstore: {error}\n")
+    sys.stderr.write(f"docstore: {str(error).removeprefix('docstore: ')}\n")
     return typer.Exit(1)
 
 
