@@ -153,16 +153,18 @@ class Bulk:
         conditions = None
         if must_exist or version is not None:
             conditions = Conditions(match="*" if must_exist else None, version=version)
-        body, signature = b"", b""
-        if verb != "DELETE":
-            state = value.get("body")
+        body, signature, patch = b"", b"", "handler" if verb == "PATCH" else ""
+        state = value.get("body")
+        if verb == "PATCH" and isinstance(state, list):  # An array is a JSON patch (RFC 6902).
+            body, patch = self._bytes(state), "json"
+        elif verb != "DELETE":
             if verb != "PATCH" and isinstance(state, dict):
                 _, state = bodies.with_expiry(b"", state, options)
             body, signature, link = self._body(state, link, factory, key)
         if factory == FACTORIES:
             raise BadRequest("factories are declared one by one: POST /core/factories")
         return Operation(
-            verb, link, body, "handler" if verb == "PATCH" else "",
+            verb, link, body, patch,
             signature if verb != "PATCH" else b"",
             conditions, recreate=recreate, creates=options.put_creates, key=key,
             level=options.level, writer=_writer(value.get("writer"), options.level),
@@ -178,10 +180,13 @@ class Bulk:
             link = named or f"{factory}/{id_of_key(factory, key) if key else new_id()}"
         elif theirs:
             bodies.check_self_link(theirs, link)
-        body = json.dump(state)
-        if len(body) > self._state_bytes_max:
+        return self._bytes(state), json.signature(state), link
+
+    def _bytes(self, body: Any) -> bytes:
+        packed = json.dump(body)
+        if len(packed) > self._state_bytes_max:
             raise TooLarge(f"a document has at most {self._state_bytes_max} bytes")
-        return body, json.signature(state), link
+        return packed
 
 
 def _parsed(line: Any) -> dict[str, Any]:

@@ -12,7 +12,10 @@ from pyspark.sql.types import StructType
 from docstore.pipeline.options import Options
 from docstore.protocol.slots import slot_of
 
-OPERATIONS = ("upsert", "insert", "ignore", "replace", "patch", "delete", "append_version")
+OPERATIONS = (
+    "upsert", "insert", "ignore", "replace", "patch", "jsonPatch", "delete", "append_version",
+)  # fmt: skip
+JSON_NAMES: dict[type, str] = {dict: "object", list: "array"}
 KEY = "documentSelfLink"
 NOT_OF_A_BODY = frozenset(
     "documentSelfLink documentVersion documentEpoch documentOwner documentUpdateTime"
@@ -50,6 +53,9 @@ class Lines:
             raise ValueError(f"docstore: there is no column {self._key!r} to name documents by")
         given = options.text("body", "body" if "body" in names else "")
         self._body = given if given in names else ""
+        self._body_type: type = list if self._operation == "jsonPatch" else dict
+        if self._body_type is list and not self._body:
+            raise ValueError("docstore: jsonPatch needs a column `body` with arrays (RFC 6902)")
         used = {self._key, self._sequence} | NOT_OF_A_BODY
         self._members = [name for name in names if name not in used] if not self._body else []
         if self._key not in NOT_OF_A_BODY and not self._body:
@@ -75,7 +81,7 @@ class Lines:
             value = {"link": link, "writer": writer, **self._verb(columns, at)}
             wrong = ""
             if value["op"] != "DELETE":
-                wrong = _wrong_with(body)
+                wrong = _wrong_with(body, self._body_type)
                 # A line is a line: in JSON a line break stands between things, never in them.
                 text = body if isinstance(body, bytes) else (body or "{}").replace("\n", " ")
                 value["body"] = text if wrong else orjson.Fragment(text)
@@ -93,7 +99,7 @@ class Lines:
                 return {"op": "POST", "recreate": True}
             case "replace":
                 return {"op": "PUT", "mustExist": True}
-            case "patch":
+            case "patch" | "jsonPatch":
                 return {"op": "PATCH"}
             case "delete" if self._expects:
                 return {"op": "DELETE", "ifVersion": int(columns[self._expect][at])}
@@ -108,13 +114,13 @@ class Lines:
                 return {"op": "PUT"}
 
 
-def _wrong_with(body: str | bytes | None) -> str:
-    """Return why a text is not a document, "" if it is: nothing else goes between our members."""
+def _wrong_with(body: str | bytes | None, wanted: type) -> str:
+    """Return why a text is no body, "" if it is one: nothing else goes between our members."""
     try:
         value = orjson.loads(body or "{}")
     except orjson.JSONDecodeError as error:
         return f"body is not JSON: {error}"
-    return "" if isinstance(value, dict) else "body is not a JSON object"
+    return "" if isinstance(value, wanted) else f"body is not a JSON {JSON_NAMES[wanted]}"
 
 
 def _objects(batch: pa.RecordBatch, members: Sequence[str]) -> Iterator[bytes]:

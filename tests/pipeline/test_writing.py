@@ -55,6 +55,20 @@ def test_a_repeated_job_changes_nothing(stage: Stage, operation: str) -> None:
         assert documents["00007"] == {"old": True, "name": "00007", "n": 7}
 
 
+def test_a_json_patch_is_applied_once(stage: Stage) -> None:
+    names = [f"{n:05d}" for n in range(20)]
+    stage.put({name: {"list": [1]} for name in names})
+    rows = stage.spark.createDataFrame(
+        [(name, '[{"op": "add", "path": "/list/-", "value": 2}]') for name in names],
+        "name string, body string",
+    )
+    for _ in range(2):
+        write(stage, rows, operation="jsonPatch", job_id="json-patch")
+    assert stage.documents() == {name: {"list": [1, 2]} for name in names}
+    with pytest.raises(PySparkException, match="not a JSON array"):
+        write(stage, rows.withColumn("body", F.lit("{}")), operation="jsonPatch")
+
+
 def test_each_operation_minds_what_is_there(stage: Stage) -> None:
     stage.put({"00000": {"old": True}})
     with pytest.raises(PySparkException, match="ALREADY_EXISTS"):

@@ -64,6 +64,24 @@ async def test_one_document_takes_its_lines_in_order(client: Client, factory: st
     assert all(each["outcome"] == "not_applied" for each in results if each["status"] >= 400)
 
 
+async def test_an_array_patches_by_rfc_6902(client: Client, factory: str) -> None:
+    link = f"{factory}/a"
+    more = [{"op": "add", "path": "/list/-", "value": 2}]
+    results = await bulk(
+        client,
+        [
+            {"op": "PUT", "link": link, "body": {"list": [1]}},
+            {"op": "PATCH", "link": link, "body": more},
+            {"op": "PATCH", "link": link, "body": [{"op": "test", "path": "/list/0", "value": 9}]},
+            {"op": "PATCH", "link": link, "body": [{"op": "nonsense"}]},
+            {"op": "PUT", "link": link, "body": more},
+        ],
+    )
+    assert [each["status"] for each in results] == [201, 200, 409, 400, 400]
+    async with client.get(link) as response:
+        assert (await response.json())["list"] == [1, 2]
+
+
 async def test_a_post_to_a_factory_gets_a_link(client: Client, factory: str) -> None:
     results = await bulk(
         client,
