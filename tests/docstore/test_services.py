@@ -42,7 +42,7 @@ def test_a_declaration_counts_only_at_its_own_link() -> None:
     registry.declare(declaration("/a", options=[]))
     assert [each.options.path for each in registry.services()] == [
         "/core/examples", "/core/factories", "/core/snapshots", "/core/spark/dead",
-        "/core/spark/jobs",
+        "/core/spark/jobs", "/core/spark/quotas",
     ]  # fmt: skip
 
 
