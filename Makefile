@@ -13,6 +13,7 @@ STAMP := .venv/installed.stamp
 DEMO_FLAGS ?=
 PYTEST_FLAGS ?=
 SEED ?= 0
+SHARE ?= 0.2
 SEEDS ?= 200
 ROUNDS ?= 0
 ROUNDS_EACH ?= 10
@@ -65,6 +66,10 @@ chaos-scenarios: $(STAMP) ## Real processes: cuts, changing members, weaker leve
 	$(BIN)/python -m tests.chaos.split --rounds $(ROUNDS_EACH) --seed $(SEED)
 	$(BIN)/python -m tests.chaos.members --rounds $(ROUNDS_EACH) --seed $(SEED)
 	$(BIN)/python -m tests.chaos.levels --rounds $(ROUNDS_EACH) --seed $(SEED)
+
+.PHONY: chaos-lines
+chaos-lines: $(STAMP) ## Real processes: each reliability line by its number (SHARE=0.2 of what it asks for).
+	$(BIN)/python -m tests.chaos.lines --share $(SHARE) --report $(or $(REPORT),lines.md)
 
 .PHONY: chaos-rounds
 chaos-rounds: $(STAMP) ## Real processes, killed, all killed, paused (ROUNDS=0: 50, 20 and 5).

@@ -2,6 +2,7 @@
 
 return: a node is down for 10,000 writes and 2,000 deletes on 100,000 documents, and comes back.
 takeover: an owner of a third of a million documents is killed.
+join: an empty node joins three that hold a million documents, and is filled.
 """
 
 import argparse
@@ -188,9 +189,38 @@ async def take_over(cluster: LocalCluster, documents: int) -> dict[str, float]:
     }  # fmt: skip
 
 
+async def join(cluster: LocalCluster, documents: int) -> dict[str, float]:
+    """Return the figures of a newcomer that is filled."""
+    await filled(cluster, documents)
+    foreground = Foreground()
+    urls = cluster.urls
+    task = asyncio.create_task(foreground.run(urls, documents, random.Random(1)))
+    await asyncio.sleep(2.0)
+    foreground.p99_ms()
+    await asyncio.sleep(10.0)
+    before_ms = foreground.p99_ms()
+    begun = time.perf_counter()
+    newcomer = cluster.add()
+
+    def full() -> bool:
+        group = page(cluster.nodes[0], "/core/node-groups/default")["configuration"]
+        names = [each["id"] for each in group["members"]]
+        return group["stage"] == "stable" and newcomer.name in names
+
+    await come_true(full)
+    full_s = time.perf_counter() - begun
+    during_ms = foreground.p99_ms()
+    foreground.stop = True
+    await task
+    return {
+        "a full member after s": full_s,
+        "foreground p99 before ms": before_ms, "while it is filled ms": during_ms,
+    }  # fmt: skip
+
+
 async def run(what: str, documents: int) -> None:
     """Measure on a cluster of three, and print."""
-    measure = {"return": come_back, "takeover": take_over}[what]
+    measure = {"return": come_back, "takeover": take_over, "join": join}[what]
     with tempfile.TemporaryDirectory(prefix="docstore-recovery-", dir="/var/tmp") as directory:
         cluster = LocalCluster(3, Path(directory))
         try:
@@ -206,10 +236,10 @@ async def run(what: str, documents: int) -> None:
 def main() -> int:
     """Parse the command line and measure."""
     parser = argparse.ArgumentParser(prog="python -m bench.recovery", description=__doc__)
-    parser.add_argument("what", choices=["return", "takeover"])
+    parser.add_argument("what", choices=["return", "takeover", "join"])
     parser.add_argument("--documents", type=int, default=0)
     options = parser.parse_args()
-    usual = {"return": 100_000, "takeover": 1_000_000}[options.what]
+    usual = 100_000 if options.what == "return" else 1_000_000
     asyncio.run(run(options.what, options.documents or usual))
     return 0
 

@@ -39,6 +39,7 @@ from docstore.repair import Repair
 from docstore.resync import Resync
 from docstore.scans import Scans
 from docstore.services.registry import Registry
+from docstore.staging import Staging
 from docstore.storage.sqlite import SqliteStore
 from docstore.storage.store import Recovered
 from docstore.wire import Ask, Configured, Message, Told
@@ -95,7 +96,8 @@ class Node:
         await self.links.start(self.config.peer_host, self.config.peer_port)
         self.membership = Membership(self.config, self.node_id, recovered, self._view_changed)
         await self.membership.start()
-        self.http = HttpServer(Face(self), self.config.limits)
+        staging = Staging(self.config.data / "staging")
+        self.http = HttpServer(Face(self), self.config.limits, staging)
         await self.http.start(self.config.listen_host, self.config.listen_port)
         for peer, address in self.founding.addresses().items():
             self.links.connect(peer, address)

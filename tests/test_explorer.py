@@ -28,3 +28,16 @@ def test_a_hundred_thousand_states() -> None:
     found = explore(Bounds(), 100_000)
     assert found.problem == ""
     assert found.states >= 100_000
+
+
+def test_all_states_of_one_ballot_and_one_write() -> None:
+    found = explore(Bounds(ballots=1, writes=1, crashes=0, ordered=True), 10_000)
+    assert (found.problem, found.complete) == ("", True)
+    assert found.states >= 500
+
+
+@pytest.mark.slow
+def test_all_states_of_two_ballots_and_one_write() -> None:
+    found = explore(Bounds(ballots=2, writes=1, crashes=0, ordered=True), 1_000_000)
+    assert (found.problem, found.complete) == ("", True)
+    assert found.states >= 100_000

@@ -66,6 +66,7 @@ SHELLS = (
     "docstore/scans.py",
     "docstore/http/*",
     "docstore/storage/sqlite.py",
+    "docstore/staging.py",
     "docstore/storage/memory.py",
     "docstore/cli/*",
     "docstore/client/*",

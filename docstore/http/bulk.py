@@ -8,7 +8,7 @@ the client to read them, up to a bound: many clients send everything before they
 import asyncio
 from collections import Counter, deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from aiohttp import web
 
@@ -57,20 +57,23 @@ class Bulk:
         if request.rel_url.query.get("atomic", "false") != "false":
             raise BadRequest("atomic batches are not offered yet")
         packed = reading.content_media(request, TYPES) == MSGPACK_TYPE
-        patience_s = reading.timeout_s(request)
         bodies.invite(request)
-        response = web.StreamResponse(headers={"Content-Type": NDJSON_TYPE})
-        await response.prepare(request)
         lines: Lines = MsgpackLines() if packed else JsonLines()
         inflate = inflater(request.headers.get("Content-Encoding"))
         if inflate is not None:
             lines = InflatedLines(lines, inflate)
-        source = _Source(request, lines, self._timeout_s)
+        return await self.answer(request, _Source(request, lines, self._timeout_s))
+
+    async def answer(self, request: web.BaseRequest, source: "Source") -> web.StreamResponse:
+        """Do what lines say, wherever they come from, and answer each."""
+        patience_s = reading.timeout_s(request)
+        response = web.StreamResponse(headers={"Content-Type": NDJSON_TYPE})
+        await response.prepare(request)
         await self._run(source, patience_s, _Results(request, response))
         await response.write_eof()
         return response
 
-    async def _run(self, source: "_Source", patience_s: float, results: "_Results") -> None:
+    async def _run(self, source: "Source", patience_s: float, results: "_Results") -> None:
         """Read and answer side by side, with some batches in flight."""
         pending: deque[asyncio.Task[bytes]] = deque()
         reader: asyncio.Task[Sequence[Any]] | None = asyncio.create_task(source.read())
@@ -268,6 +271,13 @@ def _refused(
     line["errorCode"] = code
     line["detail"] = detail[:512]
     return json.dump(line) + b"\n"
+
+
+class Source(Protocol):
+    """Where lines come from."""
+
+    async def read(self) -> Sequence[Any]:
+        """Return the next lines, none at the end."""
 
 
 class _Source:

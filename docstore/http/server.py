@@ -25,8 +25,10 @@ from docstore.http.problems import problem, problem_of_error
 from docstore.http.quotas import Quotas
 from docstore.http.reply import Reply, header_lines
 from docstore.http.scans import SCAN_PAGES, SCANS, ScanPages
+from docstore.http.staging import STAGING, StagedParts
 from docstore.paths import SUFFIXES, canonical
 from docstore.service import Refusal, Service
+from docstore.staging import Staging
 
 BULK = "/core/bulk"
 BULK_METHODS = "OPTIONS, POST"
@@ -40,7 +42,8 @@ __all__ = ["HttpServer", "Limits"]
 class HttpServer:
     """Serves one backend."""
 
-    def __init__(self, backend: Backend, limits: Limits) -> None:
+    def __init__(self, backend: Backend, limits: Limits, staging: Staging | None = None) -> None:
+        """staging: where parts of jobs may wait; None where there is no disk for them."""
         self._backend = backend
         self._limits = limits
         self.metrics = HttpMetrics()
@@ -54,6 +57,8 @@ class HttpServer:
             timeout_s=limits.body_timeout_s,
         )
         self._scans = ScanPages(backend, quotas)
+        timeout_s = limits.body_timeout_s
+        self._staged = StagedParts(staging, self._bulk, timeout_s=timeout_s) if staging else None
         self._listener: Listener | None = None
         self._sends_away = False
         self._socket: asyncio.Server | None = None
@@ -123,6 +128,8 @@ class HttpServer:
             raw = _own_path(request, raw)
         if raw == BULK:
             return await self._serve_bulk(request)
+        if self._staged is not None and raw.startswith(STAGING):
+            return await self._staged.serve(request, raw)
         path = canonical(raw)
         body = await bodies.receive(
             request,

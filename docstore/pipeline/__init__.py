@@ -18,12 +18,14 @@ except ImportError as error:
 from docstore.pipeline.sessions import JavaMissing, register, session
 from docstore.pipeline.snapshots import drop_snapshot, snapshot
 from docstore.pipeline.tables import changes, cut_of, lookup, read, write
+from docstore.pipeline.writing import finish
 
 __all__ = [
     "JavaMissing",
     "changes",
     "cut_of",
     "drop_snapshot",
+    "finish",
     "lookup",
     "read",
     "register",

@@ -13,9 +13,10 @@ import orjson
 import typer
 
 from docstore.errors import DocstoreError
-from docstore.pipeline import JavaMissing, session
+from docstore.pipeline import JavaMissing, session, writing
 from docstore.pipeline.group import GroupError
 from docstore.pipeline.jobs.work import Work
+from docstore.pipeline.lines import WriteFailed
 from docstore.pipeline.sessions import REMOTE
 
 app = typer.Typer(
@@ -184,6 +185,19 @@ def migrate(
     """A factory to another group, while it is written to."""
     run = _Run("migrate", url, master, job_id, dry_run)
     run.job("migrating:migrate", path=path, to=to, into=into, lag=lag)
+
+
+@app.command()
+def finish(
+    job_id: Annotated[str, typer.Argument(help="A job whose document says COMMITTING.")],
+    url: Url = URL,
+) -> None:
+    """Go on with the commit of a job whose driver went away."""
+    try:
+        counts = writing.finish(url, job_id)
+    except (GroupError, OSError, ValueError, WriteFailed) as error:
+        raise _failed(error) from None
+    sys.stdout.write(orjson.dumps({"jobId": job_id, **counts}).decode() + "\n")
 
 
 @app.command(hidden=True)

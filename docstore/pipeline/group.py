@@ -71,9 +71,13 @@ class Group:
         self, method: str, url: str, path: str, body: Any = None,
         headers: Mapping[str, str] | None = None,
     ) -> Iterator[BinaryIO]:  # fmt: skip
-        """Ask one node, and give its answer as a stream. Raises GroupError, OSError."""
+        """Ask one node, and give its answer as a stream. Raises GroupError, OSError.
+
+        body: bytes or a file as they are, anything else as JSON.
+        """
         connection = _connected(url, self.timeout_s)
-        raw = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        is_raw = isinstance(body, bytes | None) or hasattr(body, "read")
+        raw = body if is_raw else json.dumps(body).encode()
         kinds = {"Content-Type": "application/json", "Docstore-Timeout-Ms": "30000"}
         kinds.update(headers or {})
         target = quote(path, safe="/?=&%:+.-_")

@@ -27,6 +27,10 @@ class WriteFailed(Exception):
     """A row could not be written, and the options say that this fails the job."""
 
 
+class RowRefused(WriteFailed):
+    """A row will never be written as it is: trying again would not help."""
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One operation on its way: its JSON, and the link that it is for."""

@@ -23,7 +23,7 @@ FEED = (
 ).split()
 WRITE = (
     "operation key body sequenceBy expectVersion onConflict onError deadLetterPath maxErrors"
-    " jobId batchId batchRows checkpointLocation"
+    " jobId batchId batchRows checkpointLocation commit"
 ).split()
 
 

@@ -4,12 +4,10 @@ In requests of bounded size, a few at a time. Each row carries the job and its b
 (`docstore/protocol/jobs.py`), so a request whose answer was lost is simply sent again.
 """
 
-import hashlib
 import http.client
 import json
-import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
@@ -17,11 +15,10 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from docstore.pipeline.group import Group, GroupError, pause
-from docstore.pipeline.lines import OPERATIONS, Line, Lines, WriteFailed
+from docstore.pipeline.lines import Line, Lines, WriteFailed
 from docstore.pipeline.options import Options
+from docstore.pipeline.outcomes import Outcomes
 
-ON_CONFLICT = ("fail", "skip", "deadletter")
-DEAD_LETTERS = "/core/spark/dead"
 NDJSON = {"Content-Type": "application/x-ndjson"}
 BYTES_AT_ONCE = 1 << 20
 IN_FLIGHT = 4
@@ -36,15 +33,9 @@ class Sender:
         self._options = options
         self._group = Group(options.urls, timeout_s=options.number("timeoutMs", 60_000, 1) / 1000)
         self._job, self._number = job, number
-        self._on_conflict = options.choice("onConflict", ON_CONFLICT)
-        self._on_error = options.choice("onError", ON_CONFLICT)
-        self._dead_path = options.text("deadLetterPath", DEAD_LETTERS)
-        self._errors_max = options.number("maxErrors", 1 << 62)
-        self._operation = options.choice("operation", OPERATIONS)
+        self._outcomes = Outcomes(options, self._group, job, number)
         self._rows_at_once = options.number("batchRows", 1000, 1)
         self._retries = options.number("retries", 8)
-        self.counts: Counter[str] = Counter()
-        self._counting = threading.Lock()
         self._take_layout()
         self._lines = Lines(options, schema, len(self._owners))
 
@@ -62,8 +53,7 @@ class Sender:
             for batch in batches:
                 for line in self._lines.of(batch, self._job, self._number):
                     if line.wrong:
-                        answer = {"status": 400, "errorCode": "malformed", "detail": line.wrong}
-                        self._note(line, answer)
+                        self._outcomes.note(line.link, line.value, malformed(line))
                         continue
                     owner = self._owners[line.slot]
                     waiting.setdefault(owner, []).append(line)
@@ -76,15 +66,14 @@ class Sender:
             running |= {pool.submit(self._deliver, lines) for lines in waiting.values()}
             for future in running:
                 future.result()
-        return self.counts
+        return self._outcomes.counts
 
     def _deliver(self, lines: list[Line]) -> None:
         """Send lines of one owner until each has an answer for good."""
         last = "no node answers"
         for attempt in range(self._retries + 1):
             if attempt:
-                with self._counting:
-                    self.counts["retries"] += 1
+                self._outcomes.add("retries")
                 pause(attempt - 1)
                 self._take_layout()
             try:
@@ -100,7 +89,7 @@ class Sender:
                     again.append(line)
                     last = str(answer.get("detail"))
                 else:
-                    self._note(line, answer)
+                    self._outcomes.note(line.link, line.value, answer)
             if not again:
                 return
             lines = again
@@ -116,48 +105,13 @@ class Sender:
             answers = [json.loads(line) for line in answer.read().splitlines()]
         if len(answers) != len(lines):
             raise OSError("the answer was cut off")
-        with self._counting:
-            self.counts["bytes"] += len(body)
+        self._outcomes.add("bytes", len(body))
         return answers
 
-    def _note(self, line: Line, answer: Mapping[str, Any]) -> None:
-        """Count what became of a row, and do with a refused one what the options say."""
-        with self._counting:
-            self._judge(line, answer)
 
-    def _judge(self, line: Line, answer: Mapping[str, Any]) -> None:
-        status, code = answer["status"], answer.get("errorCode", "")
-        if status < 300:
-            self.counts["repeated" if answer.get("repeated") else "written"] += 1
-        elif (status == 409 and code == "already-exists" and self._operation == "ignore") or (
-            status == 404 and self._operation == "delete"
-        ):
-            self.counts["skipped"] += 1
-        else:
-            is_conflict = status in (409, 412) and code not in ("duplicate-key", "stale-batch")
-            self._refused(line, answer, self._on_conflict if is_conflict else self._on_error)
-
-    def _refused(self, line: Line, answer: Mapping[str, Any], then: str) -> None:
-        status, code = answer["status"], answer.get("errorCode", "")
-        said = f"{line.link}: {status} {code}: {answer.get('detail')}"
-        if then == "fail" or code == "stale-batch":
-            name = code.upper().replace("-", "_")
-            raise WriteFailed(f"docstore: {name}: {said}")
-        self.counts["conflicted" if then == "skip" else "dead"] += 1
-        if self.counts["conflicted"] + self.counts["dead"] > self._errors_max:
-            raise WriteFailed(f"docstore: more than {self._errors_max} rows were refused; {said}")
-        if then == "deadletter":
-            self._bury(line, answer)
-
-    def _bury(self, line: Line, answer: Mapping[str, Any]) -> None:
-        """Keep a refused row; its name is made of its content, so that a repetition is the same."""
-        name = hashlib.sha256(self._job.encode() + line.value).hexdigest()[:32]
-        letter = {
-            "job": self._job, "batch": self._number, "link": line.link,
-            "status": answer["status"], "errorCode": answer.get("errorCode"),
-            "detail": answer.get("detail"), "row": line.value.decode(),
-        }  # fmt: skip
-        self._group.json("PUT", f"{self._dead_path}/{name}", letter)
+def malformed(line: Line) -> dict[str, Any]:
+    """Return what a node would have said of a row that cannot be sent."""
+    return {"status": 400, "errorCode": "malformed", "detail": line.wrong}
 
 
 def _some_done(running: set[Future[None]]) -> set[Future[None]]:

@@ -1,13 +1,14 @@
 """Rows into documents: the writers behind `format("docstore")`.
 
 A task may be repeated, run twice at once, or come back from the dead without harm, because each of
-its rows names the job and the batch (`sending.py`).
+its rows names the job and the batch (`sending.py`). With `commit=staged` rows wait on the nodes'
+disks until all tasks are through (`staged.py`).
 """
 
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import quote
 
@@ -20,33 +21,61 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from docstore.pipeline import scanning
+from docstore.pipeline import scanning, staged
 from docstore.pipeline.columns import schema_of
 from docstore.pipeline.group import Group, GroupError
-from docstore.pipeline.lines import KEY, Lines, WriteFailed
+from docstore.pipeline.lines import KEY, Lines, RowRefused, WriteFailed
 from docstore.pipeline.options import Options
 from docstore.pipeline.planning import shares
 from docstore.pipeline.sending import Sender
+from docstore.pipeline.staged import Part
 
 JOBS = "/core/spark/jobs"
+COMMITS = ("direct", "staged")
 
 
 @dataclass(slots=True)
 class Counted(WriterCommitMessage):
-    """What a task did."""
+    """What a task did, and what it has put on disks for the commit to do."""
 
     counts: Counter[str] = field(default_factory=Counter)
+    parts: list[Part] = field(default_factory=list)
+    job: str = ""
+    """Of a stream: its writer is another object when it commits."""
+
+
+def check(options: Options, schema: StructType) -> None:
+    """Say what is wrong with the options before the job begins. Raises ValueError."""
+    Lines(options, schema, 1)
+    if is_staged(options):
+        staged.check(options)
+
+
+def _written(
+    options: Options, job: str, number: int, schema: StructType, batches: Iterator[pa.RecordBatch]
+) -> Counted:
+    """Write a task's rows, or put them where they wait."""
+    if is_staged(options):
+        return Counted(*staged.stage(options, job, number, schema, batches))
+    return Counted(Sender(options, job, number, schema).send(batches))
+
+
+def is_staged(options: Options) -> bool:
+    """Say whether rows wait for the commit. Raises ValueError."""
+    return options.choice("commit", COMMITS) == "staged"
 
 
 class TableWriter(DataSourceArrowWriter):
     """Writes a DataFrame once."""
 
     def __init__(self, options: Options, schema: StructType, *, overwrite: bool) -> None:
+        if overwrite and not options.text("commit"):
+            options = Options({**options.given, "commit": "staged"})  # All of it, or nothing.
         self._options, self._schema = options, schema
         # Drawn once: this object is pickled to the tasks, and commits itself.
         self.job = options.text("jobId") or f"batch-{uuid.uuid4()}"
         self._number = options.number("batchId", 0)
-        Lines(options, schema, 1)  # What is wrong with the options is said before the job begins.
+        check(options, schema)
         self._before = ""
         if overwrite:
             self._before = self._cut_before()
@@ -56,54 +85,90 @@ class TableWriter(DataSourceArrowWriter):
 
         What an earlier run has written must not look as if it had been there before.
         """
-        group = Group(self._options.urls)
-        try:
-            page = group.json("GET", f"{JOBS}/{quote(self.job, safe='')}")
-            if page.get("before") and page.get("batch") == self._number:
-                return str(page["before"])
-        except GroupError as error:
-            if error.status != 404:
-                raise
-        cut = str(group.json("GET", "/core/spark/plan")["cut"])
+        page = job_of(self._options, self.job)
+        if page.get("before") and page.get("batch") == self._number:
+            return str(page["before"])
+        cut = str(Group(self._options.urls).json("GET", "/core/spark/plan")["cut"])
         state = {"state": "RUNNING", "batch": self._number, "before": cut}
         leave_job(self._options, self.job, state)
         return cut
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write a task's rows."""
-        sender = Sender(self._options, self.job, self._number, self._schema)
-        return Counted(sender.send(iterator))
+        return _written(self._options, self.job, self._number, self._schema, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Leave the job's document; after an overwrite take away what was there before."""
-        counts = total(messages)
-        if self._before:
-            counts["removed"] = self._remove_older()
-        self._leave("COMMITTED", counts)
+        """Have what waits done, leave the job's document; take away what was overwritten."""
+        counts, parts = total(messages), parts_of(messages)
+        if parts:
+            waiting = {"parts": [asdict(part) for part in parts], "counts": dict(counts)}
+            self._leave("COMMITTING", waiting | {"options": dict(self._options.given)})
+        try:
+            settle(self._options, self.job, self._number, self._before, counts, parts)
+        except RowRefused:  # It would be so again: there is nothing to finish.
+            staged.abandon(self._options, self.job, parts)
+            self._leave("ABORTED", counts)
+            raise
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Say that the job failed. What it wrote stays: a run with the same jobId goes on."""
-        counts = total(messages)
-        self._leave("ABORTED", counts)
+        """Say that the job failed. What it wrote stays: a run with the same jobId goes on.
 
-    def _leave(self, state: str, counts: Mapping[str, int]) -> None:
+        What waits is taken away, unless the commit has begun: then `finish` can go on with it.
+        """
+        parts = parts_of(messages)
+        if parts and job_of(self._options, self.job).get("state") == "COMMITTING":
+            return
+        staged.abandon(self._options, self.job, parts)
+        self._leave("ABORTED", total(messages))
+
+    def _leave(self, state: str, more: Mapping[str, Any]) -> None:
         before = {"before": self._before} if self._before else {}
-        page = {"state": state, "batch": self._number, **before, **counts}
+        page = {"state": state, "batch": self._number, **before, **more}
         leave_job(self._options, self.job, page)
 
-    def _remove_older(self) -> int:
-        """Delete what stood under the path at the cut and nobody has written since.
 
-        The new documents are there already, so nobody ever sees an empty table.
-        """
-        names = [KEY, "documentVersion"]
-        found = older(self._options, self._before, names)
-        asked = dict(self._options.given) | {
-            "operation": "delete", "key": KEY, "expectversion": "documentVersion",
-            "onconflict": "skip", "body": "", "sequenceby": "",
-        }  # fmt: skip
-        sender = Sender(Options(asked), f"{self.job}-older", self._number, schema_of(names))
-        return sender.send(found)["written"]
+def settle(
+    options: Options, job: str, number: int, before: str, counts: Counter[str],
+    parts: Sequence[Part],
+) -> Counter[str]:  # fmt: skip
+    """Do what waits, take away what was overwritten, and say that the job is done.
+
+    before: the cut from before an overwrite, "" for any other job.
+    """
+    counts = counts + staged.commit(options, job, number, parts)
+    if before:
+        counts["removed"] = _remove_older(options, job, number, before)
+    page = {"before": before} if before else {}
+    leave_job(options, job, {"state": "COMMITTED", "batch": number, **page, **counts})
+    return counts
+
+
+def finish(url: str, job: str) -> Counter[str]:
+    """Finish a job whose driver went away in the middle of its commit; return its counts.
+
+    Raises ValueError when there is nothing to finish.
+    """
+    page = job_of(Options({"url": url}), job)
+    if page.get("state") != "COMMITTING":
+        raise ValueError(f"docstore: {job} does not wait: {page.get('state', 'there is no job')}")
+    options = Options(page["options"] | {"url": url})
+    parts = [Part(**each) for each in page["parts"]]
+    counts = Counter(page["counts"])
+    return settle(options, job, page["batch"], page.get("before", ""), counts, parts)
+
+
+def _remove_older(options: Options, job: str, number: int, before: str) -> int:
+    """Delete what stood under the path at the cut and nobody has written since.
+
+    The new documents are there already, so nobody ever sees an empty table.
+    """
+    names = [KEY, "documentVersion"]
+    found = older(options, before, names)
+    asked = dict(options.given) | {
+        "operation": "delete", "key": KEY, "expectversion": "documentVersion",
+        "onconflict": "skip", "body": "", "sequenceby": "",
+    }  # fmt: skip
+    return Sender(Options(asked), f"{job}-older", number, schema_of(names)).send(found)["written"]
 
 
 def older(options: Options, cut: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -120,7 +185,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options, self._schema = options, schema
-        Lines(options, schema, 1)
+        check(options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write a task's rows of one micro-batch."""
@@ -131,15 +196,26 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if query is None or number is None:
             raise WriteFailed("docstore: this Spark does not tell its writers the batch")
         job = self._options.text("jobId") or f"stream-{query}"
-        return Counted(Sender(self._options, job, int(number), self._schema).send(iterator))
+        written = _written(self._options, job, int(number), self._schema, iterator)
+        written.job = job
+        return written
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Leave the query's document."""
+        """Have what waits done, and leave the query's document."""
+        counts, parts = total(messages), parts_of(messages)
+        if parts:
+            counts += staged.commit(self._options, _job_of(messages), batchId, parts)
         name = self._options.text("jobId") or f"stream-{self._options.path[1:].replace('/', '-')}"
-        leave_job(self._options, name, {"state": "RUNNING", "batch": batchId, **total(messages)})
+        leave_job(self._options, name, {"state": "RUNNING", "batch": batchId, **counts})
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Nothing to undo: the batch will be repeated."""
+        """Nothing to undo: the batch will be repeated. What waits goes."""
+        staged.abandon(self._options, _job_of(messages), parts_of(messages))
+
+
+def _job_of(messages: Sequence[WriterCommitMessage | None]) -> str:
+    """Return the job that the tasks of a stream's batch wrote for."""
+    return next((each.job for each in messages if isinstance(each, Counted)), "")
 
 
 def total(messages: Sequence[WriterCommitMessage | None]) -> Counter[str]:
@@ -149,6 +225,22 @@ def total(messages: Sequence[WriterCommitMessage | None]) -> Counter[str]:
         if isinstance(message, Counted):
             counts.update(message.counts)
     return counts
+
+
+def parts_of(messages: Sequence[WriterCommitMessage | None]) -> list[Part]:
+    """Return what waits for the commit."""
+    return [part for each in messages if isinstance(each, Counted) for part in each.parts]
+
+
+def job_of(options: Options, job: str) -> dict[str, Any]:
+    """Return a job's document, {} if there is none."""
+    try:
+        page = Group(options.urls).json("GET", f"{JOBS}/{quote(job, safe='')}")
+    except GroupError as error:
+        if error.status != 404:
+            raise
+        page = {}
+    return dict(page)
 
 
 def leave_job(options: Options, job: str, state: Mapping[str, Any]) -> None:

@@ -1,0 +1,124 @@
+"""Parts of a bulk job that wait for its commit, on this node alone.
+
+    GET    /core/spark/staging               what waits here
+    PUT    /core/spark/staging/<job>/<part>  keep lines of /core/bulk, and do nothing with them yet
+    POST   /core/spark/staging/<job>/<part>  do them now; answers as /core/bulk does, a line each
+    DELETE /core/spark/staging/<job>/<part>
+
+The job chooses when: it has all of its parts kept on two nodes each before the first one is done,
+so that a job that fails has done nothing.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from aiohttp import web
+
+from docstore.errors import BadRequest, NotFound, TooSlow
+from docstore.http import bodies, reading
+from docstore.http.bulk import BATCH_LINES, NDJSON_TYPE, Bulk
+from docstore.http.documents import allowed, not_allowed
+from docstore.http.lines import JsonLines
+from docstore.http.reply import Reply
+from docstore.http.representation import JSON_TYPE, page_reply
+from docstore.staging import Arriving, Staging
+
+STAGING = "/core/spark/staging"
+LIST_METHODS, PART_METHODS = "GET, OPTIONS", "DELETE, OPTIONS, POST, PUT"
+PIECE_BYTES = 1 << 20
+
+
+class StagedParts:
+    """Answers what lives under /core/spark/staging."""
+
+    def __init__(self, staging: Staging, bulk: Bulk, *, timeout_s: float) -> None:
+        self._staging = staging
+        self._bulk = bulk
+        self._timeout_s = timeout_s
+
+    async def serve(self, request: web.BaseRequest, raw: str) -> Reply | web.StreamResponse:
+        """Answer any of them. `raw`: the request's path."""
+        if raw == STAGING:
+            return await self._list(request)
+        job, _, part = raw.removeprefix(f"{STAGING}/").partition("/")
+        job, part = unquote(job), unquote(part)
+        if not job or not part:
+            raise NotFound("a part is named by its job and its own name")
+        match request.method:
+            case "OPTIONS":
+                return allowed(PART_METHODS)
+            case "PUT":
+                return await self._keep(request, job, part)
+            case "POST":
+                return await self._do(request, job, part)
+            case "DELETE":
+                removed = await asyncio.to_thread(self._staging.remove, job, part)
+                return page_reply({"removed": removed}, JSON_TYPE)
+        raise not_allowed(request.method, PART_METHODS)
+
+    async def _list(self, request: web.BaseRequest) -> Reply:
+        if request.method == "OPTIONS":
+            return allowed(LIST_METHODS)
+        if request.method != "GET":
+            raise not_allowed(request.method, LIST_METHODS)
+        return page_reply({"parts": await asyncio.to_thread(self._staging.describe)}, JSON_TYPE)
+
+    async def _keep(self, request: web.BaseRequest, job: str, part: str) -> Reply:
+        reading.content_media(request, {NDJSON_TYPE: ""})
+        if "Content-Encoding" in request.headers:
+            raise BadRequest("a part is kept as it comes: without an encoding")
+        bodies.invite(request)
+        arriving: Arriving = await asyncio.to_thread(self._staging.receive, job, part)
+        with arriving:
+            async for piece in self._pieces(request):
+                await asyncio.to_thread(arriving.write, piece)
+            await asyncio.to_thread(arriving.finish)
+        return page_reply({"part": part, "bytes": arriving.size}, JSON_TYPE, status=201)
+
+    async def _do(self, request: web.BaseRequest, job: str, part: str) -> web.StreamResponse:
+        path = await asyncio.to_thread(self._staging.found, job, part)
+        lines = FileLines(path)
+        try:
+            return await self._bulk.answer(request, lines)
+        finally:
+            lines.close()
+
+    async def _pieces(self, request: web.BaseRequest) -> AsyncIterator[bytes]:
+        """Yield the body in pieces worth a call of a thread."""
+        waiting = bytearray()
+        while True:
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    chunk = await request.content.readany()
+            except TimeoutError:
+                raise TooSlow("no more of the part arrived in time") from None
+            waiting += chunk
+            if waiting and (not chunk or len(waiting) >= PIECE_BYTES):
+                yield bytes(waiting)
+                waiting.clear()
+            if not chunk:
+                return
+
+
+class FileLines:
+    """The lines of a part, in batches of a bounded size."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb")
+        self._lines = JsonLines()
+        self._waiting: Sequence[Any] = ()
+
+    async def read(self) -> Sequence[Any]:
+        """Return the next lines, none at the end."""
+        while not self._waiting and not self._lines.is_over:
+            piece = await asyncio.to_thread(self._file.read, PIECE_BYTES)
+            self._waiting = self._lines.feed(piece) if piece else self._lines.end()
+        batch, self._waiting = self._waiting[:BATCH_LINES], self._waiting[BATCH_LINES:]
+        return batch
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

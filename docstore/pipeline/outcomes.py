@@ -1,0 +1,73 @@
+"""What became of a job's rows: counted, and what the options say done with those refused."""
+
+import hashlib
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from docstore.pipeline.group import Group
+from docstore.pipeline.lines import OPERATIONS, RowRefused
+from docstore.pipeline.options import Options
+
+ON_CONFLICT = ("fail", "skip", "deadletter")
+DEAD_LETTERS = "/core/spark/dead"
+
+
+class Outcomes:
+    """The answers to a job's rows, from several threads."""
+
+    def __init__(self, options: Options, group: Group, job: str, number: int) -> None:
+        self._group = group
+        self._job, self._number = job, number
+        self._on_conflict = options.choice("onConflict", ON_CONFLICT)
+        self._on_error = options.choice("onError", ON_CONFLICT)
+        self._dead_path = options.text("deadLetterPath", DEAD_LETTERS)
+        self._errors_max = options.number("maxErrors", 1 << 62)
+        self._operation = options.choice("operation", OPERATIONS)
+        self._counting = threading.Lock()
+        self.counts: Counter[str] = Counter()
+
+    def add(self, name: str, count: int = 1) -> None:
+        """Count something else."""
+        with self._counting:
+            self.counts[name] += count
+
+    def note(self, link: str, row: bytes, answer: Mapping[str, Any]) -> None:
+        """Count what became of a row, and do with a refused one what the options say."""
+        with self._counting:
+            self._judge(link, row, answer)
+
+    def _judge(self, link: str, row: bytes, answer: Mapping[str, Any]) -> None:
+        status, code = answer["status"], answer.get("errorCode", "")
+        if status < 300:
+            self.counts["repeated" if answer.get("repeated") else "written"] += 1
+        elif (status == 409 and code == "already-exists" and self._operation == "ignore") or (
+            status == 404 and self._operation == "delete"
+        ):
+            self.counts["skipped"] += 1
+        else:
+            is_conflict = status in (409, 412) and code not in ("duplicate-key", "stale-batch")
+            self._refused(link, row, answer, self._on_conflict if is_conflict else self._on_error)
+
+    def _refused(self, link: str, row: bytes, answer: Mapping[str, Any], then: str) -> None:
+        status, code = answer["status"], answer.get("errorCode", "")
+        said = f"{link}: {status} {code}: {answer.get('detail')}"
+        if then == "fail" or code == "stale-batch":
+            name = code.upper().replace("-", "_")
+            raise RowRefused(f"docstore: {name}: {said}")
+        self.counts["conflicted" if then == "skip" else "dead"] += 1
+        if self.counts["conflicted"] + self.counts["dead"] > self._errors_max:
+            raise RowRefused(f"docstore: more than {self._errors_max} rows were refused; {said}")
+        if then == "deadletter":
+            self._bury(link, row, answer)
+
+    def _bury(self, link: str, row: bytes, answer: Mapping[str, Any]) -> None:
+        """Keep a refused row; its name is made of its content, so that a repetition is the same."""
+        name = hashlib.sha256(self._job.encode() + row).hexdigest()[:32]
+        letter = {
+            "job": self._job, "batch": self._number, "link": link,
+            "status": answer["status"], "errorCode": answer.get("errorCode"),
+            "detail": answer.get("detail"), "row": row.decode(),
+        }  # fmt: skip
+        self._group.json("PUT", f"{self._dead_path}/{name}", letter)

@@ -1,0 +1,153 @@
+"""A job's rows on disks first, and done only when all of them are there (`commit=staged`).
+
+Each task gathers its rows in a part and puts it on two nodes (`docstore/http/staging.py`). When no
+task is left the driver writes down which parts belong to the job, and has the nodes do them, lines
+with job and batch like any others, so that a part may be done again. A job that fails before has
+changed nothing; one whose driver dies after it is finished by `finish`, or by running it again.
+"""
+
+import http.client
+import json
+import random
+import tempfile
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import IO, Any
+from urllib.parse import quote
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from docstore.pipeline.group import Group, GroupError, pause
+from docstore.pipeline.lines import Lines, WriteFailed
+from docstore.pipeline.options import Options
+from docstore.pipeline.outcomes import Outcomes
+from docstore.pipeline.sending import AGAIN, IN_FLIGHT, NDJSON, malformed
+
+PATH = "/core/spark/staging"
+COPIES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one task has put on disks: its name, and on which nodes it is."""
+
+    name: str
+    urls: list[str]
+    rows: int
+
+
+def check(options: Options) -> None:
+    """Refuse what does not go together with parts. Raises ValueError."""
+    for name in ("onConflict", "onError"):
+        if options.text(name).lower() == "deadletter":
+            raise ValueError(f"docstore: {name}=deadletter needs commit=direct: rows are at hand")
+
+
+def stage(
+    options: Options, job: str, number: int, schema: StructType, batches: Iterator[pa.RecordBatch]
+) -> tuple[Counter[str], list[Part]]:
+    """Put a task's rows on two nodes; return its counts so far, and the part if there are rows."""
+    group = _group(options)
+    outcomes = Outcomes(options, group, job, number)
+    lines = Lines(options, schema, len(group.json("GET", "/core/spark/layout")["owners"]))
+    rows = 0
+    with tempfile.TemporaryFile() as file:
+        for batch in batches:
+            for line in lines.of(batch, job, number):
+                if line.wrong:
+                    outcomes.note(line.link, line.value, malformed(line))
+                else:
+                    file.write(line.value + b"\n")
+                    rows += 1
+        outcomes.add("bytes", file.tell())
+        parts = [_put(group, job, file, rows)] if rows else []
+    return outcomes.counts, parts
+
+
+def _put(group: Group, job: str, file: IO[bytes], rows: int) -> Part:
+    """Put a part on as many nodes as it should be on. Raises WriteFailed."""
+    layout = group.json("GET", "/core/spark/layout")
+    urls = [each["url"] for each in layout["nodes"]]
+    random.shuffle(urls)  # Tasks spread over nodes.
+    name, wanted = uuid.uuid4().hex, min(COPIES, len(urls))
+    done: list[str] = []
+    last = "no node answers"
+    for url in urls:
+        file.seek(0)
+        try:
+            with group.open("PUT", url, _path(job, name), file, NDJSON) as answer:
+                answer.read()
+            done.append(url)
+        except (OSError, http.client.HTTPException, GroupError) as error:
+            last = str(error)
+        if len(done) == wanted:
+            return Part(name, done, rows)
+    _remove(group, job, [Part(name, done, rows)])
+    raise WriteFailed(f"docstore: a part is on {len(done)} nodes, not on {wanted}: {last}")
+
+
+def commit(options: Options, job: str, number: int, parts: Sequence[Part]) -> Counter[str]:
+    """Have all parts done; return what became of their rows. Raises WriteFailed.
+
+    What it raises for says whether to finish later or to look at the rows: parts are still there.
+    """
+    group = _group(options)
+    outcomes = Outcomes(options, group, job, number)
+    retries = options.number("retries", 8)
+    with ThreadPoolExecutor(IN_FLIGHT) as pool:
+        for done in [pool.submit(_do, group, job, part, retries, outcomes) for part in parts]:
+            done.result()
+    _remove(group, job, parts)
+    return outcomes.counts
+
+
+def abandon(options: Options, job: str, parts: Sequence[Part]) -> None:
+    """Take parts away that nobody will ask for; those that cannot be reached go after a day."""
+    _remove(_group(options), job, parts)
+
+
+def _do(group: Group, job: str, part: Part, retries: int, outcomes: Outcomes) -> None:
+    """Have a node do a part, until each of its rows has an answer for good."""
+    told: list[Mapping[str, Any] | None] = [None] * part.rows
+    last = "no node answers"
+    for attempt in range(retries + 1):
+        if attempt:
+            outcomes.add("retries")
+            pause(attempt - 1)
+        url = part.urls[attempt % len(part.urls)]
+        try:
+            with group.open("POST", url, _path(job, part.name)) as answers:
+                for row, line in enumerate(answers):
+                    answer = json.loads(line)
+                    if answer["status"] in AGAIN:
+                        last = str(answer.get("detail"))
+                    elif told[row] is None:  # The first one counts: later, it is a repetition.
+                        told[row] = answer
+                        outcomes.note(answer["link"], b"", answer)
+        except (OSError, http.client.HTTPException, GroupError, ValueError) as error:
+            last = str(error)
+        if all(answer is not None for answer in told):
+            return
+    raise WriteFailed(f"docstore: {told.count(None)} rows of a part were not written: {last}")
+
+
+def _remove(group: Group, job: str, parts: Sequence[Part]) -> None:
+    for part in parts:
+        for url in part.urls:
+            try:
+                with group.open("DELETE", url, _path(job, part.name)) as answer:
+                    answer.read()
+            except (OSError, http.client.HTTPException, GroupError):
+                continue  # It goes by itself after a day.
+
+
+def _group(options: Options) -> Group:
+    return Group(options.urls, timeout_s=options.number("timeoutMs", 60_000, 1) / 1000)
+
+
+def _path(job: str, name: str) -> str:
+    return f"{PATH}/{quote(job, safe='')}/{name}"

@@ -1,0 +1,47 @@
+"""Play reliability lines: python -m tests.chaos.lines [R07 R09 ...] [--share 0.2] [--report FILE].
+
+share: of what a line asks for, its cycles, rounds or minutes; 1 for all of it.
+"""
+
+import argparse
+import asyncio
+import sys
+import time
+from pathlib import Path
+
+from tests.chaos.lines import counting, disks, owners, stage, strain
+from tests.chaos.lines.stage import LINES, Line, Seen
+
+__all__ = ["counting", "disks", "owners", "strain"]  # Each enters its lines.
+
+
+def row_of(line: Line, seen: Seen) -> str:
+    """Return a row of the report."""
+    return f"| {line.number} | {line.promise} | {seen.figures} | {'yes' if seen.holds else 'NO'} |"
+
+
+def main() -> int:
+    """Parse the command line, play, print; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.lines", description=__doc__)
+    parser.add_argument("numbers", nargs="*", choices=[*sorted(LINES), []], help="default: all")
+    parser.add_argument("--share", type=float, default=0.2)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--report", help="write Markdown here")
+    options = parser.parse_args()
+    rows: list[str] = []
+    missed = 0
+    for number in options.numbers or sorted(LINES):
+        begun = time.monotonic()
+        seen = asyncio.run(stage.play(LINES[number], options.seed, options.share))
+        took_s = time.monotonic() - begun
+        rows.append(row_of(LINES[number], seen))
+        print(rows[-1], f"({took_s:.0f} s)", *seen.problems[:5], sep="\n  ", flush=True)
+        missed += not seen.holds
+    if options.report:
+        head = ["| line | promise | seen | holds |", "|---|---|---|---|"]
+        Path(options.report).write_text("\n".join([*head, *rows, ""]))
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,175 @@
+"""What every line has: a group of five behind proxies, clients, and how to say what was seen."""
+
+import asyncio
+import contextlib
+import itertools
+import random
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from docstore.client.local import LocalNode
+from docstore.protocol.slots import slot_of
+from tests.chaos.arena import Arena, mount_small_disk, page_of, unmount
+from tests.chaos.mix import Mixer, Op, Story
+from tests.chaos.verdict import one_history
+from tests.chaos.workload import FACTORY, declare
+
+SIZE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What came of a line."""
+
+    holds: bool
+    figures: str
+    problems: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One promise, and how to see whether it holds."""
+
+    number: str
+    promise: str
+    play: Callable[["Stage"], Awaitable[Seen]]
+    copies: str = "3"
+    retention_s: float | None = None
+    """Old versions and tombstones go after that long; None: as late as in torture."""
+    small_disk: str = ""
+    """Size of the file system of the last node's own, with its unit."""
+
+
+LINES: dict[str, Line] = {}
+
+
+def line(number: str, promise: str, **needs: Any) -> Callable[..., Any]:
+    """Enter a function under its number."""
+
+    def enter(play: Callable[["Stage"], Awaitable[Seen]]) -> Callable[["Stage"], Awaitable[Seen]]:
+        LINES[number] = Line(number, promise, play, **needs)
+        return play
+
+    return enter
+
+
+@dataclass(slots=True)
+class Stage:
+    """A group that serves, and clients for it."""
+
+    arena: Arena
+    session: aiohttp.ClientSession
+    share: float
+    """Of what a line asks for: 1 for all of it."""
+    clients: int = 0
+    links: set[str] = field(default_factory=set)
+
+    def share_of(self, count: int) -> int:
+        """Return how many of so many are to be done, one at least."""
+        return max(1, round(count * self.share))
+
+    def others(self, *nodes: LocalNode) -> list[LocalNode]:
+        """Return the members that are none of these."""
+        return [node for node in self.arena.members if node not in nodes]
+
+    async def owned(self, by: LocalNode, count: int, *, name: str) -> tuple[list[str], list[str]]:
+        """Return so many links that a node owns, and so many that it does not.
+
+        One that was lately away has to be given slots back first.
+        """
+        page: dict[str, Any] = {}
+
+        def owns() -> bool:
+            page.update(page_of(f"{by.url}/core/node-selectors/default"))
+            return any(entry["owner"] == by.name for entry in page.get("table", []))
+
+        await self.arena.wait(owns, f"{by.name} owns something")
+        owners = {entry["slot"]: entry["owner"] for entry in page["table"]}
+        its: list[str] = []
+        not_its: list[str] = []
+        for number in itertools.count():
+            link = f"{FACTORY}/{name}-{number}"
+            (its if owners[slot_of(link, page["slots"])] == by.name else not_its).append(link)
+            if min(len(its), len(not_its)) >= count:
+                break
+        return its[:count], not_its[:count]
+
+    @contextlib.asynccontextmanager
+    async def load(
+        self, nodes: list[LocalNode], links: list[str], clients: int = 6
+    ) -> AsyncIterator[Story]:
+        """Have clients put, append, compare and set, delete and read, meanwhile."""
+        story, began = Story(), time.monotonic()
+        rng = self.arena.rng
+        mixers = []
+        for _ in range(clients):
+            self.clients += 1
+            own = random.Random(rng.random())
+            mixers.append(Mixer(f"k{self.clients}", nodes, links, self.session, story, own, began))
+        tasks = [asyncio.create_task(mixer.run()) for mixer in mixers]
+        try:
+            yield story
+        finally:
+            for mixer in mixers:
+                mixer.stop = True
+            await asyncio.gather(*tasks)
+
+    async def judged(self, links: list[str], ops: list[Op]) -> list[str]:
+        """Return what is wrong with what was told about these documents."""
+        return await one_history(self.arena, self.session, links, ops)
+
+
+def answered(ops: Sequence[Op], start: float, end: float) -> int:
+    """Return how many operations got an answer in a span of time."""
+    return sum(start <= op.end < end and 200 <= op.status < 500 for op in ops)
+
+
+async def first_write_s(
+    stage: Stage, links: Sequence[str], nodes: Sequence[LocalNode], *, since: float
+) -> float:
+    """Return after how long each of these documents has taken a write, by the slowest of them."""
+
+    async def first(link: str) -> float:
+        number = 0
+        while time.monotonic() - since < 30:
+            number += 1
+            node = nodes[number % len(nodes)]
+            with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+                body = {"uid": f"first-{since}-{link}-{number}"}
+                headers = {"Docstore-Timeout-Ms": "1000"}
+                async with stage.session.put(node.url + link, json=body, headers=headers) as told:
+                    await told.read()
+                    if told.status < 300:
+                        return time.monotonic() - since
+            await asyncio.sleep(0.02)
+        return 30.0
+
+    return max(await asyncio.gather(*(first(link) for link in links)))
+
+
+async def play(each: Line, seed: int, share: float) -> Seen:
+    """Set a group up, play a line on it, and take it down."""
+    with tempfile.TemporaryDirectory(prefix="docstore-line-", dir="/var/tmp") as directory:
+        arena = Arena(Path(directory), SIZE, 0, random.Random(seed), each.copies)
+        if each.retention_s is not None:
+            arena.retention_s = arena.retries_s = each.retention_s
+        small = arena.members[-1].data
+        if each.small_disk and not mount_small_disk(small, each.small_disk):
+            return Seen(False, "not played: no file system may be mounted here")
+        timeout = aiohttp.ClientTimeout(total=30)
+        connector = aiohttp.TCPConnector(limit=0)
+        async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
+            try:
+                await arena.start()
+                await declare(session, arena.members[0].url)
+                return await each.play(Stage(arena, session, share))
+            finally:
+                await arena.stop()
+                if each.small_disk:
+                    unmount(small)

@@ -1,0 +1,159 @@
+"""Many clients, all nodes restarted one by one, more than they can take: R21, R23, R24."""
+
+import asyncio
+import re
+import resource
+import signal
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+from docstore.client import Client, RequestFailed, Unanswered, Unreachable
+from docstore.client.local import LocalNode
+from tests.chaos.lines.stage import Seen, Stage, line
+from tests.chaos.workload import FACTORY
+
+CAP_MB, SHARE, WINDOW_S = 512, 0.9, 2.0
+NORMAL_CLIENTS, OVER_CLIENTS = 64, 3000
+PUTS = """
+wrk.method = "PUT"
+wrk.headers["Content-Type"] = "application/json"
+local n = 0
+request = function()
+  n = n + 1
+  return wrk.format("PUT", "/chaos/over" .. (n % 500), nil, '{"n":' .. n .. '}')
+end
+"""
+
+
+@line("R21", "all nodes restarted one by one under load, again and again: at most 1 % of errors,"
+             " nothing lost")  # fmt: skip
+async def rolling(stage: Stage) -> Seen:
+    """Restart by SIGTERM, one after the other, while the client of the package works."""
+    urls = [node.url for node in stage.arena.members]
+    links = [f"{FACTORY}/roll{number}" for number in range(24)]
+    told: Counter[str] = Counter()
+    last: dict[str, int] = {}
+    wrong: list[str] = []
+    stop = asyncio.Event()
+
+    async def work(name: int) -> None:
+        async with Client(urls) as store:
+            number = 0
+            while not stop.is_set():
+                number += 1
+                link = links[(name * 5 + number) % len(links)]
+                try:
+                    if number % 2:
+                        version = (await store.put(link, {"n": number})).version
+                        last[link] = max(version, last.get(link, -1))
+                    else:
+                        at_least = last.get(link, -1)
+                        seen = (await store.get(link)).version
+                        if seen < at_least:
+                            wrong.append(f"{link}: read {seen} after {at_least}")
+                    told["answered"] += 1
+                except (RequestFailed, Unanswered, Unreachable) as error:
+                    if not (isinstance(error, RequestFailed) and error.status == 404):
+                        told[f"{type(error).__name__}"] += 1
+                await asyncio.sleep(0.005)
+
+    tasks = [asyncio.create_task(work(name)) for name in range(8)]
+    restarts = 0
+    for _ in range(stage.share_of(10)):
+        for node in stage.arena.members:
+            await _restart(stage, node)
+            restarts += 1
+    stop.set()
+    await asyncio.gather(*tasks)
+    failed = told.total() - told["answered"]
+    figures = f"{restarts} restarts, {told.total():,} requests, {failed} errors {dict(told)}"
+    return Seen(failed <= 0.01 * told.total() and not wrong, figures, wrong)
+
+
+async def _restart(stage: Stage, node: LocalNode) -> None:
+    assert node.process is not None
+    node.process.send_signal(signal.SIGTERM)
+    await asyncio.to_thread(node.process.wait, 20)
+    node.process = None
+    stage.arena.start_node(node)
+    await stage.arena.recover()
+
+
+@line("R23", "a strong GET costs at the median 2 ms more than a stale one at most, and has 70 % of"
+             " its throughput with 64 clients")  # fmt: skip
+async def reading(stage: Stage) -> Seen:
+    """Have wrk read a document at its owner, both ways, in turns."""
+    link = f"{FACTORY}/read"
+    async with stage.session.put(stage.arena.members[0].url + link, json={"n": 1}) as made:
+        assert made.status == 201
+    owner = await asyncio.to_thread(stage.arena.cluster.owner_of, link)
+    seen: dict[tuple[str, int], list[tuple[float, float]]] = {}
+    for _ in range(3):
+        for level in ("strong", "stale"):
+            for clients in (1, 64):
+                run = await asyncio.to_thread(_wrk, owner.url + link, level, clients)
+                seen.setdefault((level, clients), []).append(run)
+    medians = {key: tuple(sorted(each)[1] for each in zip(*runs, strict=True))
+               for key, runs in seen.items()}  # fmt: skip
+    rate = medians["strong", 64][1] / medians["stale", 64][1]
+    more_ms = medians["strong", 1][0] - medians["stale", 1][0]
+    figures = (
+        f"{more_ms:+.2f} ms; {medians['strong', 64][1]:,.0f} of {medians['stale', 64][1]:,.0f}"
+        f" a second, {rate:.0%}"
+    )
+    return Seen(more_ms <= 2.0 and rate >= 0.7, figures)
+
+
+def _wrk(url: str, level: str, clients: int) -> tuple[float, float]:
+    """Return the median in ms and the requests per second."""
+    header = ["-H", "Docstore-Consistency: stale"] if level == "stale" else []
+    command = ["wrk", "-t1", f"-c{clients}", "-d4s", "--latency", *header, url]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "Non-2xx" not in text, text
+    median = re.search(r"50%\s+([\d.]+)(us|ms)", text)
+    rate = re.search(r"Requests/sec:\s+([\d.]+)", text)
+    assert median is not None, text
+    assert rate is not None, text
+    return float(median[1]) / (1000 if median[2] == "us" else 1), float(rate[1])
+
+
+@line("R24", "60 s of far more than it can take: 90 % of the normal rate within 10 s after it,"
+             " memory below 512 MB a node")  # fmt: skip
+async def overload(stage: Stage) -> Seen:
+    """Have 64 clients PUT, then 3,000 at once, then 64 again."""
+    normal, _ = await _puts(stage, NORMAL_CLIENTS, 8.0)
+    over, refused = await _puts(stage, OVER_CLIENTS, max(20.0, 60 * stage.share))
+    greatest_mb = max(_rss_mb(node) for node in stage.arena.members)
+    rates = [(await _puts(stage, NORMAL_CLIENTS, WINDOW_S))[0] for _ in range(5)]
+    back = next((n for n, rate in enumerate(rates, 1) if rate >= SHARE * normal), 99)
+    windows = ", ".join(f"{rate:,.0f}" for rate in rates)
+    figures = (
+        f"{normal:,.0f} PUTs/s by {NORMAL_CLIENTS} clients, {over:,.0f} by {OVER_CLIENTS:,} with"
+        f" {refused:,} refused; then {windows} in {WINDOW_S:.0f} s each; {greatest_mb:.0f} MB"
+    )
+    return Seen(back * WINDOW_S <= 10 and greatest_mb <= CAP_MB, figures)
+
+
+async def _puts(stage: Stage, clients: int, seconds: float) -> tuple[float, int]:
+    """Return the PUTs a second that so many clients get, and how many were refused."""
+    script = stage.arena.directory / "put.lua"
+    await asyncio.to_thread(script.write_text, PUTS)
+    nodes = stage.arena.members
+    flags = ["-t1", f"-c{clients // len(nodes)}", f"-d{seconds:.0f}s", "-s", str(script)]
+    runs = [
+        await asyncio.create_subprocess_exec("wrk", *flags, node.url, stdout=subprocess.PIPE)
+        for node in nodes
+    ]
+    rate, refused = 0.0, 0
+    for run in runs:
+        text = (await run.communicate())[0].decode()
+        rate += float(text.split("Requests/sec:")[1].split()[0])
+        refused += sum(int(found) for found in re.findall(r"Non-2xx.*: (\d+)", text))
+    return rate, refused
+
+
+def _rss_mb(node: LocalNode) -> float:
+    assert node.process is not None
+    fields = Path(f"/proc/{node.process.pid}/statm").read_text().split()
+    return int(fields[1]) * resource.getpagesize() / 1e6

@@ -1,0 +1,135 @@
+"""Parts that wait on a node's disk: kept whole or not at all, done when asked, gone after a day."""
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from docstore import staging
+from docstore.http.server import HttpServer
+from docstore.staging import KEPT_S, Staging
+from tests.docstore.http.conftest import FAST, Declare
+from tests.docstore.http.single import SingleNode
+
+NDJSON = {"Content-Type": "application/x-ndjson"}
+PATH = "/core/spark/staging"
+
+
+@pytest.fixture
+async def base_url(node: SingleNode, tmp_path: Path) -> AsyncIterator[str]:
+    server = HttpServer(node, FAST, Staging(tmp_path / "staging"))
+    yield f"http://127.0.0.1:{await server.start('127.0.0.1', 0)}"
+    await server.stop(0.1)
+
+
+def lines(path: str, count: int) -> bytes:
+    each = ({"op": "PUT", "link": f"{path}/{n}", "body": {"n": n}} for n in range(count))
+    return b"".join(json.dumps(line).encode() + b"\n" for line in each)
+
+
+async def keep(client: aiohttp.ClientSession, url: str, body: Any) -> int:
+    async with client.put(url, data=body, headers=NDJSON) as told:
+        await told.read()
+        return told.status
+
+
+def names_in(directory: Path) -> set[str]:
+    return {path.name for path in directory.iterdir()}
+
+
+async def waiting(client: aiohttp.ClientSession) -> list[dict[str, Any]]:
+    async with client.get(PATH) as told:
+        found: list[dict[str, Any]] = (await told.json())["parts"]
+        return found
+
+
+async def test_a_part_waits_is_done_again_and_again_and_goes(
+    client: aiohttp.ClientSession, declare: Declare
+) -> None:
+    path = await declare()
+    url = f"{PATH}/my%2Fjob/part-1"
+    assert await keep(client, url, lines(path, 2500)) == 201
+    [part] = await waiting(client)
+    assert (part["job"], part["part"]) == ("my/job", "part-1")
+    async with client.get(f"{path}/7") as told:
+        assert told.status == 404
+    for version in (0, 1):
+        async with client.post(url) as told:
+            answers = [json.loads(line) for line in (await told.read()).splitlines()]
+        assert [each["version"] for each in answers] == [version] * 2500
+        assert [each["link"] for each in answers] == [f"{path}/{n}" for n in range(2500)]
+    for removed in (True, False):
+        async with client.delete(url) as told:
+            assert await told.json() == {"removed": removed}
+    assert await waiting(client) == []
+    async with client.post(url) as told:
+        assert told.status == 404
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [("job", 404), ("job/", 404), ("job/a.b", 400), ("job/..%2Fx", 400), ("a%2F..%2F..%2Fb/x", 201),
+     ("x" * 300 + "/p", 400)],
+)  # fmt: skip
+async def test_names_are_judged(
+    client: aiohttp.ClientSession, tmp_path: Path, name: str, status: int
+) -> None:
+    assert await keep(client, f"{PATH}/{name}", b"{}\n") == status
+    assert names_in(tmp_path) <= {"staging"}
+
+
+async def test_a_part_that_breaks_off_leaves_nothing(
+    client: aiohttp.ClientSession, tmp_path: Path
+) -> None:
+    async def slow() -> AsyncIterator[bytes]:
+        yield b"{}\n" * 1_000_000
+        await asyncio.Event().wait()
+
+    assert await keep(client, f"{PATH}/job/late", slow()) == 408
+    assert await waiting(client) == []
+    assert names_in(tmp_path / "staging" / "job-job") == set()
+
+
+async def test_what_documents_need_is_left_free(
+    client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(staging, "ROOM_BYTES", 1 << 60)
+    async with client.put(f"{PATH}/job/p", data=b"{}\n", headers=NDJSON) as told:
+        assert (told.status, (await told.json())["errorCode"]) == (503, "disk-full")
+    assert names_in(tmp_path / "staging" / "job-job") == set()
+
+
+async def test_what_nobody_asked_for_in_a_day_goes(
+    client: aiohttp.ClientSession, tmp_path: Path
+) -> None:
+    for part in ("old", "asked"):
+        assert await keep(client, f"{PATH}/job/{part}", b"") == 201
+        long_ago = time.time() - KEPT_S - 60
+        os.utime(tmp_path / "staging" / "job-job" / f"{part}.ndjson", (long_ago, long_ago))
+    async with client.post(f"{PATH}/job/asked") as told:
+        assert (told.status, await told.read()) == (200, b"")
+    assert await keep(client, f"{PATH}/job/new", b"") == 201
+    assert {each["part"] for each in await waiting(client)} == {"asked", "new"}
+
+
+async def test_other_methods_and_kinds_are_refused(client: aiohttp.ClientSession) -> None:
+    async with client.patch(f"{PATH}/job/p") as told:
+        assert told.status == 405
+    async with client.post(PATH) as told:
+        assert told.status == 405
+    async with client.put(
+        f"{PATH}/job/p", data=b"a,b", headers={"Content-Type": "text/csv"}
+    ) as told:
+        assert told.status == 415
+    zipped = {**NDJSON, "Content-Encoding": "gzip"}
+    async with client.put(f"{PATH}/job/p", data=b"x", headers=zipped) as told:
+        assert told.status == 400
+    for url in (PATH, f"{PATH}/job/p"):
+        async with client.options(url) as told:
+            assert (told.status, bool(told.headers["Allow"])) == (204, True)
