@@ -111,10 +111,10 @@ async def filled(cluster: LocalCluster, documents: int) -> None:
     print(f"loaded {documents} documents in {took_s:.0f} s", flush=True)
 
 
-async def come_true(condition: Callable[[], bool]) -> None:
+async def come_true(condition: Callable[[], bool], every_s: float = 0.02) -> None:
     """Return when the condition holds."""
     while not await asyncio.to_thread(condition):  # noqa: ASYNC110 - seen from outside only
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(every_s)
 
 
 def digests_equal(cluster: LocalCluster) -> bool:
@@ -207,7 +207,7 @@ async def join(cluster: LocalCluster, documents: int) -> dict[str, float]:
         names = [each["id"] for each in group["members"]]
         return group["stage"] == "stable" and newcomer.name in names
 
-    await come_true(full)
+    await come_true(full, 0.5)
     full_s = time.perf_counter() - begun
     during_ms = foreground.p99_ms()
     foreground.stop = True

@@ -29,7 +29,7 @@
 | read | `protocol/confirm.py` | a value that is current | 503 |
 
 Side roads: `protocol/takeover.py` (a new owner), `protocol/catchup.py` (a replica that lags),
-`protocol/depose.py` (a reign ends), `protocol/handover.py` (a slot is given away by consent),
+`protocol/copying.py` (one that has nothing), `protocol/depose.py` (a reign ends), `protocol/handover.py` (a slot is given away by consent),
 `protocol/liveness.py` (who is heard), `protocol/clock.py` (what time it is),
 `protocol/leases.py` (what readers were promised), `protocol/trim.py` (old versions go).
 Who the members are:

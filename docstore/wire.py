@@ -129,7 +129,10 @@ class Accepted(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """Answer to an offer that does not join my log: what I hold, for Adopt or Copy."""
+    """Answer to an offer that does not join my log: what I hold, for Adopt or Copy.
+
+    copying: what I hold up to `end` are pages of a copy of yours, under this epoch.
+    """
 
     slot: int
     epoch: int
@@ -138,6 +141,7 @@ class Gap(NamedTuple):
     end: int
     decided: int
     reigns: Reigns
+    copying: bool = False
 
 
 class Adopt(NamedTuple):

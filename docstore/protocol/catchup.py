@@ -1,22 +1,22 @@
 """A side road: the owner brings a replica's log to its own.
 
-By tail when the replica merely lacks rows, by Adopt when it holds rows that lost, by Copy when
-its slot is damaged or what it needs is not kept any more. Rows are taken from memory while they
-are there, from the disk in pages otherwise; at most a page is on its way unacknowledged, so a
-slow replica costs no memory. What is not acknowledged is sent again (rule O2): at once where
-somebody waits for it, otherwise so many slots a tick, so that a replica that comes back with
-something to catch up in every slot does not make everybody else wait.
+By tail when the replica merely lacks rows, by Adopt when it holds rows that lost, by a copy
+(`copying.py`) when its slot is damaged or what it needs is not kept any more. At most a page is on
+its way unacknowledged, so a slow replica costs no memory. What is not acknowledged is sent again
+(rule O2): at once where somebody waits for it, otherwise so many slots a tick, so that a replica
+that comes back with something to catch up in every slot does not make everybody else wait.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from docstore.document import Row, common_end, reigns_until
+from docstore.protocol.copying import Copying
 from docstore.protocol.core import NEVER, Core
 from docstore.protocol.log import SlotLog
+from docstore.protocol.pages import Pages
 from docstore.protocol.propose import offer_of
-from docstore.protocol.tenure import Follower, Phase, Tenure
-from docstore.storage.store import After, Corrupt, Result, Rows
-from docstore.wire import Adopt, Copy, Gap, Propose
+from docstore.protocol.tenure import WHEREVER, Follower, Phase, Tenure
+from docstore.wire import Adopt, Gap, Propose
 
 SLOTS_A_TICK = 16
 """Of those that lag, looked after in one tick: 1,024 slots in a little more than 3 s."""
@@ -27,13 +27,17 @@ class CatchUp:
 
     def __init__(self, core: Core) -> None:
         self.core = core
-        self._copying: dict[str, set[int]] = {}
-        """Replica -> the slots that are being copied to it."""
+        self._pages = Pages(core)
+        self._copying = Copying(core, self._pages, self._asked_by)
         self._looked_at = NEVER
         self._overdue: list[SlotLog] = []
 
     def tick(self) -> None:
-        """Send again what has not been acknowledged for a while."""
+        """Send again what has not been acknowledged for a while, and the next pages of copies."""
+        self._resend_overdue()
+        self._copying.tick()
+
+    def _resend_overdue(self) -> None:
         core = self.core
         if core.now - self._looked_at >= core.config.resend_interval_s / 2:
             self._looked_at = core.now
@@ -85,23 +89,32 @@ class CatchUp:
 
     def gap(self, sender: str, message: Gap) -> None:
         """A replica's log does not join ours: find out how to mend it, and begin."""
-        log = self.core.logs.get(message.slot)
-        tenure = log.tenure if log else None
-        if log is None or tenure is None or tenure.ballot != (message.epoch, self.core.me):
+        found = self._asked_by(sender, message)
+        if found is None:
             return
-        follower = tenure.followers.get(sender)
-        if follower is None or tenure.phase is Phase.PREPARING or follower.reading:
-            return
-        if self._stands_behind_base(log, tenure):
-            return  # We are still fetching the base ourselves.
+        log, tenure = found
+        follower = tenure.followers[sender]
         common = self.common_with(log, message)
         if not message.full or common < log.kept:
-            self._copy_on(log, tenure, sender, message)
+            self._copying.ask(log, tenure, sender, message)
         elif common == message.end:
             follower.sent = common
             self.push(log, tenure, sender)
         else:
             self._adopt(log, tenure, sender, common)
+
+    def _asked_by(self, sender: str, gap: Gap) -> tuple[SlotLog, Tenure] | None:
+        """Return the log that a replica needs something of; None if that is not ours to give."""
+        log = self.core.logs.get(gap.slot)
+        tenure = log.tenure if log else None
+        if log is None or tenure is None or tenure.ballot != (gap.epoch, self.core.me):
+            return None
+        follower = tenure.followers.get(sender)
+        if follower is None or tenure.phase is Phase.PREPARING or follower.reading:
+            return None
+        if self._stands_behind_base(log, tenure):
+            return None  # We are still fetching the base ourselves.
+        return log, tenure
 
     def common_with(self, log: SlotLog, gap: Gap) -> int:
         """Return up to where the replica's log equals ours, 0 at the least."""
@@ -120,7 +133,7 @@ class CatchUp:
             follower.sent, follower.sent_at = rows[-1].n, self.core.now
             self.core.send(peer, Propose([offer_of(log, tenure, first, rows)]))
 
-        self._with_rows(log, tenure, follower, first, last, send)
+        self._pages.tail(log, tenure, follower, first, last, send)
 
     def push_behind(self, peer: str, logs: list[SlotLog]) -> None:
         """Go on with the logs that a follower has just acknowledged, but not to the end."""
@@ -132,9 +145,12 @@ class CatchUp:
         """Send again what has not been acknowledged for a while; say whether there was any."""
         lagging = [] if self._stands_behind_base(log, tenure) else self._lagging(log, tenure)
         for peer, follower in lagging:
-            follower.copied, follower.reading = None, False
+            follower.reading = False
             self.core.counters["resent"] += 1
-            if follower.adopted:
+            if follower.copied is not None:
+                follower.copied = WHEREVER
+                self.probe(log, tenure, peer)
+            elif follower.adopted:
                 follower.sent = follower.acked
                 self.push(log, tenure, peer)
             else:
@@ -161,124 +177,7 @@ class CatchUp:
         if first > last:
             send(())
         else:
-            self._with_rows(log, tenure, follower, first, last, send)
-
-    def _copy_on(self, log: SlotLog, tenure: Tenure, peer: str, gap: Gap) -> None:
-        """Send the first page of a copy, or the next when the one before has arrived."""
-        follower = tenure.followers[peer]
-        if not self._may_copy(peer, log.slot):
-            return  # Enough at once; the next probe asks again.
-        goes_on = follower.copied is not None and gap.end == follower.copied and not gap.full
-        if follower.copied is not None and not goes_on and gap.end != 0:
-            return  # An answer to something older.
-        after, last = gap.end if goes_on else 0, log.end - len(tenure.fresh)
-        self.core.counters["copy_pages"] += 1
-
-        def send(rows: Sequence[Row]) -> None:
-            until = rows[-1].n if rows else after
-            follower.copied, follower.sent, follower.sent_at = until, until, self.core.now
-            reigns = reigns_until(log.reigns, max(until, log.kept))
-            self.core.send(
-                peer,
-                Copy(
-                    log.slot, tenure.ballot[0], tenure.base, after, log.kept, log.floor,
-                    log.decided, rows, reigns, until >= last,
-                ),
-            )  # fmt: skip
-
-        if after >= last:
-            send(())
-        elif after + 1 in log.pending:
-            send(self._from_memory(log, after + 1, self._page_end(after + 1, last)))
-        else:
-            self._read_page(log, tenure, follower, after, send)
-
-    def _read_page(
-        self,
-        log: SlotLog,
-        tenure: Tenure,
-        follower: Follower,
-        after: int,
-        send: Callable[[Sequence[Row]], None],
-    ) -> None:
-        """Call `send` with the next rows that are left after one, from the disk."""
-        config = self.core.config
-        self._ask_disk(
-            log, tenure, follower,
-            After(log.slot, after, log.durable, config.page_rows, config.page_bytes), send,
-        )  # fmt: skip
-
-    def _page_end(self, first: int, last: int) -> int:
-        return min(last, first + self.core.config.page_rows - 1)
-
-    def _may_copy(self, peer: str, slot: int) -> bool:
-        """Bound how many slots are copied to one replica at once, so that others are served."""
-        slots = self._copying.setdefault(peer, set())
-        if slot not in slots and len(slots) >= self.core.config.copies_max:
-            slots -= {each for each in slots if not self._is_copying(peer, each)}
-            if len(slots) >= self.core.config.copies_max:
-                return False
-        slots.add(slot)
-        return True
-
-    def _is_copying(self, peer: str, slot: int) -> bool:
-        log = self.core.logs.get(slot)
-        follower = log.tenure.followers.get(peer) if log and log.tenure else None
-        return follower is not None and follower.copied is not None
-
-    def _with_rows(
-        self,
-        log: SlotLog,
-        tenure: Tenure,
-        follower: Follower,
-        first: int,
-        last: int,
-        send: Callable[[Sequence[Row]], None],
-    ) -> None:
-        """Call `send` with rows first.. of the log: at least one, at most a page."""
-        last = self._page_end(first, last)
-        if first in log.pending:
-            send(self._from_memory(log, first, last))
-            return
-
-        def of_the_log(rows: Sequence[Row]) -> None:
-            if rows[0].n == first:
-                send(rows)
-
-        # Beyond `durable` the disk may still hold rows that were cut in memory.
-        query = Rows(log.slot, first, min(last, log.durable), self.core.config.page_bytes)
-        self._ask_disk(log, tenure, follower, query, of_the_log)
-
-    def _ask_disk(
-        self,
-        log: SlotLog,
-        tenure: Tenure,
-        follower: Follower,
-        query: Rows | After,
-        send: Callable[[Sequence[Row]], None],
-    ) -> None:
-        follower.reading, follower.sent_at = True, self.core.now
-
-        def found(result: Result) -> None:
-            follower.reading = False
-            if log.tenure is not tenure:
-                return
-            if isinstance(result, Corrupt):
-                self.core.corrupt(log)
-            elif result:
-                send(result)
-
-        self.core.read(query, found)
-
-    def _from_memory(self, log: SlotLog, first: int, last: int) -> list[Row]:
-        rows, size = [log.pending[first]], len(log.pending[first].state)
-        for n in range(first + 1, last + 1):
-            row = log.pending.get(n)
-            if row is None or size + len(row.state) > self.core.config.page_bytes:
-                break
-            rows.append(row)
-            size += len(row.state)
-        return rows
+            self._pages.tail(log, tenure, follower, first, last, send)
 
 
 def _is_awaited(log: SlotLog) -> bool:

@@ -182,7 +182,7 @@ class Learner:
     def mark_faulty(self, log: SlotLog, why: str) -> None:
         """Let the slot abstain until its log has been replaced (rule P5)."""
         depose(self.core, log)
-        log.full = False
+        log.full, log.copying = False, None
         self.core.save(log)
         self.core.counters["faulty"] += 1
         self.core.emit(Alarm(why))
@@ -203,11 +203,11 @@ class Learner:
             else:
                 self._gap(sender, log, message.epoch)
             return
-        if message.after == 0:
+        if message.after == 0 and log.copying != ballot:
             log.clear(kept=message.kept, floor=message.floor)
             log.copying, log.copied = ballot, 0
             self.core.store(Erase(log.slot))
-        elif log.copying != ballot or message.after != log.copied:
+        elif log.copying != ballot or message.after != log.copied or not _is_of(log, message):
             self._gap(sender, log, message.epoch)
             return
         self._lay(log, message)
@@ -253,9 +253,20 @@ class Learner:
     def _gap(self, sender: str, log: SlotLog, epoch: int) -> None:
         self.core.counters["gaps"] += 1
         end = log.end if log.copying is None else log.copied
-        gap = Gap(log.slot, epoch, log.full, log.adopted, end, log.decided, log.reigns)
+        copying = log.copying == (epoch, sender)
+        gap = Gap(log.slot, epoch, log.full, log.adopted, end, log.decided, log.reigns, copying)
         # What is told must be durable, or a restart could make it untrue (see Adopt).
         self.core.when_durable(lambda: self.core.send(sender, gap))
 
     def _refuse(self, sender: str, slots: list[tuple[int, int, Ballot]]) -> None:
         self.core.send(sender, Refused(slots))
+
+
+def _is_of(log: SlotLog, page: Copy) -> bool:
+    """Say whether a page fits those before it; if not, the copy has to begin anew.
+
+    What the owner let go of in between is in neither, and its floor would be missing here.
+    """
+    if (page.kept, page.floor) != (log.kept, log.floor):
+        log.copying = None
+    return log.copying is not None

@@ -68,10 +68,12 @@ class Readiness:
         lost disk would then be one too many. Of the others a majority is enough.
         """
         log = self.core.logs[slot]
+        # First what mostly is not so yet: this is asked of all slots, again and again.
+        if not all(self._holds_all(log, newcomer) for newcomer in log.learners):
+            return False
         coming = self.core.placement.next_replicas(slot)
         held = [each for each in coming if each == self.core.me or self._holds_all(log, each)]
-        others = quorum.is_quorum(held, (coming,))
-        return others and all(newcomer in held for newcomer in log.learners)
+        return quorum.is_quorum(held, (coming,))
 
     def _holds_all(self, log: SlotLog, member: str) -> bool:
         follower = log.tenure.followers.get(member) if log.tenure else None

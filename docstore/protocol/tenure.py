@@ -36,6 +36,10 @@ class Inflight:
     """Its row brings a document into being, for the first time or again."""
 
 
+WHEREVER = -1
+"""A copy goes on from where the replica says that it is: our last page may be lost, or slow."""
+
+
 @dataclass(slots=True)
 class Follower:
     """How far another replica has come under this reign.
@@ -51,7 +55,7 @@ class Follower:
     reading: bool = False
     """Rows for it are being read from the disk."""
     copied: int | None = None
-    """While a copy is under way: the n up to which pages were sent."""
+    """While a copy is under way: the n up to which pages were sent, or WHEREVER it has come."""
 
 
 @dataclass(slots=True)

@@ -65,10 +65,11 @@ class ReplicaConfig:
     """How far back operations are read from the disk when a retry asks after a restart."""
 
     head_bytes_per_slot: int = 256 << 10
-    """States of current documents kept in memory per owned slot, in bytes."""
+    """Current documents kept in memory per owned slot, in bytes with all that is around them."""
 
-    copies_max: int = 64
-    """Slots copied to one replica at the same time."""
+    copies_max: int = 16
+    """Slots that one owner copies to one replica at the same time: enough to keep its disk busy,
+    few enough that a page is on it before we ask again."""
 
     history_retention_s: float = 0.0
     """Age from which superseded versions are let go of; 0 keeps them for ever."""

@@ -1,0 +1,121 @@
+"""A replica's slot is replaced whole, page by page: it is empty, new, damaged, or too far behind.
+
+Pages go out in turn, so many rows a tick, unless somebody waits for what only this replica may
+bring: a node that is filled with a million documents must not be felt by those who are served
+meanwhile. A replica says how far it has come, and the copy goes on from there: what it has is not
+sent again, however long its disk took over it. (It was, once: a disk slower than our patience was
+sent first pages for ever, and a node with a million documents to come never had one slot.)
+"""
+
+from collections.abc import Callable, Sequence
+
+from docstore.document import Row, reigns_until
+from docstore.protocol.core import Core
+from docstore.protocol.log import SlotLog
+from docstore.protocol.pages import Pages
+from docstore.protocol.tenure import WHEREVER, Tenure
+from docstore.wire import Copy, Gap
+
+ROWS_AT_ONCE = 64
+ROWS_A_TICK, ROWS_A_PAGE = 96, 16
+"""Copied in one tick on the average, and what a page counts for besides its rows: 2,000 rows or 120
+empty slots a second by each owner."""
+
+Asked = Callable[[str, Gap], tuple[SlotLog, Tenure] | None]
+"""The log that a replica needs something of, if it is ours to give."""
+
+
+class Copying:
+    """The owner's side of copies."""
+
+    def __init__(self, core: Core, pages: Pages, asked_by: Asked) -> None:
+        self.core = core
+        self._pages = pages
+        self._asked_by = asked_by
+        self._copying: dict[str, set[int]] = {}
+        """Replica -> the slots that are being copied to it."""
+        self._waiting: dict[tuple[str, int], Gap] = {}
+        """(Replica, slot) -> what it said last, of those that wait for a page."""
+        self._room = 0
+        """Rows that may be copied in this tick; below 0 after a page that was larger."""
+
+    def tick(self) -> None:
+        """Send the next pages to those that have waited longest, as many as there is room for."""
+        self._room = min(ROWS_A_TICK, self._room + ROWS_A_TICK)
+        busy: set[str] = set()
+        for (peer, slot), gap in list(self._waiting.items()):
+            if self._room <= 0:
+                return
+            if peer in busy and slot not in self._copying[peer]:
+                continue
+            found = self._asked_by(peer, gap)
+            if found is None:
+                del self._waiting[peer, slot]  # It asks whoever owns the slot now.
+            elif self._may_copy(peer, slot):
+                del self._waiting[peer, slot]
+                self._room -= self._go_on(*found, peer, gap)
+            else:
+                busy.add(peer)
+
+    def ask(self, log: SlotLog, tenure: Tenure, peer: str, gap: Gap) -> None:
+        """Have the next page sent: in its turn, or now where somebody has waited long enough."""
+        tenure.followers[peer].sent_at = self.core.now  # It is there, and waits.
+        if self._is_stuck(log, tenure) and self._may_copy(peer, log.slot):
+            self._waiting.pop((peer, log.slot), None)
+            self._go_on(log, tenure, peer, gap)
+        else:
+            self._waiting[peer, log.slot] = gap
+
+    def _is_stuck(self, log: SlotLog, tenure: Tenure) -> bool:
+        """Say whether rows have waited for a while for what only this replica may bring."""
+        waited_s = self.core.now - tenure.progress_at
+        return log.decided < log.end and waited_s >= self.core.config.resend_interval_s
+
+    def _go_on(self, log: SlotLog, tenure: Tenure, peer: str, gap: Gap) -> int:
+        """Send the first page, or the next when the one before has arrived.
+
+        Return about how many rows it is.
+        """
+        follower = tenure.followers[peer]
+        is_known = follower.copied not in (None, WHEREVER)
+        if is_known and not (gap.copying and gap.end == follower.copied):
+            return 0  # An answer to something older.
+        goes_on = gap.copying and not gap.full
+        after, last = gap.end if goes_on else 0, log.end - len(tenure.fresh)
+        count = min(self.core.config.page_rows, ROWS_AT_ONCE)
+        self.core.counters["copy_pages"] += 1
+
+        def send(rows: Sequence[Row]) -> None:
+            until = rows[-1].n if rows else after
+            follower.copied, follower.sent, follower.sent_at = until, until, self.core.now
+            reigns = reigns_until(log.reigns, max(until, log.kept))
+            self.core.send(
+                peer,
+                Copy(
+                    log.slot, tenure.ballot[0], tenure.base, after, log.kept, log.floor,
+                    log.decided, rows, reigns, until >= last,
+                ),
+            )  # fmt: skip
+
+        if after >= last:
+            send(())
+        elif after + 1 in log.pending:
+            send(self._pages.from_memory(log, after + 1, min(last, after + count)))
+        else:
+            self._pages.left(log, tenure, follower, after, count, send)
+        return ROWS_A_PAGE + min(count, max(0, last - after))
+
+    def _may_copy(self, peer: str, slot: int) -> bool:
+        """Bound how many slots are copied to one replica at once: only a whole one is of use."""
+        slots = self._copying.setdefault(peer, set())
+        if slot not in slots and len(slots) >= self.core.config.copies_max:
+            slots -= {each for each in slots if not self._is_copying(peer, each)}
+            if len(slots) >= self.core.config.copies_max:
+                return False
+        slots.add(slot)
+        return True
+
+    def _is_copying(self, peer: str, slot: int) -> bool:
+        log = self.core.logs.get(slot)
+        follower = log.tenure.followers.get(peer) if log and log.tenure else None
+        return follower is not None and follower.copied is not None
