@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import structlog
 
+from docstore.background import Background
 from docstore.converge.lineage import lineage_of
 from docstore.document import Row, tag_of
 from docstore.errors import DocstoreError
@@ -39,27 +40,24 @@ class Expiring:
         self._replica = replica
         self._store = store
         self._submit = submit
-        self._task: asyncio.Task[None] | None = None
+        self._background = Background("expiring", self._turn)
 
     def start(self) -> None:
         """Begin to look."""
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._background.start()
 
     async def stop(self) -> None:
         """Stop where it is."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._background.stop()
 
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(INTERVAL_S)
-            try:
-                # At once again while there is more than one look can take.
-                while await self._look(3) + await self._look(2) >= ROWS_AT_ONCE:
-                    pass
-            except DocstoreError as error:
-                log.warning("looking for what has expired failed", error=str(error))
+    async def _turn(self) -> None:
+        await asyncio.sleep(INTERVAL_S)
+        try:
+            # At once again while there is more than one look can take.
+            while await self._look(3) + await self._look(2) >= ROWS_AT_ONCE:
+                pass
+        except DocstoreError as error:
+            log.warning("looking for what has expired failed", error=str(error))
 
     async def _look(self, level: int) -> int:
         """Delete up to a page of documents; return how many were deleted. level 2: and 1."""

@@ -5,6 +5,7 @@ import asyncio
 import structlog
 
 from docstore import json
+from docstore.background import Background
 from docstore.driver import clock
 from docstore.errors import BadRequest, DocstoreError
 from docstore.listings import Listings
@@ -27,27 +28,23 @@ class Holding:
     def __init__(self, replica: Replica, listings: Listings) -> None:
         self._core = replica.core
         self._listings = listings
-        self._task: asyncio.Task[None] | None = None
+        self._background = Background("holding", self._turn)
         self._core.holds = Holds(NEVER, {})
 
     def start(self) -> None:
         """Begin to look, unless that has begun."""
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run())
+        self._background.start()
 
     async def stop(self) -> None:
         """Stop looking."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._background.stop()
 
-    async def _run(self) -> None:
-        while True:
-            try:
-                await self.look()
-            except DocstoreError as error:
-                log.info("snapshots are not known", error=str(error))
-            await asyncio.sleep(INTERVAL_S)
+    async def _turn(self) -> None:
+        try:
+            await self.look()
+        except DocstoreError as error:
+            log.info("snapshots are not known", error=str(error))
+        await asyncio.sleep(INTERVAL_S)
 
     async def look(self) -> None:
         """Read all snapshots. Raises Unavailable."""

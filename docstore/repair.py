@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
+from docstore.background import Background
 from docstore.errors import DocstoreError
 from docstore.protocol.events import SlotDoubted
 from docstore.protocol.log import SlotLog
@@ -49,31 +50,28 @@ class Repair:
         self._compare = compare
         self._doubt = doubt
         self._interval_s = interval_s
-        self._task: asyncio.Task[None] | None = None
+        self._background = Background("repair", self._pass)
 
     def start(self) -> None:
         """Begin, unless the interval says never."""
         if self._interval_s > 0:
-            self._task = asyncio.get_running_loop().create_task(self._run())
+            self._background.start()
 
     async def stop(self) -> None:
         """Stop where it is; the next start begins at the first slot."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._background.stop()
 
-    async def _run(self) -> None:
-        while True:
-            # A node that holds nothing, an observer say, has one empty part to wait for.
-            parts = list(batched(sorted(self._replica.core.logs), SLOTS_AT_ONCE)) or [()]
-            for part in parts:
-                await asyncio.sleep(self._interval_s / len(parts))
-                try:
-                    await self._look(part)
-                except DocstoreError as error:
-                    self.counters["interrupted"] += 1
-                    log.info("a look at some slots was interrupted", error=str(error))
-            self.counters["passes"] += 1
+    async def _pass(self) -> None:
+        # A node that holds nothing, an observer say, has one empty part to wait for.
+        parts = list(batched(sorted(self._replica.core.logs), SLOTS_AT_ONCE)) or [()]
+        for part in parts:
+            await asyncio.sleep(self._interval_s / len(parts))
+            try:
+                await self._look(part)
+            except DocstoreError as error:
+                self.counters["interrupted"] += 1
+                log.info("a look at some slots was interrupted", error=str(error))
+        self.counters["passes"] += 1
 
     async def _look(self, slots: Sequence[int]) -> None:
         for slot in slots:

@@ -41,6 +41,7 @@ SHELLS = (
     "gossip/__main__.py",
     "docstore/__main__.py",
     "docstore/administration.py",
+    "docstore/background.py",
     "docstore/damage.py",
     "docstore/draining.py",
     "docstore/declaring.py",
