@@ -15,8 +15,6 @@ PYTEST_FLAGS ?=
 SEED ?= 0
 SHARE ?= 0.2
 SEEDS ?= 200
-ROUNDS ?= 0
-ROUNDS_EACH ?= 10
 MINUTES ?= 10
 BENCH_FLAGS ?=
 # Short enough for every run of the tests; `make sim` and `make long` go far beyond.
@@ -61,19 +59,9 @@ sim: $(STAMP) ## Whole clusters in virtual time, from a seed (SEED=0 SEEDS=200).
 chaos: $(STAMP) ## Torture of five real processes (MINUTES=10 SEED=1), with a report.
 	$(BIN)/python -m tests.chaos.torture --minutes $(MINUTES) --seed $(SEED) --report $(or $(REPORT),torture.md)
 
-.PHONY: chaos-scenarios
-chaos-scenarios: $(STAMP) ## Real processes: cuts, changing members, weaker levels (ROUNDS_EACH=10, SEED=1).
-	$(BIN)/python -m tests.chaos.split --rounds $(ROUNDS_EACH) --seed $(SEED)
-	$(BIN)/python -m tests.chaos.members --rounds $(ROUNDS_EACH) --seed $(SEED)
-	$(BIN)/python -m tests.chaos.levels --rounds $(ROUNDS_EACH) --seed $(SEED)
-
 .PHONY: chaos-lines
 chaos-lines: $(STAMP) ## Real processes: each reliability line by its number (SHARE=0.2 of what it asks for).
 	$(BIN)/python -m tests.chaos.lines --share $(SHARE) --report $(or $(REPORT),lines.md)
-
-.PHONY: chaos-rounds
-chaos-rounds: $(STAMP) ## Real processes, killed, all killed, paused (ROUNDS=0: 50, 20 and 5).
-	$(BIN)/python -m tests.chaos --rounds $(ROUNDS)
 
 .PHONY: long
 long: $(STAMP) ## The slow tests and a large simulation (SEEDS_LONG=5000).

@@ -15,7 +15,16 @@ from tests.sim.checkers import INFINITE, Event, by_version, by_zones
 
 DEADLINE_S = 5.0
 SLACK_S = 3.0
+FACTORY = "/chaos"
+LEVEL_3 = ["PERSISTENCE", "REPLICATION", "OWNER_SELECTION", "ENFORCE_QUORUM"]
 VERBS = {"put": 4, "append": 5, "cas": 3, "delete": 1, "read": 9}
+
+
+async def declare(session: aiohttp.ClientSession, url: str) -> None:
+    """Declare the factory that the clients write to; it may exist."""
+    body = {"path": FACTORY, "options": LEVEL_3, "putCreates": True}
+    async with session.post(f"{url}/core/factories", json=body) as answer:
+        assert answer.status in (200, 201, 409), await answer.text()
 
 
 @dataclass(slots=True)

@@ -25,9 +25,8 @@ from docstore.client.local import LocalNode
 from tests.chaos import report
 from tests.chaos.arena import Arena, mount_small_disk, unmount
 from tests.chaos.faults import Nemesis
-from tests.chaos.mix import Mixer, Op, Story, judge
-from tests.chaos.verify import versions_of
-from tests.chaos.workload import FACTORY, declare
+from tests.chaos.mix import FACTORY, Mixer, Op, Story, declare, judge
+from tests.chaos.verdict import versions_of
 
 SIZE, SPARES, CLIENTS, LINKS = 5, 2, 10, 30
 CHAPTER_S = 40.0

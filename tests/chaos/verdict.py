@@ -1,12 +1,15 @@
 """What came of a round: how long documents were away, and whether there is one history."""
 
 from collections import defaultdict
+from typing import Any
 
 import aiohttp
 
+from docstore.client.local import LocalNode
 from tests.chaos.arena import Arena
 from tests.chaos.mix import Op, judge
-from tests.chaos.verify import versions_of
+
+PAGE = 500
 
 
 def gap_s(
@@ -23,6 +26,24 @@ def gap_s(
         for before, after in zip([cut_at, *moments], [*moments, healed_at], strict=True):
             longest = max(longest, after - before)
     return longest
+
+
+async def versions_of(
+    session: aiohttp.ClientSession, node: LocalNode, link: str
+) -> dict[int, dict[str, Any]]:
+    """Return version -> document, the whole history of a link."""
+    found: dict[int, dict[str, Any]] = {}
+    url: str | None = f"{link}/versions?limit={PAGE}"
+    while url:
+        async with session.get(node.url + url) as answer:
+            if answer.status == 404:
+                return found
+            assert answer.status == 200, (answer.status, await answer.text())
+            page = await answer.json()
+        for document in page["versions"]:
+            found[document["documentVersion"]] = document
+        url = page.get("nextPageLink")
+    return found
 
 
 async def one_history(

@@ -9,10 +9,11 @@ import sys
 import time
 from pathlib import Path
 
-from tests.chaos.lines import counting, disks, owners, stage, strain
+from tests.chaos.lines import counting, cut, disks, levels, members, owners, stage, strain
 from tests.chaos.lines.stage import LINES, Line, Seen
 
-__all__ = ["counting", "disks", "owners", "strain"]  # Each enters its lines.
+__all__ = ["counting", "cut", "disks", "levels", "members", "owners", "strain"]
+"""Each enters its lines."""
 
 
 def row_of(line: Line, seen: Seen) -> str:

@@ -13,7 +13,7 @@ import aiohttp
 from docstore.client.local import LocalNode
 from tests.chaos.arena import page_of
 from tests.chaos.lines.stage import Seen, Stage, line
-from tests.chaos.workload import FACTORY
+from tests.chaos.mix import FACTORY
 from tests.docstore.test_node import metrics
 
 RIVALS = 100

@@ -12,8 +12,8 @@ import aiohttp
 from docstore.client.local import LocalNode
 from tests.chaos.arena import empty, page_of
 from tests.chaos.lines.stage import Seen, Stage, answered, line
+from tests.chaos.mix import FACTORY
 from tests.chaos.verdict import gap_s
-from tests.chaos.workload import FACTORY
 from tests.docstore.test_node import disk_fault
 
 DOCUMENTS, FLIPS = 2_000, 1_000

@@ -1,4 +1,4 @@
-"""Owners die, sleep, or are heard by nobody: R02, R03, R06, R07."""
+"""Owners die, sleep, or are heard by nobody: R02, R03, R06, R07, R22."""
 
 import asyncio
 import contextlib
@@ -9,8 +9,9 @@ import aiohttp
 
 from docstore.client.local import LocalNode
 from tests.chaos.lines.stage import Seen, Stage, answered, first_write_s, line
+from tests.chaos.mix import FACTORY
 
-SPAN_S, REPLACED_S, AROUND_S = 3.0, 3.0, 5.0
+SPAN_S, REPLACED_S, AROUND_S, READY_S = 3.0, 3.0, 5.0, 10.0
 READERS, READS_EACH = 20, 50
 
 
@@ -119,6 +120,31 @@ async def _read_on(
                 if page["documentVersion"] < at_least:
                     old.append(f"{link}: read {page['documentVersion']} after {at_least}")
     return count, old
+
+
+@line("R22", "SIGKILL of all nodes at once under load, 50 times: ready within 10 s, nothing lost that"
+             " was acknowledged")  # fmt: skip
+async def all_killed(stage: Stage) -> Seen:
+    """Kill all, start all, again and again."""
+    times: list[float] = []
+    wrong: list[str] = []
+    for number in range(stage.share_of(50)):
+        links = [f"{FACTORY}/all{number}-{each}" for each in range(24)]
+        async with stage.load(stage.arena.members, links, 12) as story:
+            await asyncio.sleep(1.0 + stage.arena.rng.random())
+            for node in stage.arena.members:
+                assert node.process is not None
+                node.process.kill()
+            for node in stage.arena.members:
+                await stage.arena.kill(node)
+            begun = time.monotonic()
+            for node in stage.arena.members:
+                stage.arena.start_node(node)
+            await stage.arena.recover()
+            times.append(time.monotonic() - begun)
+        wrong += story.errors + await stage.judged(links, story.ops)
+    figures = f"{len(times)} times: ready after {_median(times):.1f} s, at most {max(times):.1f} s"
+    return Seen(_all_but_one(times, READY_S) and not wrong, figures, wrong)
 
 
 @line("R06", "a link that comes and goes every second for 10 minutes: at most 60 take-overs of a"

@@ -15,12 +15,10 @@ import aiohttp
 
 from docstore.client.local import LocalNode
 from docstore.protocol.slots import slot_of
+from tests.chaos import report
 from tests.chaos.arena import Arena, mount_small_disk, page_of, unmount
-from tests.chaos.mix import Mixer, Op, Story
+from tests.chaos.mix import FACTORY, Mixer, Op, Story, declare
 from tests.chaos.verdict import one_history
-from tests.chaos.workload import FACTORY, declare
-
-SIZE = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +38,8 @@ class Line:
     promise: str
     play: Callable[["Stage"], Awaitable[Seen]]
     copies: str = "3"
+    size: int = 5
+    spares: int = 0
     retention_s: float | None = None
     """Old versions and tombstones go after that long; None: as late as in torture."""
     small_disk: str = ""
@@ -156,7 +156,8 @@ async def first_write_s(
 async def play(each: Line, seed: int, share: float) -> Seen:
     """Set a group up, play a line on it, and take it down."""
     with tempfile.TemporaryDirectory(prefix="docstore-line-", dir="/var/tmp") as directory:
-        arena = Arena(Path(directory), SIZE, 0, random.Random(seed), each.copies)
+        rng = random.Random(seed)
+        arena = Arena(Path(directory), each.size, each.spares, rng, each.copies)
         if each.retention_s is not None:
             arena.retention_s = arena.retries_s = each.retention_s
         small = arena.members[-1].data
@@ -169,6 +170,9 @@ async def play(each: Line, seed: int, share: float) -> Seen:
                 await arena.start()
                 await declare(session, arena.members[0].url)
                 return await each.play(Stage(arena, session, share))
+            except TimeoutError as error:
+                report.keep_logs(Path(directory), seed, arena.cluster.nodes)
+                return Seen(False, f"not played to its end: {error}", [str(error)])
             finally:
                 await arena.stop()
                 if each.small_disk:

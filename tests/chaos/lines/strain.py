@@ -11,7 +11,7 @@ from pathlib import Path
 from docstore.client import Client, RequestFailed, Unanswered, Unreachable
 from docstore.client.local import LocalNode
 from tests.chaos.lines.stage import Seen, Stage, line
-from tests.chaos.workload import FACTORY
+from tests.chaos.mix import FACTORY
 
 CAP_MB, SHARE, WINDOW_S = 512, 0.9, 2.0
 NORMAL_CLIENTS, OVER_CLIENTS = 64, 3000

@@ -1,4 +1,4 @@
-"""Levels 1 and 2 on both sides of a cut: python -m tests.chaos.levels [--rounds N] [--seed S].
+"""Levels 1 and 2 on both sides of a cut: R26.
 
 What is promised (docs/guarantees.md): every side writes on; 30 s after healing all replicas show
 the same winner and the same branches that lost; no acknowledged update is missing from all of
@@ -6,23 +6,20 @@ them; at level 2 a document is in conflict exactly if both sides had an update o
 and what was acknowledged there with two copies survives the loss of a disk.
 """
 
-import argparse
 import asyncio
 import itertools
 import random
-import sys
-import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import permutations
-from pathlib import Path
 from typing import Any
 
 import aiohttp
 
 from docstore.client.local import LocalNode
 from tests.chaos.arena import Arena, page_of
+from tests.chaos.lines.stage import Seen, Stage, line
 
 FACTORIES = {1: "/level1", 2: "/level2"}
 OPTIONS = {
@@ -194,44 +191,27 @@ async def _lose_a_disk(arena: Arena, session: aiohttp.ClientSession, number: int
     return [f"{link} is lost with a disk" for link in safe if link not in found]
 
 
-async def run(rounds: int, seed: int) -> int:
-    """Cut and heal; print the figures; return the exit code."""
-    rng = random.Random(seed)
+@line("R26", "levels 1 and 2: both sides of a cut write on, equal within 30 s, nothing disappears,"
+             " marks are exact; two copies outlive a disk")  # fmt: skip
+async def weaker_levels(stage: Stage) -> Seen:
+    """Cut, write on both sides, kill one, heal, lose a disk; again and again."""
+    for level, path in FACTORIES.items():
+        body = {"path": path, "options": OPTIONS[level]}
+        url = f"{stage.arena.members[0].url}/core/factories"
+        async with stage.session.post(url, json=body) as made:
+            assert made.status == 201, await made.text()
     times: list[float] = []
     problems: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="docstore-levels-") as directory:
-        arena = Arena(Path(directory), 5, 0, rng)
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=10)) as session:
-            try:
-                await arena.start()
-                for level, path in FACTORIES.items():
-                    body = {"path": path, "options": OPTIONS[level]}
-                    async with session.post(
-                        f"{arena.members[0].url}/core/factories", json=body
-                    ) as made:
-                        assert made.status == 201, await made.text()
-                for number in range(rounds):
-                    turn, took_s, counted = await _round(arena, session, number)
-                    turn.wrong += await _lose_a_disk(arena, session, number)
-                    times.append(took_s)
-                    problems += turn.wrong
-                    print(f"round {number + 1}: equal after {took_s:.1f} s, {dict(counted)}",
-                          *turn.wrong[:5], sep="\n  ", flush=True)  # fmt: skip
-            finally:
-                await arena.stop()
+    counted: Counter[str] = Counter()
+    for number in range(stage.share_of(50)):
+        turn, took_s, found = await _round(stage.arena, stage.session, number)
+        turn.wrong += await _lose_a_disk(stage.arena, stage.session, number)
+        times.append(took_s)
+        problems += turn.wrong
+        counted += found
     late = sum(took > EQUAL_S for took in times)
-    print(f"{rounds} rounds: {len(problems)} problems; equal after {[round(t, 1) for t in times]}")
-    return 1 if problems or late > 1 else 0
-
-
-def main() -> int:
-    """Parse the command line and run."""
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos.levels", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    return asyncio.run(run(options.rounds, options.seed))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    figures = (
+        f"{len(times)} cuts and lost disks: {counted['acked']:,} acknowledged updates,"
+        f" {counted['marks']} conflicts; equal after at most {max(times):.1f} s"
+    )
+    return Seen(not problems and late <= 1, figures, problems)
