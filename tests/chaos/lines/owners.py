@@ -122,8 +122,8 @@ async def _read_on(
     return count, old
 
 
-@line("R22", "SIGKILL of all nodes at once under load, 50 times: ready within 10 s, nothing lost that"
-             " was acknowledged")  # fmt: skip
+@line("R22", "SIGKILL of all nodes at once under load, 50 times: ready within 10 s, nothing lost"
+             " that was acknowledged")  # fmt: skip
 async def all_killed(stage: Stage) -> Seen:
     """Kill all, start all, again and again."""
     times: list[float] = []
