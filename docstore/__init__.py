@@ -30,7 +30,8 @@
 
 Side roads: `protocol/takeover.py` (a new owner), `protocol/catchup.py` (a replica that lags),
 `protocol/copying.py` (one that has nothing), `protocol/depose.py` (a reign ends),
-`protocol/handover.py` (a slot is given away by consent), `protocol/liveness.py` (who is heard),
+`protocol/handover.py` (a slot is given away by consent), `protocol/stillness.py` (a moment of
+rest, for a cut through all slots), `protocol/liveness.py` (who is heard),
 `protocol/clock.py` (what time it is), `protocol/leases.py` (what readers were promised),
 `protocol/trim.py` (old versions go). Who the members are:
 `protocol/register.py` (chosen by vote), `protocol/change.py` (what a change is made of),

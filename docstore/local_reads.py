@@ -7,7 +7,7 @@ node itself, which wants to know its factories when it starts.
 import asyncio
 
 from docstore.document import Row
-from docstore.operation import Answer, Operation
+from docstore.operation import CURRENT, Answer, Operation
 from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
 from docstore.protocol.past import (
@@ -16,7 +16,8 @@ from docstore.protocol.past import (
     past_query,
     trimmed_answer,
 )
-from docstore.storage.store import Corrupt, History, Newest, Store
+from docstore.protocol.tenure import Phase
+from docstore.storage.store import Corrupt, History, Newest, Result, Store
 
 POLL_S = 0.02
 DECLARATIONS_MAX = 100_000
@@ -39,7 +40,9 @@ async def read_here(
     deadline = loop.time() + timeout_s
     while True:
         until = min(slot_log.decided, slot_log.durable)
-        [result] = await store.read([past_query(slot_log, operation, until)])
+        result: Result | None = _at_hand(slot_log, operation)
+        if result is None:
+            [result] = await store.read([past_query(slot_log, operation, until)])
         if isinstance(result, Corrupt):
             return None
         answer = past_answer(operation.select, result)
@@ -58,6 +61,15 @@ async def read_here(
             detail = f"version {min_version} has not arrived here in time"
             return Answer(503, "version-not-here", detail), 0
         await asyncio.sleep(POLL_S)
+
+
+def _at_hand(log: SlotLog, operation: Operation) -> Result | None:
+    """Return the newest decided row of a document, where this node owns it and has it in memory."""
+    tenure = log.tenure
+    if tenure is None or tenure.phase is not Phase.OPEN or operation.select != CURRENT:
+        return None
+    head = tenure.heads.get(operation.link)
+    return [head.settled] if head is not None and head.settled is not None else None
 
 
 async def declarations(store: Store, slots: int) -> list[Row]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from docstore import json
+from docstore.barrier import Barrier
 from docstore.document import ballot_at
 from docstore.driver import Driver
 from docstore.errors import BadRequest, Conflict, NotFound, SnapshotGone, Unavailable
@@ -53,6 +54,7 @@ class Scans:
         self._pool = ScanPool(file, PROCESSES)
         self.counters: Counter[str] = Counter()
         self._probes = _links_in_slots(self.slots)
+        self._barrier = Barrier(driver, questions, self._open, self._confirmed, self._by_owner)
         questions.answer("positions", self._positions_here)
 
     @property
@@ -72,7 +74,7 @@ class Scans:
         return self._core.configuration.cluster_id
 
     async def cut(self, as_of: str, timeout_s: float) -> Cut:
-        """Return the cut of "latest", of a time (ISO 8601), or of a token.
+        """Return the cut of "latest", of a "barrier", of a time (ISO 8601), or of a token.
 
         Raises BadRequest, Conflict, SnapshotGone, Unavailable.
         """
@@ -80,6 +82,10 @@ class Scans:
             cut = unpack_cut(as_of)
             self._check(cut)
             return cut
+        if as_of == "barrier":
+            stood = await self._barrier.cut(self.slots, timeout_s)
+            found = {slot: (epoch, n) for slot, (_, epoch, n, _) in stood.items()}
+            return cut_of(self.cluster, self.slots, found)
         at_us = None if as_of == "latest" else _micros(as_of)
         if at_us is None and as_of != "latest":
             return await self._named(as_of, timeout_s)
@@ -148,15 +154,7 @@ class Scans:
     async def _positions_here(self, argument: Any) -> list[tuple[int, ...]]:
         """Answer for the slots that are ours, after a read that a quorum has confirmed."""
         bitmap, at_us, timeout_s = argument
-        slots = [slot for slot in from_bitmap(bitmap) if self._open(slot) is not None]
-        answers = await asyncio.gather(
-            *(self._driver.submit(Operation("GET", self._probes[s]), timeout_s) for s in slots)
-        )
-        ours = [
-            slot
-            for slot, answer in zip(slots, answers, strict=True)
-            if answer.owner == self._core.me and self._open(slot) is not None
-        ]
+        ours = await self._confirmed(list(from_bitmap(bitmap)), timeout_s)
         ends = {slot: self._core.logs[slot].decided for slot in ours}
         epochs = {slot: ballot_at(self._core.logs[slot].reigns, n)[0] for slot, n in ends.items()}
         if at_us is not None:
@@ -165,6 +163,18 @@ class Scans:
         return [
             (slot, epochs[slot], ends[slot], self._core.logs[slot].kept, firsts.get(slot, 0))
             for slot in ours
+        ]
+
+    async def _confirmed(self, slots: Sequence[int], timeout_s: float) -> list[int]:
+        """Return those that are ours, as a quorum has confirmed after this was called."""
+        slots = [slot for slot in slots if self._open(slot) is not None]
+        answers = await asyncio.gather(
+            *(self._driver.submit(Operation("GET", self._probes[s]), timeout_s) for s in slots)
+        )
+        return [
+            slot
+            for slot, answer in zip(slots, answers, strict=True)
+            if answer.owner == self._core.me and self._open(slot) is not None
         ]
 
     async def _back(self, ends: Mapping[int, int], at_us: int) -> dict[int, int]:

@@ -42,6 +42,7 @@ SHELLS = (
     "docstore/__main__.py",
     "docstore/administration.py",
     "docstore/background.py",
+    "docstore/barrier.py",
     "docstore/damage.py",
     "docstore/draining.py",
     "docstore/declaring.py",

@@ -8,10 +8,10 @@ from docstore.pipeline.group import Group
 SNAPSHOTS = "/core/snapshots"
 
 
-def snapshot(url: str, name: str, *, ttl_s: int = 86_400) -> str:
-    """Keep the cut of now under a name for `ttl_s` seconds; return its token."""
+def snapshot(url: str, name: str, *, ttl_s: int = 86_400, as_of: str = "latest") -> str:
+    """Keep the cut of now, or another one, under a name for `ttl_s` seconds; return its token."""
     group = Group(url.split(","))
-    cut: str = group.json("GET", "/core/spark/plan")["cut"]
+    cut: str = group.json("GET", f"/core/spark/plan?asOf={quote(as_of)}")["cut"]
     hold(group, name, cut, ttl_s)
     return cut
 

@@ -119,6 +119,13 @@ class DrainAsked:
     """Give all slots away, and take no more."""
 
 
+@dataclass(slots=True)
+class StillnessAsked:
+    """Propose nothing new for so many seconds, a fraction of one: a cut is being made."""
+
+    seconds: float
+
+
 Event = (
     Requested
     | Received
@@ -135,4 +142,5 @@ Event = (
     | SlotDoubted
     | ChangeAsked
     | DrainAsked
+    | StillnessAsked
 )

@@ -38,6 +38,7 @@ from docstore.protocol.events import (
     Requested,
     ResyncAsked,
     SlotDoubted,
+    StillnessAsked,
     Tick,
     TurnEnded,
     ViewChanged,
@@ -50,6 +51,7 @@ from docstore.protocol.log import SlotLog
 from docstore.protocol.propose import Proposer
 from docstore.protocol.register import Register
 from docstore.protocol.serve import Server
+from docstore.protocol.stillness import Stillness
 from docstore.protocol.takeover import TakeOver
 from docstore.protocol.tenure import Inflight, Phase, Tenure
 from docstore.protocol.timing import ReplicaConfig
@@ -121,6 +123,7 @@ class Replica:
         self.spreader = Spreader(core, recovered)
         self.liveness = Liveness(core, self.spreader, self.register.readiness.bitmap)
         self.handover = HandingOver(core, self.server.opened)
+        self.stillness = Stillness(core, self.server.opened)
         self.trimmer = Trimmer(core)
         self.documents = Documents(core, self.spreader, recovered)
         self.executor = Executor(core, self.spreader, self.documents)
@@ -176,6 +179,8 @@ class Replica:
                 self.trimmer.ask(before_us)
             case ChangeAsked(request, change):
                 self.register.ask(request, change)
+            case StillnessAsked(seconds):
+                self.stillness.begin(seconds)
             case DrainAsked():
                 self.core.draining_since, self.core.claims_changed = self.core.now, True
             case SlotDoubted(slot):
@@ -339,6 +344,7 @@ class Replica:
         self.takeover.consider()
         self.decider.tell()
         self.handover.tick()
+        self.stillness.tick()
         self.liveness.beat()
         self.handover.tell()
         self.confirmer.resend()

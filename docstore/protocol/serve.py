@@ -50,12 +50,18 @@ class Server:
             return
         if log is None or tenure is None:
             self.core.reply(inflight, None)
-        elif tenure.phase is not Phase.OPEN or tenure.closing_since is not None:
+        elif self._has_to_wait(tenure, inflight.operation):
             tenure.held.append(inflight)
         elif self.core.lacks_quorum() and self.find(log, inflight) is None:
             self.core.reply(inflight, NO_QUORUM)
         else:
             self._enter(log, tenure, inflight)
+
+    def _has_to_wait(self, tenure: Tenure, operation: Operation) -> bool:
+        """Say whether the slot is opening, being given away, or stands still for a moment."""
+        if tenure.phase is not Phase.OPEN or tenure.closing_since is not None:
+            return True
+        return self.core.now < tenure.still_until and not operation.is_read
 
     def opened(self, log: SlotLog, tenure: Tenure) -> None:
         """Serve what waited for the reign to open, or to be given away after all."""

@@ -105,7 +105,7 @@ class Tenure:
     loading: dict[str, list[Inflight]] = field(default_factory=dict)
     """Operations that wait for a document to be read from the disk."""
     held: list[Inflight] = field(default_factory=list)
-    """Operations that wait for the reign to open."""
+    """Operations that wait for the reign to open, or for a standstill to be over."""
     waiting: deque[tuple[int, Inflight]] = field(default_factory=deque)
     """Updates in the log, by n, to be answered when they are decided."""
     duplicates: list[tuple[int, Inflight]] = field(default_factory=list)
@@ -121,8 +121,17 @@ class Tenure:
     """Not to be closed again before."""
     progress_at: float = 0.0
     """When it last decided something, or had nothing to decide."""
+    still_until: float = 0.0
+    """Updates wait until then; 0 when nobody has ever asked for it."""
     recalling: list[Inflight] | None = None
     """Retries that wait until older operations of this log are read from the disk."""
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether an update is under way, in the log already or on its way into it."""
+        loading = (each for waiting in self.loading.values() for each in waiting)
+        is_loading = any(not each.operation.is_read for each in loading)
+        return bool(self.fresh or self.waiting or self.recalling or is_loading)
 
     @property
     def is_busy(self) -> bool:

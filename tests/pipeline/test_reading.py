@@ -63,6 +63,7 @@ def test_a05_the_past_is_as_it_was(stage: Stage) -> None:
     for token, wanted in tokens:
         assert stage.documents(asOf=token) == wanted
     assert stage.documents(asOf="a05") == tokens[-1][1]
+    assert stage.documents(asOf="barrier") == stage.documents()
     times = stage.load(versions="all", includeDeleted="true").select("documentUpdateTime")
     last = times.agg(F.max(F.unix_micros("documentUpdateTime"))).first()[0]
     assert stage.documents(asOf=str(last - 1)) == tokens[-1][1]

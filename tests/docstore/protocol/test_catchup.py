@@ -10,7 +10,7 @@ import pytest
 
 from docstore.operation import Operation
 from docstore.protocol.configuration import Configuration, MemberEntry, first_registered
-from docstore.protocol.effects import Persist, Read, Send
+from docstore.protocol.effects import Persist, Read, Respond, Send
 from docstore.protocol.events import (
     Event,
     LinkMade,
@@ -45,6 +45,7 @@ class Trio:
         self.now = 10.0
         self.sync_s = dict.fromkeys(NAMES, SYNC_S)
         self.sent: Counter[tuple[str, type]] = Counter()
+        self.answers: list[tuple[float, Respond]] = []
         self.lost = 0.0
         self._numbers = itertools.count()
         self._due: list[tuple[float, int, str, Event]] = []
@@ -74,10 +75,11 @@ class Trio:
             self.now, _, name, event = heapq.heappop(self._due)
             if isinstance(event, Tick):
                 self._at(TICK_S, name, Tick(int(self.now * 1e6)))
-            self._feed(name, event)
+            self.feed(name, event)
         return bool(condition())
 
-    def _feed(self, name: str, event: Event) -> None:
+    def feed(self, name: str, event: Event) -> None:
+        """Have something happen to a replica, and do what it asks for."""
         replica, events = self.replicas[name], [event]
         while events:
             for effect in replica.step(events.pop(0), self.now):
@@ -86,6 +88,8 @@ class Trio:
                         self.sent[to, type(message)] += 1
                         if self._rng.random() >= self.lost:
                             self._at(LINK_S, to, Received(name, message))
+                    case Respond():
+                        self.answers.append((self.now, effect))
                     case Persist(token, writes):
                         # One commit after the other, as a disk does them.
                         begun = max(self.now, self._synced_at[name])
@@ -105,7 +109,7 @@ class Trio:
     def damage(self, name: str) -> None:
         """Have a replica find a wrong checksum, and its owner hear of it by the next write."""
         self.replicas[name].core.corrupted.add(0)
-        self._feed(name, TurnEnded())
+        self.feed(name, TurnEnded())
         assert not self.replicas[name].core.logs[0].full
         self.write(1)
 
