@@ -66,6 +66,7 @@ class CatchUp:
             if not (follower.adopted and follower.acked >= log.end)
             and follower.sent_at <= before
             and self.core.peers[peer].linked
+            and not self._copying.is_in_line(peer, log.slot)
         ]
 
     def probe(self, log: SlotLog, tenure: Tenure, peer: str) -> None:

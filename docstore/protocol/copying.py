@@ -42,34 +42,36 @@ class Copying:
     def tick(self) -> None:
         """Send the next pages to those that have waited longest, as many as there is room for."""
         self._room = min(ROWS_A_TICK, self._room + ROWS_A_TICK)
-        busy: set[str] = set()
+        full: set[str] = set()
         for (peer, slot), gap in list(self._waiting.items()):
-            if self._room <= 0:
-                return
-            if peer in busy and slot not in self._copying[peer]:
-                continue
+            log = self.core.logs.get(slot)
+            if log is None or not self._is_stuck(log):
+                if self._room <= 0 or (peer in full and slot not in self._copying[peer]):
+                    continue
+                if not self._may_copy(peer, slot):
+                    full.add(peer)
+                    continue
+            del self._waiting[peer, slot]
             found = self._asked_by(peer, gap)
-            if found is None:
-                del self._waiting[peer, slot]  # It asks whoever owns the slot now.
-            elif self._may_copy(peer, slot):
-                del self._waiting[peer, slot]
+            if found is not None:  # Otherwise it asks whoever owns the slot now.
                 self._room -= self._go_on(*found, peer, gap)
-            else:
-                busy.add(peer)
 
     def ask(self, log: SlotLog, tenure: Tenure, peer: str, gap: Gap) -> None:
         """Have the next page sent: in its turn, or now where somebody has waited long enough."""
-        tenure.followers[peer].sent_at = self.core.now  # It is there, and waits.
-        if self._is_stuck(log, tenure) and self._may_copy(peer, log.slot):
-            self._waiting.pop((peer, log.slot), None)
+        self._waiting[peer, log.slot] = gap
+        if self._is_stuck(log):
+            del self._waiting[peer, log.slot]
             self._go_on(log, tenure, peer, gap)
-        else:
-            self._waiting[peer, log.slot] = gap
 
-    def _is_stuck(self, log: SlotLog, tenure: Tenure) -> bool:
+    def is_in_line(self, peer: str, slot: int) -> bool:
+        """Say whether a replica waits for its turn: it has said where it is, and need not again."""
+        return (peer, slot) in self._waiting
+
+    def _is_stuck(self, log: SlotLog) -> bool:
         """Say whether rows have waited for a while for what only this replica may bring."""
-        waited_s = self.core.now - tenure.progress_at
-        return log.decided < log.end and waited_s >= self.core.config.resend_interval_s
+        if log.tenure is None or log.decided >= log.end:
+            return False
+        return self.core.now - log.tenure.progress_at >= self.core.config.resend_interval_s
 
     def _go_on(self, log: SlotLog, tenure: Tenure, peer: str, gap: Gap) -> int:
         """Send the first page, or the next when the one before has arrived.

@@ -1,128 +1,12 @@
 """A replica that is filled while its disk is slower than the owner's patience."""
 
-import heapq
-import itertools
-from collections import Counter
-from random import Random
-from typing import Any
-
 import pytest
 
-from docstore.operation import Operation
-from docstore.protocol.configuration import Configuration, MemberEntry, first_registered
-from docstore.protocol.effects import Persist, Read, Respond, Send
-from docstore.protocol.events import (
-    Event,
-    LinkMade,
-    Persisted,
-    QueryAnswered,
-    Received,
-    Requested,
-    Tick,
-    TurnEnded,
-)
-from docstore.protocol.replica import Replica
-from docstore.protocol.tenure import Phase
-from docstore.protocol.timing import ReplicaConfig
-from docstore.storage.ledger import Ledger
-from docstore.storage.store import SaveConfiguration
-from docstore.wire import Copy
-from tests.sim.process import Appending
+from docstore.protocol import copying
+from docstore.wire import Copy, Propose
+from tests.docstore.protocol.trio import CONFIG, NAMES, Trio
 
-NAMES = ("n1", "n2", "n3")
-CONFIG = ReplicaConfig(page_rows=4)
 ROWS = 40
-TICK_S, LINK_S, SYNC_S = 0.05, 0.001, 0.005
-
-
-class Trio:
-    """Three replicas of one slot in virtual time; how long each disk takes is set from outside."""
-
-    def __init__(self) -> None:
-        members = tuple(MemberEntry(name, f"{name}.0", "host", 7000) for name in NAMES)
-        founded = first_registered(Configuration(1, "trio", 1, 1, None, members))
-        service = Appending()
-        self.now = 10.0
-        self.sync_s = dict.fromkeys(NAMES, SYNC_S)
-        self.sent: Counter[tuple[str, type]] = Counter()
-        self.answers: list[tuple[float, Respond]] = []
-        self.lost = 0.0
-        self._numbers = itertools.count()
-        self._due: list[tuple[float, int, str, Event]] = []
-        self._synced_at = dict.fromkeys(NAMES, 0.0)
-        self._rng = Random(1)
-        self.disks = {name: Ledger() for name in NAMES}
-        self.replicas: dict[str, Replica] = {}
-        for name in NAMES:
-            self.disks[name].apply([SaveConfiguration(founded.pack())])
-            self.replicas[name] = Replica(
-                name, self.disks[name].recovered(f"{name}.0", 1),
-                service_for=lambda link: service, rng=Random(1), vote_rng=Random(name),
-                config=CONFIG, now=self.now,
-            )  # fmt: skip
-        for name, other in itertools.permutations(NAMES, 2):
-            self._at(0.0, name, LinkMade(other))
-        for name in NAMES:
-            self._at(0.0, name, Tick(0))
-
-    def _at(self, after_s: float, name: str, event: Event) -> None:
-        heapq.heappush(self._due, (self.now + after_s, next(self._numbers), name, event))
-
-    def run_until(self, condition: Any, limit_s: float) -> bool:
-        """Go on until something is so; say whether it came to be."""
-        until = self.now + limit_s
-        while not condition() and self.now < until:
-            self.now, _, name, event = heapq.heappop(self._due)
-            if isinstance(event, Tick):
-                self._at(TICK_S, name, Tick(int(self.now * 1e6)))
-            self.feed(name, event)
-        return bool(condition())
-
-    def feed(self, name: str, event: Event) -> None:
-        """Have something happen to a replica, and do what it asks for."""
-        replica, events = self.replicas[name], [event]
-        while events:
-            for effect in replica.step(events.pop(0), self.now):
-                match effect:
-                    case Send(to, message):
-                        self.sent[to, type(message)] += 1
-                        if self._rng.random() >= self.lost:
-                            self._at(LINK_S, to, Received(name, message))
-                    case Respond():
-                        self.answers.append((self.now, effect))
-                    case Persist(token, writes):
-                        # One commit after the other, as a disk does them.
-                        begun = max(self.now, self._synced_at[name])
-                        self._synced_at[name] = begun + self.sync_s[name]
-                        self.disks[name].apply(writes)
-                        self._at(self._synced_at[name] - self.now, name, Persisted(token))
-                    case Read(token, query):
-                        events.append(QueryAnswered(token, self.disks[name].answer(query)))
-            if not events and replica.wants_turn:
-                events.append(TurnEnded())
-
-    def owner(self) -> str:
-        """Return who serves the slot, "" while nobody does."""
-        tenures = ((name, self.replicas[name].core.logs[0].tenure) for name in NAMES)
-        return next((name for name, each in tenures if each and each.phase is Phase.OPEN), "")
-
-    def damage(self, name: str) -> None:
-        """Have a replica find a wrong checksum, and its owner hear of it by the next write."""
-        self.replicas[name].core.corrupted.add(0)
-        self.feed(name, TurnEnded())
-        assert not self.replicas[name].core.logs[0].full
-        self.write(1)
-
-    def is_whole(self, name: str) -> bool:
-        """Say whether a replica has all that the owner has."""
-        log, ours = (self.replicas[each].core.logs[0] for each in (name, self.owner()))
-        return log.full and log.durable == ours.end
-
-    def write(self, count: int) -> None:
-        """Have the owner put so many versions."""
-        for number in range(count):
-            operation = Operation("PUT", f"/t/{number % 7}", b'{"n":%d}' % number, creates=True)
-            self._at(0.0, self.owner(), Requested(number, operation, self.now + 100))
 
 
 @pytest.fixture
@@ -177,3 +61,26 @@ def test_pages_of_before_and_after_a_trim_are_not_put_together(trio: Trio) -> No
     assert trio.run_until(lambda: trio.is_whole(victim), 20)
     assert log.floor == owners.floor
     assert trio.sent[victim, Copy] >= before + ROWS // CONFIG.page_rows
+
+
+def test_what_somebody_waits_for_does_not_stand_in_line(
+    trio: Trio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copying, "ROWS_A_TICK", 0)
+    victim = victim_of(trio)
+    trio.damage(victim)
+    assert not trio.run_until(lambda: trio.is_whole(victim), 3)
+    # Now there is no majority without it.
+    trio.cut_off = {name for name in NAMES if name not in (victim, trio.owner())}
+    trio.write(1)
+    assert trio.run_until(lambda: trio.is_whole(victim), 3)
+
+
+def test_who_stands_in_line_is_not_asked_again(trio: Trio, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copying, "ROWS_A_TICK", 0)
+    victim = victim_of(trio)
+    trio.damage(victim)
+    assert not trio.run_until(lambda: trio.is_whole(victim), 1)
+    before = trio.sent[victim, Propose]
+    assert not trio.run_until(lambda: trio.is_whole(victim), 5)
+    assert trio.sent[victim, Propose] == before

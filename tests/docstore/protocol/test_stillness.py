@@ -3,7 +3,7 @@
 from docstore.operation import Operation
 from docstore.protocol.events import Requested, StillnessAsked
 from docstore.protocol.stillness import STILL_S_MAX
-from tests.docstore.protocol.test_catchup import Trio
+from tests.docstore.protocol.trio import Trio
 
 PUT = Operation("PUT", "/t/1", b'{"n":1}', creates=True)
 
