@@ -57,11 +57,12 @@ class Copying:
                 self._room -= self._go_on(*found, peer, gap)
 
     def ask(self, log: SlotLog, tenure: Tenure, peer: str, gap: Gap) -> None:
-        """Have the next page sent: in its turn, or now where somebody has waited long enough."""
-        self._waiting[peer, log.slot] = gap
-        if self._is_stuck(log):
-            del self._waiting[peer, log.slot]
-            self._go_on(log, tenure, peer, gap)
+        """Have the next page sent: now if there is room or somebody waits, else in its turn."""
+        if self._is_stuck(log) or (self._room > 0 and self._may_copy(peer, log.slot)):
+            self._waiting.pop((peer, log.slot), None)
+            self._room -= self._go_on(log, tenure, peer, gap)
+        else:
+            self._waiting[peer, log.slot] = gap
 
     def is_in_line(self, peer: str, slot: int) -> bool:
         """Say whether a replica waits for its turn: it has said where it is, and need not again."""
