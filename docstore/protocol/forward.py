@@ -45,6 +45,8 @@ class Pending:
     sent_at: float = 0.0
     not_before: float = 0.0
     doubts: set[int] = field(default_factory=set)
+    proposed: set[int] = field(default_factory=set)
+    """Attempts that an owner says it has proposed: they stay in doubt, whatever is said later."""
 
 
 class Entry:
@@ -153,7 +155,7 @@ class Entry:
         if answer is None:
             self._returned(pending, attempt, proposed=proposed)
             return
-        in_doubt = bool(pending.doubts - {attempt})
+        in_doubt = bool(pending.doubts - {attempt} | pending.proposed)
         if answer.is_success or not in_doubt:
             self._respond(pending, answer)
         elif answer.status == 503:
@@ -163,7 +165,10 @@ class Entry:
 
     def _returned(self, pending: Pending, attempt: int, *, proposed: bool) -> None:
         """An owner gave the operation back: ask again a little later, or elsewhere."""
-        if not proposed:
+        if proposed:
+            pending.proposed.add(attempt)
+            pending.doubts.add(attempt)
+        elif attempt not in pending.proposed:  # Else a late echo of it was given back.
             pending.doubts.discard(attempt)
         if attempt != pending.attempt:
             return
