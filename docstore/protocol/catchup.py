@@ -95,6 +95,8 @@ class CatchUp:
             return
         log, tenure = found
         follower = tenure.followers[sender]
+        if message.full:
+            follower.copied = None  # A copy is over, also if the answer that said so was lost.
         common = self.common_with(log, message)
         if not message.full or common < log.kept:
             self._copying.ask(log, tenure, sender, message)

@@ -84,3 +84,16 @@ def test_who_stands_in_line_is_not_asked_again(trio: Trio, monkeypatch: pytest.M
     before = trio.sent[victim, Propose]
     assert not trio.run_until(lambda: trio.is_whole(victim), 5)
     assert trio.sent[victim, Propose] == before
+
+
+def test_a_copy_whose_last_answer_is_lost_is_over_all_the_same(trio: Trio) -> None:
+    victim = victim_of(trio)
+    trio.sync_s[victim] = CONFIG.resend_interval_s / 2
+    trio.damage(victim)
+    log = trio.replicas[victim].core.logs[0]
+    assert trio.run_until(lambda: log.full, 20)
+    trio.cut_off = {victim}  # What it says now, that it has all of it, is heard by nobody.
+    trio.write(1)
+    assert not trio.run_until(lambda: trio.is_whole(victim), 1)
+    trio.cut_off = set()
+    assert trio.run_until(lambda: trio.is_whole(victim), 5)
