@@ -34,7 +34,7 @@ from docstore.protocol.events import (
     DiskFilled,
     Event,
     Persisted,
-    QueryAnswered,
+    QueriesAnswered,
     Requested,
     Tick,
     TurnEnded,
@@ -45,6 +45,8 @@ from docstore.storage.store import Query, Store, Write
 T = TypeVar("T")
 
 TICK_S = 0.05
+QUERIES_AT_ONCE = 512
+"""What waits for them all goes on in one step, and the loop has to come round between two."""
 FULL_PAUSE_S = 0.1
 """Between two attempts to read what is on a disk that has no room even for that."""
 
@@ -246,14 +248,14 @@ class Driver:
                 barrier.set_result(None)
 
     async def _read(self) -> None:
-        """Answer queries, all that gathered at once."""
+        """Answer queries, those that gathered at once."""
         try:
             while self._queries:
-                queries, self._queries = self._queries, []
-                asked = [query for _, query in queries]
+                queries = self._queries[:QUERIES_AT_ONCE]
+                del self._queries[:QUERIES_AT_ONCE]
+                tokens, asked = zip(*queries, strict=True)
                 results = await self._with_room(partial(self._store.read, asked))
-                for (token, _), result in zip(queries, results, strict=True):
-                    self.feed(QueryAnswered(token, result))
+                self.feed(QueriesAnswered(list(zip(tokens, results, strict=True))))
         except StoreBroken as error:
             self._broken(error)
         finally:

@@ -28,8 +28,9 @@ from docstore.service import Refusal, Service
 from docstore.services.registry import FACTORIES
 
 NDJSON_TYPE = "application/x-ndjson"
-BATCHES_IN_FLIGHT = 4
-BATCH_LINES = 1000
+BATCHES_IN_FLIGHT = 32
+BATCH_LINES = 125
+"""Submitted in one turn of the loop: some milliseconds in which nobody else is heard."""
 UNREAD_BYTES_MAX = 16 << 20
 NO_SEQUENCE = -1
 WRITER = frozenset({"job", "batch", "sequence"})

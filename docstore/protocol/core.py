@@ -20,6 +20,7 @@ from docstore.protocol.effects import Effect, Persist, Publish, Read, Send
 from docstore.protocol.holds import Holds
 from docstore.protocol.leases import Leases
 from docstore.protocol.log import SlotLog, log_from_disk
+from docstore.protocol.quorum import is_quorum
 from docstore.protocol.slots import slot_of
 from docstore.protocol.tenure import Inflight, Phase
 from docstore.protocol.timing import ReplicaConfig
@@ -157,6 +158,7 @@ class Core:
         """Count by a configuration from now on; what is known of members that stay is kept."""
         self.configuration = configuration
         self.placement = configuration.placement()
+        self._is_quorum = is_quorum([self.me], configuration.sets)
         before, self.peers = self.peers, {}
         for member in configuration.names:
             if member != self.me:
@@ -236,8 +238,11 @@ class Core:
         return self.has_leases and self.leases.keeps_from(slot, candidate, self.now)
 
     def lacks_quorum(self) -> bool:
-        """Say whether a majority of the members has been silent for too long (rule O6)."""
-        return self.now - self.quorum_heard_at > self.config.quorum_grace_s
+        """Say whether a majority of the members has been silent for too long (rule O6).
+
+        A group of one has nobody to listen to: that it was slow itself proves nothing.
+        """
+        return not self._is_quorum and self.now - self.quorum_heard_at > self.config.quorum_grace_s
 
     def tick(self, wall_us: int) -> None:
         """Learn what the wall clock shows now."""

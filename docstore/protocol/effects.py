@@ -32,7 +32,7 @@ class Persist:
 
 @dataclass(slots=True)
 class Read:
-    """Answer the query from what is committed; answered by QueryAnswered."""
+    """Answer the query from what is committed; answered by QueriesAnswered."""
 
     token: int
     query: Query

@@ -45,11 +45,10 @@ class DiskFilled:
 
 
 @dataclass(slots=True)
-class QueryAnswered:
-    """What Read `token` found."""
+class QueriesAnswered:
+    """What Reads found: (token, result), in the order of the tokens."""
 
-    token: int
-    result: Result
+    answers: Sequence[tuple[int, Result]]
 
 
 @dataclass(slots=True)
@@ -131,7 +130,7 @@ Event = (
     | Received
     | Persisted
     | DiskFilled
-    | QueryAnswered
+    | QueriesAnswered
     | ViewChanged
     | LinkLost
     | LinkMade

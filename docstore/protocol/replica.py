@@ -33,7 +33,7 @@ from docstore.protocol.events import (
     LinkLost,
     LinkMade,
     Persisted,
-    QueryAnswered,
+    QueriesAnswered,
     Received,
     Requested,
     ResyncAsked,
@@ -156,8 +156,9 @@ class Replica:
                 self._end_turn()
             case Persisted(token):
                 self.core.persisted(token)
-            case QueryAnswered(token, result):
-                self.core.answer_read(token, result)
+            case QueriesAnswered(answers):
+                for token, result in answers:
+                    self.core.answer_read(token, result)
             case Tick(wall_us):
                 self._tick(wall_us)
             case ViewChanged(alive):

@@ -171,8 +171,10 @@ class Server:
             for inflight in waiting:
                 # From the door again: two attempts of one operation may have waited here.
                 self._enter(log, tenure, inflight)
-            if tenure.head_bytes > self.core.config.head_bytes_per_slot:
+            if tenure.head_bytes > max(tenure.evict_above, self.core.config.head_bytes_per_slot):
                 self._evict(log, tenure)
+                # What had to stay is not looked through again before it is half as much more.
+                tenure.evict_above = tenure.head_bytes * 3 // 2
 
         self.core.read(Newest(log.slot, link, log.end), found)
 

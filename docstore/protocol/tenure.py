@@ -102,6 +102,7 @@ class Tenure:
     """Rows of this turn, not proposed yet."""
     heads: dict[str, Head] = field(default_factory=dict)
     head_bytes: int = 0
+    evict_above: int = 0
     loading: dict[str, list[Inflight]] = field(default_factory=dict)
     """Operations that wait for a document to be read from the disk."""
     held: list[Inflight] = field(default_factory=list)

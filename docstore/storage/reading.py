@@ -51,9 +51,10 @@ def answer(connection: sqlite3.Connection, queries: Sequence[Query]) -> list[Res
     """Return the results of `queries`, all from one snapshot."""
     results: list[Result] = []
     with snapshot(connection):
+        unused = _unused(connection, queries)
         for query in queries:
             try:
-                results.append(_answer(connection, query))
+                results.append([] if query in unused else _answer(connection, query))
             except _Damaged:
                 results.append(Corrupt(query.slot))
             except FILE_ERRORS as error:
@@ -61,6 +62,26 @@ def answer(connection: sqlite3.Connection, queries: Sequence[Query]) -> list[Res
                     raise
                 results.append(Corrupt(query.slot))
     return results
+
+
+def _unused(connection: sqlite3.Connection, queries: Sequence[Query]) -> set[Query]:
+    """Return the queries for newest rows of links that neither table knows, many at once.
+
+    A load of new documents asks for nothing else. Those few that a statement of many has no room
+    for are answered one by one, and so are all if there is damage: each then meets its own.
+    """
+    newest = [query for query in queries if isinstance(query, Newest)]
+    unused: set[Query] = set()
+    try:
+        for start in range(0, len(newest) - tables.MANY + 1, tables.MANY):
+            asked = newest[start : start + tables.MANY]
+            keys = [key for query in asked for key in (query.slot, query.link)]
+            (places,) = connection.execute(tables.USED, keys).fetchone()
+            used = set(map(int, places.split(","))) if places else set()
+            unused.update(query for place, query in enumerate(asked) if place not in used)
+    except FILE_ERRORS:
+        return set()
+    return unused
 
 
 def _answer(connection: sqlite3.Connection, query: Query) -> list[Row]:

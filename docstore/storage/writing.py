@@ -12,6 +12,7 @@ failures?"). So a failed copy is as final as a failed commit.
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import assert_never
@@ -145,13 +146,22 @@ class _Batch:
         rows = sorted(self._rows, key=_clustered)
         self._rows = []
         lines = [(*row, packing.row_checksum(row)) for row in rows]
-        self._connection.executemany(tables.INSERT_ROW, lines)
+        self._insert(tables.INSERT_ROW, lines)
         # Sorted by version within a link, so that the last one of each link remains.
         newest = {(row.slot, row.link): row for row in rows}
         pointers = [
             (row[0], row[4], row[5], row[1], row[8], expiry_us(row[12])) for row in newest.values()
         ]
-        self._connection.executemany(tables.POINT, pointers)
+        self._insert(tables.POINT, pointers)
+
+    def _insert(self, statement: tables.Insert, lines: Sequence[Sequence[object]]) -> None:
+        """Put lines in, many with one statement, and one by one what is left of them."""
+        done = 0
+        for start in range(0, len(lines) - tables.MANY + 1, tables.MANY):
+            done = start + tables.MANY
+            values = chain.from_iterable(lines[start:done])
+            self._connection.execute(statement.many, tuple(values))
+        self._connection.executemany(statement.one, lines[done:])
 
     def _trim(self, trim: Trim) -> None:
         """Let go of the versions that are superseded, link by link, each found by its key."""
@@ -178,7 +188,7 @@ class _Batch:
                 execute(tables.UNPOINT, (slot, link))
             else:
                 *fields, state = pointer
-                execute(tables.POINT, (*fields, expiry_us(state)))
+                execute(tables.POINT.one, (*fields, expiry_us(state)))
 
 
 @contextmanager

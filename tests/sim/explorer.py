@@ -28,7 +28,7 @@ from docstore.protocol.events import (
     Event,
     LinkMade,
     Persisted,
-    QueryAnswered,
+    QueriesAnswered,
     Received,
     Requested,
     TurnEnded,
@@ -128,7 +128,7 @@ class World:
                     case Persist(token, writes):
                         node.commits.append((token, list(writes), repr(writes)))
                     case Read(token, query):
-                        events.append(QueryAnswered(token, node.disk.answer(query)))
+                        events.append(QueriesAnswered([(token, node.disk.answer(query))]))
             if not events and node.replica.wants_turn:
                 events.append(TurnEnded())
         self.invariants.after_step(node)  # type: ignore[arg-type]  # As far as it looks at it.

@@ -16,7 +16,7 @@ from docstore.protocol.effects import (
     Respond,
     Send,
 )
-from docstore.protocol.events import DiskFilled, Event, Persisted, QueryAnswered, Tick, TurnEnded
+from docstore.protocol.events import DiskFilled, Event, Persisted, QueriesAnswered, Tick, TurnEnded
 from docstore.protocol.replica import Replica
 from docstore.protocol.timing import ReplicaConfig
 from docstore.service import ServiceOptions, State
@@ -228,7 +228,7 @@ class Process:
 
     def _read(self, life: int, token: int, query: Query) -> None:
         if life == self.life:
-            self.feed(QueryAnswered(token, self.disk.answer(query)))
+            self.feed(QueriesAnswered([(token, self.disk.answer(query))]))
 
     def _tick(self, life: int) -> None:
         if life != self.life:

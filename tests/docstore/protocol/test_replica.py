@@ -1,6 +1,7 @@
 """The machine, one event at a time: what it says, in which order, and what it waits for."""
 
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from docstore.protocol.effects import Effect, Persist, Read, Respond, Send
 from docstore.protocol.events import (
     LinkMade,
     Persisted,
-    QueryAnswered,
+    QueriesAnswered,
     Received,
     Requested,
     Tick,
@@ -135,13 +136,33 @@ def opened() -> Replica:
     return machine
 
 
+def opened_alone() -> Replica:
+    """Return the owner in a group of one."""
+    machine = replica(order=("n1",))
+    log = machine.core.logs[0]
+    for step in range(1, 100):
+        if log.tenure is not None and log.tenure.phase is Phase.OPEN:
+            return machine
+        now = step * 0.05
+        machine.step(Tick(1_000_000 + int(now * 1e6)), now)
+        for token in tokens(machine.step(TurnEnded(), now)):
+            machine.step(Persisted(token), now)
+    raise AssertionError(log)
+
+
+def ask_to_put(
+    machine: Replica, request: int, link: str, body: bytes, now: float = 0.6
+) -> list[Effect]:
+    """Return the effects of a PUT of a document that is absent on the disk."""
+    operation = Operation("PUT", link, body, creates=True)
+    effects = machine.step(Requested(request, operation, 9.0), now)
+    found = [(effect.token, []) for effect in effects if isinstance(effect, Read)]
+    return effects + machine.step(QueriesAnswered(found), now)
+
+
 def put(machine: Replica, request: int, body: bytes = b'{"a":1}') -> list[Effect]:
     """Return the effects of a PUT up to its proposal, the document being absent on the disk."""
-    operation = Operation("PUT", "/t/a", body, creates=True)
-    effects = machine.step(Requested(request, operation, 9.0), 0.6)
-    for effect in effects:
-        if isinstance(effect, Read):
-            machine.step(QueryAnswered(effect.token, []), 0.6)
+    ask_to_put(machine, request, "/t/a", body)
     return machine.step(TurnEnded(), 0.6)
 
 
@@ -158,6 +179,61 @@ def test_a_proposal_leaves_beside_the_own_write_and_is_answered_by_a_quorum() ->
     assert (response.request, response.answer.status, response.answer.replicas) == (7, 201, 2)
 
 
+def test_one_step_takes_what_many_reads_have_found() -> None:
+    machine = opened()
+    reads = []
+    for request in range(3):
+        operation = Operation("PUT", f"/t/{request}", b"{}", creates=True)
+        reads += machine.step(Requested(request, operation, 9.0), 0.6)
+    found = [(read.token, []) for read in reads if isinstance(read, Read)]
+    assert len(found) == 3
+    machine.step(QueriesAnswered(found), 0.6)
+    [persisted] = [each for each in machine.step(TurnEnded(), 0.6) if isinstance(each, Persist)]
+    [rows] = [write.rows for write in persisted.writes if isinstance(write, Append)]
+    assert [row.link for row in rows] == ["/t/0", "/t/1", "/t/2"]
+
+
+def test_a_group_of_one_does_not_doubt_itself_after_standing_still() -> None:
+    alone, among_three = opened_alone(), opened()
+    late = 30.0
+    for machine in (alone, among_three):
+        assert machine.core.now < late - machine.core.config.quorum_lost_s
+    operation = Operation("PUT", "/t/a", b"{}", creates=True)
+    refused = among_three.step(Requested(1, operation, late + 5), late)
+    assert [each.answer.code for each in refused if isinstance(each, Respond)] == ["no-quorum"]
+    taken = alone.step(Requested(1, operation, late + 5), late)
+    assert [type(each) for each in taken] == [Read]
+
+
+def test_documents_that_must_stay_in_memory_are_not_looked_through_for_each_new_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine, looks = opened(), 0
+    evict = machine.server._evict
+
+    def counted(*given: Any) -> None:
+        nonlocal looks
+        looks += 1
+        evict(*given)
+
+    monkeypatch.setattr(machine.server, "_evict", counted)
+    tenure = machine.core.logs[0].tenure
+    assert tenure is not None
+    for request in range(400):
+        ask_to_put(machine, request, f"/t/{request}", b"{}" + b" " * 8000)
+    # Nothing is decided, so none may go: 3.4 MB stay, under a bound of 256 KiB.
+    assert len(tenure.heads) == 400
+    assert 1 <= looks <= 8
+    # Once all is decided and stored, they go.
+    [token] = tokens(machine.step(TurnEnded(), 0.6))
+    machine.step(Persisted(token), 0.7)
+    machine.step(Received("n2", Accepted([(0, 1, 400)])), 0.7)
+    for request in range(400, 800):
+        ask_to_put(machine, request, f"/t/{request}", b"{}" + b" " * 8000, 0.7)
+    assert "/t/0" not in tenure.heads
+    assert len(tenure.heads) <= 430
+
+
 def test_two_replicas_decide_without_the_own_disk() -> None:
     machine = opened()
     put(machine, 7)
@@ -170,7 +246,7 @@ def test_a_read_waits_for_a_round_that_began_after_it() -> None:
     machine = opened()
     asked = machine.step(Requested(3, Operation("GET", "/t/a"), 9.0), 0.6)
     [read] = [effect for effect in asked if isinstance(effect, Read)]
-    machine.step(QueryAnswered(read.token, []), 0.6)
+    machine.step(QueriesAnswered([(read.token, [])]), 0.6)
     ended = machine.step(TurnEnded(), 0.6)
     [confirm, _] = [message for _, message in sends(ended) if isinstance(message, Confirm)]
     assert not [effect for effect in ended if isinstance(effect, Respond)]

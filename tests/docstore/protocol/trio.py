@@ -13,7 +13,7 @@ from docstore.protocol.events import (
     Event,
     LinkMade,
     Persisted,
-    QueryAnswered,
+    QueriesAnswered,
     Received,
     Requested,
     Tick,
@@ -95,7 +95,7 @@ class Trio:
                         self.disks[name].apply(writes)
                         self._at(self._synced_at[name] - self.now, name, Persisted(token))
                     case Read(token, query):
-                        events.append(QueryAnswered(token, self.disks[name].answer(query)))
+                        events.append(QueriesAnswered([(token, self.disks[name].answer(query))]))
             if not events and replica.wants_turn:
                 events.append(TurnEnded())
 

@@ -27,6 +27,7 @@ from docstore.storage.store import (
     Status,
     Version,
 )
+from docstore.storage.tables import MANY
 from tests.docstore.storage.logs import FOR_EVER, Author
 
 A, B = "/notes/a", "/notes/b"
@@ -107,6 +108,8 @@ async def test_a_row_that_is_gone_does_not_read_as_absent(
     await Author().append(store, 1, A, A)
     by_hand(path, damage)
     assert await store.read([Newest(1, A, FOR_EVER)]) == [Corrupt(1)]
+    crowd = [Newest(1, f"/no/{i}", FOR_EVER) for i in range(2 * MANY)]
+    assert await store.read([Newest(1, A, FOR_EVER), *crowd]) == [Corrupt(1), *([[]] * 2 * MANY)]
 
 
 async def test_a_hole_in_a_log_is_corrupt(path: Path, store: SqliteStore) -> None:
@@ -243,7 +246,7 @@ def test_it_works_under_uvloop(path: Path) -> None:
 QUERIES: list[Query] = [
     query
     for slot in range(8)
-    for link in (f"/notes/{slot}/a", f"/notes/{slot}/b")
+    for link in (f"/notes/{slot}/{name}" for name in "abcd")  # The last two are not there.
     for query in (
         Newest(slot, link, FOR_EVER),
         Newest(slot, link, 11),

@@ -22,6 +22,7 @@ from docstore.storage.store import (
     Store,
     Version,
 )
+from docstore.storage.tables import MANY
 from tests.docstore.storage.conftest import Disk
 from tests.docstore.storage.logs import FOR_EVER, Author
 
@@ -189,6 +190,23 @@ async def test_one_list_of_queries_is_answered_in_its_order(store: Store) -> Non
     queries = [Newest(1, B, 9), Newest(1, "/no", 9), Rows(1, 1, 1), Version(1, B, 0, 9)]
     assert await store.read(queries) == [rows[1:], [], rows[:1], rows[1:]]
     assert await store.read([]) == []
+
+
+async def test_many_rows_in_a_batch_and_many_queries_at_once(store: Store) -> None:
+    author = Author()
+    links = [f"/notes/{i}" for i in range(3 * MANY + 5)]
+    slots = {link: i % 4 for i, link in enumerate(links)}
+    await store.commit([Append([author.row(slots[link], link) for link in links])])
+    await store.commit([Append([author.row(slots[link], link) for link in links[: 2 * MANY]])])
+    asked = [
+        link for pair in zip(links, [f"{link}/no" for link in links], strict=True) for link in pair
+    ]
+    queries = [Newest(slots.get(link, 1), link, FOR_EVER) for link in asked]
+    found = [[author.newest[link]] if link in slots else [] for link in asked]
+    assert await store.read(queries) == found
+    absent = [query for query, rows in zip(queries, found, strict=True) if not rows]
+    assert await store.read(absent) == [[]] * len(absent)
+    assert await store.count("/notes/", frozenset(range(4))) == len(links)
 
 
 async def test_links_are_live_direct_children_in_order_and_in_pages(store: Store) -> None:
