@@ -34,6 +34,10 @@ class LocalNode:
     """What Python runs."""
     process: subprocess.Popen[bytes] | None = None
 
+    def last_words(self) -> str:
+        """Return the end of the node's log."""
+        return (self.data / "log.txt").read_text()[-2000:]
+
 
 class LocalCluster:
     """Nodes n1, n2, ... on free loopback ports; stopped, each by its own process, at the end."""
@@ -121,14 +125,17 @@ class LocalCluster:
     def wait_ready(self, timeout_s: float = 30.0) -> None:
         """Return when every running node is ready. Raises TimeoutError, RuntimeError."""
         deadline = time.monotonic() + timeout_s
-        for node in self.nodes:
-            while node.process is not None and not _is_ready(node.url):
-                if node.process.poll() is not None:
-                    log = (node.data / "log.txt").read_text()[-2000:]
-                    raise RuntimeError(f"{node.name} ended by itself:\n{log}")
-                if time.monotonic() > deadline:
-                    raise TimeoutError(f"{node.name} is not ready after {timeout_s} s")
-                time.sleep(POLL_S)
+        running = [node for node in self.nodes if node.process is not None]
+        waiting = running
+        while waiting := [node for node in waiting if not _is_ready(node.url)]:
+            for node in running:  # One that ended may be what the others wait for.
+                if node.process is not None and node.process.poll() is not None:
+                    raise RuntimeError(f"{node.name} ended by itself:\n{node.last_words()}")
+            if time.monotonic() > deadline:
+                last = "\n".join(f"{node.name}:\n{node.last_words()}" for node in running)
+                names = ", ".join(node.name for node in waiting)
+                raise TimeoutError(f"{names}: not ready after {timeout_s} s\n{last}")
+            time.sleep(POLL_S)
 
     def owner_of(self, link: str, *, asked: LocalNode | None = None) -> LocalNode:
         """Return the node that owns a document."""

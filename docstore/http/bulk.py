@@ -28,9 +28,12 @@ from docstore.service import Refusal, Service
 from docstore.services.registry import FACTORIES
 
 NDJSON_TYPE = "application/x-ndjson"
-BATCHES_IN_FLIGHT = 32
 BATCH_LINES = 125
 """Submitted in one turn of the loop: some milliseconds in which nobody else is heard."""
+BATCHES_IN_FLIGHT = 32
+BATCHES_OF_ALL = 48
+"""Of all requests together: fewer lines and bytes than the protocol lets wait at one node. More
+would be refused by it; so they wait here, and their clients with them."""
 UNREAD_BYTES_MAX = 16 << 20
 NO_SEQUENCE = -1
 WRITER = frozenset({"job", "batch", "sequence"})
@@ -52,6 +55,7 @@ class Bulk:
         self._quotas = quotas
         self._state_bytes_max = state_bytes_max
         self._timeout_s = timeout_s
+        self._room = asyncio.Semaphore(BATCHES_OF_ALL)
 
     async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a stream of operations with a stream of results."""
@@ -90,14 +94,36 @@ class Bulk:
                     batch = reader.result()
                     reader = None
                     if batch:
-                        submitted = await self._submit(batch, patience_s)
-                        pending.append(asyncio.create_task(_answers(submitted)))
-                        reader = asyncio.create_task(source.read())
+                        begun, jobs = await self._begin(batch, patience_s)
+                        pending.append(begun)
+                        reader = asyncio.create_task(self._next(source, jobs))
         finally:
             for task in (*pending, *([reader] if reader is not None else [])):
                 task.cancel()
 
-    async def _submit(self, lines: Sequence[Any], patience_s: float) -> list[tuple[Any, Submitted]]:
+    async def _begin(
+        self, lines: Sequence[Any], patience_s: float
+    ) -> tuple[asyncio.Task[bytes], Counter[str]]:
+        """Submit a batch when there is room; return its result lines to come, and the jobs."""
+        await self._room.acquire()
+        try:
+            submitted, jobs = await self._submit(lines, patience_s)
+        except BaseException:
+            self._room.release()
+            raise
+        task = asyncio.create_task(_answers(submitted))
+        task.add_done_callback(lambda _: self._room.release())
+        return task, jobs
+
+    async def _next(self, source: "Source", jobs: Counter[str]) -> Sequence[Any]:
+        """Return the next lines; what has been too fast waits with them unread."""
+        for job, count in jobs.items():
+            await self._quotas.wait(job, WRITES, await self._quotas.rate(job, WRITES), count)
+        return await source.read()
+
+    async def _submit(
+        self, lines: Sequence[Any], patience_s: float
+    ) -> tuple[list[tuple[Any, Submitted]], Counter[str]]:
         """Return each line's link with its future answer, or why it cannot be submitted."""
         submitted: list[tuple[Any, Submitted]] = []
         unknown: set[str] = set()
@@ -121,9 +147,7 @@ class Bulk:
                     jobs[operation.writer[0]] += 1
             except (DocstoreError, Refusal) as error:
                 submitted.append((link if isinstance(link, str) else "", error))
-        for job, count in jobs.items():  # What is too fast waits with its next lines unread.
-            await self._quotas.wait(job, WRITES, await self._quotas.rate(job, WRITES), count)
-        return submitted
+        return submitted, jobs
 
     def _factory(self, link: Any, value: dict[str, Any]) -> str:
         """Return the factory that a line is for: above its link, or the link of a POST itself."""
