@@ -85,7 +85,8 @@ class Lines:
             value = {"link": link, "writer": writer, **self._verb(columns, at)}
             wrong = ""
             if value["op"] != "DELETE":
-                wrong = _wrong_with(body, self._body_type)
+                # What is made of columns is an object; text that a user gives may be anything.
+                wrong = _wrong_with(body, self._body_type) if self._body else ""
                 # A line is a line: in JSON a line break stands between things, never in them.
                 text = body if isinstance(body, bytes) else (body or "{}").replace("\n", " ")
                 value["body"] = text if wrong else orjson.Fragment(text)

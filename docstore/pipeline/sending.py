@@ -5,12 +5,12 @@ In requests of bounded size, a few at a time. Each row carries the job and its b
 """
 
 import http.client
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
+import orjson
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
@@ -102,7 +102,7 @@ class Sender:
             url = self._group.urls[attempt % len(self._group.urls)]
         body = b"\n".join(line.value for line in lines) + b"\n"
         with self._group.open("POST", url, "/core/bulk", body, NDJSON) as answer:
-            answers = [json.loads(line) for line in answer.read().splitlines()]
+            answers = [orjson.loads(line) for line in answer.read().splitlines()]
         if len(answers) != len(lines):
             raise OSError("the answer was cut off")
         self._outcomes.add("bytes", len(body))
