@@ -52,9 +52,9 @@ def answer(connection: sqlite3.Connection, queries: Sequence[Query]) -> list[Res
     results: list[Result] = []
     with snapshot(connection):
         unused = _unused(connection, queries)
-        for query in queries:
+        for place, query in enumerate(queries):
             try:
-                results.append([] if query in unused else _answer(connection, query))
+                results.append([] if place in unused else _answer(connection, query))
             except _Damaged:
                 results.append(Corrupt(query.slot))
             except FILE_ERRORS as error:
@@ -64,21 +64,21 @@ def answer(connection: sqlite3.Connection, queries: Sequence[Query]) -> list[Res
     return results
 
 
-def _unused(connection: sqlite3.Connection, queries: Sequence[Query]) -> set[Query]:
-    """Return the queries for newest rows of links that neither table knows, many at once.
+def _unused(connection: sqlite3.Connection, queries: Sequence[Query]) -> set[int]:
+    """Return which queries are for newest rows of links that neither table knows, many at once.
 
     A load of new documents asks for nothing else. Those few that a statement of many has no room
     for are answered one by one, and so are all if there is damage: each then meets its own.
     """
-    newest = [query for query in queries if isinstance(query, Newest)]
-    unused: set[Query] = set()
+    newest = [(place, each) for place, each in enumerate(queries) if isinstance(each, Newest)]
+    unused: set[int] = set()
     try:
         for start in range(0, len(newest) - tables.MANY + 1, tables.MANY):
             asked = newest[start : start + tables.MANY]
-            keys = [key for query in asked for key in (query.slot, query.link)]
-            (places,) = connection.execute(tables.USED, keys).fetchone()
-            used = set(map(int, places.split(","))) if places else set()
-            unused.update(query for place, query in enumerate(asked) if place not in used)
+            keys = [key for _, query in asked for key in (query.slot, query.link)]
+            (found,) = connection.execute(tables.USED, keys).fetchone()
+            used = set(map(int, found.split(","))) if found else set()
+            unused.update(place for at, (place, _) in enumerate(asked) if at not in used)
     except FILE_ERRORS:
         return set()
     return unused
