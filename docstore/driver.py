@@ -45,7 +45,7 @@ from docstore.storage.store import Query, Store, Write
 T = TypeVar("T")
 
 TICK_S = 0.05
-QUERIES_AT_ONCE = 512
+QUERIES_AT_ONCE = 256
 """What waits for them all goes on in one step, and the loop has to come round between two."""
 FULL_PAUSE_S = 0.1
 """Between two attempts to read what is on a disk that has no room even for that."""

@@ -10,12 +10,12 @@ import aiohttp
 from docstore.client import Client, LocalCluster
 from docstore.protocol.timing import ReplicaConfig
 
-STREAMS = 8
-LINES = ReplicaConfig().waiting_operations_max // 2
+STREAMS = 20
+LINES = ReplicaConfig().waiting_operations_max // 4
 
 
 def stream(number: int) -> bytes:
-    """Return the lines of one client, half of what may wait at a node."""
+    """Return the lines of one client, a quarter of what may wait at a node."""
     line = b'{"link":"/notes/%d-%d","body":{"text":"some words"}}\n'
     return b"".join(line % (number, n) for n in range(LINES))
 
