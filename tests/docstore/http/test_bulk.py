@@ -1,6 +1,7 @@
 """Bulk: a line in, a line out, in order; what is wrong with a line is its own affair."""
 
 import asyncio
+import gc
 import gzip
 import io
 import json
@@ -12,8 +13,10 @@ import aiohttp
 import msgpack
 import pytest
 
+from docstore.errors import BadRequest, NotFound
 from tests.docstore.http.conftest import Declare, Raw
 from tests.docstore.http.problem import problem_of
+from tests.docstore.http.single import SingleNode
 
 Client = aiohttp.ClientSession
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -232,6 +235,19 @@ async def test_a_client_that_sends_all_before_it_reads_is_not_locked_out(
         while not answer.endswith(b"\r\n0\r\n\r\n"):
             answer = answer[-100:] + await reader.read(1 << 20)
     writer.close()
+
+
+async def test_what_failed_is_let_go_of_without_a_collection(
+    client: Client, node: SingleNode
+) -> None:
+    gc.disable()
+    try:
+        results = await bulk(client, [{"link": "/nowhere/1", "body": {}}, b"{"])
+        kept = [each for each in gc.get_objects() if isinstance(each, NotFound | BadRequest)]
+    finally:
+        gc.enable()
+    assert [each["status"] for each in results] == [404, 400]
+    assert kept == []
 
 
 async def test_silence_in_a_stream_is_told(raw: Raw, node: Any) -> None:
