@@ -147,8 +147,8 @@ class Bulk:
                 if operation.writer:
                     jobs[operation.writer[0]] += 1
             except (DocstoreError, Refusal) as error:
-                # Where it was raised refers to this very list: a circle around all of these bodies.
-                error.with_traceback(None)
+                # Where they were raised refers to this very list: a circle around all these bodies.
+                error.__traceback__ = error.__context__ = None
                 submitted.append((link if isinstance(link, str) else "", error))
         return submitted, jobs
 

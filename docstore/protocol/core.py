@@ -260,20 +260,18 @@ class Core:
         """Hand an operation back to its entry node, at the end of this step.
 
         answer: None means "not mine"; `proposed` then says whether it may take effect all the
-        same, so that the entry node knows what it may tell its client.
+        same, so that the entry node knows what it may tell its client. It may if it is in the log:
+        this may be an echo of what was proposed, whose answer has been lost (seed 850915).
         """
-        if not proposed and (answer is None or not answer.is_success):
-            self._close(inflight)
-        self.answers.setdefault(inflight.entry, []).append((inflight, answer, proposed))
-
-    def _close(self, inflight: Inflight) -> None:
-        """Given back is given back: an echo of this attempt must not be applied here later."""
         operation = inflight.operation
         has_log = operation.level == 3 and not operation.is_read
         log = self.logs.get(self.slot_of(operation.link)) if has_log else None
-        if log is not None:
+        if log is not None and not proposed and (answer is None or not answer.is_success):
             origin = (inflight.entry, inflight.boot)
-            log.operations.close(origin, inflight.seq, inflight.attempt)
+            proposed = answer is None and log.operations.find(origin, inflight.seq) is not None
+            if not proposed:  # Given back is given back: no echo may be applied here later.
+                log.operations.close(origin, inflight.seq, inflight.attempt)
+        self.answers.setdefault(inflight.entry, []).append((inflight, answer, proposed))
 
     def emit(self, effect: Effect) -> None:
         """Let an effect leave, after all before it."""
