@@ -20,6 +20,7 @@ from docstore.protocol.effects import Effect, Persist, Publish, Read, Send
 from docstore.protocol.holds import Holds
 from docstore.protocol.leases import Leases
 from docstore.protocol.log import SlotLog, log_from_disk
+from docstore.protocol.operations import Proposed
 from docstore.protocol.quorum import is_quorum
 from docstore.protocol.slots import slot_of
 from docstore.protocol.tenure import Inflight, Phase
@@ -92,8 +93,8 @@ class Core:
         now: float,
     ) -> None:
         self.me = me
-        self.boot = start_of(recovered)
-        """Names this process in the identities of its operations."""
+        self.boot = start_of(recovered)  # Names this process in its operations' identities.
+        self.proposed = Proposed()
         self.service_for = service_for
         self.rng = rng
         self.config = config
@@ -260,16 +261,16 @@ class Core:
         """Hand an operation back to its entry node, at the end of this step.
 
         answer: None means "not mine"; `proposed` then says whether it may take effect all the
-        same, so that the entry node knows what it may tell its client. It may if it is in the log:
-        this may be an echo of what was proposed, whose answer has been lost (seed 850915).
+        same, so that the entry node knows what it may tell its client.
         """
-        operation = inflight.operation
-        has_log = operation.level == 3 and not operation.is_read
-        log = self.logs.get(self.slot_of(operation.link)) if has_log else None
-        if log is not None and not proposed and (answer is None or not answer.is_success):
+        updates = inflight.operation.level == 3 and not inflight.operation.is_read
+        if updates and not proposed and (answer is None or not answer.is_success):
             origin = (inflight.entry, inflight.boot)
-            proposed = answer is None and log.operations.find(origin, inflight.seq) is not None
-            if not proposed:  # Given back is given back: no echo may be applied here later.
+            # This may be an echo of what was proposed, and whose answer has been lost.
+            proposed = answer is None and self.proposed.has(origin, inflight.seq)
+            log = self.logs.get(self.slot_of(inflight.operation.link))
+            if log is not None and not proposed:
+                # Given back is given back: no echo of this attempt may be applied here later.
                 log.operations.close(origin, inflight.seq, inflight.attempt)
         self.answers.setdefault(inflight.entry, []).append((inflight, answer, proposed))
 

@@ -139,3 +139,24 @@ class Operations:
             }
         while known and (first := next(iter(known))) < oldest:
             del known[first]
+
+
+class Proposed:
+    """What this process has proposed: it may take effect, whatever has become of the reign since.
+
+    Also when the slot has been read from the disk again, or has left this node (seed 850915).
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[Origin, dict[int, None]] = {}
+
+    def note(self, origin: Origin, seq: int, oldest: int) -> None:
+        """Remember an operation, for as long as its entry node may ask for it."""
+        known = self._of.setdefault(origin, {})
+        known[seq] = None
+        while (first := next(iter(known))) < oldest:
+            del known[first]
+
+    def has(self, origin: Origin, seq: int) -> bool:
+        """Say whether this process has proposed the operation, in any attempt at it."""
+        return seq in self._of.get(origin, ())

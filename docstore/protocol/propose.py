@@ -61,6 +61,7 @@ class Proposer:
         assert rows
         self.core.store_rows(log, rows)
         first, end = rows[0].n, log.end
+        self._remember(tenure, first)
         self.core.when_durable(lambda: self.stored(log, tenure, end))
         for peer, follower in tenure.followers.items():
             if follower.sent != first - 1 or not self.core.peers[peer].linked:
@@ -68,6 +69,14 @@ class Proposer:
             follower.sent, follower.sent_at = end, self.core.now
             for page in pages(rows, self.core.config.page_rows, self.core.config.page_bytes):
                 offers.setdefault(peer, []).append(offer_of(log, tenure, page[0].n, page))
+
+    def _remember(self, tenure: Tenure, first: int) -> None:
+        """Note whose operations these are: from now on they may take effect."""
+        for n, inflight in reversed(tenure.waiting):
+            if n < first:
+                return
+            origin = (inflight.entry, inflight.boot)
+            self.core.proposed.note(origin, inflight.seq, inflight.oldest)
 
     def _send_bounded(self, peer: str, offers: list[Offer]) -> None:
         """Send offers in messages of bounded size, so that no frame grows without limit."""

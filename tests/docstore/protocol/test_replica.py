@@ -25,11 +25,8 @@ from docstore.protocol.tenure import Phase
 from docstore.storage.store import Append, Recovered, Version
 from docstore.wire import (
     Accepted,
-    Answered,
     Confirm,
     Confirmed,
-    Forward,
-    Forwarded,
     Gap,
     Heartbeat,
     Offer,
@@ -45,14 +42,17 @@ from tests.sim.process import Appending
 ALL_SLOTS = b"\x01"
 
 
+def founded(*order: str) -> Configuration:
+    members = tuple(MemberEntry(each, each, "host", 1, votes=False) for each in order)
+    return Configuration(1, "test", 1, 1, None, members)
+
+
 def replica(name: str = "n1", order: tuple[str, ...] = ("n1", "n2", "n3")) -> Replica:
     """Return a fresh replica of one slot, with links to both others."""
     service = Appending()
-    members = tuple(MemberEntry(each, each, "host", 1, votes=False) for each in order)
-    founded = Configuration(1, "test", 1, 1, None, members)
     machine = Replica(
         name,
-        Recovered(name, 1, first_registered(founded).pack()),
+        Recovered(name, 1, first_registered(founded(*order)).pack()),
         service_for=lambda link: service,
         rng=Random(1),
         vote_rng=Random(2),
@@ -78,16 +78,6 @@ def sends(effects: list[Effect]) -> list[tuple[str, object]]:
         (effect.to, effect.message)
         for effect in effects
         if isinstance(effect, Send) and not isinstance(effect.message, Heartbeat)
-    ]
-
-
-def answers(effects: list[Effect]) -> list[tuple[int, int | None, bool]]:
-    """Return (sequence number, status, whether it was proposed) of what is handed back."""
-    handed_back = [message for _, message in sends(effects) if isinstance(message, Answered)]
-    return [
-        (seq, answer and answer.status, proposed)
-        for message in handed_back
-        for seq, _, answer, proposed in message.answers
     ]
 
 
@@ -245,23 +235,6 @@ def test_documents_that_must_stay_in_memory_are_not_looked_through_for_each_new_
         ask_to_put(machine, request, f"/t/{request}", b"{}" + b" " * 8000, 0.7)
     assert "/t/0" not in tenure.heads
     assert len(tenure.heads) <= 430
-
-
-def test_an_echo_of_what_is_in_the_log_is_not_given_back_as_if_it_were_not() -> None:
-    machine = opened()
-    forwarded = Forward(
-        [Forwarded(9, 5, 5, 1, 3000, Operation("PUT", "/t/a", b"{}", creates=True))]
-    )
-    asked = machine.step(Received("n2", forwarded), 0.6)
-    machine.step(
-        QueriesAnswered([(each.token, []) for each in asked if isinstance(each, Read)]), 0.6
-    )
-    [token] = tokens(machine.step(TurnEnded(), 0.6))
-    machine.step(Persisted(token), 0.6)
-    assert answers(machine.step(Received("n2", Accepted([(0, 1, 1)])), 0.7)) == [(5, 201, False)]
-    # That answer is lost; another owner reigns; then the same frame comes once more.
-    machine.step(Received("n3", Prepare(5, ALL_SLOTS)), 0.8)
-    assert answers(machine.step(Received("n2", forwarded), 0.9)) == [(5, None, True)]
 
 
 def test_two_replicas_decide_without_the_own_disk() -> None:
