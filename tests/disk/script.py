@@ -29,17 +29,22 @@ SLOTS = (1, 2, 700)
 
 
 def batches(rng: Random, number: int) -> list[list[Write]]:
-    """Return batches as a node writes them: rows and promises, cuts, trims, versions, cursors."""
+    """Return batches as a node writes them: rows and promises, cuts, trims, versions, cursors.
+
+    One of twenty is of a load: rows and links enough for statements of many.
+    """
     author = Author()
     arrived = 0
     script: list[list[Write]] = []
     for turn in range(number):
         batch: list[Write] = []
         slot = rng.choice(SLOTS)
+        is_load = rng.random() < 0.05
+        count, links = (2 * tables.MANY, 200) if is_load else (rng.randrange(1, 6), 5)
         rows = [
-            author.row(slot, f"/notes/{slot}-{rng.randrange(5)}", state=_state(rng),
+            author.row(slot, f"/notes/{slot}-{rng.randrange(links)}", state=_state(rng),
                        deleted=rng.random() < 0.2)
-            for _ in range(rng.randrange(1, 6))
+            for _ in range(count)
         ]  # fmt: skip
         batch.append(Append(rows))
         if rng.random() < 0.3:
