@@ -19,7 +19,7 @@ GIL_SWITCH_S = 0.0005
 """The disk's thread waits at most this long for the event loop to let go; 5 ms is Python's."""
 GC_THRESHOLDS = (50_000, 20, 50)
 """How many objects more there must be before cycles among the young are looked for, and after how
-many such looks among the older. With Python's 700, 10, 10 a bulk load spends a third of its time
+many such looks among the older. With Python's 700, 10, 10 a bulk load spends a quarter of its time
 on looking through what is in flight, and finds nothing: few of our objects are parts of cycles."""
 
 

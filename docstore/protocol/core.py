@@ -159,7 +159,7 @@ class Core:
         """Count by a configuration from now on; what is known of members that stay is kept."""
         self.configuration = configuration
         self.placement = configuration.placement()
-        self._is_quorum = is_quorum([self.me], configuration.sets)
+        self._suffices_alone = is_quorum([self.me], configuration.sets)
         before, self.peers = self.peers, {}
         for member in configuration.names:
             if member != self.me:
@@ -243,7 +243,10 @@ class Core:
 
         A group of one has nobody to listen to: that it was slow itself proves nothing.
         """
-        return not self._is_quorum and self.now - self.quorum_heard_at > self.config.quorum_grace_s
+        return (
+            not self._suffices_alone
+            and self.now - self.quorum_heard_at > self.config.quorum_grace_s
+        )
 
     def tick(self, wall_us: int) -> None:
         """Learn what the wall clock shows now."""

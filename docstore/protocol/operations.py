@@ -154,7 +154,7 @@ class Proposed:
         """Remember an operation, for as long as its entry node may ask for it."""
         known = self._of.setdefault(origin, {})
         known[seq] = None
-        while (first := next(iter(known))) < oldest:
+        while known and (first := next(iter(known))) < oldest:
             del known[first]
 
     def has(self, origin: Origin, seq: int) -> bool:

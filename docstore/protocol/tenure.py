@@ -103,6 +103,7 @@ class Tenure:
     heads: dict[str, Head] = field(default_factory=dict)
     head_bytes: int = 0
     evict_above: int = 0
+    """Bytes of documents in memory from which on it is worth looking for some to forget."""
     loading: dict[str, list[Inflight]] = field(default_factory=dict)
     """Operations that wait for a document to be read from the disk."""
     held: list[Inflight] = field(default_factory=list)
