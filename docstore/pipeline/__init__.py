@@ -17,11 +17,12 @@ except ImportError as error:
 
 from docstore.pipeline.sessions import JavaMissing, register, session
 from docstore.pipeline.snapshots import drop_snapshot, snapshot
-from docstore.pipeline.tables import changes, cut_of, lookup, read, write
+from docstore.pipeline.tables import aggregate, changes, cut_of, lookup, read, write
 from docstore.pipeline.writing import finish
 
 __all__ = [
     "JavaMissing",
+    "aggregate",
     "changes",
     "cut_of",
     "drop_snapshot",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from docstore.errors import BadRequest
+from docstore.query.aggregates import Grouping, grouping_of
 from docstore.query.where import parse
 
 READ_FROM = ("nearest", "owner", "replica")
@@ -14,7 +15,7 @@ PARSE_MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 COMMON = "url path retries timeoutMs job zone".split()
 READ = (
     "columns where asOf versions includeDeleted readFrom partitions minPartitions rowsPerSecond"
-    " compression catchUpMs parseMode columnNameOfCorruptRecord bodyAs"
+    " compression catchUpMs parseMode columnNameOfCorruptRecord bodyAs aggregates groupBy"
 ).split()
 FEED = (
     "columns where start end mode preImage onTrim maxChangesPerTrigger readFrom rowsPerSecond"
@@ -49,6 +50,8 @@ class Options:
         assert self.urls
         assert self.path
         assert self.where is not None
+        if self.grouping is not None and self.words("columns"):
+            raise ValueError("docstore: aggregates have columns of their own, leave `columns` out")
         return self
 
     def text(self, name: str, default: str = "") -> str:
@@ -98,6 +101,14 @@ class Options:
         if not path.startswith("/"):
             raise ValueError('docstore: load("/orders"), the path of a factory, is needed')
         return path
+
+    @property
+    def grouping(self) -> Grouping | None:
+        """Return which aggregates are asked for, None if rows are. Raises ValueError."""
+        try:
+            return grouping_of(self.text("aggregates"), self.text("groupBy"))
+        except BadRequest as error:
+            raise ValueError(f"docstore: {error}") from None
 
     @property
     def where(self) -> str:

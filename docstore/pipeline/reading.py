@@ -4,7 +4,7 @@ The plan is made once for each `load()`, with its cut: two actions on one DataFr
 rows. It is pickled to the executors, so it holds values only, no connections.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -47,21 +47,15 @@ class TableReader(DataSourceReader):
     def __init__(self, options: Options, schema: StructType) -> None:
         self.options = options
         self.rows = Rows(options, schema)
-        self._cut = options.text("asOf", "latest")
 
     def partitions(self) -> Sequence[InputPartition]:
         """Plan: ask the group for the cut, and share its slots out."""
         options = self.options
-        group = Group(options.urls)
-        plan = group.json("GET", f"/core/spark/plan?asOf={self._cut}&path={options.path}")
-        slots = _slots_that_matter(options, len(plan["ends"]))
-        spans = [(slot, n) for slot, n in enumerate(plan["ends"]) if n > 0 and slot in slots]
         request = self.rows.request() | {
             "versions": options.choice("versions", VERSIONS),
             "deleted": options.flag("includeDeleted"),
         }
-        found = shares(plan, spans, request, options, is_log=False)
-        return [SharePartition(share) for share in found]
+        return [SharePartition(share) for share in snapshot_shares(options, request)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a partition's rows, as Arrow."""
@@ -69,6 +63,30 @@ class TableReader(DataSourceReader):
             return  # Nothing was left after planning; Spark asks all the same.
         for batch in scanning.batches(partition.value):
             yield from self.rows.shaped(batch)
+
+
+def snapshot_shares(options: Options, request: Mapping[str, Any]) -> list[scanning.Share]:
+    """Ask the group for the cut, and share out the slots that a condition leaves.
+
+    request: members of the scan's request beside its slots. Raises GroupError, OSError.
+    """
+    as_of = options.text("asOf", "latest")
+    group = Group(options.urls)
+    plan = group.json("GET", f"/core/spark/plan?asOf={as_of}&path={options.path}")
+    slots = _slots_that_matter(options, len(plan["ends"]))
+    spans = [(slot, n) for slot, n in enumerate(plan["ends"]) if n > 0 and slot in slots]
+    return shares(plan, spans, request, options, is_log=False)
+
+
+def request_of(options: Options) -> dict[str, Any]:
+    """Return the members of a scan's request that are the same whatever is read."""
+    return {
+        "prefix": options.path + "/",
+        "where": options.where,
+        "job": options.text("job"),
+        "rowsPerSecond": options.number("rowsPerSecond", 0),
+        "catchUpMs": options.number("catchUpMs", 2000),
+    }
 
 
 class Rows:
@@ -83,17 +101,8 @@ class Rows:
 
     def request(self) -> dict[str, Any]:
         """Return the members of a scan's request that are the same for all shares."""
-        options = self._options
-        request: dict[str, Any] = {
-            "prefix": options.path + "/",
-            "columns": self._wire,
-            "where": options.where,
-            "compression": options.text("compression"),
-            "job": options.text("job"),
-            "rowsPerSecond": options.number("rowsPerSecond", 0),
-            "catchUpMs": options.number("catchUpMs", 2000),
-        }
-        return request
+        compression = self._options.text("compression")
+        return request_of(self._options) | {"columns": self._wire, "compression": compression}
 
     def shaped(self, batch: pa.RecordBatch, action: str | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the batch with the schema's columns, exactly as Spark wants them.

@@ -57,8 +57,7 @@ def batches(share: Share) -> Iterator[pa.RecordBatch]:
     received = 0
     group = Group(share.urls, timeout_s=share.timeout_s)
     last: Exception = OSError("there is no copy to ask")
-    for attempt in range((share.retries + 1) * max(1, len(share.nodes))):
-        node = share.nodes[attempt % len(share.nodes)]
+    for node in turns(share):
         try:
             for batch in _ask(group, node, share, received):
                 received += batch.num_rows
@@ -73,23 +72,34 @@ def batches(share: Share) -> Iterator[pa.RecordBatch]:
             last = error
         except (OSError, Incomplete, http.client.HTTPException, pa.ArrowException) as error:
             last = error
-        if attempt + 1 >= len(share.nodes):
-            pause(attempt // len(share.nodes))
     raise last
 
 
-def _slot_by_slot(group: Group, share: Share, received: int) -> Iterator[pa.RecordBatch]:
-    """Go on after slots have moved: each one from whoever holds it now."""
+def turns(share: Share) -> Iterator[Node]:
+    """Yield whom to ask next, as often as the share allows, pausing after each round."""
+    for attempt in range((share.retries + 1) * len(share.nodes)):
+        yield share.nodes[attempt % len(share.nodes)]
+        if attempt + 1 >= len(share.nodes):
+            pause(attempt // len(share.nodes))
+
+
+def moved(group: Group, share: Share) -> Iterator[Share]:
+    """Yield a share for each slot, from whoever holds it now: after slots have moved."""
     if len(share.spans) == 1:
         pause(1)  # It moves right now.
     layout = group.json("GET", "/core/spark/layout")
     nodes = [Node(each["url"], each["zone"]) for each in layout["nodes"]]
     for span in share.spans:
         holders = tuple(nodes[number] for number in layout["replicas"][span[0]])
-        part = Share(
+        yield Share(
             (span,), holders, share.request, share.is_log, share.urls,
             max(0, share.retries - 1), share.timeout_s,
         )  # fmt: skip
+
+
+def _slot_by_slot(group: Group, share: Share, received: int) -> Iterator[pa.RecordBatch]:
+    """Go on behind the rows that are there, slot by slot."""
+    for part in moved(group, share):
         for batch in batches(part):
             dropped = min(received, batch.num_rows)
             received -= dropped
@@ -108,10 +118,11 @@ def _ask(group: Group, node: Node, share: Share, skip: int) -> Iterator[pa.Recor
         while (batch := next(reader)) is not None:
             rows += batch.num_rows
             yield batch
-        _check_ending(next(reader), rows, node)
+        check_ending(next(reader), rows, node)
 
 
-def _check_ending(ending: Any, rows: int, node: Node) -> None:
+def check_ending(ending: Any, rows: int, node: Node) -> None:
+    """Insist on the line behind an answer. Raises Incomplete, GroupError."""
     if not isinstance(ending, dict):
         raise Incomplete(f"{node.url}: the answer was cut off after {rows} rows")
     if not ending.get("complete"):

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from docstore.pipeline import admin, feeding
+from docstore.pipeline import admin, aggregating, feeding
 from docstore.pipeline import options as known
 from docstore.pipeline.options import Options
 from docstore.pipeline.reading import TableReader, default_schema
@@ -32,11 +32,17 @@ class DocstoreSource(DataSource):
         return "docstore"
 
     def schema(self) -> StructType:
-        """Return the store's own columns, or those of the option `columns`."""
-        return default_schema(self._options)
+        """Return the store's own columns, those of the option `columns`, or of aggregates."""
+        grouping = self._options.grouping
+        return (
+            default_schema(self._options) if grouping is None else aggregating.schema_of(grouping)
+        )
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Read a snapshot."""
+        """Read a snapshot, or aggregates of it."""
+        grouping = self._options.grouping
+        if grouping is not None:
+            return aggregating.AggregateReader(self._options, grouping, schema)
         return TableReader(self._options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

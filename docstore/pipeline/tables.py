@@ -1,13 +1,13 @@
 """Reading and writing in one call each, with a pinned cut and rows in the order of the disk."""
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
 import pyspark.sql.functions as F  # noqa: N812 - as everybody calls it
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 from pyspark.sql.utils import is_remote
 
@@ -43,9 +43,8 @@ def read(
         raise ValueError(f"body_as is one of {', '.join(BODIES)}")
     introduce(spark)
     group = Group(url.split(","))
-    cut: str = group.json("GET", f"/core/spark/plan?asOf={quote(as_of)}&path={path}")["cut"]
-    given = {"url": url, "where": where, "asOf": cut, **options}
-    reader = spark.read.format("docstore").options(**{k: v for k, v in given.items() if v != ""})
+    cut = _cut(group, path, as_of)
+    reader = _reader(spark, {"url": url, "where": where, "asOf": cut, **options})
     names = [name for name in columns or TABLE if body_as == "string" or name != "body"]
     if schema:
         reader = reader.schema(schema)
@@ -62,6 +61,34 @@ def read(
     table = F.broadcast(table) if broadcast else table
     vars(table)["cut"] = cut
     return table
+
+
+def aggregate(
+    spark: SparkSession, url: str, path: str, aggregates: str = "count(*)", *, group_by: str = "",
+    where: str = "", as_of: str = "latest", **options: Any,
+) -> DataFrame:  # fmt: skip
+    """Return aggregates of a factory, worked out by its nodes, as a DataFrame with a pinned cut.
+
+    aggregates, group_by: such as "count(*) as films, avg(rating)" by "genre"; the language is that
+    of `docstore/query/aggregates.py`. A row for each group, one in all without `group_by`.
+    Raises ValueError, GroupError.
+    """
+    introduce(spark)
+    cut = _cut(Group(url.split(",")), path, as_of)
+    given = {"url": url, "where": where, "asOf": cut, **options}
+    asked = {"aggregates": aggregates, "groupBy": group_by}
+    table = _reader(spark, given | asked).load(path)
+    vars(table)["cut"] = cut
+    return table
+
+
+def _cut(group: Group, path: str, as_of: str) -> str:
+    return str(group.json("GET", f"/core/spark/plan?asOf={quote(as_of)}&path={path}")["cut"])
+
+
+def _reader(spark: SparkSession, given: Mapping[str, Any]) -> DataFrameReader:
+    named = {name: value for name, value in given.items() if value != ""}
+    return spark.read.format("docstore").options(**named)
 
 
 def cut_of(table: DataFrame) -> str:

@@ -5,9 +5,13 @@
 
     {"prefix": "/orders/", "ranges": [[slot, after, until], ...], "columns": [...], ...}
 
+    {"prefix": "/orders/", "cut": [[slot, n], ...], "aggregates": "count(*), sum(total)",
+     "groupBy": "status", "where": "status = 'open'"}
+
 The first is a snapshot: of each document the newest version with n up to the slot's, in the order
 of (slot, link). The second is a stretch of the slots' logs, in the order of (slot, n). Both orders
-are the same on every replica, so `skip` takes up a scan where another one broke off.
+are the same on every replica, so `skip` takes up a scan where another one broke off. The third is
+a snapshot's aggregates (`query/aggregates.py`): partial results, to be put together by who asks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +19,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from docstore.errors import BadRequest
-from docstore.query.where import Condition, parse
+from docstore.query.aggregates import Grouping, grouping_of
+from docstore.query.operands import Condition
+from docstore.query.where import parse
 from docstore.scanning.columns import COLUMNS
 
 INT_MAX = (1 << 63) - 1
@@ -32,6 +38,7 @@ class Scan:
     is_log: a stretch of the logs rather than a snapshot.
     latest: only the newest version of each document; of a stretch of the log, the newest in it.
     deleted: tombstones as well. skip, limit: rows left out at the beginning, and rows in all.
+    grouping: no rows, but aggregates of them.
     """
 
     prefix: str
@@ -44,9 +51,12 @@ class Scan:
     deleted: bool = False
     skip: int = 0
     limit: int = INT_MAX
+    grouping: Grouping | None = None
 
 
-MEMBERS = frozenset("prefix cut ranges columns where versions deleted skip limit".split())
+MEMBERS = frozenset(
+    "prefix cut ranges columns where versions deleted skip limit aggregates groupBy".split()
+)
 
 
 def scan_of(asked: Mapping[str, Any]) -> Scan:
@@ -72,10 +82,11 @@ def scan_of(asked: Mapping[str, Any]) -> Scan:
     deleted = asked.get("deleted", is_log)
     if not isinstance(deleted, bool):
         raise BadRequest("deleted is true or false")
+    grouping = _grouping(asked, is_log=is_log)
     return Scan(
         prefix,
         spans,
-        _columns(asked.get("columns", list(COLUMNS))),
+        () if grouping else _columns(asked.get("columns", list(COLUMNS))),
         parse(where_text) if where_text.strip() else EVERYTHING,
         where_text,
         is_log,
@@ -83,7 +94,18 @@ def scan_of(asked: Mapping[str, Any]) -> Scan:
         deleted,
         _whole(asked.get("skip", 0), "skip"),
         _whole(asked.get("limit", INT_MAX), "limit"),
+        grouping,
     )
+
+
+def _grouping(asked: Mapping[str, Any], *, is_log: bool) -> Grouping | None:
+    aggregates, group_by = asked.get("aggregates", ""), asked.get("groupBy", "")
+    if not isinstance(aggregates, str) or not isinstance(group_by, str):
+        raise BadRequest("aggregates and groupBy are texts")
+    grouping = grouping_of(aggregates, group_by)
+    if grouping is not None and (is_log or asked.get("columns") or {"skip", "limit"} & set(asked)):
+        raise BadRequest("aggregates are of a whole cut: without ranges, columns, skip and limit")
+    return grouping
 
 
 def _columns(value: Any) -> tuple[str, ...]:

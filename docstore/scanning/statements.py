@@ -8,6 +8,7 @@ that every page is the same statement, and SQLite walks one index from the curso
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from docstore.query.aggregates import Grouping
 from docstore.scanning.columns import COLUMNS
 from docstore.scanning.request import Scan
 
@@ -62,6 +63,20 @@ def page(scan: Scan, after: Cursor, rows: int, columns: Sequence[str]) -> Statem
     """
     every = list(dict.fromkeys([*columns, *positions(scan)]))
     chosen = ", ".join(f"{COLUMNS[name].sql} AS c{number}" for number, name in enumerate(every))
+    return _select(Statement(chosen, ()), scan, after, rows)
+
+
+def grouped(grouping: Grouping, scan: Scan, after: Cursor, rows: int) -> Statement:
+    """Return the statement for the partial results of the documents that `page` would give."""
+    values = grouping.values
+    chosen = ", ".join(f"{each.sql} AS v{number}" for number, each in enumerate(values)) or "1"
+    parameters = tuple(path for each in values for path in each.parameters)
+    documents = _select(Statement(chosen, parameters), scan, after, rows)
+    return Statement(grouping.sql(documents.sql), documents.parameters)
+
+
+def _select(chosen: Statement, scan: Scan, after: Cursor, rows: int) -> Statement:
+    """Return the statement that takes what is chosen of each row of a page."""
     if scan.is_log:
         source, parameters = _log(scan, after)
     elif scan.latest:
@@ -74,8 +89,11 @@ def page(scan: Scan, after: Cursor, rows: int, columns: Sequence[str]) -> Statem
     order = "k.slot, h.n" if scan.is_log else "k.slot, h.link, h.version"
     if scan.latest and not scan.is_log:
         order = "k.slot, c.link"
-    sql = f"SELECT {chosen} FROM temp.spans k {source} ORDER BY {order} LIMIT {int(rows)}"  # noqa: S608
-    return Statement(sql, (*parameters, *scan.where.parameters))
+    sql = (
+        f"SELECT {chosen.sql} FROM temp.spans k {source}"  # noqa: S608 - our own words
+        f" ORDER BY {order} LIMIT {int(rows)}"
+    )
+    return Statement(sql, (*chosen.parameters, *parameters, *scan.where.parameters))
 
 
 def sweep(scan: Scan, after: Cursor, rows: int, columns: Sequence[str]) -> Statement:

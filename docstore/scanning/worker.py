@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from docstore.errors import DocstoreError
+from docstore.errors import BadRequest, DocstoreError
 from docstore.scanning import statements
 from docstore.scanning.columns import COLUMNS, FLAG
 from docstore.scanning.page import Form, Page
@@ -60,8 +60,23 @@ class Lines:
         found = self.execute(statement.sql, statement.parameters)
         at = statements.cursor_at(scan, form.columns)
         following = Cursor(*(found[-1][place] for place in at)) if len(found) == rows else None
+        if not form.columns:
+            return Page(len(found), following)
         lines = [orjson.dumps(_named(form.columns, row)) + b"\n" for row in found]
         return Page(len(found), following, b"".join(lines))
+
+    def grouped(self, scan: Scan, after: Cursor, rows: int) -> Page:
+        """Return the partial results of the next page of a scan, a line for each group."""
+        assert scan.grouping is not None
+        page = self.read(scan, after, rows, Form(()))
+        statement = statements.grouped(scan.grouping, scan, after, rows)
+        try:
+            found = self.execute(statement.sql, statement.parameters)
+        except sqlite3.OperationalError as error:
+            if "integer overflow" not in str(error):
+                raise
+            raise BadRequest("a sum does not fit into 64 bits; cast to double") from None
+        return page._replace(payload=b"".join(orjson.dumps(row) + b"\n" for row in found))
 
 
 def _named(columns: Sequence[str], row: tuple[Any, ...]) -> dict[str, Any]:
@@ -129,7 +144,10 @@ class Pages:
         reader.execute("BEGIN")
         try:
             _insist_there(reader, scan, after)
-            page: Page = reader.read(scan, after, rows, form)
+            if scan.grouping is not None:
+                page = self._lines.grouped(scan, after, rows)
+            else:
+                page = reader.read(scan, after, rows, form)
         finally:
             reader.execute("ROLLBACK")
         return page

@@ -24,6 +24,8 @@ def main(url: str, path: str, directory: str) -> None:
     table = pipeline.read(spark, url, path)
     found["count"] = table.count()
     found["where"] = pipeline.read(spark, url, path, where="kind = 1 and id < 30").count()
+    counts = pipeline.aggregate(spark, url, path, group_by="cast(kind as bigint) as kind")
+    found["kinds"] = sorted(map(list, counts.collect()))
     narrow = spark.read.format("docstore").option("url", url).schema("id long, kind long")
     found["sum"] = narrow.load(path).groupBy().sum("id").first()[0]
     pipeline.write(rows.limit(5).selectExpr("name", "-1 AS id"), url, path, key="name")

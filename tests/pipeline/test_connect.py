@@ -26,6 +26,6 @@ def test_a37_the_basics_over_connect(stage: Stage, tmp_path: Path) -> None:
     found = json.loads(done.stdout.splitlines()[-1])
     assert found.pop("remote").startswith("pyspark.sql.connect")
     assert found == {
-        "job": "connected", "count": 300, "where": 10, "sum": 299 * 150, "past": 0, "now": 5,
-        "changes": 5, "lookup": [False, True], "slots": 1024,
+        "job": "connected", "count": 300, "where": 10, "kinds": [[0, 100], [1, 100], [2, 100]],
+        "sum": 299 * 150, "past": 0, "now": 5, "changes": 5, "lookup": [False, True], "slots": 1024,
     }  # fmt: skip

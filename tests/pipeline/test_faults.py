@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,11 +18,13 @@ import pytest
 
 from docstore.client.local import LocalCluster
 from docstore.pipeline import scanning
+from docstore.pipeline.aggregating import totals_of
 from docstore.pipeline.group import Group, GroupError
 from docstore.pipeline.jobs.viewing import View, cut_of_query
 from docstore.pipeline.jobs.work import Work
 from docstore.pipeline.options import Options
 from docstore.pipeline.planning import shares
+from docstore.query.aggregates import grouping_of
 from tests.pipeline.stage import Stage
 
 
@@ -118,6 +121,26 @@ def test_a15_an_answer_without_its_end_is_never_a_whole_one(own: Stage) -> None:
     proxy.close()
 
 
+@pytest.mark.parametrize("after", [1, 200, 900])
+def test_a15_aggregates_count_nothing_twice_when_an_answer_breaks_off(
+    own: Stage, after: int
+) -> None:
+    grouping = grouping_of("count(*), sum(n)", "documentOwner")
+    assert grouping is not None
+    plan, spans = plan_of(own)
+    proxy = BreakingProxy(plan["nodes"][0]["url"], after, 3)
+    request = {"prefix": "/own/", "aggregates": "count(*), sum(n)", "groupBy": "documentOwner"}
+    nodes = (scanning.Node(proxy.url), scanning.Node(plan["nodes"][1]["url"]))
+    broken = scanning.Share(tuple(spans), nodes, request, urls=(proxy.url,))
+    found = totals_of(grouping, broken)
+    proxy.close()
+    assert proxy.broken >= 1
+    whole = totals_of(grouping, scanning.Share(tuple(spans), nodes[1:], request))
+    assert sorted(found.rows()) == sorted(whole.rows())
+    assert sum(row[1] for row in found.rows()) == found.documents == 3000
+    assert sum(row[2] for row in found.rows()) == sum(range(3000))
+
+
 def test_a15_a_node_that_dies_after_the_plan_is_gone_around(own: Stage) -> None:
     table = own.load(partitions=6, retries=3)
     assert table.count() == 3000  # The plan is kept from here on, with all three nodes in it.
@@ -165,6 +188,14 @@ def test_a18_slots_that_have_moved_are_read_where_they_are(spark: Any, tmp_path:
         rest = [share for share in planned if share.nodes[-1].url == leaver.url]
         found = [link for share in wrong + rest for link in links(share)]
         assert len(set(found)) == len(found) == 1000
+        grouping = grouping_of("count(*)", "")
+        assert grouping is not None
+        counting = {"prefix": "/moving/", "aggregates": "count(*)"}
+        counted = [
+            totals_of(grouping, replace(share, request=counting)).documents
+            for share in wrong + rest
+        ]
+        assert sum(counted) == 1000
 
 
 def test_a35_a_view_survives_owners_and_its_own_driver(own: Stage, tmp_path: Path) -> None:

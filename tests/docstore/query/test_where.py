@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docstore.errors import BadRequest
-from docstore.query.where import DEPTH_MAX, TEXT_MAX, parse
+from docstore.query.tokens import TEXT_MAX
+from docstore.query.where import DEPTH_MAX, parse
 
 
 @pytest.mark.parametrize(

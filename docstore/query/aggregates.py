@@ -1,0 +1,300 @@
+"""Aggregates as text: parsed here, said in SQL for whoever scans, and put together. Pure.
+
+    aggregates  count(*), sum(cast(total as bigint)) as total, max(title), avg(addr.floor)
+    group by    status, cast(year as bigint) as year
+
+Names are those of `operands.py`. A value has a type, and what is of another one is null: bigint and
+double take numbers, boolean true and false, string takes all (a text as it is, anything else as
+JSON). Without `cast` a member is a double in a function and a string in a key; what the store sets
+has the type that it has. As in SQL, functions pass over null, which is a group of its own.
+
+Nodes give partial results, one for each group of each page; `Totals` adds them up.
+
+Source: SQL:2016, 10.9; partial aggregates are those of Gray et al., Data Cube (1997), section 5:
+avg is algebraic (a sum and a count), the others are distributive.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from docstore.query.operands import STATE, Column, Member, Operand, operand_of
+from docstore.query.tokens import Tokens
+
+T = TypeVar("T")
+
+BIGINT, DOUBLE, STRING, BOOLEAN, ANYTHING = "bigint", "double", "string", "boolean", "anything"
+TYPES = (BIGINT, DOUBLE, STRING, BOOLEAN)
+TERMS_MAX = 32
+INT64_MAX = (1 << 63) - 1
+
+PARTIALS = {
+    "count": ("count",),
+    "sum": ("sum",),
+    "min": ("min",),
+    "max": ("max",),
+    "avg": ("total", "count"),
+}
+"""Function -> what nodes work out for it, as functions of SQLite's."""
+
+_NUMBERS = (BIGINT, DOUBLE)
+TAKES = {
+    "count": (*TYPES, ANYTHING),
+    "sum": _NUMBERS,
+    "min": (*_NUMBERS, STRING),
+    "max": (*_NUMBERS, STRING),
+    "avg": _NUMBERS,
+}
+"""Function -> the types of values that it is for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value of each document, in SQL with question marks; NULL if it is of another type."""
+
+    name: str
+    type: str
+    sql: str
+    parameters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """A function of the values of a group. value: None counts documents."""
+
+    name: str
+    function: str
+    value: Value | None
+
+    @property
+    def type(self) -> str:
+        """Return the type of the result."""
+        if self.value is None or self.function == "count":
+            return BIGINT
+        return DOUBLE if self.function == "avg" else self.value.type
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """What is asked for: groups by some values, and functions of each group."""
+
+    keys: tuple[Value, ...]
+    aggregates: tuple[Aggregate, ...]
+
+    @property
+    def columns(self) -> list[tuple[str, str]]:
+        """Return (name, type) of the columns of the result."""
+        keys = [(each.name, each.type) for each in self.keys]
+        return keys + [(each.name, each.type) for each in self.aggregates]
+
+    @property
+    def values(self) -> list[Value]:
+        """Return what is taken of each document: the keys, then what functions are applied to."""
+        return [*self.keys, *(each.value for each in self.aggregates if each.value is not None)]
+
+    def sql(self, rows: str) -> str:
+        """Return the statement over rows of (v0, v1, ...), the values.
+
+        Its columns are the keys, the number of rows, and the partial results.
+        """
+        keys = [f"v{number}" for number in range(len(self.keys))]
+        chosen, number = [*keys, "count(*)"], len(keys)
+        for each in self.aggregates:
+            argument = "*" if each.value is None else f"v{number}"
+            number += each.value is not None
+            chosen += [f"{function}({argument})" for function in PARTIALS[each.function]]
+        by = f" GROUP BY {', '.join(keys)}" if keys else ""
+        return f"SELECT {', '.join(chosen)} FROM ({rows}){by}"  # noqa: S608 - our own words
+
+
+def grouping_of(aggregates: str, group_by: str) -> Grouping | None:
+    """Return what two texts ask for, None if both are empty. Raises BadRequest."""
+    if not aggregates.strip() and not group_by.strip():
+        return None
+    keys = Tokens(group_by, "groupBy")
+    functions = Tokens(aggregates, "aggregates")
+    grouping = Grouping(tuple(_list(keys, _key)), tuple(_list(functions, _aggregate)))
+    names = [name for name, _ in grouping.columns]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise functions.refusal(f"two columns are named {twice!r}: give one another name with as")
+    if len(names) > TERMS_MAX:
+        raise functions.refusal(f"at most {TERMS_MAX} columns")
+    return grouping
+
+
+class Totals:
+    """The results of all groups, as far as partial ones have come."""
+
+    def __init__(self, grouping: Grouping) -> None:
+        self._grouping = grouping
+        self._functions = [each for a in grouping.aggregates for each in PARTIALS[a.function]]
+        self.groups: dict[tuple[Any, ...], list[Any]] = {}
+        """Keys -> the functions' results so far."""
+        self.documents = 0
+
+    def add(self, partial: Sequence[Any]) -> None:
+        """Add a partial result: the keys, how many documents, the functions' results."""
+        at = len(self._grouping.keys)
+        key, documents, found = tuple(partial[:at]), partial[at], list(partial[at + 1 :])
+        self.documents += documents
+        if documents:
+            self._put(key, found)
+
+    def merge(self, other: "Totals") -> None:
+        """Add all that another one has found."""
+        self.documents += other.documents
+        for key, found in other.groups.items():
+            self._put(key, found)
+
+    def _put(self, key: tuple[Any, ...], found: list[Any]) -> None:
+        before = self.groups.get(key)
+        if before is not None:
+            found = [
+                _combined(function, one, other)
+                for function, one, other in zip(self._functions, before, found, strict=True)
+            ]
+        self.groups[key] = found
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the keys and results of each group; without keys exactly one, as in SQL.
+
+        Raises OverflowError when a sum of bigints does not fit into 64 bits.
+        """
+        groups = self.groups
+        if not groups and not self._grouping.keys:
+            nothing = [0 if each in ("count", "total") else None for each in self._functions]
+            groups = {(): nothing}
+        for key, found in groups.items():
+            yield (*map(_plain, self._grouping.keys, key), *self._finished(found))
+
+    def _finished(self, found: Sequence[Any]) -> Iterator[Any]:
+        left = iter(found)
+        for each in self._grouping.aggregates:
+            result = next(left)
+            if each.function == "avg":
+                count = next(left)
+                result = result / count if count else None
+            if each.type == BIGINT and result is not None and abs(result) > INT64_MAX:
+                raise OverflowError(f"{each.name} does not fit into 64 bits; cast to double")
+            yield result
+
+
+def _combined(function: str, one: Any, other: Any) -> Any:
+    if one is None or other is None:
+        return other if one is None else one
+    if function in ("min", "max"):
+        return min(one, other) if function == "min" else max(one, other)
+    return one + other
+
+
+def _plain(value: Value, found: Any) -> Any:
+    """SQLite has no truth values of its own."""
+    return bool(found) if value.type == BOOLEAN and found is not None else found
+
+
+# The grammar
+
+
+def _list(tokens: Tokens, term: Callable[[Tokens], T]) -> Iterator[T]:
+    """Yield what stands between commas."""
+    while tokens.peek().kind != "end":
+        yield term(tokens)
+        if not tokens.sign(","):
+            tokens.expect_end("a comma")
+
+
+def _key(tokens: Tokens) -> Value:
+    name, operand, type_ = _argument(tokens)
+    return _value(tokens, _alias(tokens) or name, operand, type_, STRING)
+
+
+def _aggregate(tokens: Tokens) -> Aggregate:
+    token = tokens.take()
+    function = token.text.lower()
+    if token.kind != "name" or function not in PARTIALS:
+        raise tokens.unexpected(token, f"one of {', '.join(PARTIALS)}")
+    if function == "count" and (tokens.peek().kind == "end" or tokens.peek().text == ","):
+        return Aggregate("count", function, None)
+    tokens.expect("(")
+    if function == "count" and tokens.sign("*"):
+        tokens.expect(")")
+        return Aggregate(_alias(tokens) or "count", function, None)
+    name, operand, type_ = _argument(tokens)
+    tokens.expect(")")
+    name = _alias(tokens) or f"{function}({name})"
+    value = _value(tokens, name, operand, type_, ANYTHING if function == "count" else DOUBLE)
+    if value.type not in TAKES[function]:
+        raise tokens.refusal(f"there is no {function} of a {value.type}")
+    return Aggregate(name, function, value)
+
+
+def _argument(tokens: Tokens) -> tuple[str, Operand, str]:
+    """Take an operand with or without a cast; return its name, itself, and the type or ""."""
+    is_cast = tokens.peek().text.lower() == "cast" and tokens.is_called()
+    if is_cast:
+        tokens.take()
+        tokens.expect("(")
+    at = tokens.peek().at
+    operand = operand_of(tokens)
+    name, type_ = tokens.since(at).replace("`", ""), ""
+    if is_cast:
+        tokens.expect_word("as")
+        token = tokens.take()
+        type_ = token.text.lower()
+        if type_ not in TYPES:
+            raise tokens.unexpected(token, f"one of {', '.join(TYPES)}")
+        tokens.expect(")")
+    return name, operand, type_
+
+
+def _alias(tokens: Tokens) -> str:
+    if not tokens.word("as"):
+        return ""
+    token = tokens.take()
+    if token.kind != "name":
+        raise tokens.unexpected(token, "a name")
+    return token.text.strip("`")
+
+
+# Values in SQL
+
+
+def _value(tokens: Tokens, name: str, operand: Operand, type_: str, default: str) -> Value:
+    """Return a value of a type; of the default one if none is said."""
+    if isinstance(operand, Column):
+        return _of_column(tokens, name, operand, type_)
+    return _of_member(name, operand, type_ or default)
+
+
+def _of_column(tokens: Tokens, name: str, column: Column, type_: str) -> Value:
+    own = STRING if column.is_text else BIGINT
+    match own, type_ or own:
+        case ("string", "string") | ("bigint", "bigint"):
+            return Value(name, own, column.sql)
+        case ("bigint", "double"):
+            return Value(name, DOUBLE, f"CAST({column.sql} AS REAL)")
+        case ("bigint", "string"):
+            return Value(name, STRING, f"CAST({column.sql} AS TEXT)")
+        case _:
+            raise tokens.refusal(f"{name}: what is a {own} cannot be a {type_}")
+
+
+def _of_member(name: str, member: Member, type_: str) -> Value:
+    kind, found = f"json_type({STATE}, ?)", f"json_extract({STATE}, ?)"
+    match type_:
+        case "bigint":
+            # Of numbers beyond 64 bits SQLite makes reals.
+            sql = f"CASE WHEN {kind} = 'integer' AND typeof({found}) = 'integer' THEN {found} END"
+        case "double":
+            sql = f"CASE WHEN {kind} IN ('integer', 'real') THEN CAST({found} AS REAL) END"
+        case "boolean":
+            sql = f"CASE {kind} WHEN 'true' THEN 1 WHEN 'false' THEN 0 END"
+        case "string":
+            sql = (
+                f"CASE {kind} WHEN 'text' THEN {found} WHEN 'true' THEN 'true'"
+                f" WHEN 'false' THEN 'false' WHEN 'null' THEN NULL ELSE CAST({found} AS TEXT) END"
+            )
+        case _:
+            sql = f"nullif(coalesce({kind}, 'null'), 'null')"
+    return Value(name, type_, sql, (member.path,) * sql.count("?"))
