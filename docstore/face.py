@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from docstore.document import Row
 from docstore.errors import NotFound, Unavailable
+from docstore.feed import Stretch, Wanted
 from docstore.local_reads import read_here
 from docstore.operation import Answer, Operation
 from docstore.protocol.events import CompactAsked
@@ -230,3 +231,18 @@ class Face:
     async def scan_page(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         """Return a page, as `scanning/worker.py` answers it."""
         return await self._node.scanned().page(question)
+
+    # Changes
+
+    async def changes(self, wanted: Wanted, since: Cut, rows: int) -> Stretch:
+        """Return some changes beyond a cut."""
+        self._node.pages()
+        return await self._node.feed.read(wanted, since, rows)
+
+    def changes_seen(self) -> int:
+        """Return a number that grows with what this node can show."""
+        return self._node.feed.seen()
+
+    async def changes_news(self, since: int, timeout_s: float) -> None:
+        """Return when there may be more, or the time is over."""
+        await self._node.feed.news(since, timeout_s)

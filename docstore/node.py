@@ -21,6 +21,7 @@ from docstore.driver import Driver, clock
 from docstore.errors import StoreBroken, StoreDamaged, Unavailable
 from docstore.expiring import Expiring
 from docstore.face import Face
+from docstore.feed import Feed
 from docstore.founding import Founding, identity
 from docstore.group import Group
 from docstore.holding import Holding
@@ -141,6 +142,7 @@ class Node:
         self.repair = Repair(replica, self.store, resync.compare, driver.feed, interval_s)
         file = self.config.data / "docstore.db"
         self.scans = Scans(replica, driver, self.store, self.questions, file)
+        self.feed = Feed(replica, self.questions, self.scans.page)
         self.listings = Listings(replica, self.store, self.questions, driver.stored)
         self.holding = Holding(replica, self.listings)
         self.group = Group(

@@ -31,6 +31,10 @@ class Questions:
         """Let `answerer` answer this question, whoever asks."""
         self._answerers[question] = answerer
 
+    def reaches(self, peer: str) -> bool:
+        """Say whether a node can be asked now."""
+        return peer == self._me or self._links.is_linked(peer)
+
     async def ask(self, peer: str, question: str, argument: Any, timeout_s: float) -> Any:
         """Return what a node (or this one) answers. Raises Unavailable when it does not."""
         if peer == self._me:

@@ -246,8 +246,12 @@ class Scans:
             await asyncio.sleep(POLL_S)
 
     async def page(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-        """Return one page of a scan, as `scanning/worker.py` answers it."""
+        """Return one page of a scan, as `scanning/worker.py` answers it.
+
+        Raises BadRequest, SnapshotGone, Unavailable.
+        """
         fields, payload = await self._pool.ask(question)
+        _insist_found(fields)
         self.counters["pages"] += 1
         self.counters["bytes"] += len(payload)
         self.counters["rows"] += 0 if question["skipped"] else fields.get("rows", 0)
@@ -268,6 +272,24 @@ class Scans:
             raise Conflict("this cut is of another group")
         if cut.slots != self.slots:
             raise BadRequest(f"this cut has {cut.slots} slots, the group has {self.slots}")
+
+
+def _insist_found(fields: Mapping[str, Any]) -> None:
+    """Raise the error that a page's answer is, if it is one."""
+    match fields.get("error"):
+        case None:
+            return
+        case "trimmed":
+            raise SnapshotGone(f"slot {fields['slot']} is kept from {_iso(fields)} on")
+        case "malformed":
+            raise BadRequest(fields["detail"])
+        case code:
+            raise Unavailable(f"the scan failed: {code} {fields.get('detail', '')}")
+
+
+def _iso(fields: Mapping[str, Any]) -> str:
+    micros = fields["firstTimeMicros"]
+    return datetime.fromtimestamp(micros / 1e6, UTC).isoformat() if micros else "no row"
 
 
 def _micros(as_of: str) -> int | None:

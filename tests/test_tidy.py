@@ -48,6 +48,7 @@ SHELLS = (
     "docstore/declaring.py",
     "docstore/driver.py",
     "docstore/expiring.py",
+    "docstore/feed.py",
     "docstore/face.py",
     "docstore/founding.py",
     "docstore/group.py",

@@ -1,6 +1,7 @@
 """The commands that talk to a group: one function each, a table on a terminal, JSON on request."""
 
 import asyncio
+import contextlib
 import importlib.util
 import subprocess
 import sys
@@ -154,6 +155,30 @@ def history(link: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> Non
             each["documentUpdateAction"], orjson.dumps(state).decode()[:100],
         )  # fmt: skip
     out.print(table)
+
+
+@app.command()
+def watch(
+    path: Annotated[str, typer.Argument(help="A document, a factory; none: everything.")] = "",
+    since: Annotated[
+        str, typer.Option(help="earliest, a time with its zone, a snapshot, a token.")
+    ] = "latest",
+    where: Annotated[str, typer.Option(help='A condition, such as "rating > 7".')] = "",
+    once: Annotated[bool, typer.Option(help="Only what is there already.")] = False,
+    url: Urls = DEFAULT_URLS,
+) -> None:
+    """Print changes as they come, one JSON object a line."""
+
+    async def follow(client: Client) -> None:
+        async for found in client.changes(path, since=since, where=where, wait_s=1 if once else 20):
+            for change in found.changes:
+                sys.stdout.write(orjson.dumps(change).decode() + "\n")
+            sys.stdout.flush()
+            if once and not found.changes:
+                return
+
+    with contextlib.suppress(KeyboardInterrupt):
+        talk(url, follow)
 
 
 @app.command()

@@ -9,11 +9,12 @@ the connection was refused, the answer was 503, which says that nothing was appl
 reads. An update whose answer is lost raises Unanswered.
 """
 
-from docstore.client.client import Client, Document
+from docstore.client.client import Changes, Client, Document
 from docstore.client.errors import ClientError, RequestFailed, Unanswered, Unreachable
 from docstore.client.local import LocalCluster
 
 __all__ = [
+    "Changes",
     "Client",
     "ClientError",
     "Document",

@@ -1,10 +1,10 @@
 """The client itself: one HTTP session, a list of nodes, and rules for when to ask again."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
 import aiohttp
@@ -29,6 +29,13 @@ class Document:
     def version(self) -> int:
         """Return the version of this state."""
         return int(self.value["documentVersion"])
+
+
+class Changes(NamedTuple):
+    """Some versions as they came about, and where the next ones begin."""
+
+    changes: list[dict[str, Any]]
+    next: str
 
 
 class Client:
@@ -63,8 +70,10 @@ class Client:
         path: str,
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
+        *,
+        only_reads: bool = False,
     ) -> tuple[int, Mapping[str, str], bytes]:
-        """Return status, headers and body.
+        """Return status, headers and body. only_reads: a POST that changes nothing.
 
         Raises Unreachable, RequestFailed from 400 on, Unanswered. A read whose answer is lost is
         sent again; an update is not.
@@ -90,7 +99,7 @@ class Client:
                 await asyncio.sleep(PAUSE_S if attempt >= len(self.urls) - 1 else 0)
             except (aiohttp.ClientError, TimeoutError) as error:
                 why = str(error) or "no answer in time"
-                if method not in ("GET", "HEAD"):
+                if method not in ("GET", "HEAD") and not only_reads:
                     raise Unanswered(f"{url}: {why}; it may have happened") from error
                 refusals.append(f"{url}: {why}")
                 self._first = (self._first + attempt + 1) % len(self.urls)
@@ -154,6 +163,24 @@ class Client:
             found += page["documents"].values() if expand else page["documentLinks"]
             path = page.get("nextPageLink")
         return found
+
+    async def changes(
+        self, path: str = "", *, since: str = "latest", where: str = "", wait_s: int = 20
+    ) -> AsyncIterator[Changes]:
+        """Yield what changes at a path and below it, for ever; what is there already at once.
+
+        since: `next` of before, earliest, latest, a time with its zone, or a snapshot's name. None
+        is missed, whichever node answers. wait_s: for each answer; without changes it is empty.
+        """
+        while True:
+            asked = orjson.dumps({"prefix": path, "since": since, "where": where})
+            headers = JSON | {"Prefer": f"wait={wait_s}"}
+            _, _, content = await self.request(
+                "POST", "/core/changes", asked, headers, only_reads=True
+            )
+            *lines, ending = content.splitlines()
+            since = orjson.loads(ending)["next"]
+            yield Changes([orjson.loads(line) for line in lines], since)
 
     async def declare(self, factory: str, **members: Any) -> None:
         """Declare a factory; one that is there already is left as it is."""

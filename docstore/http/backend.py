@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol
 
 from docstore.document import Row
+from docstore.feed import Stretch, Wanted
 from docstore.operation import Answer, Operation
 from docstore.scanning.cut import Cut
 from docstore.scanning.request import Scan
@@ -134,3 +135,14 @@ class Backend(Protocol):
 
     async def scan_page(self, question: dict[str, Json]) -> tuple[dict[str, Json], bytes]:
         """Return a page, as `scanning/worker.py` answers it."""
+
+    # Changes; see `http/changes.py`
+
+    async def changes(self, wanted: Wanted, since: Cut, rows: int) -> Stretch:
+        """Return some changes beyond a cut. Raises SnapshotGone, Unavailable."""
+
+    def changes_seen(self) -> int:
+        """Return a number that grows with what this node can show."""
+
+    async def changes_news(self, since: int, timeout_s: float) -> None:
+        """Return when there may be changes after `changes_seen()` was `since`, or in time."""

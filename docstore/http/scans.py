@@ -15,7 +15,6 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -28,9 +27,7 @@ from docstore.errors import (
     DocstoreError,
     Misdirected,
     NotFound,
-    SnapshotGone,
     TooEarly,
-    Unavailable,
 )
 from docstore.http import reading
 from docstore.http.backend import Backend
@@ -210,17 +207,7 @@ class ScanPages:
         """Return a page. What is to be skipped is read without its columns."""
         asked = {**question, "after": page.after, "rows": page.rows, "schema": page.schema,
                  "skipped": page.is_skipped}  # fmt: skip
-        fields, payload = await self._backend.scan_page(asked)
-        if "error" not in fields:
-            return fields, payload
-        match fields["error"]:
-            case "trimmed":
-                at = _iso(fields["firstTimeMicros"])
-                raise SnapshotGone(f"slot {fields['slot']} is kept from {at} on")
-            case "malformed":
-                raise BadRequest(fields["detail"])
-            case code:
-                raise Unavailable(f"the scan failed: {code} {fields.get('detail', '')}")
+        return await self._backend.scan_page(asked)
 
 
 def _question(
@@ -240,7 +227,3 @@ def _number(how: dict[str, Any], name: str, default: float, most: float) -> floa
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
         raise BadRequest(f"{name} is a number from 0 to {most:g}")
     return float(value)
-
-
-def _iso(micros: int) -> str:
-    return datetime.fromtimestamp(micros / 1e6, UTC).isoformat() if micros else "no row"

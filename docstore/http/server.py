@@ -16,6 +16,8 @@ from docstore.errors import BadRequest, DocstoreError, Misdirected, NotFound
 from docstore.http import bodies, reading
 from docstore.http.backend import Backend
 from docstore.http.bulk import Bulk
+from docstore.http.changes import CHANGES, Changes
+from docstore.http.changes import METHODS as CHANGES_METHODS
 from docstore.http.core import SELECTORS, CorePages, check_method
 from docstore.http.documents import FACTORY_METHODS, Documents, allowed, not_allowed
 from docstore.http.listener import Limits, Listener
@@ -57,6 +59,7 @@ class HttpServer:
             timeout_s=limits.body_timeout_s,
         )
         self._scans = ScanPages(backend, quotas)
+        self._changes = Changes(backend, lambda: self._sends_away)
         timeout_s = limits.body_timeout_s
         self._staged = StagedParts(staging, self._bulk, timeout_s=timeout_s) if staging else None
         self._listener: Listener | None = None
@@ -149,6 +152,12 @@ class HttpServer:
     ) -> Reply | web.StreamResponse:
         if path.startswith(SCANS) and path[len(SCANS) :] in SCAN_PAGES:
             return await self._scan(request, path[len(SCANS) :], body)
+        if path == CHANGES:
+            check_method(request, CHANGES_METHODS)
+            is_asked = request.method == "OPTIONS"
+            return (
+                allowed(CHANGES_METHODS) if is_asked else await self._changes.serve(request, body)
+            )
         if path.startswith(SELECTORS):
             return await self._core.selector(request, path[len(SELECTORS) :])
         parent, _, last = path.rpartition("/")
@@ -179,6 +188,14 @@ class HttpServer:
         if request.method == "POST":
             return await self._scans.scan(request, body)
         return await self._scans.get(request, name)
+
+    async def _changes_since(
+        self, request: web.BaseRequest, body: bytes
+    ) -> Reply | web.StreamResponse:
+        if request.method == "OPTIONS":
+            return allowed(CHANGES_METHODS)
+        check_method(request, CHANGES_METHODS)
+        return await self._changes.serve(request, body)
 
     async def _find(self, request: web.BaseRequest, path: str) -> Service | None:
         """Return the service at a path, asking the cluster if this node has not heard of it."""

@@ -56,7 +56,9 @@ class Trimmer:
     def ask(self, before_us: int) -> None:
         """Begin a round at once, that lets go of what was replaced before an instant."""
         self.asked_us = max(self.asked_us, before_us)
-        self._asked, self._queue = True, sorted(self.core.logs, reverse=True)
+        # Behind what is left of a round: who asks again and again must not keep it from its end.
+        again = set(self.core.logs) - set(self._queue)
+        self._asked, self._queue = True, sorted(again, reverse=True) + self._queue
 
     def tick(self) -> None:
         """Look at the next slots; begin a round when it is time for one."""

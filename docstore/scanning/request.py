@@ -39,6 +39,7 @@ class Scan:
     latest: only the newest version of each document; of a stretch of the log, the newest in it.
     deleted: tombstones as well. skip, limit: rows left out at the beginning, and rows in all.
     grouping: no rows, but aggregates of them.
+    nested: whatever is at the prefix or below it, not only the documents of one factory.
     """
 
     prefix: str
@@ -52,10 +53,11 @@ class Scan:
     skip: int = 0
     limit: int = INT_MAX
     grouping: Grouping | None = None
+    nested: bool = False
 
 
 MEMBERS = frozenset(
-    "prefix cut ranges columns where versions deleted skip limit aggregates groupBy".split()
+    "prefix cut ranges columns where versions deleted skip limit nested aggregates groupBy".split()
 )
 
 
@@ -95,7 +97,15 @@ def scan_of(asked: Mapping[str, Any]) -> Scan:
         _whole(asked.get("skip", 0), "skip"),
         _whole(asked.get("limit", INT_MAX), "limit"),
         grouping,
+        _nested(asked, is_log=is_log),
     )
+
+
+def _nested(asked: Mapping[str, Any], *, is_log: bool) -> bool:
+    nested = asked.get("nested", False)
+    if not isinstance(nested, bool) or (nested and not is_log):
+        raise BadRequest("nested is true or false, and true only with ranges")
+    return nested
 
 
 def _grouping(asked: Mapping[str, Any], *, is_log: bool) -> Grouping | None:

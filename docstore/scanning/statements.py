@@ -85,7 +85,9 @@ def _select(chosen: Statement, scan: Scan, after: Cursor, rows: int) -> Statemen
         source, parameters = _every(scan, after)
     if not scan.deleted:
         source += " AND h.deleted = 0"
-    source += f" AND instr(substr(h.link, {len(scan.prefix) + 1}), '/') = 0 AND {scan.where.sql}"
+    if not scan.nested:
+        source += f" AND instr(substr(h.link, {len(scan.prefix) + 1}), '/') = 0"
+    source += f" AND {scan.where.sql}"
     order = "k.slot, h.n" if scan.is_log else "k.slot, h.link, h.version"
     if scan.latest and not scan.is_log:
         order = "k.slot, c.link"
@@ -173,14 +175,15 @@ def _log(scan: Scan, after: Cursor) -> tuple[str, tuple[Any, ...]]:
     source = (
         "CROSS JOIN history h INDEXED BY history_n ON h.slot = k.slot"
         " AND h.n > CASE k.slot WHEN ? THEN ? ELSE k.after END AND h.n <= k.until"
-        " WHERE k.slot >= ? AND h.link >= ? AND h.link < ?"
+        " WHERE k.slot >= ? AND (h.link >= ? AND h.link < ? OR h.link = ?)"
     )
     if scan.latest:
         source += (
             " AND NOT EXISTS (SELECT 1 FROM history y WHERE y.slot = h.slot AND y.link = h.link"
             " AND y.version > h.version AND y.n + 0 <= k.until)"
         )
-    return source, (after.slot, after.position, after.slot, first, beyond)
+    itself = scan.prefix[:-1] if scan.nested else ""  # No link is empty.
+    return source, (after.slot, after.position, after.slot, first, beyond, itself)
 
 
 def _before(link: str) -> str:

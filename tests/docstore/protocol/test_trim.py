@@ -3,25 +3,27 @@
 from docstore.operation import Answer, Operation
 from docstore.protocol.events import CompactAsked, Requested
 from docstore.protocol.holds import CLOCKS_APART_S, Holds
+from docstore.protocol.slots import slot_of
 from docstore.protocol.timing import ReplicaConfig
 from tests.sim.cluster import Cluster
 from tests.sim.process import Process
 from tests.sim.world import World
 
 
-def group() -> tuple[World, Process]:
-    """Return a group with three versions of a document, and its owner."""
+def group(slots: int = 1) -> tuple[World, Process]:
+    """Return a group with three versions of a document in its last slot, and the owner of that."""
     world = World(1)
-    cluster = Cluster(world, 3, factor=None, slots=1, config=ReplicaConfig(), changes=False)
+    cluster = Cluster(world, 3, factor=None, slots=slots, config=ReplicaConfig(), changes=False)
     cluster.network.weather.loss = cluster.network.weather.straggle = 0.0
     world.run(4.0)
-    owner = next(p for p in cluster.processes.values() if p.replica.core.logs[0].tenure)
+    owner = next(p for p in cluster.processes.values() if p.replica.core.logs[slots - 1].tenure)
+    link = next(link for n in range(9999) if slot_of(link := f"/t/{n}", slots) == slots - 1)
     answers: list[Answer] = []
     for number in range(3):
         body = b'{"log":["%d"]}' % number
         owner.request(
             lambda request, body=body: Requested(  # type: ignore[misc]
-                request, Operation("PUT", "/t/a", body, creates=True), world.now + 3.0
+                request, Operation("PUT", link, body, creates=True), world.now + 3.0
             ),
             answers.append,
         )
@@ -52,3 +54,15 @@ def test_what_is_held_stays() -> None:
     core.holds = Holds(core.now + CLOCKS_APART_S, {0: core.logs[0].end - 1})
     world.run(world.now + CLOCKS_APART_S + 1.0)
     assert core.logs[0].kept == core.logs[0].end - 1
+
+
+def test_who_asks_again_and_again_keeps_no_round_from_its_end() -> None:
+    world, owner = group(slots=64)
+    log = owner.replica.core.logs[63]
+    asked_us = owner.replica.core.wall_now_us()
+    world.run(world.now + CLOCKS_APART_S)
+    for _ in range(400):
+        owner.replica.core.holds = Holds(owner.replica.core.now, {})
+        owner.feed(CompactAsked(asked_us))
+        world.run(world.now + 0.01)
+    assert log.kept == log.end > 0

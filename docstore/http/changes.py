@@ -1,0 +1,162 @@
+"""`/core/changes`: what has changed, as lines, as a long poll, or as events that are pushed.
+
+    GET /core/changes?prefix=/films&since=TOKEN&where=&limit=     NDJSON, and behind it one line
+                                                                  {"complete", "rows", "next"}
+    Prefer: wait=30                   wait so many seconds for a change
+    Accept: text/event-stream         until the client goes; Last-Event-ID takes it up again
+
+`since` is a token (`next`, or the cut of a snapshot), `earliest`, `latest` (so it is without it), a
+time with its zone, or the name of a snapshot. POST takes the same names in a JSON object: a token
+has a few kilobytes. A client that keeps `next` misses nothing, whichever node it asks, and sees a
+change twice only if it asks twice.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from docstore import json
+from docstore.errors import BadRequest, Conflict
+from docstore.feed import Stretch, Wanted
+from docstore.http import reading
+from docstore.http.backend import Backend
+from docstore.http.reply import Reply, header_lines
+from docstore.query.where import parse
+from docstore.scanning.cut import Cut, cut_of
+
+CHANGES = "/core/changes"
+METHODS = "GET, OPTIONS, POST"
+NDJSON_TYPE, EVENTS_TYPE = "application/x-ndjson", "text/event-stream"
+ROWS, ROWS_MAX = 1_000, 10_000
+WAIT_S_MAX = 300
+QUIET_S = 15.0
+"""After so long without a change a comment is sent, so that who is between does not give up."""
+RETRY_MS = 1_000
+MEMBERS = frozenset({"since", "prefix", "where", "limit"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a request asks for."""
+
+    wanted: Wanted
+    since: str
+    rows: int
+
+
+class Changes:
+    """Answers /core/changes."""
+
+    def __init__(self, backend: Backend, is_ending: Callable[[], bool]) -> None:
+        """is_ending: whether clients should go elsewhere, so that nobody is kept."""
+        self._backend = backend
+        self._is_ending = is_ending
+
+    async def serve(self, request: web.BaseRequest, body: bytes) -> Reply | web.StreamResponse:
+        """Answer GET and POST. Raises BadRequest, Conflict, NotFound, SnapshotGone, Unavailable."""
+        asked = _asked(request, body)
+        await self._insist_logged(asked.wanted.prefix, reading.timeout_s(request))
+        is_pushed = EVENTS_TYPE in request.headers.get("Accept", "")
+        since = await self._since(request, asked, is_pushed=is_pushed)
+        if is_pushed:
+            return await self._push(request, asked, since)
+        wait = reading.preference(request, "wait")
+        wait_s = reading.whole_number(wait, "Prefer: wait", 1, WAIT_S_MAX) if wait else 0
+        stretch = await self._next(asked, since, wait_s)
+        ending = {"complete": True, "rows": stretch.rows, "next": stretch.until.pack()}
+        if stretch.unheard:
+            ending["slotsUnheard"] = stretch.unheard
+        head = header_lines({"Content-Type": NDJSON_TYPE, "Cache-Control": "no-store"})
+        return Reply(200, stretch.lines + orjson.dumps(ending) + b"\n", head)
+
+    async def _insist_logged(self, prefix: str, timeout_s: float) -> None:
+        """Refuse a factory whose documents stand in no log."""
+        path = prefix[:-1]
+        service = await self._backend.find_service(path, timeout_s) if path else None
+        if service is not None and service.options.level < 3:
+            raise Conflict(f"{path} is of level {service.options.level}: only documents with"
+                           " ENFORCE_QUORUM have a feed")  # fmt: skip
+
+    async def _since(self, request: web.BaseRequest, asked: _Asked, *, is_pushed: bool) -> Cut:
+        timeout_s = reading.timeout_s(request)
+        since = asked.since
+        if is_pushed:
+            since = request.headers.get("Last-Event-ID", since)
+        if since != "earliest":
+            return await self._backend.scan_cut(since, timeout_s)
+        cluster, positions = await self._backend.scan_positions(timeout_s)
+        kept = {slot: (epoch, kept) for slot, (epoch, _, kept, _) in positions.items()}
+        return cut_of(cluster, len(kept), kept)
+
+    async def _next(self, asked: _Asked, since: Cut, wait_s: float) -> Stretch:
+        """Return the next changes; an empty stretch when the time is over."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait_s
+        while True:
+            seen = self._backend.changes_seen()
+            stretch = await self._backend.changes(asked.wanted, since, asked.rows)
+            left_s = deadline - loop.time()
+            if stretch.rows or left_s <= 0 or self._is_ending():
+                return stretch
+            since = stretch.until
+            await self._backend.changes_news(seen, min(left_s, 1.0))
+
+    async def _push(
+        self, request: web.BaseRequest, asked: _Asked, since: Cut
+    ) -> web.StreamResponse:  # fmt: skip
+        first = await self._next(asked, since, 0)  # What is wrong from the start is a status.
+        response = web.StreamResponse(
+            headers={"Content-Type": EVENTS_TYPE, "Cache-Control": "no-store"}
+        )
+        response.force_close()
+        await response.prepare(request)
+        await response.write(b"retry: %d\n\n" % RETRY_MS + _events(first))
+        async for stretch in self._stretches(asked, first.until):
+            await response.write(_events(stretch))
+        await response.write_eof()
+        return response
+
+    async def _stretches(self, asked: _Asked, since: Cut) -> AsyncIterator[Stretch]:
+        while not self._is_ending():
+            stretch = await self._next(asked, since, QUIET_S)
+            yield stretch
+            since = stretch.until
+
+
+def _events(stretch: Stretch) -> bytes:
+    """Return an event for each change, and one that says where to go on; a comment for nothing."""
+    if not stretch.rows:
+        return b": quiet\n\n"
+    changes = [b"event: change\ndata: %s\n\n" % line for line in stretch.lines.splitlines()]
+    position = f"event: position\nid: {stretch.until.pack()}\ndata: {stretch.rows}\n\n"
+    return b"".join(changes) + position.encode()
+
+
+def _asked(request: web.BaseRequest, body: bytes) -> _Asked:
+    given: Mapping[str, Any] = request.rel_url.query
+    if request.method == "POST":
+        reading.content_media(request, {"application/json": ""})
+        given = json.parse_object(body)
+    unknown = sorted(set(given) - MEMBERS)
+    if unknown:
+        raise BadRequest(f"changes have no parameter {unknown[0][:40]!r}")
+    texts = {name: given.get(name, "") for name in ("since", "prefix", "where")}
+    if not all(isinstance(text, str) for text in texts.values()):
+        raise BadRequest("since, prefix and where are texts")
+    if texts["where"].strip():
+        parse(texts["where"])
+    rows = reading.whole_number(str(given.get("limit", ROWS)), "limit", 1, ROWS_MAX)
+    return _Asked(
+        Wanted(_prefix(texts["prefix"]), texts["where"]), texts["since"] or "latest", rows
+    )
+
+
+def _prefix(text: str) -> str:
+    """Return a path with a slash behind it: "/films" is whatever is below it."""
+    if text and not text.startswith("/"):
+        raise BadRequest("prefix is a path, such as /films")
+    return text.rstrip("/") + "/"

@@ -1,0 +1,322 @@
+"""`/core/changes` of real nodes: whichever is asked, nothing is missing and nothing comes twice.
+
+Four nodes with three copies of each slot: every node has to ask others for some of them.
+"""
+
+import asyncio
+import json
+import sys
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import aiohttp
+import pytest
+
+from docstore.client import Client, LocalCluster
+
+SETTINGS = ["--replication-factor", "3", "--slots", "64", "--history-retention-s", "3600"]
+DEADLINE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def group() -> Iterator[LocalCluster]:
+    with LocalCluster(4, settings=SETTINGS) as group:
+        yield group
+
+
+@pytest.fixture
+async def store(group: LocalCluster) -> AsyncIterator[Client]:
+    async with Client(group.urls) as store:
+        yield store
+
+
+@pytest.fixture
+async def factory(store: Client, request: pytest.FixtureRequest) -> str:
+    path = "/" + request.node.name.split("[")[0].replace("_", "-")
+    await store.declare(path)
+    return path
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=DEADLINE_S)) as session:
+        yield session
+
+
+class Reader:
+    """Follows a factory by its token, through one node after the other."""
+
+    def __init__(self, session: aiohttp.ClientSession, urls: list[str], path: str) -> None:
+        self._session = session
+        self._urls = urls
+        self._asked = 0
+        self.asked: dict[str, Any] = {"prefix": path, "since": "latest"}
+        self.changes: list[dict[str, Any]] = []
+
+    async def go_on(self, wait_s: int = 0, **asked: Any) -> list[dict[str, Any]]:
+        """Return the next changes."""
+        self._asked += 1
+        url = self._urls[self._asked % len(self._urls)]
+        headers = {"Prefer": f"wait={wait_s}"} if wait_s else {}
+        body = self.asked | asked
+        async with self._session.post(f"{url}/core/changes", json=body, headers=headers) as answer:
+            assert answer.status == 200, await answer.text()
+            *changes, ending = [json.loads(line) for line in (await answer.read()).splitlines()]
+        assert ending["complete"]
+        assert ending["rows"] == len(changes)
+        self.asked["since"] = ending["next"]
+        self.changes += changes
+        return changes
+
+    async def until(self, count: int) -> list[dict[str, Any]]:
+        """Go on until so many changes have come."""
+        async with asyncio.timeout(DEADLINE_S):
+            while len(self.changes) < count:
+                await self.go_on(wait_s=5)
+        return self.changes
+
+
+def by_link(changes: list[dict[str, Any]]) -> dict[str, list[int]]:
+    """Return link -> versions, as they came."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for each in changes:
+        found[each["documentSelfLink"]].append(each["documentVersion"])
+    return found
+
+
+@pytest.mark.parametrize("limit", [1, 50, 10_000])
+async def test_a_reader_misses_nothing_whoever_it_asks(
+    group: LocalCluster, store: Client, session: aiohttp.ClientSession, factory: str, limit: int
+) -> None:
+    reader = Reader(session, group.urls, factory)
+    reader.asked["limit"] = limit
+    await reader.go_on()
+
+    async def write() -> None:
+        for version in range(6):
+            lines = [{"link": f"{factory}/{limit}-{n}", "body": {"v": version}} for n in range(40)]
+            assert {each["status"] for each in await store.bulk(lines)} <= {200, 201}
+
+    writing = asyncio.create_task(write())
+    changes = await reader.until(240)
+    await writing
+    assert by_link(changes) == {f"{factory}/{limit}-{n}": list(range(6)) for n in range(40)}
+    assert all(each["body"] == {"v": each["documentVersion"]} for each in changes)
+    assert await reader.go_on() == []
+
+
+async def test_deletions_and_conditions_and_paths(
+    group: LocalCluster, store: Client, session: aiohttp.ClientSession, factory: str
+) -> None:
+    await store.declare(f"{factory}/below")
+    below = Reader(session, group.urls, f"{factory}/below")
+    large = Reader(session, group.urls, factory)
+    everything = Reader(session, group.urls, "")
+    for reader in (below, large, everything):
+        await reader.go_on()
+    large.asked["where"] = "n >= 2"
+    for n in range(4):
+        await store.put(f"{factory}/{n}", {"n": n})
+    await store.put(f"{factory}/below/x", {"n": 1})
+    await store.delete(f"{factory}/1")
+    assert by_link(await below.until(1)) == {f"{factory}/below/x": [0]}
+    assert by_link(await large.until(2)) == {f"{factory}/2": [0], f"{factory}/3": [0]}
+    seen = await everything.until(6)
+    (gone,) = [each for each in seen if each["deleted"]]
+    assert (gone["documentSelfLink"], gone["body"]) == (f"{factory}/1", None)
+    assert by_link(seen)[f"{factory}/1"] == [0, 1]
+
+
+async def test_from_the_beginning_from_a_snapshot_and_from_a_time(
+    group: LocalCluster, store: Client, session: aiohttp.ClientSession, factory: str
+) -> None:
+    await store.put(f"{factory}/a", {"n": 1})
+    cut = (await store.json("GET", "/core/spark/plan"))["cut"]
+    second = await store.put(f"{factory}/a", {"n": 2})
+    micros = second.value["documentUpdateTimeMicros"]
+    await store.json("PUT", f"/core/snapshots/{factory[1:]}", {"cut": cut})
+    wanted = {"earliest": [0, 1], cut: [1], factory[1:]: [1], str(micros - 1): [1], "latest": []}
+    for since, versions in wanted.items():
+        reader = Reader(session, group.urls, factory)
+        reader.asked["since"] = since
+        found = by_link(await reader.until(len(versions)))
+        assert found.get(f"{factory}/a", []) == versions, since
+    await store.delete(f"/core/snapshots/{factory[1:]}")  # What it holds would not be let go of.
+
+
+async def test_a_change_ends_a_wait_and_so_does_time(
+    group: LocalCluster, store: Client, session: aiohttp.ClientSession, factory: str
+) -> None:
+    reader = Reader(session, group.urls, factory)
+    await reader.go_on()
+    assert await reader.go_on(wait_s=1) == []
+    waiting = asyncio.create_task(reader.go_on(wait_s=60))
+    await store.put(f"{factory}/a", {})
+    async with asyncio.timeout(30):
+        (change,) = await waiting
+    assert change["documentSelfLink"] == f"{factory}/a"
+
+
+async def events(response: aiohttp.ClientResponse) -> AsyncIterator[dict[str, str]]:
+    """Yield what a stream of server-sent events says."""
+    event: dict[str, str] = {}
+    async for line in response.content:
+        name, separator, value = line.decode().rstrip("\n").partition(": ")
+        if separator and name:
+            event[name] = value
+        elif not separator and event:
+            yield event
+            event = {}
+
+
+async def test_events_are_pushed_and_taken_up_again(
+    group: LocalCluster, store: Client, session: aiohttp.ClientSession, factory: str
+) -> None:
+    asked = f"/core/changes?prefix={factory}"
+    pushed = {"Accept": "text/event-stream"}
+    token, seen = "", []
+    for turn in range(2):  # Once from the beginning, once where the first stream ended.
+        headers = pushed | ({"Last-Event-ID": token} if token else {})
+        async with session.get(group.urls[turn] + asked, headers=headers) as response:
+            assert response.status == 200
+            assert response.content_type == "text/event-stream"
+            written = asyncio.create_task(store.put(f"{factory}/{turn}", {"turn": turn}))
+            async for event in events(response):
+                if event.get("event") == "change":
+                    seen.append(json.loads(event["data"])["documentSelfLink"])
+                if event.get("event") == "position":
+                    token = event["id"]
+                    break
+            await written
+        await store.put(f"{factory}/between-{turn}", {})
+    reader = Reader(session, group.urls, factory)
+    reader.asked["since"] = token
+    rest = by_link(await reader.until(4 - len(seen)))
+    assert seen[0] == f"{factory}/0"
+    assert sorted([*seen, *rest]) == sorted(
+        [f"{factory}/{name}" for name in ("0", "1", "between-0", "between-1")]
+    )
+
+
+async def test_a_document_is_at_its_own_path(
+    group: LocalCluster, store: Client, session: aiohttp.ClientSession, factory: str
+) -> None:
+    reader = Reader(session, group.urls, f"{factory}/a")
+    await reader.go_on()
+    for name in ("a", "ab", "b", "a"):
+        await store.put(f"{factory}/{name}", {})
+    assert by_link(await reader.until(2)) == {f"{factory}/a": [0, 1]}
+
+
+async def test_the_client_follows(group: LocalCluster, store: Client, factory: str) -> None:
+    seen: list[int] = []
+    async with asyncio.timeout(DEADLINE_S):
+        async for found in store.changes(factory, wait_s=1):
+            seen += [each["body"]["n"] for each in found.changes]
+            if len(seen) == 3:
+                break
+            await store.put(f"{factory}/a", {"n": len(seen)})
+    assert seen == [0, 1, 2]
+    async for found in store.changes(factory, since="earliest"):
+        assert [each["body"]["n"] for each in found.changes] == [0, 1, 2][: len(found.changes)]
+        break
+
+
+async def test_the_command_prints_what_there_is(
+    group: LocalCluster, store: Client, factory: str
+) -> None:
+    for n in range(3):
+        await store.put(f"{factory}/{n}", {"n": n})
+    asked = ["watch", factory, "--since", "earliest", "--where", "n > 0", "--once"]
+    command = [sys.executable, "-m", "docstore", *asked, "--url", group.urls[0]]
+    done = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    out, _ = await done.communicate()
+    assert done.returncode == 0
+    links = sorted(json.loads(line)["documentSelfLink"] for line in out.splitlines())
+    assert links == [f"{factory}/1", f"{factory}/2"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        ({"since": "yesterday"}, 404),
+        ({"since": "eNonsense"}, 400),
+        ({"since": 7}, 400),
+        ({"where": "n ="}, 400),
+        ({"limit": 0}, 400),
+        ({"limit": 10_001}, 400),
+        ({"limit": True}, 400),
+        ({"prefix": "films"}, 400),
+        ({"sinse": "latest"}, 400),
+        ({"prefix": "/weak"}, 409),
+    ],
+)
+async def test_what_cannot_be_is_refused(
+    group: LocalCluster, store: Client, session: aiohttp.ClientSession, asked: Any, status: int
+) -> None:
+    await store.declare("/weak", options=["PERSISTENCE", "REPLICATION"])
+    async with session.post(f"{group.urls[0]}/core/changes", json=asked) as answer:
+        assert answer.status == status, await answer.text()
+        assert answer.content_type == "application/problem+json"
+    async with session.put(f"{group.urls[0]}/core/changes") as answer:
+        assert (answer.status, answer.headers["Allow"]) == (405, "GET, OPTIONS, POST")
+
+
+async def test_what_was_let_go_of_is_gone_and_not_left_out(
+    group: LocalCluster, store: Client, session: aiohttp.ClientSession, factory: str
+) -> None:
+    cut = (await store.json("GET", "/core/spark/plan"))["cut"]
+    for n in range(3):
+        last = await store.put(f"{factory}/a", {"n": n})
+    before = {"kind": "CompactRequest", "beforeMicros": last.value["documentUpdateTimeMicros"]}
+    statuses = set()
+    async with asyncio.timeout(DEADLINE_S):
+        while statuses != {410}:
+            for url in group.urls:
+                async with session.patch(f"{url}/core/management", json=before) as answer:
+                    assert answer.status == 202
+            statuses = set()
+            for url in group.urls:
+                asked = {"prefix": factory, "since": cut}
+                async with session.post(f"{url}/core/changes", json=asked) as answer:
+                    statuses.add(answer.status)
+                    assert answer.status in (200, 410)
+                    if answer.status == 200:
+                        *changes, _ = map(json.loads, (await answer.read()).splitlines())
+                        versions = [each["documentVersion"] for each in changes]
+                        assert versions == list(range(len(changes)))
+
+
+async def test_the_rest_goes_on_when_a_node_is_killed(session: aiohttp.ClientSession) -> None:
+    """Whatever was answered is seen: by those that are left, and once."""
+    with LocalCluster(4, settings=SETTINGS) as group:
+        async with Client(group.urls[1:]) as store:
+            await store.declare("/kept")
+            reader = Reader(session, group.urls[1:], "/kept")
+            await reader.go_on()
+            written: set[str] = set()
+            for n in range(120):
+                if n == 40:
+                    group.kill(group.nodes[0])
+                lines = [{"link": f"/kept/{n}", "body": {"n": n}}]
+                (answer,) = await store.bulk(lines)
+                if answer["status"] == 201:
+                    written.add(f"/kept/{n}")
+            assert len(written) > 40
+            async with asyncio.timeout(DEADLINE_S):
+                while not written <= set(by_link(reader.changes)):
+                    await reader.go_on(wait_s=1)
+            assert set(map(tuple, by_link(reader.changes).values())) == {(0,)}
+
+
+async def test_a_node_that_stops_keeps_nobody(session: aiohttp.ClientSession) -> None:
+    with LocalCluster(1) as group:
+        async with Client(group.urls) as store:
+            await store.declare("/kept")
+        url = f"{group.urls[0]}/core/changes?prefix=/kept"
+        async with session.get(url, headers={"Accept": "text/event-stream"}) as response:
+            async with session.delete(f"{group.urls[0]}/core/management") as answer:
+                assert answer.status == 202
+            async with asyncio.timeout(10):
+                await response.read()
