@@ -41,3 +41,18 @@ def profile_of(seed: int, nodes: str) -> Profile:
         retention_s=4.0 if seed % 11 == 9 or seed % 22 == 17 else 0.0,
         hand_back_s=0.5 if seed % 11 == 8 else inf,
     )
+
+
+ISOLATED = Profile(kinds=("isolate",), size=3, slots=16, links=16, clients=16)
+"""Owners that return with rows nobody else has heard of, and take over before they hear of others."""
+
+
+def aimed_at(event: str, number: int) -> tuple[int, Profile]:
+    """Return the n-th seed and its shape in which a rare event is no longer rare."""
+    match event:
+        case "own_cut":
+            return number, ISOLATED
+        case "successions":  # The leader of a change is drained in the middle of it.
+            seed = 28 + 44 * number
+            return seed, profile_of(seed, "both")
+    raise ValueError(event)
