@@ -44,7 +44,7 @@ def profile_of(seed: int, nodes: str) -> Profile:
 
 
 ISOLATED = Profile(kinds=("isolate",), size=3, slots=16, links=16, clients=16)
-"""Owners that return with rows nobody else has heard of, and take over before they hear of others."""
+"""Owners return with rows that nobody else has heard of, and take over before they hear more."""
 
 
 def aimed_at(event: str, number: int) -> tuple[int, Profile]:
