@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
+import pyspark.sql.functions as F  # noqa: N812 - as everybody calls it
 
 from bench.recovery import Foreground
 from bench.spark import rivals
@@ -112,6 +113,7 @@ def scans(spark: Any, goals: Goals, documents: int, directory: Path) -> None:
         goals.note("G3", "full scan / text files", text_s / full_s, 0.2)
         narrow = table(columns=("documentSelfLink", "documentVersion"), partitions=2)
         goals.note("G4", "two columns / nine", full_s / took(lambda: read(narrow)), 1.7)
+        goals.note("6.5", "aggregates by the nodes / by Spark", *aggregates(spark, url))
         plan_ms = 1000 * took(lambda: Group([url]).json("GET", "/core/spark/plan"), 10)
         goals.note("G17", "a plan, ms", plan_ms, 50, least=False)
         feed = pipeline.changes(spark, url, FACTORY, start="earliest", stream=False, partitions=2)
@@ -124,6 +126,16 @@ def scans(spark: Any, goals: Goals, documents: int, directory: Path) -> None:
         past = pipeline.read(spark, cluster.urls[0], FACTORY, as_of=middle, partitions=2)
         goals.note("G7", "as of a cut, three versions each / now", now_s / took(lambda: read(past)),
                    0.4)  # fmt: skip
+
+
+def aggregates(spark: Any, url: str) -> tuple[float, float]:
+    """Return how much faster the nodes group by a member than Spark, and what must be."""
+    rows = pipeline.read(spark, url, FACTORY, schema="status string, total double", partitions=2)
+    by_spark = rows.groupBy("status").agg(F.count("*"), F.sum("total"))
+    asked = "count(*), sum(total)"
+    table = pipeline.aggregate(spark, url, FACTORY, asked, group_by="status", partitions=2)
+    assert sorted(map(tuple, by_spark.collect())) == sorted(map(tuple, table.collect()))
+    return took(by_spark.collect) / took(table.collect), 1.0
 
 
 def writes(spark: Any, goals: Goals, documents: int) -> None:
