@@ -6,13 +6,14 @@ from tests.sim.branching import FAULTS_S, Shape, run, shape_of
 from tests.sim.branching_ablations import RULES, without
 
 # Each of these once found a bug; what it was stands in the commit that pinned it.
-PINNED = (33, 463, 639, 783, 944, 2850, 800271)
+PINNED = (33, 93, 333, 463, 639, 783, 944, 2850, 800271)
 
 # Rule -> a seed that notices when it is gone.
 CAUGHT_BY = {
+    "applied-forgotten": 2,
     "cursor-before-its-page": 2166,
     "echoes-applied": 33,
-    "everybody-counts-as-replica": 16,
+    "everybody-counts-as-replica": 5,
     "losers-forgotten": 0,
     "names-not-asked-for": 0,
     "one-hand-on-all-branches": 2,

@@ -12,6 +12,7 @@ from docstore.converge.spread import Name, Spreader
 from docstore.document import Row
 from docstore.protocol.core import Core
 from docstore.protocol.effects import Alarm
+from docstore.protocol.operations import Operations
 from docstore.storage.arrivals import Arrive, Heads, Prune, Stand, Standing
 from docstore.storage.store import Corrupt, Recovered, Result
 
@@ -32,12 +33,15 @@ class Documents:
         self.stored: Callable[[int], None]
         self._known: dict[str, Branches] = {}
         self._loading: dict[str, list[Callable[[Branches | None], None]]] = {}
+        self.operations = Operations()
+        """What has made the versions that came since this start, by number of arrival."""
         self.reset(recovered)
 
     def reset(self, recovered: Recovered) -> None:
         """Begin again from what is on disk."""
         self._known.clear()
         self._loading.clear()
+        self.operations.cut(recovered.arrived)
         self.in_conflict = recovered.in_conflict
         """Documents on this disk that have branches which lost."""
 
@@ -90,6 +94,7 @@ class Documents:
         if not branches.add(arrived):
             return None
         self.spreader.arrived(arrived)
+        self.operations.note(arrived)
         after = _standings(branches)
         self.core.store(Arrive(arrived, after.pop(arrived.n)))
         for n, standing in before.items():

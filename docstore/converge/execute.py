@@ -28,8 +28,6 @@ LINES_MAX = 1000
 """Versions of a document that are looked through for its past."""
 ATTEMPTS_SENT_BACK = 5
 """So often an operation of level 2 is sent back by a node that sees another owner."""
-DONE_MAX = 4096
-"""Operations of this process that are remembered, for echoes and attempts that come late."""
 
 DAMAGED = Answer(503, "damaged", "this node's copy of the document is damaged: ask another")
 DISK_FULL = Answer(503, "disk-full", "this node has no room; nothing was stored")
@@ -59,21 +57,14 @@ class Executor:
         spreader.acked = self._settle
         self._unanswered: list[Unanswered] = []
         self._held: list[Inflight] = []
-        self._done: dict[tuple[str, int, int], Row | int] = {}
-        """Operation -> the version that it made, or the last attempt that was refused."""
         self._is_new_disk = not spreader.cursors
 
     def reset(self, recovered: Recovered) -> None:
         """Begin again from what is on disk; what was not durable has not happened."""
-        self._done = {
-            operation: done
-            for operation, done in self._done.items()
-            if isinstance(done, int) or done.n <= recovered.arrived
-        }
         for each in self._unanswered:
             lost = each.row.n > recovered.arrived
             if lost:  # And it must not happen either, when an echo of it comes.
-                self._remember(each.inflight, each.inflight.attempt)
+                self._close(each.inflight)
             self.core.reply(each.inflight, DISK_FULL if lost else TOO_FEW, proposed=not lost)
         self._unanswered.clear()
 
@@ -98,18 +89,19 @@ class Executor:
 
     def serve(self, inflight: Inflight) -> None:
         """Execute an operation here, if this node holds a replica of the document."""
-        link = inflight.operation.link
-        if self.core.now >= inflight.deadline:
+        operation = inflight.operation
+        if self.core.now >= inflight.deadline or self._is_over(inflight):
             return
-        slot = self.core.slot_of(link)
+        slot = self.core.slot_of(operation.link)
+        repeated = inflight.attempt > 1 or operation.key or self._has_applied(inflight)
         if slot not in self.core.logs or self._is_anothers(slot, inflight):
-            self.core.reply(inflight, None)
-        elif self._must_wait(inflight.operation):
+            self._give_back(inflight)
+        elif self._must_wait(operation):
             self._held.append(inflight)
-        elif not inflight.operation.is_read and (inflight.attempt > 1 or inflight.operation.key):
+        elif repeated and not operation.is_read:
             self._once(inflight)
         else:
-            self.documents.load(link, lambda branches: self._meet(inflight, branches))
+            self.documents.load(operation.link, lambda branches: self._meet(inflight, branches))
 
     def _is_anothers(self, slot: int, inflight: Inflight) -> bool:
         """Say whether this belongs to another owner, as this node sees it (level 2).
@@ -144,15 +136,14 @@ class Executor:
 
     def _update(self, inflight: Inflight, branches: Branches) -> None:
         operation, winner = inflight.operation, branches.winner
-        done = self._done.get((inflight.entry, inflight.boot, inflight.seq))
-        if isinstance(done, Row):
-            self._answer(inflight, Answer(200, row=done))
+        if self._is_over(inflight):
+            return  # While the document was read, another attempt was refused.
+        if self._has_applied(inflight):
+            self.core.reply(inflight, TOO_FEW, proposed=True)  # Its version is kept no more.
             return
-        if done is not None and inflight.attempt <= done:
-            return  # An echo of what was refused: it must not be applied now.
         service = self.core.service_for(operation.link)
         if service is None:
-            self.core.reply(inflight, None)  # The declaration has not reached this node yet.
+            self._give_back(inflight)  # The declaration has not reached this node yet.
             return
         if operation.verb == "RESOLVE":
             self._resolve(inflight, branches)
@@ -160,11 +151,11 @@ class Executor:
         outcome = handle(winner, operation, service, floor=-1)
         if isinstance(outcome, New):
             self._put(inflight, branches, outcome)
-        elif isinstance(outcome, Unchanged):
-            self._remember(inflight, outcome.row)
+            return
+        self._close(inflight)
+        if isinstance(outcome, Unchanged):
             self._answer(inflight, Answer(200, row=outcome.row))
         else:
-            self._remember(inflight, inflight.attempt)
             self._answer(inflight, outcome.answer)
 
     def _resolve(self, inflight: Inflight, branches: Branches) -> None:
@@ -200,15 +191,9 @@ class Executor:
         created = not new.deleted and (winner is None or winner.deleted)
         arrived = self.documents.add(branches, row)
         assert arrived is not None, "a new stamp of ours is known to nobody"
-        self._remember(inflight, arrived)
         core.counters["executed"] += 1
         patience = core.now + core.config.copies_patience_s
         self._unanswered.append(Unanswered(inflight, arrived, created, patience))
-
-    def _remember(self, inflight: Inflight, done: Row | int) -> None:
-        self._done[inflight.entry, inflight.boot, inflight.seq] = done
-        if len(self._done) > DONE_MAX:
-            del self._done[next(iter(self._done))]
 
     def _epoch(self, level: int, winner: Row | None) -> int:
         """Return the epoch of a new version: at level 2, one more whenever the owner changes."""
@@ -255,6 +240,31 @@ class Executor:
         return copies > 1 and self.core.now >= each.patience
 
     # Once
+
+    def _has_applied(self, inflight: Inflight) -> bool:
+        """Say whether a version here is this operation's, whichever attempt made it, and where."""
+        return (
+            self.documents.operations.find((inflight.entry, inflight.boot), inflight.seq)
+            is not None
+        )
+
+    def _is_over(self, inflight: Inflight) -> bool:
+        """Say whether this is an echo of what was refused, given back, or answered for good."""
+        origin = (inflight.entry, inflight.boot)
+        return self.documents.operations.is_over(origin, inflight.seq, inflight.attempt)
+
+    def _close(self, inflight: Inflight) -> None:
+        """Let no echo of this attempt be applied here later: it is told as refused."""
+        if not inflight.operation.is_read:
+            origin = (inflight.entry, inflight.boot)
+            self.documents.operations.close(origin, inflight.seq, inflight.attempt)
+
+    def _give_back(self, inflight: Inflight) -> None:
+        """Say "not mine", and whether it may have taken effect all the same."""
+        applied = self._has_applied(inflight)  # Then this is an echo, and its answer was lost.
+        if not applied:
+            self._close(inflight)
+        self.core.reply(inflight, None, proposed=applied)
 
     def _once(self, inflight: Inflight) -> None:
         """Look for the version that an earlier attempt has made, here or where it came from."""

@@ -13,8 +13,9 @@ from docstore.converge.lineage import Lineage, covers, lineage_of
 from docstore.document import Row
 from docstore.operation import Answer, Conditions, Operation
 from docstore.protocol.events import DrainAsked, Requested
+from docstore.protocol.operations import unpack_identity
 from docstore.protocol.timing import ReplicaConfig
-from docstore.storage.arrivals import Heads
+from docstore.storage.arrivals import Heads, Lines
 from tests.sim.cluster import Cluster
 from tests.sim.nemesis import Nemesis
 from tests.sim.process import Process
@@ -24,6 +25,7 @@ from tests.sim.world import World
 FAULTS_S, QUIET_S = 10.0, 6.0
 KINDS = ("crash", "crash", "pause", "cut", "oneway", "isolate", "split", "flap", "storm", "full")
 HOUR_US = 3_600_000_000
+VERSIONS_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +242,8 @@ def _judge(outcome: Outcome, cluster: Cluster, shape: Shape, told: Told) -> None
         seen = {uid for head in document.heads for uid in _log(head.row)}
         for uid in seen & told.refused:
             outcome.problems.append(f"{uid} was refused and took effect")
+        for name in placement.replicas(slot):
+            outcome.problems += _repeated(cluster.processes[name], slot, link)
 
 
 def _lost(acked: Acked, document: Branches) -> list[str]:
@@ -249,6 +253,20 @@ def _lost(acked: Acked, document: Branches) -> list[str]:
     if not any(acked.uid in _log(head.row) for head in holders):
         return [f"{acked.uid} in {acked.link} is said to be known, and is not there"]
     return []
+
+
+def _repeated(process: Process, slot: int, link: str) -> list[str]:
+    """Return what a node has executed although a version of the same operation was there."""
+    rows = process.disk.answer(Lines(slot, link, VERSIONS_MAX))
+    problems = []
+    first: dict[tuple[str, int, int], Row] = {}
+    for row in sorted(rows, key=lambda row: row.n):
+        made_by = unpack_identity(row.operation)[:3]
+        before = first.setdefault(made_by, row)
+        executed_here = lineage_of(row).hand.partition("@")[0] == process.store_id
+        if before is not row and executed_here:
+            problems.append(f"{process.name}: {made_by} again, v{row.version} of {link}")
+    return problems
 
 
 def _log(row: Row) -> list[str]:

@@ -47,8 +47,13 @@ def _all_peers_count(self: Spreader, n: int, slot: int) -> int:
     return sum(box.acked >= n for box in self.outboxes.values()) + (self.durable >= n)
 
 
-def _remember_nothing(self: Executor, inflight: Any, done: Any) -> None:
-    """Take every echo for something new."""
+def _close_nothing(self: Executor, inflight: Any) -> None:
+    """Take every echo of what was refused for something new."""
+
+
+def _none_applied(self: Executor, inflight: Any) -> bool:
+    """Take every echo of what was applied for something new."""
+    return False
 
 
 def _at_once(self: Core, then: Callable[[], None]) -> None:
@@ -63,7 +68,8 @@ RULES: dict[str, tuple[Any, str, Any]] = {
     "losers-forgotten": (Branches, "add", _forget_losers),
     "names-not-asked-for": (Documents, "lacking", _lack_nothing),
     "everybody-counts-as-replica": (Spreader, "copies", _all_peers_count),
-    "echoes-applied": (Executor, "_remember", _remember_nothing),
+    "echoes-applied": (Executor, "_close", _close_nothing),
+    "applied-forgotten": (Executor, "_has_applied", _none_applied),
     "told-before-disk": (Core, "when_durable", _at_once),
 }
 

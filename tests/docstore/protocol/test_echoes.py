@@ -2,14 +2,26 @@
 
 import pytest
 
-from docstore.operation import Operation
+from docstore.operation import Answer, Operation
 from docstore.protocol.configuration import first_registered
 from docstore.protocol.effects import Effect, Read
-from docstore.protocol.events import DiskFilled, Event, QueriesAnswered, Received, TurnEnded
+from docstore.protocol.events import (
+    DiskFilled,
+    DrainAsked,
+    Event,
+    QueriesAnswered,
+    Received,
+    TurnEnded,
+)
 from docstore.protocol.replica import Replica
+from docstore.protocol.tenure import Inflight
+from docstore.protocol.timing import ReplicaConfig
 from docstore.storage.store import Recovered
 from docstore.wire import Answered, Forward, Forwarded, Prepare
 from tests.docstore.protocol.test_replica import ALL_SLOTS, founded, opened, sends
+from tests.sim.cluster import Cluster
+from tests.sim.process import Process
+from tests.sim.world import World
 
 FRAME = Forward([Forwarded(9, 5, 5, 1, 3000, Operation("PUT", "/t/a", b"{}", creates=True))])
 DEPOSED = Received("n3", Prepare(5, ALL_SLOTS))
@@ -56,3 +68,78 @@ def test_what_nobody_asks_for_any_more_is_forgotten() -> None:
     assert not proposed.has(("n3", 9), 99)
     proposed.note(("n3", 9), 5, 7)  # A peer that contradicts itself does no harm.
     assert not proposed.has(("n3", 9), 5)
+
+
+HandedBack = list[tuple[int | None, bool]]
+
+
+def weaker() -> tuple[World, Cluster, list[Process]]:
+    """Return a group of level 2, those first who execute its operations first."""
+    world = World(1)
+    cluster = Cluster(world, 3, factor=None, slots=1, config=ReplicaConfig(), changes=False)
+    cluster.network.weather.loss = cluster.network.weather.straggle = 0.0
+    for process in cluster.processes.values():
+        process.level = 2  # From the next start on.
+        process.crash()
+        cluster.start(process.name)
+    world.run(4.0)
+    order = cluster.processes["n0"].replica.core.placement.replicas(0)
+    return world, cluster, [cluster.processes[name] for name in order]
+
+
+def handed_back_by(process: Process) -> HandedBack:
+    """Return a list that (status, whether it was proposed) of each operation will join."""
+    handed_back: HandedBack = []
+    core, reply = process.replica.core, process.replica.core.reply
+
+    def noted(inflight: Inflight, answer: Answer | None, *, proposed: bool = False) -> None:
+        handed_back.append((answer and answer.status, proposed))
+        reply(inflight, answer, proposed=proposed)
+
+    core.reply = noted  # type: ignore[method-assign]
+    return handed_back
+
+
+def frame(entry: Process, attempt: int) -> Received:
+    """Return an operation of level 2 as its entry node forwards it."""
+    operation = Operation("PUT", "/t/a", b'{"log":[]}', creates=True, level=2)
+    return Received(entry.name, Forward([Forwarded(9, 5, 5, attempt, 30_000, operation)]))
+
+
+def test_an_echo_of_what_was_executed_clears_no_doubt_either() -> None:
+    world, _, (owner, _, entry) = weaker()
+    handed_back = handed_back_by(owner)
+    owner.feed(frame(entry, 1))
+    world.run(world.now + 1.0)
+    assert handed_back == [(201, False)]
+    owner.feed(DrainAsked())  # From here on it is another node's to execute.
+    owner.feed(frame(entry, 1))
+    assert handed_back[1:] == [(None, True)]
+
+
+def test_what_was_given_back_is_not_executed_by_an_echo_of_it() -> None:
+    world, cluster, (first, second, entry) = weaker()
+    handed_back = handed_back_by(second)
+    second.feed(frame(entry, 1))
+    assert handed_back == [(None, False)]
+    cluster.crash(first.name)
+    world.run(world.now + 4.0)
+    second.feed(frame(entry, 1))
+    world.run(world.now + 1.0)
+    assert handed_back[1:] == []
+    second.feed(frame(entry, 2))  # Another attempt is no echo.
+    world.run(world.now + 1.0)
+    assert handed_back[1:] == [(201, False)]
+
+
+def test_what_another_node_has_executed_is_not_executed_on_top_of_it() -> None:
+    world, cluster, (first, second, entry) = weaker()
+    first.feed(frame(entry, 2))
+    world.run(world.now + 1.0)
+    cluster.crash(first.name)
+    world.run(world.now + 4.0)
+    handed_back = handed_back_by(second)
+    second.feed(frame(entry, 1))  # Late, or held until this node had followed the others.
+    world.run(world.now + 1.0)
+    assert handed_back == [(200, False)]
+    assert second.replica.core.counters["executed"] == 0
