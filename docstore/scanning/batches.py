@@ -44,6 +44,11 @@ class Batches:
         # An error of the disk in mapped memory ends this process, and the node says: ask again.
         self.execute(f"PRAGMA mmap_size = {MAPPED_BYTES}")
 
+    def close(self) -> None:
+        """Close the file."""
+        self._cursor.close()
+        self._connection.close()
+
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a statement."""
         self._cursor.execute(sql, tuple(parameters) or None)

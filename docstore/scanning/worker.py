@@ -15,7 +15,8 @@ import os
 import signal
 import sqlite3
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import Any, BinaryIO
 
 import orjson
@@ -24,6 +25,7 @@ from docstore.errors import BadRequest, DocstoreError
 from docstore.scanning import statements
 from docstore.scanning.columns import COLUMNS, FLAG
 from docstore.scanning.page import Form, Page
+from docstore.scanning.pool import has_arrow
 from docstore.scanning.request import Scan, scan_of
 from docstore.scanning.statements import Cursor
 
@@ -46,6 +48,10 @@ class Lines:
     def __init__(self, path: str) -> None:
         self._connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)
 
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a statement."""
         return self._connection.execute(sql, tuple(parameters)).fetchall()
@@ -65,11 +71,10 @@ class Lines:
         lines = [orjson.dumps(_named(form.columns, row)) + b"\n" for row in found]
         return Page(len(found), following, b"".join(lines))
 
-    def grouped(self, scan: Scan, after: Cursor, rows: int) -> Page:
-        """Return the partial results of the next page of a scan, a line for each group."""
+    def grouped(self, scan: Scan, after: Cursor, page: Page) -> Page:
+        """Return a page's partial results, a line for each group."""
         assert scan.grouping is not None
-        page = self.read(scan, after, rows, Form(()))
-        statement = statements.grouped(scan.grouping, scan, after, rows)
+        statement = statements.grouped(scan.grouping, scan, after, page.rows)
         try:
             found = self.execute(statement.sql, statement.parameters)
         except sqlite3.OperationalError as error:
@@ -116,13 +121,22 @@ class Pages:
         reader, scan = self._reader(form), self._scan
         head = reader.head(scan.columns) if with_schema else b""
         try:
-            columns = () if skipped else scan.columns
-            page = self._page(reader, scan, after, rows, Form(columns, compression))
+            if scan.grouping is None:
+                columns = () if skipped else scan.columns
+                page = self._page(reader, scan, after, rows, Form(columns, compression))
+            else:
+                page = self._grouped(scan, after, rows)
         except Gone as gone:
             return gone.fields, b""
         following = list(page.following) if page.following else None
         payload = b"" if skipped else page.payload
         return {"rows": page.rows, "next": following}, head + payload if head else payload
+
+    def close(self) -> None:
+        """Close the file."""
+        self._lines.close()
+        if self._batches is not None:
+            self._batches.close()
 
     def _reader(self, form: str) -> Any:
         if form != "arrow":
@@ -135,7 +149,20 @@ class Pages:
         return self._batches
 
     def _page(self, reader: Any, scan: Scan, after: Cursor, rows: int, form: Form) -> Page:
-        """Return a page, from one moment of the file."""
+        """Return a page."""
+        with self._moment(reader, scan, after):
+            page: Page = reader.read(scan, after, rows, form)
+            return page
+
+    def _grouped(self, scan: Scan, after: Cursor, rows: int) -> Page:
+        """Return the partial results of a page, whose extent the faster reader finds."""
+        page = self._page(self._reader("arrow" if has_arrow() else ""), scan, after, rows, Form(()))
+        with self._moment(self._lines, scan, after):
+            return self._lines.grouped(scan, after, page)
+
+    @contextmanager
+    def _moment(self, reader: Any, scan: Scan, after: Cursor) -> Iterator[None]:
+        """Show a reader the scan's slots, and the file as it is at one moment."""
         if self._filled.get(reader) != scan.spans:
             self._filled.pop(reader, None)
             reader.execute(statements.CLEAR_SPANS)
@@ -144,13 +171,9 @@ class Pages:
         reader.execute("BEGIN")
         try:
             _insist_there(reader, scan, after)
-            if scan.grouping is not None:
-                page = self._lines.grouped(scan, after, rows)
-            else:
-                page = reader.read(scan, after, rows, form)
+            yield
         finally:
             reader.execute("ROLLBACK")
-        return page
 
 
 def _insist_there(reader: Any, scan: Scan, after: Cursor) -> None:
@@ -165,7 +188,11 @@ def _insist_there(reader: Any, scan: Scan, after: Cursor) -> None:
 
 def serve(path: str, source: BinaryIO, sink: BinaryIO) -> None:
     """Answer until the questions end."""
-    pages = Pages(path)
+    with closing(Pages(path)) as pages:
+        _answer_all(pages, source, sink)
+
+
+def _answer_all(pages: Pages, source: BinaryIO, sink: BinaryIO) -> None:
     for line in source:
         try:
             fields, payload = pages.answer(orjson.loads(line))

@@ -40,6 +40,11 @@ class Copy:
         self.state: Callable[[random.Random], dict[str, Any]] = any_state
         """Makes the body of each version."""
 
+    def close(self) -> None:
+        """Close the file."""
+        self.pages.close()
+        self._connection.close()
+
     def write(self, count: int) -> None:
         """Put and delete documents of two factories, and of one below the first."""
         factories = ["/a/", "/a/", "/a/", "/a/b/", "/ab/"]

@@ -2,6 +2,7 @@
 
 import json
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,12 @@ ODD = [1, -3, 2.5, 1e300, True, False, None, "x", "10", "é", "", [1, 2], {"a": 
 
 
 @pytest.fixture(params=range(3))
-def copy(tmp_path: Path, request: pytest.FixtureRequest) -> Copy:
+def copy(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Copy]:
     copy = Copy(tmp_path / "docstore.db", request.param)
     copy.state = lambda rng: {"n": rng.randrange(3), "m": rng.choice(ODD[:10])}
     copy.write(200)
-    return copy
+    yield copy
+    copy.close()
 
 
 def totals(copy: Copy, aggregates: str, group_by: str, rows: int, **asked: Any) -> list[Any]:
@@ -115,6 +117,7 @@ def test_a_value_has_one_type_and_all_else_is_null(tmp_path: Path) -> None:
     texts = keys("string")
     assert {"1", "-3", "2.5", "true", "false", "x", "10", "é", "", "[1,2]", '{"a":1}'} <= set(texts)
     assert sum(texts.values()) == len(ODD) - 1
+    copy.close()
 
 
 def test_a_sum_beyond_64_bits_is_refused_and_never_wrong(tmp_path: Path) -> None:
@@ -127,3 +130,4 @@ def test_a_sum_beyond_64_bits_is_refused_and_never_wrong(tmp_path: Path) -> None
     with pytest.raises(BadRequest, match="cast to double"):
         totals(copy, "sum(cast(m as bigint))", "", 1000, **cut)  # In a page.
     assert totals(copy, "sum(m)", "", 3, **cut) == [(8 * 2.0**62,)]
+    copy.close()

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from collections.abc import Iterator
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,11 @@ FORMS = ["ndjson", "arrow"] if has_arrow() else ["ndjson"]
 
 
 @pytest.fixture(params=range(4))
-def copy(tmp_path: Path, request: pytest.FixtureRequest) -> Copy:
+def copy(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Copy]:
     copy = Copy(tmp_path / "docstore.db", request.param)
     copy.write(200)
-    return copy
+    yield copy
+    copy.close()
 
 
 @pytest.mark.parametrize("form", [*FORMS, *(["swept"] if has_arrow() else [])])
