@@ -67,7 +67,12 @@ class Feed:
         questions.answer("changes", self._answer)
 
     async def read(self, wanted: Wanted, since: Cut, rows: int) -> Stretch:
-        """Return some `rows` beyond a cut, none if there are none. Raises SnapshotGone."""
+        """Return some `rows` beyond a cut, none if there are none.
+
+        Raises SnapshotGone; Unavailable where no majority is heard, since nothing new comes there.
+        """
+        if self._core.lacks_quorum():
+            raise Unavailable("this node does not hear a majority of the members: ask another")
         asked = {
             holder: {slot: since.positions[slot][1] for slot in slots}
             for holder, slots in self._by_holder(range(since.slots)).items()

@@ -20,7 +20,7 @@ import orjson
 from aiohttp import web
 
 from docstore import json
-from docstore.errors import BadRequest, Conflict
+from docstore.errors import BadRequest, Conflict, DocstoreError
 from docstore.feed import Stretch, Wanted
 from docstore.http import reading
 from docstore.http.backend import Backend
@@ -115,8 +115,11 @@ class Changes:
         response.force_close()
         await response.prepare(request)
         await response.write(b"retry: %d\n\n" % RETRY_MS + _events(first))
-        async for stretch in self._stretches(asked, first.until):
-            await response.write(_events(stretch))
+        try:
+            async for stretch in self._stretches(asked, first.until):
+                await response.write(_events(stretch))
+        except DocstoreError as error:
+            await response.write(_problem(error))
         await response.write_eof()
         return response
 
@@ -134,6 +137,12 @@ def _events(stretch: Stretch) -> bytes:
     changes = [b"event: change\ndata: %s\n\n" % line for line in stretch.lines.splitlines()]
     position = f"event: position\nid: {stretch.until.pack()}\ndata: {stretch.rows}\n\n"
     return b"".join(changes) + position.encode()
+
+
+def _problem(error: DocstoreError) -> bytes:
+    """Return the event that says why a stream ends."""
+    said = {"status": error.status, "errorCode": error.code, "detail": str(error)}
+    return b"event: problem\ndata: %s\n\n" % orjson.dumps(said)
 
 
 def _asked(request: web.BaseRequest, body: bytes) -> _Asked:

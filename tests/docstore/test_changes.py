@@ -310,6 +310,21 @@ async def test_the_rest_goes_on_when_a_node_is_killed(session: aiohttp.ClientSes
             assert set(map(tuple, by_link(reader.changes).values())) == {(0,)}
 
 
+async def test_a_node_that_hears_no_majority_says_so(session: aiohttp.ClientSession) -> None:
+    with LocalCluster(3) as group:
+        async with Client(group.urls) as store:
+            await store.declare("/kept")
+        asked = f"{group.urls[0]}/core/changes?prefix=/kept"
+        async with session.get(asked, headers={"Accept": "text/event-stream"}) as response:
+            for node in group.nodes[1:]:
+                group.kill(node)
+            async with asyncio.timeout(DEADLINE_S):
+                (problem,) = [e async for e in events(response) if e.get("event") == "problem"]
+        assert json.loads(problem["data"])["status"] == 503
+        async with session.get(asked) as answer:
+            assert (answer.status, answer.content_type) == (503, "application/problem+json")
+
+
 async def test_a_node_that_stops_keeps_nobody(session: aiohttp.ClientSession) -> None:
     with LocalCluster(1) as group:
         async with Client(group.urls) as store:
