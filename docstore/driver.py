@@ -7,7 +7,7 @@ protocol asks to be stored joins the batch that forms while the disk is busy wit
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeVar, assert_never
 
@@ -40,12 +40,12 @@ from docstore.protocol.events import (
     TurnEnded,
 )
 from docstore.protocol.replica import Replica
-from docstore.storage.store import Query, Store, Write
+from docstore.storage.store import LONG, Query, Store, Write
 
 T = TypeVar("T")
 
 TICK_S = 0.05
-QUERIES_AT_ONCE = 256
+QUERIES_AT_ONCE, LONG_QUERIES_AT_ONCE = 256, 4
 """What waits for them all goes on in one step, and the loop has to come round between two."""
 FULL_PAUSE_S = 0.1
 """Between two attempts to read what is on a disk that has no room even for that."""
@@ -89,8 +89,8 @@ class Driver:
         self._token = 0
         self._committing: asyncio.Task[None] | None = None
         self._barriers: list[tuple[int, asyncio.Future[None]]] = []
-        self._queries: list[tuple[int, Query]] = []
-        self._reading: asyncio.Task[None] | None = None
+        self._short = _Queue(QUERIES_AT_ONCE, self._answer, broken)
+        self._long = _Queue(LONG_QUERIES_AT_ONCE, self._answer, broken)
         self._ticker: asyncio.TimerHandle | None = None
         self._stopped = False
         self._performing = False
@@ -105,7 +105,7 @@ class Driver:
         self._stopped = True
         if self._ticker is not None:
             self._ticker.cancel()
-        for task in (self._committing, self._reading):
+        for task in (self._committing, self._short.task, self._long.task):
             if task is not None:
                 await asyncio.gather(task, return_exceptions=True)
         for future in self._waiting.values():
@@ -175,7 +175,8 @@ class Driver:
                     self._writes.extend(writes)
                     self._token = token
                 case Read(token, query):
-                    self._queries.append((token, query))
+                    queue = self._long if isinstance(query, LONG) else self._short
+                    queue.waiting.append((token, query))
                 case Publish(row):
                     self._publish(row)
                 case Reconfigured(configuration):
@@ -198,8 +199,8 @@ class Driver:
         self._links.flush()
         if self._writes and self._committing is None:
             self._committing = self._loop.create_task(self._commit())
-        if self._queries and self._reading is None:
-            self._reading = self._loop.create_task(self._read())
+        self._short.begin()
+        self._long.begin()
 
     async def _commit(self) -> None:
         """Commit batch after batch until nothing gathered meanwhile."""
@@ -247,19 +248,11 @@ class Driver:
             elif not barrier.done():
                 barrier.set_result(None)
 
-    async def _read(self) -> None:
-        """Answer queries, those that gathered at once."""
-        try:
-            while self._queries:
-                queries = self._queries[:QUERIES_AT_ONCE]
-                del self._queries[:QUERIES_AT_ONCE]
-                tokens, asked = zip(*queries, strict=True)
-                results = await self._with_room(partial(self._store.read, asked))
-                self.feed(QueriesAnswered(list(zip(tokens, results, strict=True))))
-        except StoreBroken as error:
-            self._broken(error)
-        finally:
-            self._reading = None
+    async def _answer(self, queries: Sequence[tuple[int, Query]]) -> None:
+        """Answer queries, all at once."""
+        tokens, asked = zip(*queries, strict=True)
+        results = await self._with_room(partial(self._store.read, asked))
+        self.feed(QueriesAnswered(list(zip(tokens, results, strict=True))))
 
     def _tick(self) -> None:
         now = clock()
@@ -268,3 +261,35 @@ class Driver:
         self.feed(Tick(time.time_ns() // 1000))
         if not self._stopped:
             self._ticker = self._loop.call_later(TICK_S, self._tick)
+
+
+class _Queue:
+    """Queries that wait for the disk; those that gathered are asked at once, and then the next."""
+
+    def __init__(
+        self,
+        at_once: int,
+        answer: Callable[[Sequence[tuple[int, Query]]], Awaitable[None]],
+        broken: Callable[[BaseException], None],
+    ) -> None:
+        self.waiting: list[tuple[int, Query]] = []
+        self.task: asyncio.Task[None] | None = None
+        self._at_once = at_once
+        self._answer = answer
+        self._broken = broken
+
+    def begin(self) -> None:
+        """Ask the disk, unless it is being asked."""
+        if self.waiting and self.task is None:
+            self.task = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        try:
+            while self.waiting:
+                queries = self.waiting[: self._at_once]
+                del self.waiting[: self._at_once]
+                await self._answer(queries)
+        except StoreBroken as error:
+            self._broken(error)
+        finally:
+            self.task = None

@@ -50,9 +50,9 @@ class CatchUp:
     def _find_overdue(self) -> list[SlotLog]:
         """Return the slots to look after; last those that somebody waits for, or longest has."""
         found = []
-        for log in self.core.logs.values():
-            if log.tenure is not None and log.tenure.phase is not Phase.PREPARING:
-                times = [follower.sent_at for _, follower in self._lagging(log, log.tenure)]
+        for log, tenure in self.core.reigns():
+            if tenure.phase is not Phase.PREPARING:
+                times = [follower.sent_at for _, follower in self._lagging(log, tenure)]
                 if times:
                     found.append((_is_awaited(log), -min(times), log))
         return [log for _, _, log in sorted(found, key=lambda each: each[:2])]
@@ -63,8 +63,8 @@ class CatchUp:
         return [
             (peer, follower)
             for peer, follower in tenure.followers.items()
-            if not (follower.adopted and follower.acked >= log.end)
-            and follower.sent_at <= before
+            if follower.sent_at <= before
+            and not (follower.adopted and follower.acked >= log.end)
             and self.core.peers[peer].linked
             and not self._copying.is_in_line(peer, log.slot)
         ]

@@ -126,10 +126,13 @@ class Confirmer:
         return False
 
     def _ask(self, asked: Round) -> None:
+        """Ask those whose answers count: in a large group that is not everybody."""
         asked.sent_at = self.core.now
         message = Confirm(asked.number, asked.slots)
+        sets = {waiter.log.voting for waiter in asked.waiters}
+        counting = {peer for each in sets for replicas in each for peer in replicas}
         for peer in self.core.peers:
-            if peer not in asked.heard:
+            if peer in counting and peer not in asked.heard:
                 self.core.send(peer, message)
 
     def _conclude(self, asked: Round) -> None:

@@ -23,7 +23,7 @@ from docstore.protocol.log import SlotLog, log_from_disk
 from docstore.protocol.operations import Proposed
 from docstore.protocol.quorum import is_quorum
 from docstore.protocol.slots import slot_of
-from docstore.protocol.tenure import Inflight, Phase
+from docstore.protocol.tenure import Inflight, Phase, Tenure
 from docstore.protocol.timing import ReplicaConfig
 from docstore.service import Service
 from docstore.storage.store import Append, Query, Recovered, Result, SaveSlot, Write
@@ -141,6 +141,7 @@ class Core:
             slot: log_from_disk(slot, self.placement, recovered.slots.get(slot))
             for slot in self.placement.held_by(self.me)
         }
+        self._reigns: list[tuple[SlotLog, Tenure]] | None = None  # None: not known any more.
         self.former = {
             slot: found.record.promised
             for slot, found in recovered.slots.items()
@@ -219,6 +220,16 @@ class Core:
             return self.me
         holder = self.claimant(slot)
         return holder or self.first_alive(slot)
+
+    def reigns(self) -> list[tuple[SlotLog, Tenure]]:
+        """Return the slots that this node owns or tries to; every timer asks, at every tick."""
+        if self._reigns is None:
+            self._reigns = [(log, log.tenure) for log in self.logs.values() if log.tenure]
+        return self._reigns
+
+    def set_tenure(self, log: SlotLog, tenure: Tenure | None) -> None:
+        """Begin a reign over a slot, or end it."""
+        log.tenure, self._reigns = tenure, None
 
     def slot_of(self, link: str) -> int:
         """Return the slot of a link."""

@@ -15,7 +15,7 @@ def depose(core: Core, log: SlotLog) -> None:
     tenure = log.tenure
     if tenure is None:
         return
-    log.tenure = None
+    core.set_tenure(log, None)
     core.counters["reigns_ended"] += 1
     core.claims_changed = core.routes_changed = True
     core.newly_decided.discard(log.slot)

@@ -41,13 +41,13 @@ class HandingOver:
     def tick(self) -> None:
         """Close slots that others should have, give away those that have come to rest."""
         self._given, self._released = {}, []
-        self._closed = sum(
-            log.tenure is not None and log.tenure.closing_since is not None
-            for log in self.core.logs.values()
-        )
-        for log in self.core.logs.values():
-            if log.tenure is not None and log.tenure.phase is Phase.OPEN:
-                self._look(log, log.tenure)
+        me, reigns = self.core.me, self.core.reigns()
+        self._closed = sum(tenure.closing_since is not None for _, tenure in reigns)
+        for log, tenure in reigns:
+            if tenure.phase is Phase.OPEN and (
+                log.replicas[0] != me or tenure.closing_since is not None or self.core.is_draining
+            ):
+                self._look(log, tenure)
 
     def tell(self) -> None:
         """Tell the heirs, after the heartbeat that says that we hold these slots no more."""

@@ -12,7 +12,7 @@ from docstore.protocol.core import NEVER, Core
 from docstore.protocol.depose import depose
 from docstore.protocol.quorum import is_quorum
 from docstore.protocol.slots import from_bitmap, to_bitmap
-from docstore.protocol.tenure import Phase
+from docstore.protocol.tenure import Phase, Tenure
 from docstore.wire import Heartbeat
 
 
@@ -86,9 +86,9 @@ class Liveness:
 
     def _claims(self) -> tuple[tuple[int, bytes], ...]:
         held: dict[int, list[int]] = {}
-        for slot, log in self.core.logs.items():
-            if log.tenure and log.tenure.phase is Phase.OPEN:
-                held.setdefault(log.tenure.ballot[0], []).append(slot)
+        for log, tenure in self.core.reigns():
+            if tenure.phase is Phase.OPEN:
+                held.setdefault(tenure.ballot[0], []).append(log.slot)
         count = self.core.placement.slots
         return tuple((epoch, to_bitmap(slots, count)) for epoch, slots in sorted(held.items()))
 
@@ -117,16 +117,15 @@ class Liveness:
         if is_quorum(heard, core.configuration.sets):
             core.quorum_heard_at = core.now
         silent = core.now - core.quorum_heard_at > core.config.quorum_lost_s
-        for log in core.logs.values():
-            if log.tenure is None:
-                continue
-            stuck = bool(log.tenure.waiting) and (
-                core.now - log.tenure.progress_at > core.config.quorum_lost_s
-            )
-            if silent or (stuck and log.tenure.phase is Phase.OPEN):
+        for log, tenure in core.reigns():
+            if silent or (tenure.waiting and self._is_stuck(tenure)):
                 core.counters["yields"] += 1
                 core.unfit_until = core.now + core.config.unfit_s
                 depose(core, log)
+
+    def _is_stuck(self, tenure: Tenure) -> bool:
+        patience_s = self.core.config.quorum_lost_s
+        return tenure.phase is Phase.OPEN and self.core.now - tenure.progress_at > patience_s
 
     def _is_heard(self, member: str) -> bool:
         heard_at = self.core.peers[member].heard_at

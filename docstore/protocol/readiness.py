@@ -33,6 +33,9 @@ class Readiness:
 
     def is_complete(self) -> bool:
         """Say whether every slot has an owner that says so."""
+        at_most = len(self.core.reigns()) + sum(map(len, self._said.values()))
+        if at_most < self.core.placement.slots:
+            return False  # Mostly it is, and this is asked at every tick: ours need no look then.
         return self.progress == self.core.placement.slots
 
     def bitmap(self) -> tuple[int, bytes]:
@@ -53,25 +56,22 @@ class Readiness:
         if stage is Stage.STABLE:
             return []
         found = []
-        for slot, log in self.core.logs.items():
-            if log.tenure is None or log.tenure.phase is not Phase.OPEN:
-                continue
+        for log, tenure in self.core.reigns():
             # A reign that is open while the stage is joint was opened by majorities of both.
-            if stage is Stage.JOINT or self._is_filled(slot):
-                found.append(slot)
+            if tenure.phase is Phase.OPEN and (stage is Stage.JOINT or self._is_filled(log)):
+                found.append(log.slot)
         return found
 
-    def _is_filled(self, slot: int) -> bool:
+    def _is_filled(self, log: SlotLog) -> bool:
         """Say whether the slot's newcomers hold what is decided, every one of them.
 
         They would count after the next step whether they hold anything or not, and one more
         lost disk would then be one too many. Of the others a majority is enough.
         """
-        log = self.core.logs[slot]
         # First what mostly is not so yet: this is asked of all slots, again and again.
         if not all(self._holds_all(log, newcomer) for newcomer in log.learners):
             return False
-        coming = self.core.placement.next_replicas(slot)
+        coming = self.core.placement.next_replicas(log.slot)
         held = [each for each in coming if each == self.core.me or self._holds_all(log, each)]
         return quorum.is_quorum(held, (coming,))
 

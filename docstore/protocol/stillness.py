@@ -32,9 +32,9 @@ class Stillness:
     def begin(self, seconds: float) -> None:
         """Propose nothing new in the slots that are ours, for so long."""
         self._until = self.core.now + min(seconds, STILL_S_MAX)
-        for log in self.core.logs.values():
-            if log.tenure is not None and log.tenure.phase is Phase.OPEN:
-                log.tenure.still_until = self._until
+        for _, tenure in self.core.reigns():
+            if tenure.phase is Phase.OPEN:
+                tenure.still_until = self._until
         self.core.counters["stood_still"] += 1
 
     def tick(self) -> None:
@@ -42,6 +42,6 @@ class Stillness:
         if self._until == 0.0 or self.core.now < self._until:
             return
         self._until = 0.0
-        for log in self.core.logs.values():
-            if log.tenure is not None and log.tenure.held and log.tenure.still_until:
-                self._reopen(log, log.tenure)
+        for log, tenure in self.core.reigns():
+            if tenure.held and tenure.still_until:
+                self._reopen(log, tenure)

@@ -59,7 +59,7 @@ class TakeOver:
             self._votes = {}
             self._back_off()
             return
-        slots = [slot for slot, log in core.logs.items() if self._should_try(log)]
+        slots = [log.slot for log in self._unclaimed() if self._should_try(log)]
         if slots:
             self._ask_votes(slots)
 
@@ -71,6 +71,15 @@ class TakeOver:
                 del self.core.claims[slot]
         self._not_before = self.core.now
         self.consider()
+
+    def _unclaimed(self) -> list[SlotLog]:
+        """Return the slots that nobody alive says it holds; mostly there are none."""
+        core = self.core
+        alive = {peer for peer in core.peers if core.is_alive(peer)}
+        claimed = {slot for slot, (_, holder) in core.claims.items() if holder in alive}
+        return [
+            log for slot, log in core.logs.items() if log.tenure is None and slot not in claimed
+        ]
 
     def _should_try(self, log: SlotLog) -> bool:
         if log.tenure is not None or not log.full or self.core.is_leased(log.slot, self.core.me):
@@ -157,7 +166,7 @@ class TakeOver:
         for slot in slots:
             log = core.logs[slot]
             log.promised = ballot
-            log.tenure = Tenure(ballot, Phase.PREPARING, deadline)
+            core.set_tenure(log, Tenure(ballot, Phase.PREPARING, deadline))
             core.save(log)
         message = Prepare(ballot[0], to_bitmap(slots, core.placement.slots))
         own = Promised(ballot[0], [self.learner.evidence(core.logs[slot]) for slot in slots])
@@ -296,13 +305,11 @@ class TakeOver:
     def expire(self) -> None:
         """Abandon attempts that have had their time (rule T4)."""
         failed = False
-        for log in self.core.logs.values():
-            tenure = log.tenure
-            if tenure is None or tenure.phase is Phase.OPEN or self.core.now < tenure.deadline:
-                continue
-            depose(self.core, log)
-            self.core.counters["attempts_failed"] += 1
-            failed = True
+        for log, tenure in self.core.reigns():
+            if tenure.phase is not Phase.OPEN and self.core.now >= tenure.deadline:
+                depose(self.core, log)
+                self.core.counters["attempts_failed"] += 1
+                failed = True
         if failed:
             self._back_off()
 

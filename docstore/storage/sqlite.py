@@ -1,12 +1,12 @@
-"""Storage of a node: one SQLite file, one writer, two readers, each on a thread of its own.
+"""Storage of a node: one SQLite file, one writer, three readers, each on a thread of its own.
 
 Every call costs one hop to a thread and back, however many statements it needs: a hop costs
 about as much as ten point reads. aiosqlite owns the threads and has a call for each statement,
 but none for "run this function"; so our connections are a subclass of sqlite3.Connection whose
 `commit` runs the function that waits for it, and one `commit` of aiosqlite is one hop.
 
-Point reads and listings have different readers, so that a digest over a whole slot never
-stands in the way of a GET.
+Point reads, pages of a log and listings have different readers, so that neither a copy to a
+replica nor a digest over a whole slot stands in the way of a GET.
 
 Durable means: WAL and synchronous=FULL, one fsync of the log per batch. After any failure but
 a full disk the store refuses all further writes (see `writing.py` for why), and the process
@@ -32,7 +32,7 @@ from sqlalchemy.pool import NullPool
 
 from docstore.errors import StoreBroken
 from docstore.storage import listing, reading
-from docstore.storage.store import Query, Recovered, Result, Write
+from docstore.storage.store import LONG, Query, Recovered, Result, Write
 from docstore.storage.writing import FILE_ERRORS, Writer
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ PRAGMAS = (
     "temp_store = MEMORY",
 )
 
-_CACHE_KIB = {"writer": 32 << 10, "reader": 16 << 10, "lister": 8 << 10}
+_CACHE_KIB = {"writer": 32 << 10, "reader": 16 << 10, "pager": 4 << 10, "lister": 8 << 10}
 """Pages of SQLite's own, in KiB. Modest, since the kernel caches the file as well."""
 
 
@@ -120,7 +120,8 @@ class SqliteStore:
 
     async def read(self, queries: Sequence[Query]) -> list[Result]:
         """Answer queries from one consistent snapshot, in their order."""
-        return await self._lane("reader").run(partial(_answer, queries))
+        is_long = any(isinstance(query, LONG) for query in queries)
+        return await self._lane("pager" if is_long else "reader").run(partial(_answer, queries))
 
     async def recover(self) -> Recovered:
         """Read again what `open` found, without counting a boot."""

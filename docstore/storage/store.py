@@ -237,6 +237,9 @@ class Expired:
 OfLog = Newest | Version | AsOf | History | Rows | After | LastBefore | Tombstones
 Query = OfLog | Expired | Heads | Lines | Arrivals | Aged
 
+LONG = (Rows, After, LastBefore, Tombstones, Expired, Arrivals, Aged)
+"""Queries that may read many rows: whoever waits for a document must not wait for one of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Corrupt:

@@ -13,7 +13,17 @@ from docstore.protocol.configuration import Configuration, MemberEntry, first_re
 from docstore.protocol.replica import Replica
 from docstore.services.registry import Registry
 from docstore.storage.memory import MemoryStore
-from docstore.storage.store import Append, Query, Recovered, Result, Rows, SaveConfiguration, Write
+from docstore.storage.store import (
+    LONG,
+    After,
+    Append,
+    Query,
+    Recovered,
+    Result,
+    Rows,
+    SaveConfiguration,
+    Write,
+)
 from docstore.wire import Hello
 
 LINK = "/core/examples/a"
@@ -130,4 +140,33 @@ async def test_nothing_is_stored_after_what_a_full_disk_has_lost() -> None:
             assert [row.n for row in rows] == list(range(1, log.durable + 1))
         assert replica.core.counters["disk_filled"] >= 5
     finally:
+        await driver.stop()
+
+
+class SlowPages(SmallDisk):
+    """A store that answers long queries when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_answer = asyncio.Event()
+
+    async def read(self, queries: Sequence[Query]) -> list[Result]:
+        if any(isinstance(query, LONG) for query in queries):
+            await self.may_answer.wait()
+        return await super().read(queries)
+
+
+async def test_a_document_is_read_while_a_page_of_a_log_is() -> None:
+    store = SlowPages()
+    driver, replica = await alone(store)
+    answered: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+    try:
+        replica.core.read(After(0, 0, 9, 9), answered.set_result)
+        found = await driver.submit(Operation("GET", LINK), 5.0)
+        assert found.status == 404
+        assert not answered.done()
+        store.may_answer.set()
+        assert await asyncio.wait_for(answered, 5.0) == []
+    finally:
+        store.may_answer.set()
         await driver.stop()

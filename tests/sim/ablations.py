@@ -167,7 +167,8 @@ def _resume(self: Replica, *arguments: Any, **keywords: Any) -> None:
     _init(self, *arguments, **keywords)
     for log in self.core.logs.values():
         if log.promised[1] == self.core.me and log.adopted == log.promised:
-            tenure = log.tenure = Tenure(log.promised, Phase.OPEN, float("inf"), base=log.end)
+            tenure = Tenure(log.promised, Phase.OPEN, float("inf"), base=log.end)
+            self.core.set_tenure(log, tenure)
             tenure.ends = {self.core.me: log.end}
             tenure.identical = set(log.replicas)
             tenure.rooted = True

@@ -47,19 +47,26 @@ def founded(*order: str) -> Configuration:
     return Configuration(1, "test", 1, 1, None, members)
 
 
-def replica(name: str = "n1", order: tuple[str, ...] = ("n1", "n2", "n3")) -> Replica:
-    """Return a fresh replica of one slot, with links to both others."""
+def replica(
+    name: str = "n1",
+    order: tuple[str, ...] = ("n1", "n2", "n3"),
+    elsewhere: tuple[str, ...] = (),
+) -> Replica:
+    """Return a fresh replica of one slot, with links to all others.
+
+    order: who holds the slot, by preference. elsewhere: members that do not hold it.
+    """
     service = Appending()
     machine = Replica(
         name,
-        Recovered(name, 1, first_registered(founded(*order)).pack()),
+        Recovered(name, 1, first_registered(founded(*order, *elsewhere)).pack()),
         service_for=lambda link: service,
         rng=Random(1),
         vote_rng=Random(2),
     )
     machine.core.placement = Placement(1, (order,), 1)
     machine.core.logs[0].place(machine.core.placement)
-    for peer in order:
+    for peer in (*order, *elsewhere):
         if peer != name:
             machine.step(LinkMade(peer), 0.0)
     return machine
@@ -122,9 +129,9 @@ def test_a_hole_is_answered_with_what_is_there() -> None:
     assert (to, gap) == ("n1", Gap(0, 1, True, (0, ""), 0, 0, ()))
 
 
-def opened() -> Replica:
+def opened(*elsewhere: str) -> Replica:
     """Return an owner whose reign is open, by the road that every owner takes."""
-    machine = replica()
+    machine = replica(elsewhere=elsewhere)
     asked = machine.step(Received("n2", Heartbeat((), True, b"")), 0.1)
     asked += machine.step(Tick(1_000_000), 0.15)
     [prevote] = [message for _, message in sends(asked) if isinstance(message, PreVote)][:1]
@@ -256,6 +263,18 @@ def test_a_read_waits_for_a_round_that_began_after_it() -> None:
     answered = machine.step(Received("n2", Confirmed(confirm.round, ())), 0.7)
     [response] = [effect for effect in answered if isinstance(effect, Respond)]
     assert response.answer.status == 404
+
+
+def test_a_read_asks_those_that_hold_its_slot_and_nobody_else() -> None:
+    machine = opened("n4", "n5", "n6")
+    machine.step(Received("n2", Heartbeat((), True, b"")), 0.5)
+    machine.step(Received("n4", Heartbeat((), True, b"")), 0.5)
+    machine.step(Received("n5", Heartbeat((), True, b"")), 0.5)
+    asked = machine.step(Requested(3, Operation("GET", "/t/a"), 9.0), 0.6)
+    [read] = [effect for effect in asked if isinstance(effect, Read)]
+    machine.step(QueriesAnswered([(read.token, [])]), 0.6)
+    ended = sends(machine.step(TurnEnded(), 0.6))
+    assert {to for to, message in ended if isinstance(message, Confirm)} == {"n2", "n3"}
 
 
 def test_a_past_version_is_read_when_this_disk_holds_what_others_decided() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import random
 import sqlite3
 import stat
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from pathlib import Path
@@ -228,6 +229,21 @@ async def test_reads_and_commits_run_side_by_side(store: SqliteStore) -> None:
         assert len(lengths) == 30
         assert lengths == sorted(lengths)
         assert all(length % 2 == 0 for length in lengths)
+
+
+async def test_a_row_is_read_while_pages_of_a_log_are(store: SqliteStore) -> None:
+    [row] = await Author().append(store, 1, A)
+    may_end = threading.Event()
+    page = asyncio.create_task(store._lane("pager").run(lambda connection: may_end.wait(30.0)))
+    pages = asyncio.create_task(store.read([Rows(1, 1, 9)]))
+    try:
+        assert await asyncio.wait_for(store.read([Newest(1, A, FOR_EVER)]), 5.0) == [[row]]
+        assert not page.done()
+        assert not pages.done()
+    finally:
+        may_end.set()
+    assert await page
+    assert await pages == [[row]]
 
 
 def test_it_works_under_uvloop(path: Path) -> None:
