@@ -23,10 +23,32 @@ def test_a_missing_rule_is_met(rule: str, states: int) -> None:
     assert found.way
 
 
+@pytest.mark.parametrize("rule", ["own-log-as-base", "one-promise", "quorum-of-the-living"])
+def test_a_missing_rule_is_met_with_a_message_late(rule: str) -> None:
+    with ablated(rule):
+        found = explore(Bounds(crashes=0, late=1), 5_000)
+    assert found.problem
+    assert found.way
+
+
 @pytest.mark.slow
 def test_a_hundred_thousand_states() -> None:
     found = explore(Bounds(), 100_000)
     assert found.problem == ""
+    assert found.states >= 100_000
+
+
+def test_all_states_of_three_ballots_and_two_documents_with_a_message_late() -> None:
+    found = explore(Bounds(crashes=0, late=1), 1_000_000)
+    assert (found.problem, found.complete) == ("", True)
+    assert found.states >= 25_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("late", "crashes"), [(2, 0), (1, 1)])
+def test_all_states_of_three_ballots_and_two_documents(late: int, crashes: int) -> None:
+    found = explore(Bounds(crashes=crashes, late=late), 1_000_000)
+    assert (found.problem, found.complete) == ("", True)
     assert found.states >= 100_000
 
 

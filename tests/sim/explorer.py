@@ -2,10 +2,16 @@
 
 Three replicas of one slot, a few ballots, a few writes to two documents, a crash. What can happen
 next (a message arrives, a commit comes back, somebody prepares, gives up, crashes or is asked to
-write) is tried in every order, and messages may stay away for ever. `--ordered` has the messages
-of a link arrive in their order and commits come back at once, as they mostly do: then two ballots
-and a write are explored to the end. States that were met before are not followed again. After each
-step the invariants hold, or the way there is printed.
+write) is tried in every order, and messages may stay away for ever. States that were met before
+are not followed again. After each step the invariants hold, or the way there is printed.
+
+That has no end in sight. Two narrower games are explored to theirs. `--ordered` has the messages of
+a link arrive in their order and commits come back at once, as they mostly do: two ballots and a
+write. `--late N` bounds how many messages are late or lost, and each of all may be one of them:
+three ballots and writes to two documents with N = 2, and a crash as well with N = 1.
+
+Source: that few deviations from an ordinary schedule meet most faults is the delay bounding of
+Emmi, Qadeer and Rakamaric (2011).
 
 The replicas are those of a release. Time stands still; who tries to own the slot is a choice here
 and not a question of who is heard, so that rivals meet in every way.
@@ -57,6 +63,17 @@ class Bounds:
     crashes: int = 1
     ordered: bool = False
     """Links keep the order of what was sent, disks are at once."""
+    late: int | None = None
+    """At most so many messages are late, and disks are at once. None: any number.
+
+    What is on time arrives in the order in which it was sent, before anything else happens; what
+    is late arrives at any time after that, or never.
+    """
+
+    @property
+    def disks_are_at_once(self) -> bool:
+        """Say whether a commit comes back before anything else happens."""
+        return self.ordered or self.late is not None
 
 
 @dataclass(slots=True)
@@ -103,7 +120,9 @@ class World:
         self.nodes = {name: Node(name, configuration) for name in NAMES}
         self.flying: list[tuple[str, str, Any, str]] = []
         """(from, to, message, its text)."""
-        self.ballots = self.writes = self.crashes = 0
+        self.late: list[tuple[str, str, Any, str]] = []
+        """Those that arrive when it pleases them."""
+        self.ballots = self.writes = self.crashes = self.delays = 0
         self.invariants = Invariants()
         for node in self.nodes.values():
             node.start()
@@ -122,7 +141,7 @@ class World:
                 match effect:
                     case Send(to, message) if not isinstance(message, Heartbeat):
                         self._fly(node.name, to, message)
-                    case Persist(token, writes) if self.bounds.ordered:
+                    case Persist(token, writes) if self.bounds.disks_are_at_once:
                         node.disk.apply(writes)
                         events.append(Persisted(token))
                     case Persist(token, writes):
@@ -143,11 +162,26 @@ class World:
 
     def choices(self) -> Iterator[Choice]:
         """Yield everything that can happen next."""
+        if self.bounds.late is None:
+            yield from self._arrivals()
+        elif self.flying:
+            yield ("arrives", 0)
+            if self.delays < self.bounds.late:
+                yield ("is late", 0)
+            return
+        else:
+            yield from (("arrives late", index) for index in range(len(self.late)))
+        yield from self._deeds()
+
+    def _arrivals(self) -> Iterator[Choice]:
         links: set[tuple[str, str]] = set()
         for index, (source, to, _, _) in enumerate(self.flying):
             if not self.bounds.ordered or (source, to) not in links:
                 yield ("arrives", index)
             links.add((source, to))
+
+    def _deeds(self) -> Iterator[Choice]:
+        """Yield what nodes and their disks may do."""
         for node in self.nodes.values():
             if node.commits:
                 yield ("committed", node.name)
@@ -166,8 +200,13 @@ class World:
     def do(self, choice: Choice) -> None:
         """Let it happen."""
         kind, what = choice
-        if kind == "arrives":
-            source, to, message, _ = self.flying.pop(what)
+        if kind == "is late":
+            self.delays += 1
+            self.late.append(self.flying.pop(what))
+            return
+        if kind in ("arrives", "arrives late"):
+            flying = self.flying if kind == "arrives" else self.late
+            source, to, message, _ = flying.pop(what)
             self._feed(self.nodes[to], Received(source, message))
             return
         node = self.nodes[what]
@@ -190,13 +229,16 @@ class World:
         else:
             self.crashes += 1
             self.flying = [each for each in self.flying if node.name not in each[:2]]
+            self.late = [each for each in self.late if node.name not in each[:2]]
             node.start()
             self._link(node)
 
     def fingerprint(self) -> bytes:
         """Return what tells two states apart, their decided rows included."""
-        parts: list[Any] = [self.ballots, self.writes, self.crashes]
-        parts.append(sorted((source, to, text) for source, to, _, text in self.flying))
+        parts: list[Any] = [self.ballots, self.writes, self.crashes, self.delays]
+        flying = [(source, to, text) for source, to, _, text in self.flying]
+        parts.append(flying if self.bounds.late is not None else sorted(flying))
+        parts.append(sorted((source, to, text) for source, to, _, text in self.late))
         decided = self.invariants.decided.get(0, [])
         parts.append([(row.n, row.ballot, row.digest) for row in decided])
         for node in self.nodes.values():
@@ -226,9 +268,10 @@ def explore(bounds: Bounds, states_max: int, seconds_max: float = 1e9) -> Found:
     while ways:
         if found.states >= states_max or time.monotonic() > until:
             return found
-        # Not the last: bounds that cut an exploration short must not leave it in one corner.
-        index = rng.randrange(len(ways))
-        ways[index], ways[-1] = ways[-1], ways[index]
+        if bounds.late is None:
+            # Not the last: bounds that cut an exploration short must not leave it in one corner.
+            index = rng.randrange(len(ways))
+            ways[index], ways[-1] = ways[-1], ways[index]
         way = ways.pop()
         try:
             world = World(bounds)
@@ -263,8 +306,9 @@ def main() -> int:
     parser.add_argument("--writes", type=int, default=2)
     parser.add_argument("--crashes", type=int, default=1)
     parser.add_argument("--ordered", action="store_true")
+    parser.add_argument("--late", type=int)
     options = parser.parse_args()
-    bounds = Bounds(options.ballots, options.writes, options.crashes, options.ordered)
+    bounds = Bounds(options.ballots, options.writes, options.crashes, options.ordered, options.late)
     began = time.monotonic()
     found = explore(bounds, options.states, options.seconds)
     took_s = time.monotonic() - began
