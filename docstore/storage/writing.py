@@ -155,13 +155,13 @@ class _Batch:
         self._insert(tables.POINT, pointers)
 
     def _insert(self, statement: tables.Insert, lines: Sequence[Sequence[object]]) -> None:
-        """Put lines in, many with one statement, and one by one what is left of them."""
+        """Put lines in, with as few statements as there are for so many."""
         done = 0
-        for start in range(0, len(lines) - tables.MANY + 1, tables.MANY):
-            done = start + tables.MANY
-            values = chain.from_iterable(lines[start:done])
-            self._connection.execute(statement.many, tuple(values))
-        self._connection.executemany(statement.one, lines[done:])
+        for size in tables.SIZES:
+            while len(lines) - done >= size:
+                values = chain.from_iterable(lines[done : done + size])
+                self._connection.execute(statement.of[size], tuple(values))
+                done += size
 
     def _trim(self, trim: Trim) -> None:
         """Let go of the versions that are superseded, link by link, each found by its key."""
