@@ -107,7 +107,8 @@ class Changes:
 
     async def _push(
         self, request: web.BaseRequest, asked: _Asked, since: Cut
-    ) -> web.StreamResponse:  # fmt: skip
+    ) -> web.StreamResponse:
+        """Send events until the client or this node goes, or something is wrong."""
         first = await self._next(asked, since, 0)  # What is wrong from the start is a status.
         response = web.StreamResponse(
             headers={"Content-Type": EVENTS_TYPE, "Cache-Control": "no-store"}

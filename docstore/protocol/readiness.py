@@ -33,9 +33,10 @@ class Readiness:
 
     def is_complete(self) -> bool:
         """Say whether every slot has an owner that says so."""
+        # This is asked at every tick, and it takes milliseconds to look at each slot of ours.
         at_most = len(self.core.reigns()) + sum(map(len, self._said.values()))
         if at_most < self.core.placement.slots:
-            return False  # Mostly it is, and this is asked at every tick: ours need no look then.
+            return False
         return self.progress == self.core.placement.slots
 
     def bitmap(self) -> tuple[int, bytes]:
