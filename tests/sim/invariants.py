@@ -39,7 +39,11 @@ class Invariants:
     def after_step(self, process: Process) -> None:
         """Check what the step may have changed."""
         self._check_register(process)
-        for log in process.replica.core.logs.values():
+        core = process.replica.core
+        reigning = [log.slot for log in core.logs.values() if log.tenure is not None]
+        if [log.slot for log, tenure in core.reigns() if log.tenure is tenure] != reigning:
+            raise Violation(f"{process.name} does not know which slots it tries to own")
+        for log in core.logs.values():
             self._check_promise(process, log)
             self._check_contents(process, log)
             tenure = log.tenure
