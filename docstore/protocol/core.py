@@ -193,14 +193,13 @@ class Core:
 
         The first in order of preference that is alive and fit; if none is fit, that is alive.
         """
-        alive = [
-            member
-            for member in self.placement.replicas(slot)
-            if self.is_alive(member) and not self._is_faulty(member, slot)
-        ]
-        return next(
-            (member for member in alive if self.may_own(member)), alive[0] if alive else None
-        )
+        unfit = None
+        for member in self.placement.replicas(slot):
+            if self.is_alive(member) and not self._is_faulty(member, slot):
+                if self.may_own(member):
+                    return member
+                unfit = unfit or member
+        return unfit
 
     def _is_faulty(self, member: str, slot: int) -> bool:
         if member == self.me:

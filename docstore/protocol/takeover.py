@@ -124,7 +124,7 @@ class TakeOver:
             return True
         replicas = self.core.placement.replicas(slot)
         before = replicas[: replicas.index(candidate)] if candidate in replicas else replicas
-        return any(member == self.core.first_alive(slot) for member in before)
+        return self.core.first_alive(slot) in before
 
     def voted(self, sender: str, message: PreVoted) -> None:
         """Count a vote; prepare the slots that a quorum leaves to us."""
