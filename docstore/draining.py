@@ -18,5 +18,4 @@ async def all_given_away(replica: Replica, timeout_s: float) -> None:
 
 
 def _can_hand_over(core: Core) -> bool:
-    owns = any(log.tenure is not None for log in core.logs.values())
-    return owns and any(core.may_own(peer) for peer in core.peers)
+    return bool(core.reigns()) and any(core.may_own(peer) for peer in core.peers)

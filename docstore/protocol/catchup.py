@@ -83,8 +83,8 @@ class CatchUp:
 
     def doubt(self, peer: str) -> None:
         """Ask a peer anew where it stands, soon: its link is new, and it may be as well."""
-        for log in self.core.logs.values():
-            follower = log.tenure.followers.get(peer) if log.tenure else None
+        for _, tenure in self.core.reigns():
+            follower = tenure.followers.get(peer)
             if follower is not None:
                 follower.adopted, follower.sent_at = False, NEVER
 

@@ -4,8 +4,6 @@ SQLAlchemy Core describes tables and statements and compiles them to text once, 
 there on SQLite gets text and tuples, since compiling per call would cost more than the call.
 """
 
-from typing import NamedTuple
-
 from sqlalchemy import (
     Column,
     ColumnElement,
@@ -44,16 +42,12 @@ MANY = 64
 interpreter's lock whenever it steps a statement, and a busy event loop takes half a millisecond
 to give it back: one by one, a loaded node wrote 2,000 rows a second, and so it writes 16,000."""
 
-
 SIZES = (MANY, 32, 16, 8, 4, 2, 1)
 """How many lines a statement may have: so any number takes but a few of them, all prepared once."""
 
 
-class Insert(NamedTuple):
-    """An INSERT of one line, and the same of so many as its key says."""
-
-    one: str
-    of: dict[int, str]
+Insert = dict[int, str]
+"""How many lines -> the INSERT of so many."""
 
 
 def _insert(statement: CompilerElement, table: Table) -> Insert:
@@ -61,7 +55,7 @@ def _insert(statement: CompilerElement, table: Table) -> Insert:
     before, _, after = one.partition("VALUES (")
     values, _, rest = after.partition(")")
     lines = {size: ", ".join([f"({values})"] * size) for size in SIZES}
-    return Insert(one, {size: f"{before}VALUES {text}{rest}" for size, text in lines.items()})
+    return {size: f"{before}VALUES {text}{rest}" for size, text in lines.items()}
 
 
 def _all_of(table: Table) -> list[str]:

@@ -160,7 +160,7 @@ class _Batch:
         for size in tables.SIZES:
             while len(lines) - done >= size:
                 values = chain.from_iterable(lines[done : done + size])
-                self._connection.execute(statement.of[size], tuple(values))
+                self._connection.execute(statement[size], tuple(values))
                 done += size
 
     def _trim(self, trim: Trim) -> None:
@@ -188,7 +188,7 @@ class _Batch:
                 execute(tables.UNPOINT, (slot, link))
             else:
                 *fields, state = pointer
-                execute(tables.POINT.one, (*fields, expiry_us(state)))
+                execute(tables.POINT[1], (*fields, expiry_us(state)))
 
 
 @contextmanager
