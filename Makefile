@@ -63,6 +63,10 @@ chaos: $(STAMP) ## Torture of five real processes (MINUTES=10 SEED=1), with a re
 chaos-lines: $(STAMP) ## Real processes: each reliability line by its number (SHARE=0.2 of what it asks for).
 	$(BIN)/python -m tests.chaos.lines --share $(SHARE) --report $(or $(REPORT),lines.md)
 
+.PHONY: soak
+soak: $(STAMP) ## Three real processes in long quiet use, in which nothing may grow (MINUTES=10).
+	$(BIN)/python -m tests.chaos.soak --minutes $(MINUTES)
+
 .PHONY: long
 long: $(STAMP) ## The slow tests and a large simulation (SEEDS_LONG=5000).
 	$(BIN)/python -m pytest -m slow $(PYTEST_FLAGS) tests

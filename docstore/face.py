@@ -9,6 +9,7 @@ from docstore.errors import NotFound, Unavailable
 from docstore.feed import Stretch, Wanted
 from docstore.local_reads import read_here
 from docstore.operation import Answer, Operation
+from docstore.process import process_metrics
 from docstore.protocol.events import CompactAsked
 from docstore.protocol.slots import slot_of
 from docstore.scanning.cut import Cut
@@ -186,7 +187,7 @@ class Face:
 
     def metrics(self) -> Mapping[str, float]:
         """Return the node's counters and gauges."""
-        values: dict[str, float] = {}
+        values = dict(process_metrics())
         if self._node.administration is not None:
             values.update(self._node.administration.metrics())
         families = {"peer": self._node.links.counters, "gossip": self._node.membership.counters()}

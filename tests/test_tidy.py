@@ -60,6 +60,7 @@ SHELLS = (
     "docstore/membership.py",
     "docstore/node.py",
     "docstore/peers.py",
+    "docstore/process.py",
     "docstore/questions.py",
     "docstore/repair.py",
     "docstore/resync.py",

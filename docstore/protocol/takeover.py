@@ -76,9 +76,13 @@ class TakeOver:
         """Return the slots that nobody alive says it holds; mostly there are none."""
         core = self.core
         alive = {peer for peer in core.peers if core.is_alive(peer)}
-        claimed = {slot for slot, (_, holder) in core.claims.items() if holder in alive}
+        # Asked at every tick. Of slots that others hold there may be many more than of ours.
+        nobody = (0, "")
+        claim_of = core.claims.get
         return [
-            log for slot, log in core.logs.items() if log.tenure is None and slot not in claimed
+            log
+            for slot, log in core.logs.items()
+            if log.tenure is None and claim_of(slot, nobody)[1] not in alive
         ]
 
     def _should_try(self, log: SlotLog) -> bool:

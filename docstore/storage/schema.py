@@ -2,33 +2,35 @@
 
 `history` holds the rows in the order in which they came, found by (slot, link, version) and, as the
 slot's log, by (slot, n). Sorting a batch by the first made inserts four times as fast as random
-order. `current` points to
-the newest row of each link; it serves listings, and it is a second witness against a damaged
-key in `history`, which alone would make a document look absent.
+order. `current` points to the newest row of each link; it serves listings, and it is a second
+witness against a damaged key in `history`, which alone would make a document look absent.
 """
+
+from typing import Any, get_type_hints
 
 from sqlalchemy import Column, Index, Integer, LargeBinary, MetaData, Table, Text, literal_column
 
+from docstore.document import Row
+
 metadata = MetaData()
+
+_AFFINITIES = {int: Integer, bool: Integer, str: Text, bytes: LargeBinary}
+
+
+def _fields_of_row(*key: str) -> list[Column[Any]]:
+    """Return a column for each field of Row, in their order, and one for the checksum over them."""
+    columns: list[Column[Any]] = [
+        Column(name, _AFFINITIES[of], primary_key=name in key, nullable=False)
+        for name, of in get_type_hints(Row).items()
+    ]
+    return [*columns, Column("checksum", Integer, nullable=False)]
+
 
 history = Table(
     "history",
     metadata,
-    # In the order of the fields of Row. `n` is not part of the key: the index below holds it.
-    Column("slot", Integer, primary_key=True),
-    Column("n", Integer, nullable=False),
-    Column("epoch", Integer, nullable=False),
-    Column("owner", Text, nullable=False),
-    Column("link", Text, primary_key=True),
-    Column("version", Integer, primary_key=True),
-    Column("action", Text, nullable=False),
-    Column("updated_us", Integer, nullable=False),
-    Column("deleted", Integer, nullable=False),
-    Column("signature", LargeBinary, nullable=False),
-    Column("operation", LargeBinary, nullable=False),
-    Column("digest", LargeBinary, nullable=False),
-    Column("state", LargeBinary, nullable=False),
-    Column("checksum", Integer, nullable=False),
+    # `n` is not part of the key: the index below holds it.
+    *_fields_of_row("slot", "link", "version"),
     Index("history_n", "slot", "n", unique=True),
     # With rowid on purpose: states are appended at the end of the file, a page holds many, and
     # only the two narrow indexes are touched at random. Clustered by the key instead, a batch of
@@ -86,21 +88,8 @@ node = Table(
 branches = Table(
     "branches",
     metadata,
-    # The fields of Row; what is on one disk only comes behind the checksum over them.
-    Column("slot", Integer, nullable=False),
-    Column("n", Integer, primary_key=True),
-    Column("epoch", Integer, nullable=False),
-    Column("owner", Text, nullable=False),
-    Column("link", Text, nullable=False),
-    Column("version", Integer, nullable=False),
-    Column("action", Text, nullable=False),
-    Column("updated_us", Integer, nullable=False),
-    Column("deleted", Integer, nullable=False),
-    Column("signature", LargeBinary, nullable=False),
-    Column("operation", LargeBinary, nullable=False),
-    Column("digest", LargeBinary, nullable=False),
-    Column("state", LargeBinary, nullable=False),
-    Column("checksum", Integer, nullable=False),
+    *_fields_of_row("n"),
+    # What is on one disk only comes behind the checksum over the rest.
     Column("standing", Integer, nullable=False),
     Column("expires_us", Integer, nullable=False),
     Index("branches_of", "slot", "link", "version"),

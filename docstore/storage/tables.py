@@ -82,7 +82,7 @@ _current_n = (
 
 CREATE = [
     *(sql(CreateTable(table)) for table in metadata.sorted_tables),
-    *(sql(CreateIndex(index)) for table in metadata.sorted_tables for index in table.indexes),
+    *sorted(sql(CreateIndex(each)) for table in metadata.sorted_tables for each in table.indexes),
 ]
 
 # Without OR ROLLBACK, SQLite would keep a copy of each page that a statement of many rows touches,

@@ -9,6 +9,7 @@ world. CONTROL is a JSON file that the harness rewrites; it is looked at every 5
     clock_s: what the wall clock is off by
     retention_s: age from which old versions are let go of, shorter than a release allows
     retries_s: the same for tombstones, if that is longer
+    head_bytes: current documents kept in memory per owned slot, fewer than a release keeps
 """
 
 import asyncio
@@ -62,7 +63,7 @@ class SkewedTime:
         return time.time_ns() + int(self._control.get("clock_s", 0) * 1e9)
 
 
-def configured(shorter: dict[str, float], **settings: Any) -> ReplicaConfig:
+def configured(shorter: dict[str, Any], **settings: Any) -> ReplicaConfig:
     """Return the protocol's settings with some of them replaced."""
     return ReplicaConfig(**(settings | shorter))
 
@@ -91,13 +92,15 @@ def install(control: Control) -> None:
     Transport.send = send_or_lose  # type: ignore[method-assign]
     asyncio.open_connection = open_or_refuse
     docstore.driver.time = SkewedTime(control)  # type: ignore[attr-defined]
+    shorter: dict[str, Any] = {}
     retention_s = control.get("retention_s", 0.0)
     if retention_s:
-        shorter = {
-            "history_retention_s": retention_s,
-            "tombstone_retention_s": max(retention_s, control.get("retries_s", 0.0)),
-            "trim_interval_s": 1.0,
-        }
+        shorter["history_retention_s"] = retention_s
+        shorter["tombstone_retention_s"] = max(retention_s, control.get("retries_s", 0.0))
+        shorter["trim_interval_s"] = 1.0
+    if head_bytes := control.get("head_bytes", 0):
+        shorter["head_bytes_per_slot"] = head_bytes
+    if shorter:
         docstore.node.ReplicaConfig = partial(configured, shorter)  # type: ignore[misc]
 
 

@@ -19,6 +19,7 @@ import pytest
 
 from docstore.client import Client, LocalCluster, RequestFailed
 from docstore.client.local import LocalNode
+from tests.docstore.test_process import resident_bytes
 
 POLL_S = 0.05
 
@@ -125,6 +126,15 @@ def owned(node: LocalNode) -> dict[str, int]:
     shares = page(f"{node.url}/core/node-selectors/default")["shares"]
     assert isinstance(shares, dict)
     return {name: share["owned"] for name, share in shares.items()}
+
+
+async def test_a_node_tells_what_it_takes_of_the_machine(cluster: LocalCluster) -> None:
+    node = cluster.nodes[0]
+    assert node.process is not None
+    seen = await asyncio.to_thread(metrics, node)
+    resident = resident_bytes(node.process.pid)
+    assert seen["process_resident_memory_bytes"] == pytest.approx(resident, rel=0.2)
+    assert seen["docstore_tasks"] > 0
 
 
 async def test_a_node_that_returns_is_given_its_slots_back(cluster: LocalCluster) -> None:

@@ -1,0 +1,273 @@
+"""Long quiet use, in which nothing may grow: python -m tests.chaos.soak --minutes M.
+
+Tenants create documents under names that never come again, change them, read them and delete them
+all; visitors do what is odd: follow changes and hang up, ask for what is not there, send half a
+request. Old versions go after a minute, so that as much is stored at the end as after the first
+minutes, and whatever still grows then is lost. Scenario R39, in minutes instead of a day: over the
+second half of the run no node's memory, open files, tasks or write-ahead log may grow.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import json
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+
+from docstore.client.local import LocalCluster, LocalNode
+from tests.chaos.mix import FACTORY, declare
+from tests.docstore.test_node import metrics
+
+SIZE, TENANTS, VISITORS = 3, 6, 2
+DOCUMENTS, ROUNDS = 40, 4
+PAUSE_S = 0.012
+"""Between two requests of a tenant: about half of what three nodes on two cores can take."""
+SAMPLE_S = 10.0
+GROWN_MB_MAX, GROWN_MAX, WAL_MB_MAX = 6.0, 8, 64.0
+"""What a node's memory may differ by from the start of the second half to the end, what its open
+files and tasks may, and the largest write-ahead log."""
+SWITCHES = {"retention_s": 60.0, "retries_s": 60.0, "head_bytes": 16 << 10}
+"""What a release fills in an hour or a day is full after some minutes: see `node.py`."""
+
+
+@dataclass(slots=True)
+class Sample:
+    """One node at one moment."""
+
+    at_s: float
+    memory_mb: float
+    files: float
+    tasks: float
+    wal_mb: float
+    disk_mb: float
+
+
+@dataclass(slots=True)
+class Account:
+    """All that a run has seen."""
+
+    samples: dict[str, list[Sample]] = field(default_factory=dict)
+    took_s: list[float] = field(default_factory=list)
+    """How long the requests since the last sample took."""
+    p99_ms: list[float] = field(default_factory=list)
+    told: Counter[int] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+
+class Caller:
+    """Asks random nodes."""
+
+    def __init__(
+        self, name: str, urls: list[str], session: aiohttp.ClientSession, account: Account
+    ) -> None:
+        self.name, self.account, self.session = name, account, session
+        self.rng = random.Random(name)
+        self.urls = urls
+        self.numbers = itertools.count()
+
+    async def ask(
+        self, verb: str, path: str, body: object = None, wanted: int | None = None, **headers: str
+    ) -> None:
+        """Send one request, and note its answer and how long it took."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        begun = time.perf_counter()
+        url = self.rng.choice(self.urls) + path
+        async with self.session.request(verb, url, data=data, headers=JSON | named) as answer:
+            said = await answer.read()
+        self.account.took_s.append(time.perf_counter() - begun)
+        self.account.told[answer.status] += 1
+        if wanted is not None and answer.status != wanted:
+            self.account.wrong.append(f"{verb} {path}: {answer.status} {said[:200]!r}")
+
+
+JSON = {"Content-Type": "application/json"}
+STALE = {"Docstore_Consistency": "stale"}
+
+
+async def live(caller: Caller) -> None:
+    """Create some documents, change and read them again and again, and delete them."""
+    generation = next(caller.numbers)
+    links = [f"{FACTORY}/{caller.name}-{generation}-{number}" for number in range(DOCUMENTS)]
+    text = "x" * 200
+    for link in links:
+        await caller.ask("PUT", link, {"n": 0, "text": text, "tenant": caller.name}, wanted=201)
+        await asyncio.sleep(PAUSE_S)
+    for turn in range(ROUNDS):
+        for link in links:
+            key = f"{link}-{turn}"
+            await caller.ask("PATCH", link, {"n": turn}, wanted=200, Idempotency_Key=key)
+            await asyncio.sleep(PAUSE_S)
+            await caller.ask("GET", link, wanted=200)
+            await asyncio.sleep(PAUSE_S)
+            await caller.ask("GET", link, wanted=200, **STALE)
+            await asyncio.sleep(PAUSE_S)
+    for link in links:
+        await caller.ask("DELETE", link, wanted=200)
+        await asyncio.sleep(PAUSE_S)
+
+
+async def visit(caller: Caller) -> None:
+    """Do one of what is odd, and hang up."""
+    number = next(caller.numbers)
+    fresh = f"{FACTORY}/{caller.name}-visit-{number}"
+    odd: list[Callable[[], Awaitable[None]]] = [
+        lambda: caller.ask("GET", fresh, wanted=404),
+        lambda: caller.ask("GET", f"/nowhere-{number}/at-all", wanted=404),
+        lambda: caller.ask("PUT", fresh, b"{not json", wanted=400),
+        lambda: caller.ask("POST", FACTORY, {"n": number}, Idempotency_Key=fresh),
+        lambda: caller.ask("GET", f"{FACTORY}?$limit=20&expand", wanted=200),
+        lambda: caller.ask("POST", "/core/bulk", _create_and_delete(fresh), wanted=200),
+        lambda: _listen(caller, "application/x-ndjson"),
+        lambda: _listen(caller, "text/event-stream"),
+        lambda: _half(caller),
+    ]
+    await odd[number % len(odd)]()
+    await asyncio.sleep(0.1)
+
+
+def _create_and_delete(fresh: str) -> bytes:
+    links = [f"{fresh}-{number}" for number in range(20)]
+    lines: list[object] = [{"op": "PUT", "link": link, "body": {"n": 1}} for link in links]
+    lines += [{"op": "DELETE", "link": link} for link in links]
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+async def _listen(caller: Caller, accept: str) -> None:
+    """Follow changes for a moment."""
+    url = f"{caller.rng.choice(caller.urls)}/core/changes?prefix={FACTORY}&since=latest"
+    headers = {"Accept": accept, "Prefer": "wait=20"}
+    with contextlib.suppress(TimeoutError):
+        async with (
+            asyncio.timeout(1.0),
+            caller.session.get(url, headers=headers) as answer,
+        ):
+            await answer.content.readline()
+
+
+async def _half(caller: Caller) -> None:
+    """Send half a request."""
+    host, _, port = caller.rng.choice(caller.urls).removeprefix("http://").partition(":")
+    _, writer = await asyncio.open_connection(host, int(port))
+    writer.write(b"PUT /chaos/half HTTP/1.1\r\nHost: x\r\nContent-Le")
+    await writer.drain()
+    writer.close()
+
+
+async def _repeat(what: Callable[[Caller], Awaitable[None]], caller: Caller, until: float) -> None:
+    while time.monotonic() < until and not caller.account.wrong:
+        await what(caller)
+
+
+async def _look(nodes: list[LocalNode], account: Account, until: float) -> None:
+    began = time.monotonic()
+    while time.monotonic() < until and not account.wrong:
+        await asyncio.sleep(SAMPLE_S)
+        took, account.took_s = sorted(account.took_s), []
+        account.p99_ms.append(1000 * took[int(0.99 * len(took))] if took else 0.0)
+        at_s = time.monotonic() - began
+        for node in nodes:
+            account.samples.setdefault(node.name, []).append(
+                await asyncio.to_thread(_sample, node, at_s)
+            )
+        newest = "; ".join(_said(each[-1]) for each in account.samples.values())
+        print(f"{at_s:6.0f} s, p99 {account.p99_ms[-1]:.1f} ms: {newest}", flush=True)
+
+
+def _sample(node: LocalNode, at_s: float) -> Sample:
+    seen = metrics(node)
+    sizes = {path.name: path.stat().st_size / 1e6 for path in node.data.iterdir()}
+    wal_mb = max((size for name, size in sizes.items() if name.endswith("-wal")), default=0.0)
+    return Sample(
+        at_s,
+        seen["process_resident_memory_bytes"] / 1e6,
+        seen["process_open_fds"],
+        seen["docstore_tasks"],
+        wal_mb,
+        sum(sizes.values()),
+    )
+
+
+def _said(each: Sample) -> str:
+    return (
+        f"{each.memory_mb:.1f} MB, {each.files:.0f} files, {each.tasks:.0f} tasks,"
+        f" log {each.wal_mb:.1f} MB of {each.disk_mb:.0f}"
+    )
+
+
+def grown(values: list[float]) -> float:
+    """Return by what the last quarter's median is above that of the quarter before it."""
+    quarter = len(values) // 4
+    if not quarter:
+        return 0.0
+    return statistics.median(values[-quarter:]) - statistics.median(values[-2 * quarter : -quarter])
+
+
+def judge(account: Account) -> list[str]:
+    """Return what grows, and what else was wrong."""
+    wrong = account.wrong[:10]
+    for name, samples in account.samples.items():
+        memory_mb = grown([each.memory_mb for each in samples])
+        files, tasks = (grown([getattr(s, of) for s in samples]) for of in ("files", "tasks"))
+        wal_mb = max(each.wal_mb for each in samples)
+        print(f"{name}: memory {memory_mb:+.1f} MB, files {files:+.0f}, tasks {tasks:+.0f},"
+              f" greatest write-ahead log {wal_mb:.1f} MB")  # fmt: skip
+        if memory_mb > GROWN_MB_MAX or max(files, tasks) > GROWN_MAX or wal_mb > WAL_MB_MAX:
+            wrong.append(f"{name} grows")
+    return wrong
+
+
+async def soak(minutes: float, directory: Path) -> Account:
+    """Use a group for so long."""
+    account = Account()
+    cluster = LocalCluster(SIZE, directory)
+    for node in cluster.nodes:
+        switches = directory / f"{node.name}.switches"
+        await asyncio.to_thread(switches.write_text, json.dumps(SWITCHES))
+        node.command = ("-m", "tests.chaos.node", str(switches))
+        cluster.start(node)
+    try:
+        await asyncio.to_thread(cluster.wait_ready)
+        timeout = aiohttp.ClientTimeout(total=30)
+        async with aiohttp.ClientSession(timeout=timeout) as session:
+            await declare(session, cluster.nodes[0].url)
+            until = time.monotonic() + 60 * minutes
+            works = [(live, f"t{number}") for number in range(TENANTS)]
+            works += [(visit, f"v{number}") for number in range(VISITORS)]
+            await asyncio.gather(
+                _look(cluster.nodes, account, until),
+                *(
+                    _repeat(what, Caller(name, cluster.urls, session, account), until)
+                    for what, name in works
+                ),
+            )
+    finally:
+        await asyncio.to_thread(cluster.stop)
+    return account
+
+
+def main() -> int:
+    """Parse the command line and run; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.soak", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=30)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="docstore-soak-", dir="/var/tmp") as directory:
+        account = asyncio.run(soak(options.minutes, Path(directory)))
+    print(f"{account.told.total():,} requests: {dict(sorted(account.told.items()))}")
+    wrong = judge(account)
+    print(*wrong, sep="\n")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
