@@ -284,7 +284,7 @@ class Core:
             log = self.logs.get(self.slot_of(inflight.operation.link))
             if log is not None and not proposed:
                 # Given back is given back: no echo of this attempt may be applied here later.
-                log.operations.close(origin, inflight.seq, inflight.attempt)
+                log.operations.close(origin, inflight.seq, inflight.attempt, inflight.oldest)
         self.answers.setdefault(inflight.entry, []).append((inflight, answer, proposed))
 
     def emit(self, effect: Effect) -> None:

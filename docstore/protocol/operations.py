@@ -6,9 +6,10 @@ row that a retry asks for. A client may add an Idempotency-Key, which does the s
 client and cluster for ten minutes.
 
 Entry nodes say with each operation which of theirs is the oldest without an answer. What is
-older will never be asked for again and is forgotten.
+older will never be asked for again and is forgotten. Keys are forgotten when their time is over.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -71,6 +72,9 @@ class Operations:
     _closed: dict[Origin, dict[int, int]] = field(default_factory=dict)
     """seq -> the last attempt that was refused here: no echo up to it may be applied later."""
     _keys: dict[str, dict[str, KeyUse]] = field(default_factory=dict)
+    """Link -> key -> use; no link without a key."""
+    _uses: deque[tuple[str, str, KeyUse]] = field(default_factory=deque)
+    """All of them as they were noted, which is nearly by age: (link, key, use)."""
 
     def note(self, row: Row) -> None:
         """Remember the operation of a row that has joined the log."""
@@ -80,9 +84,8 @@ class Operations:
     def note_identity(self, identity: Identity, row: Row) -> None:
         """Remember the operation of a row whose identity is at hand."""
         origin = (identity.entry, identity.boot)
-        known = self._rows.setdefault(origin, {})
-        known[identity.seq] = row.n
-        self._forget(origin, known, identity.oldest)
+        self._rows.setdefault(origin, {})[identity.seq] = row.n
+        self._forget(origin, identity.oldest)
         if identity.key:
             self._note_key(identity, row)
 
@@ -90,10 +93,11 @@ class Operations:
         """Return the n of the row that this operation made, None if there is none known."""
         return self._rows.get(origin, {}).get(seq)
 
-    def close(self, origin: Origin, seq: int, attempt: int) -> None:
+    def close(self, origin: Origin, seq: int, attempt: int, oldest: int) -> None:
         """Remember that this attempt is being refused, and so all before it."""
         closed = self._closed.setdefault(origin, {})
         closed[seq] = max(attempt, closed.get(seq, 0))
+        self._forget(origin, oldest)
 
     def is_over(self, origin: Origin, seq: int, attempt: int) -> bool:
         """Say whether this is an echo: of what was refused, or of what was answered for good."""
@@ -104,16 +108,23 @@ class Operations:
     def find_key(self, link: str, key: str, now_us: int) -> KeyUse | None:
         """Return where a client's key was used on this link in the last ten minutes."""
         use = self._keys.get(link, {}).get(key)
-        return use if use and use.used_us + KEY_LIFE_US > now_us else None
+        return None if use is None or _is_old(use, now_us) else use
 
     def has_room_for_key(self, link: str, now_us: int) -> bool:
         """Say whether one more key fits; drops those that are over."""
         uses = self._keys.get(link)
         if uses is None or len(uses) < KEYS_PER_LINK_MAX:
             return True
-        fresh = {key: use for key, use in uses.items() if use.used_us + KEY_LIFE_US > now_us}
-        self._keys[link] = fresh
-        return len(fresh) < KEYS_PER_LINK_MAX
+        for key in [key for key, use in uses.items() if _is_old(use, now_us)]:
+            self._drop_key(link, key)
+        return len(uses) < KEYS_PER_LINK_MAX
+
+    def forget_keys(self, now_us: int) -> None:
+        """Forget the keys whose ten minutes are over."""
+        while self._uses and _is_old(self._uses[0][2], now_us):
+            link, key, use = self._uses.popleft()
+            if self._keys.get(link, {}).get(key) == use:  # It may be in use again.
+                self._drop_key(link, key)
 
     def cut(self, end: int) -> None:
         """Forget the operations of rows above `end`: they have left the log."""
@@ -121,24 +132,33 @@ class Operations:
         for known in self._rows.values():
             for seq in [seq for seq, n in known.items() if n > end]:
                 del known[seq]
-        for uses in self._keys.values():
-            for key in [key for key, use in uses.items() if use.n > end]:
-                del uses[key]
+        cut = [(link, key) for link, key, use in self._uses if use.n > end]
+        self._uses = deque(each for each in self._uses if each[2].n <= end)
+        for link, key in cut:
+            self._drop_key(link, key)
 
     def _note_key(self, identity: Identity, row: Row) -> None:
-        uses = self._keys.setdefault(row.link, {})
-        uses[identity.key] = KeyUse(row.n, identity.fingerprint, row.updated_us)
+        use = KeyUse(row.n, identity.fingerprint, row.updated_us)
+        self._keys.setdefault(row.link, {})[identity.key] = use
+        self._uses.append((row.link, identity.key, use))
 
-    def _forget(self, origin: Origin, known: dict[int, int], oldest: int) -> None:
+    def _drop_key(self, link: str, key: str) -> None:
+        uses = self._keys.get(link, {})
+        uses.pop(key, None)
+        if not uses:
+            self._keys.pop(link, None)
+
+    def _forget(self, origin: Origin, oldest: int) -> None:
         if oldest <= self._oldest.get(origin, 0):
             return
         self._oldest[origin] = oldest
-        if origin in self._closed:
-            self._closed[origin] = {
-                seq: attempt for seq, attempt in self._closed[origin].items() if seq >= oldest
-            }
-        while known and (first := next(iter(known))) < oldest:
-            del known[first]
+        for known in (self._rows.get(origin), self._closed.get(origin)):
+            while known and (first := next(iter(known))) < oldest:
+                del known[first]
+
+
+def _is_old(use: KeyUse, now_us: int) -> bool:
+    return use.used_us + KEY_LIFE_US <= now_us
 
 
 class Proposed:

@@ -43,6 +43,7 @@ from docstore.protocol.events import (
     TurnEnded,
     ViewChanged,
 )
+from docstore.protocol.forgetting import Forgetter
 from docstore.protocol.forward import Entry
 from docstore.protocol.handover import HandingOver
 from docstore.protocol.learn import Learner
@@ -128,6 +129,7 @@ class Replica:
         self.documents = Documents(core, self.spreader, recovered)
         self.executor = Executor(core, self.spreader, self.documents)
         self.sweeper = Sweeper(core, self.documents)
+        self.forgetter = Forgetter(core, self.documents.operations)
         self.entry = Entry(core, self._serve, self.executor.who)
 
     def step(self, event: Event, now: float) -> list[Effect]:
@@ -356,6 +358,7 @@ class Replica:
         self.spreader.tick()
         self.executor.tick()
         self.sweeper.tick()
+        self.forgetter.tick()
         self.catchup.tick()
 
     def _opened(self, log: SlotLog, tenure: Tenure) -> None:

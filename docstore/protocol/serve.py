@@ -220,7 +220,8 @@ class Server:
         else:
             answer = outcome.answer._replace(owner=self.core.me, epoch=tenure.ballot[0])
         n = head.newest.n if head.newest else 0
-        log.operations.close((inflight.entry, inflight.boot), inflight.seq, inflight.attempt)
+        origin = (inflight.entry, inflight.boot)
+        log.operations.close(origin, inflight.seq, inflight.attempt, inflight.oldest)
         refusal = Refusal(inflight, answer, n)
         self._when_confirmed(log, tenure, inflight, lambda: self._refuse(log, tenure, refusal))
 

@@ -1,0 +1,113 @@
+"""What a log remembers of operations, and when it forgets: not too early, not never (rule C1)."""
+
+import pytest
+
+from docstore.document import Row
+from docstore.operation import Operation
+from docstore.protocol import operations
+from docstore.protocol.events import Requested
+from docstore.protocol.operations import KEY_LIFE_US, KEYS_PER_LINK_MAX, Identity, Operations
+from tests.docstore.protocol.trio import NAMES, Trio
+
+ORIGIN = ("n2", 9)
+MINUTE_US = 60 * 1_000_000
+
+
+def row(n: int, key: str, *, link: str = "/t/a", at_us: int = 0, seq: int | None = None) -> Row:
+    identity = Identity(*ORIGIN, n if seq is None else seq, 0, key, 7)
+    return Row(
+        0, n, 1, "n1", link, n, "PUT", at_us, False, b"", identity.pack(), b"", b"{}"
+    )  # fmt: skip
+
+
+def noted(*rows: Row) -> Operations:
+    found = Operations()
+    for each in rows:
+        found.note(each)
+    return found
+
+
+def keys_of(found: Operations, *links: str) -> list[bool]:
+    """Return for each link whether the key that is named like it is known, at the instant 0."""
+    return [found.find_key(link, link, 0) is not None for link in links]
+
+
+def test_keys_are_forgotten_after_ten_minutes_and_no_earlier() -> None:
+    found = noted(
+        *(row(n, f"/t/{n}", link=f"/t/{n}", at_us=n * MINUTE_US) for n in range(4))
+    )  # fmt: skip
+    found.forget_keys(KEY_LIFE_US + MINUTE_US)
+    assert keys_of(found, "/t/0", "/t/1", "/t/2", "/t/3") == [False, False, True, True]
+    found.forget_keys(KEY_LIFE_US + 3 * MINUTE_US)
+    assert keys_of(found, "/t/2", "/t/3") == [False, False]
+    assert not found._keys, "a link without a key takes memory all the same"
+
+
+def test_a_key_that_is_used_again_lives_as_long_as_its_last_use() -> None:
+    found = noted(row(1, "k"), row(2, "k", at_us=KEY_LIFE_US))
+    found.forget_keys(KEY_LIFE_US)
+    again = found.find_key("/t/a", "k", KEY_LIFE_US)
+    assert again is not None
+    assert again.n == 2
+    found.forget_keys(2 * KEY_LIFE_US)
+    assert found.find_key("/t/a", "k", 0) is None
+
+
+def test_older_rows_that_are_read_later_leave_with_the_younger_ones() -> None:
+    found = noted(row(2, "young", at_us=MINUTE_US), row(1, "old"))
+    found.forget_keys(KEY_LIFE_US + MINUTE_US)
+    assert not found._keys
+
+
+def test_keys_of_rows_that_leave_the_log_leave_with_them() -> None:
+    found = noted(row(1, "kept"), row(2, "cut", link="/t/b"))
+    found.cut(1)
+    assert found.find_key("/t/a", "kept", 0) is not None
+    assert found.find_key("/t/b", "cut", 0) is None
+    found.note(row(2, "cut", link="/t/b", at_us=MINUTE_US))  # Another row, under another owner.
+    found.forget_keys(KEY_LIFE_US)
+    assert found.find_key("/t/b", "cut", 0) is not None
+
+
+def test_a_link_has_room_for_keys_again_when_the_old_ones_are_over() -> None:
+    found = noted(*(row(n, f"k{n}", at_us=n) for n in range(KEYS_PER_LINK_MAX)))
+    assert not found.has_room_for_key("/t/a", KEY_LIFE_US - 1)
+    assert found.has_room_for_key("/t/a", KEY_LIFE_US)
+    assert found.find_key("/t/a", "k1", 0) is not None
+
+
+def test_refusals_are_forgotten_by_the_next_refusal() -> None:
+    found = Operations()
+    for seq in range(1000):
+        found.close(ORIGIN, seq, 1, max(0, seq - 3))
+    assert [seq for seq in range(1000) if seq in found._closed[ORIGIN]] == [996, 997, 998, 999]
+    assert found.is_over(ORIGIN, 5, 1)
+    assert not found.is_over(ORIGIN, 1000, 1)
+
+
+def test_rows_are_forgotten_by_a_refusal_as_well() -> None:
+    found = noted(row(1, "", seq=5))
+    assert found.find(ORIGIN, 5) == 1
+    found.close(ORIGIN, 6, 1, 6)
+    assert found.find(ORIGIN, 5) is None
+    assert found.is_over(ORIGIN, 5, 2)
+
+
+def test_all_replicas_forget_keys_where_nobody_writes_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(operations, "KEY_LIFE_US", 5_000_000)
+    trio = Trio()
+    assert trio.run_until(trio.owner, 10)
+    trio.run_until(lambda: False, 0.2)  # By now all have looked at the wall clock.
+    for number in range(20):
+        asked = Operation("PUT", f"/t/{number}", b"{}", creates=True, key=f"k{number}")
+        trio.feed(trio.owner(), Requested(number, asked, trio.now + 10))
+    assert trio.run_until(lambda: len(trio.answers) == 20, 10)
+
+    def known() -> list[int]:
+        logs = [trio.replicas[name].core.logs[0] for name in NAMES]
+        return [len(log.operations._keys) for log in logs]
+
+    assert trio.run_until(lambda: known() == [20, 20, 20], 2), known()
+    assert trio.run_until(lambda: known() == [0, 0, 0], 10), known()
