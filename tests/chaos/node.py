@@ -9,7 +9,7 @@ world. CONTROL is a JSON file that the harness rewrites; it is looked at every 5
     clock_s: what the wall clock is off by
     retention_s: age from which old versions are let go of, shorter than a release allows
     retries_s: the same for tombstones, if that is longer
-    head_bytes: current documents kept in memory per owned slot, fewer than a release keeps
+    small_memory: what a release keeps in memory for speed is a sixteenth as much
 """
 
 import asyncio
@@ -22,6 +22,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import docstore.converge.documents
+import docstore.converge.spread
 import docstore.driver
 import docstore.node
 from docstore.__main__ import main
@@ -98,8 +100,10 @@ def install(control: Control) -> None:
         shorter["history_retention_s"] = retention_s
         shorter["tombstone_retention_s"] = max(retention_s, control.get("retries_s", 0.0))
         shorter["trim_interval_s"] = 1.0
-    if head_bytes := control.get("head_bytes", 0):
-        shorter["head_bytes_per_slot"] = head_bytes
+    if control.get("small_memory", False):
+        shorter["head_bytes_per_slot"] = ReplicaConfig().head_bytes_per_slot // 16
+        docstore.converge.documents.DOCUMENTS_MAX //= 16
+        docstore.converge.spread.RECENT_BYTES //= 16
     if shorter:
         docstore.node.ReplicaConfig = partial(configured, shorter)  # type: ignore[misc]
 
