@@ -67,15 +67,17 @@ class Liveness:
         if not due and not core.claims_changed:
             return
         self._beat_at, core.claims_changed = core.now, False
+        message = self._heartbeat()
+        for peer in core.peers:
+            core.send(peer, message)
+
+    def _heartbeat(self) -> Heartbeat:
+        core = self.core
         faulty = [slot for slot, log in core.logs.items() if not log.full]
         bitmap = to_bitmap(faulty, core.placement.slots) if faulty else b""
         wall_us = core.clock.own_us(core.now)
         fit = core.may_own(core.me) or self._still_spreads()
-        message = Heartbeat(
-            self._claims(), fit, bitmap, self.ready(), wall_us, self.spreader.durable
-        )
-        for peer in core.peers:
-            core.send(peer, message)
+        return Heartbeat(self._claims(), fit, bitmap, self.ready(), wall_us, self.spreader.durable)
 
     def _still_spreads(self) -> bool:
         """Say whether who follows us, as we drain, has not got what we have executed last."""
@@ -104,16 +106,16 @@ class Liveness:
         self.core.routes_changed = True
 
     def link_made(self, peer: str) -> None:
-        """What was sent on the connection before may be lost: the timers will send it again."""
+        """Tell a peer of us. What was sent before may be lost: the timers will send it again."""
         self.core.links.add(peer)
         if peer in self.core.peers:
             self.core.peers[peer].linked = True
-            self.core.claims_changed = True
+            self.core.send(peer, self._heartbeat())
 
     def watch_quorum(self) -> None:
         """Yield when no majority of the members is heard, or nothing is decided, for too long."""
         core = self.core
-        heard = [core.me, *(member for member in core.peers if self._is_heard(member))]
+        heard = {core.me, *(member for member in core.peers if self._is_heard(member))}
         if is_quorum(heard, core.configuration.sets):
             core.quorum_heard_at = core.now
         silent = core.now - core.quorum_heard_at > core.config.quorum_lost_s

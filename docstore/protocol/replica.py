@@ -174,7 +174,6 @@ class Replica:
             case LinkMade(peer):
                 self.liveness.link_made(peer)
                 self.catchup.doubt(peer)
-                self.liveness.beat()
                 self.spreader.link_made(peer)
             case ResyncAsked(slots):
                 self._resync(slots)

@@ -92,6 +92,13 @@ def tokens(effects: list[Effect]) -> list[int]:
     return [effect.token for effect in effects if isinstance(effect, Persist)]
 
 
+def test_a_new_link_is_greeted_alone_however_many_there_are() -> None:
+    greeted = replica().step(LinkMade("n2"), 0.1)
+    assert [(each.to, type(each.message)) for each in greeted if isinstance(each, Send)] == [
+        ("n2", Heartbeat)
+    ]
+
+
 def test_a_promise_is_told_only_when_it_is_on_the_disk() -> None:
     machine = replica("n2")
     assert sends(machine.step(Received("n1", Prepare(1, ALL_SLOTS)), 0.1)) == []
