@@ -16,6 +16,7 @@ SEED ?= 0
 SHARE ?= 0.2
 SEEDS ?= 200
 MINUTES ?= 10
+SOAK_MINUTES ?= 30
 BENCH_FLAGS ?=
 # Short enough for every run of the tests; `make sim` and `make long` go far beyond.
 SEEDS_SHORT := 20
@@ -64,8 +65,8 @@ chaos-lines: $(STAMP) ## Real processes: each reliability line by its number (SH
 	$(BIN)/python -m tests.chaos.lines --share $(SHARE) --report $(or $(REPORT),lines.md)
 
 .PHONY: soak
-soak: $(STAMP) ## Three real processes in long quiet use, in which nothing may grow (MINUTES=10).
-	$(BIN)/python -m tests.chaos.soak --minutes $(MINUTES)
+soak: $(STAMP) ## Three real processes in long quiet use, in which nothing may grow (SOAK_MINUTES=30).
+	$(BIN)/python -m tests.chaos.soak --minutes $(SOAK_MINUTES)
 
 .PHONY: long
 long: $(STAMP) ## The slow tests and a large simulation (SEEDS_LONG=5000).

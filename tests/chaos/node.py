@@ -9,7 +9,8 @@ world. CONTROL is a JSON file that the harness rewrites; it is looked at every 5
     clock_s: what the wall clock is off by
     retention_s: age from which old versions are let go of, shorter than a release allows
     retries_s: the same for tombstones, if that is longer
-    small_memory: what a release keeps in memory for speed is a sixteenth as much
+    small_memory: what a release keeps in memory for speed is a sixteenth as much, and an
+        Idempotency-Key is kept for a minute instead of ten
 """
 
 import asyncio
@@ -26,6 +27,7 @@ import docstore.converge.documents
 import docstore.converge.spread
 import docstore.driver
 import docstore.node
+import docstore.protocol.operations
 from docstore.__main__ import main
 from docstore.peers import PeerLinks
 from docstore.protocol.timing import ReplicaConfig
@@ -104,6 +106,7 @@ def install(control: Control) -> None:
         shorter["head_bytes_per_slot"] = ReplicaConfig().head_bytes_per_slot // 16
         docstore.converge.documents.DOCUMENTS_MAX //= 16
         docstore.converge.spread.RECENT_BYTES //= 16
+        docstore.protocol.operations.KEY_LIFE_US //= 10
     if shorter:
         docstore.node.ReplicaConfig = partial(configured, shorter)  # type: ignore[misc]
 
