@@ -11,13 +11,13 @@ PINNED = (33, 93, 333, 463, 639, 783, 944, 2850, 800271)
 # Rule -> a seed that notices when it is gone.
 CAUGHT_BY = {
     "applied-forgotten": 2,
-    "cursor-before-its-page": 2166,
-    "echoes-applied": 33,
-    "everybody-counts-as-replica": 5,
+    "cursor-before-its-page": 553,
+    "echoes-applied": 79,
+    "everybody-counts-as-replica": 10,
     "losers-forgotten": 0,
     "names-not-asked-for": 0,
     "one-hand-on-all-branches": 2,
-    "told-before-disk": 4,
+    "told-before-disk": 6,
 }
 
 
