@@ -52,7 +52,8 @@ def parse_object(raw: bytes) -> dict[str, Any]:
 
 def dump(value: Any) -> bytes:
     """Return the compact form of a value that was parsed."""
-    return orjson.dumps(value)
+    # Copied, because what comes from orjson keeps its buffer of 4 KiB, and documents are kept.
+    return memoryview(orjson.dumps(value)).tobytes()
 
 
 def load(trusted: bytes) -> Any:

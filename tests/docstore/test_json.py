@@ -3,6 +3,7 @@
 import json as standard
 import math
 import time
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -159,3 +160,14 @@ def reordered(value: Any) -> Any:
 def test_different_values_have_different_signatures() -> None:
     values = [{}, {"a": 1}, {"a": 2}, {"a": "1"}, {"a": True}, {"a": None}, {"a": [1]}, {"a": 1.5}]
     assert len({json.signature(value) for value in values}) == len(values)
+
+
+def test_a_small_document_takes_little_memory() -> None:
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        kept = [json.dump({"n": number}) for number in range(100)]
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (after - before) / len(kept) < 200
