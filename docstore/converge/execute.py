@@ -257,8 +257,8 @@ class Executor:
         """Let no echo of this attempt be applied here later: it is told as refused."""
         if not inflight.operation.is_read:
             origin = (inflight.entry, inflight.boot)
-            closed = (inflight.seq, inflight.attempt, inflight.oldest)
-            self.documents.operations.close(origin, *closed)
+            close = self.documents.operations.close
+            close(origin, inflight.seq, inflight.attempt, inflight.oldest)
 
     def _give_back(self, inflight: Inflight) -> None:
         """Say "not mine", and whether it may have taken effect all the same."""
