@@ -18,8 +18,8 @@ from docstore.document import Row
 from docstore.operation import Answer, Operation
 from docstore.protocol.core import Core
 from docstore.protocol.handle import DELETED_SIGNATURE, New, Unchanged, handle
-from docstore.protocol.operations import KEY_LIFE_US, Identity, unpack_identity
-from docstore.protocol.serve import fingerprint
+from docstore.protocol.identity import fingerprint, has_created, unpack_identity
+from docstore.protocol.operations import KEY_LIFE_US
 from docstore.protocol.tenure import Inflight
 from docstore.storage.arrivals import Lines
 from docstore.storage.store import Corrupt, Recovered, Result
@@ -42,7 +42,6 @@ class Unanswered:
 
     inflight: Inflight
     row: Row
-    created: bool
     patience: float
 
 
@@ -180,20 +179,17 @@ class Executor:
         disk = self.spreader.disk
         stamp = stamp_after(core.wall_now_us(), lineages, disk)
         lineage = begotten(operation.level, parents, others, disk, stamp)
-        identity = Identity(inflight.entry, inflight.boot, inflight.seq, inflight.oldest)
-        if operation.key:
-            identity = identity._replace(key=operation.key, fingerprint=fingerprint(operation))
+        inflight.created = not new.deleted and (winner is None or winner.deleted)
         row = Row(
             core.slot_of(operation.link), 0, self._epoch(operation.level, winner), core.me,
             operation.link, new.version, new.action, stamp, new.deleted, new.signature,
-            identity.pack(), lineage.pack(), new.state,
+            inflight.identity(new.version).pack(), lineage.pack(), new.state,
         )  # fmt: skip
-        created = not new.deleted and (winner is None or winner.deleted)
         arrived = self.documents.add(branches, row)
         assert arrived is not None, "a new stamp of ours is known to nobody"
         core.counters["executed"] += 1
         patience = core.now + core.config.copies_patience_s
-        self._unanswered.append(Unanswered(inflight, arrived, created, patience))
+        self._unanswered.append(Unanswered(inflight, arrived, patience))
 
     def _epoch(self, level: int, winner: Row | None) -> int:
         """Return the epoch of a new version: at level 2, one more whenever the owner changes."""
@@ -221,8 +217,10 @@ class Executor:
         for each in unanswered:
             copies = self.spreader.copies(each.row.n, each.row.slot)
             if each.row.n <= self.spreader.durable and self._suffices(each, copies):
-                answer = Answer(201 if each.created else 200, row=each.row, replicas=copies)
-                said = answer._replace(owner=self.core.me, epoch=each.row.epoch)
+                status, epoch = 201 if each.inflight.created else 200, each.row.epoch
+                said = Answer(
+                    status, row=each.row, replicas=copies, owner=self.core.me, epoch=epoch
+                )
                 self.core.reply(each.inflight, said)
             elif self.core.now >= each.inflight.deadline:
                 self.core.reply(each.inflight, TOO_FEW, proposed=True)
@@ -293,7 +291,7 @@ class Executor:
         identity = unpack_identity(row.operation)
         asked = (inflight.entry, inflight.boot, inflight.seq)
         if (identity.entry, identity.boot, identity.seq) == asked:
-            return Answer(200, row=row)
+            return Answer(201 if has_created(row) else 200, row=row)
         key = inflight.operation.key
         fresh = row.updated_us + KEY_LIFE_US > self.core.wall_now_us()
         if not key or identity.key != key or not fresh:
@@ -301,7 +299,7 @@ class Executor:
         if identity.fingerprint != fingerprint(inflight.operation):
             detail = "this Idempotency-Key was used for another request"
             return Answer(422, "key-reused", detail)
-        return Answer(200, row=row)
+        return Answer(201 if has_created(row) else 200, row=row)
 
     # Reads
 

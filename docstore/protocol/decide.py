@@ -17,6 +17,7 @@ from docstore.operation import Answer
 from docstore.protocol import quorum
 from docstore.protocol.core import Core
 from docstore.protocol.depose import depose
+from docstore.protocol.identity import has_created
 from docstore.protocol.log import SlotLog
 from docstore.protocol.tenure import Inflight, Phase, Tenure
 from docstore.storage.store import Corrupt, Result, Rows
@@ -131,11 +132,9 @@ class Decider:
         self.core.reply(inflight, self._success(row, inflight, copies))
 
     def _success(self, row: Row, inflight: Inflight, copies: int) -> Answer:
-        creates = inflight.operation.verb in ("POST", "PUT")
-        status = 201 if inflight.created or (creates and row.version == 0) else 200
-        return Answer(
-            status, row=row, replicas=copies, owner=self.core.me, epoch=self.epoch_of(row.slot)
-        )
+        created = has_created(row) if inflight.created is None else inflight.created
+        status, epoch = 201 if created else 200, self.epoch_of(row.slot)
+        return Answer(status, row=row, replicas=copies, owner=self.core.me, epoch=epoch)
 
     def epoch_of(self, slot: int) -> int:
         """Return the epoch of this node's reign over the slot."""

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from docstore.document import Row
 from docstore.operation import Answer, Operation
-from docstore.protocol.operations import unpack_identity
+from docstore.protocol.identity import unpack_identity
 
 NO_SEQUENCE = -1
 REPEATED = "repeated"

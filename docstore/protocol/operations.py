@@ -10,45 +10,17 @@ older will never be asked for again and is forgotten. Keys are forgotten when th
 """
 
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
-
-import msgpack
+from typing import NamedTuple
 
 from docstore.document import Row
+from docstore.protocol.identity import Identity, unpack_identity
 
 Origin = tuple[str, int]
 """(entry node, its boot count)."""
 
 KEY_LIFE_US = 10 * 60 * 1_000_000
 KEYS_PER_LINK_MAX = 256
-
-
-class Identity(NamedTuple):
-    """What a row remembers of the operation that made it.
-
-    fingerprint: of the request body, to tell a retry from another use of the same key.
-    writer: the job, batch and sequence of a bulk job's write (see `jobs.py`), () for others.
-    """
-
-    entry: str
-    boot: int
-    seq: int
-    oldest: int
-    key: str = ""
-    fingerprint: int = 0
-    writer: Sequence[Any] = ()
-
-    def pack(self) -> bytes:
-        """Return the bytes that a row carries."""
-        packed: bytes = msgpack.packb(self if self.writer else self[:-1])
-        return packed
-
-
-def unpack_identity(packed: bytes) -> Identity:
-    """Return the identity from a row's bytes."""
-    return Identity(*msgpack.unpackb(packed))
 
 
 class KeyUse(NamedTuple):

@@ -9,7 +9,6 @@ it is not there. Updates run one at a time per document, each on the outcome of 
 decided or not (rule O1): the log decides them in order, so none can overtake.
 """
 
-import zlib
 from collections.abc import Callable
 
 from docstore.document import Row, chain_digest
@@ -18,9 +17,9 @@ from docstore.protocol.confirm import Confirmer, Waiter
 from docstore.protocol.core import Core
 from docstore.protocol.decide import Decider
 from docstore.protocol.handle import New, Outcome, Refused, Unchanged, handle
+from docstore.protocol.identity import fingerprint
 from docstore.protocol.jobs import REPEATED, VERSIONS_READ_MAX, Written, jobs_of, judged
 from docstore.protocol.log import SlotLog
-from docstore.protocol.operations import Identity
 from docstore.protocol.past import KEPT_VERSIONS_MAX, past_answer, past_query, trimmed_answer
 from docstore.protocol.tenure import Head, Inflight, Phase, Refusal, Tenure
 from docstore.service import Service
@@ -264,15 +263,11 @@ class Server:
     ) -> None:
         """Put the new version at the end of the log; it is proposed when the turn ends."""
         operation, before = inflight.operation, head.newest
-        identity = Identity(inflight.entry, inflight.boot, inflight.seq, inflight.oldest)
-        if operation.key:
-            identity = identity._replace(key=operation.key, fingerprint=fingerprint(operation))
+        identity = inflight.identity(new.version)
         if operation.writer:
-            mark = fingerprint(operation)
-            identity = identity._replace(writer=tuple(operation.writer), fingerprint=mark)
             job, batch, sequence = operation.writer
             assert head.jobs is not None
-            head.jobs[job] = Written(batch, sequence, mark)
+            head.jobs[job] = Written(batch, sequence, identity.fingerprint)
         link = operation.link
         log.updated_us = max(self.core.wall_now_us(), log.updated_us + 1)
         digest = before.digest if before else b""
@@ -380,11 +375,6 @@ class Server:
         code = "not-found" if status == 404 else ""
         epoch = self.decider.epoch_of(row.slot) if row else 0
         return Answer(status, code, row=row, owner=self.core.me, epoch=epoch)
-
-
-def fingerprint(operation: Operation) -> int:
-    """Return a number that tells two requests under the same key apart."""
-    return zlib.crc32(operation.body, zlib.crc32(operation.verb.encode()))
 
 
 def _weight(row: Row | None) -> int:

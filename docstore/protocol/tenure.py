@@ -6,6 +6,7 @@ from enum import Enum, auto
 
 from docstore.document import Ballot, Row
 from docstore.operation import Answer, Operation
+from docstore.protocol.identity import Identity, fingerprint
 from docstore.protocol.jobs import Jobs
 from docstore.wire import Evidence
 
@@ -32,8 +33,19 @@ class Inflight:
     attempt: int
     deadline: float
     operation: Operation
-    created: bool = False
-    """Its row brings a document into being, for the first time or again."""
+    created: bool | None = None
+    """Its row brings a document into being, for the first time or again; None: the row was made
+    elsewhere, or before, and says so itself."""
+
+    def identity(self, version: int) -> Identity:
+        """Return what the row of this version remembers of the operation that makes it."""
+        operation = self.operation
+        mark = fingerprint(operation) if operation.key or operation.writer else 0
+        created = bool(self.created) and version > 0
+        return Identity(
+            self.entry, self.boot, self.seq, self.oldest, operation.key, mark,
+            tuple(operation.writer), created,
+        )  # fmt: skip
 
 
 WHEREVER = -1

@@ -91,8 +91,8 @@ class Caller:
         body: object = None,
         wanted: Collection[int] = (),
         **headers: str,
-    ) -> None:
-        """Send one request, and note its answer and how long it took."""
+    ) -> bytes:
+        """Send one request, note its answer and how long it took, and return what it said."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         begun = time.perf_counter()
@@ -103,6 +103,7 @@ class Caller:
         self.account.told[answer.status] += 1
         if wanted and answer.status not in wanted:
             self.account.wrong.append(f"{verb} {path}: {answer.status} {said[:200]!r}")
+        return said
 
 
 JSON = {"Content-Type": "application/json"}
@@ -140,11 +141,11 @@ async def visit(caller: Caller) -> None:
     """Do one of what is odd, and hang up."""
     number = next(caller.numbers)
     fresh = f"{FACTORY}/{caller.name}-visit-{number}"
-    odd: list[Callable[[], Awaitable[None]]] = [
+    odd: list[Callable[[], Awaitable[object]]] = [
         lambda: caller.ask("GET", fresh, wanted=(404,)),
         lambda: caller.ask("GET", f"/nowhere-{number}/at-all", wanted=(404,)),
         lambda: caller.ask("PUT", fresh, b"{not json", wanted=(400,)),
-        lambda: caller.ask("POST", FACTORY, {"n": number}, Idempotency_Key=fresh),
+        lambda: _post_twice(caller, fresh),
         lambda: caller.ask("GET", f"{FACTORY}?$limit=20&expand", wanted=(200,)),
         lambda: caller.ask("POST", "/core/bulk", _create_and_delete(fresh), wanted=(200,)),
         lambda: _listen(caller, "application/x-ndjson"),
@@ -153,6 +154,13 @@ async def visit(caller: Caller) -> None:
     ]
     await odd[number % len(odd)]()
     await asyncio.sleep(0.1)
+
+
+async def _post_twice(caller: Caller, key: str) -> None:
+    """Create a document under a key and once more under the same, which is the same; delete it."""
+    for _ in range(2):
+        said = await caller.ask("POST", FACTORY, {"n": 1}, wanted=(201,), Idempotency_Key=key)
+    await caller.ask("DELETE", json.loads(said)["documentSelfLink"], wanted=(200,))
 
 
 def _create_and_delete(fresh: str) -> bytes:

@@ -13,7 +13,7 @@ from docstore.converge.lineage import Lineage, covers, lineage_of
 from docstore.document import Row
 from docstore.operation import Answer, Conditions, Operation
 from docstore.protocol.events import DrainAsked, Requested
-from docstore.protocol.operations import unpack_identity
+from docstore.protocol.identity import unpack_identity
 from docstore.protocol.timing import ReplicaConfig
 from docstore.storage.arrivals import Heads, Lines
 from tests.sim.cluster import Cluster

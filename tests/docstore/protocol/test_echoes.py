@@ -141,5 +141,5 @@ def test_what_another_node_has_executed_is_not_executed_on_top_of_it() -> None:
     handed_back = handed_back_by(second)
     second.feed(frame(entry, 1))  # Late, or held until this node had followed the others.
     world.run(world.now + 1.0)
-    assert handed_back == [(200, False)]
+    assert handed_back == [(201, False)]
     assert second.replica.core.counters["executed"] == 0

@@ -1,12 +1,16 @@
 """What a log remembers of operations, and when it forgets: not too early, not never (rule C1)."""
 
+import itertools
+from typing import Any
+
 import pytest
 
 from docstore.document import Row
 from docstore.operation import Operation
 from docstore.protocol import operations
 from docstore.protocol.events import Requested
-from docstore.protocol.operations import KEY_LIFE_US, KEYS_PER_LINK_MAX, Identity, Operations
+from docstore.protocol.identity import Identity
+from docstore.protocol.operations import KEY_LIFE_US, KEYS_PER_LINK_MAX, Operations
 from tests.docstore.protocol.trio import NAMES, Trio
 
 ORIGIN = ("n2", 9)
@@ -111,3 +115,34 @@ def test_all_replicas_forget_keys_where_nobody_writes_any_more(
 
     assert trio.run_until(lambda: known() == [20, 20, 20], 2), known()
     assert trio.run_until(lambda: known() == [0, 0, 0], 10), known()
+
+
+@pytest.mark.parametrize("floor", [-1, 7])
+def test_a_retry_is_told_what_the_first_attempt_was_told(floor: int) -> None:
+    trio = Trio()
+    assert trio.run_until(trio.owner, 10)
+    for name in NAMES:  # Tombstones that are gone: their versions will never be given again.
+        trio.replicas[name].core.logs[0].floor = floor
+    numbers = itertools.count(1)
+
+    def once(asked: Operation) -> tuple[int, int]:
+        number = next(numbers)
+        trio.feed(trio.owner(), Requested(number, asked, trio.now + 10))
+        assert trio.run_until(lambda: len(trio.answers) == number, 10)
+        answer = trio.answers[-1][1].answer
+        assert answer.row is not None
+        return answer.status, answer.row.version
+
+    def told(verb: str, key: str, **more: Any) -> tuple[int, int]:
+        """Ask twice under one key; return what both were told: the status and the version."""
+        asked = Operation(verb, "/t/a", b'{"n":1}', key=key, **more)
+        first = once(asked)
+        assert once(asked) == first
+        return first
+
+    assert told("PUT", "new", creates=True) == (201, floor + 1)
+    assert told("PUT", "changed", creates=True) == (200, floor + 2)
+    assert told("DELETE", "gone") == (200, floor + 3)
+    assert told("PUT", "again", creates=True) == (201, floor + 4)
+    assert told("DELETE", "gone again") == (200, floor + 5)
+    assert told("POST", "once more", recreate=True) == (201, floor + 6)

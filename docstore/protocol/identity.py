@@ -1,0 +1,53 @@
+"""What a row remembers of the operation that made it: all that a retry is answered by.
+
+A retry may meet another owner than the one that made the row, after a restart of every node; so
+whatever its answer needs is in the row itself.
+"""
+
+import zlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgpack
+
+from docstore.document import Row
+from docstore.operation import Operation
+
+
+class Identity(NamedTuple):
+    """An operation, as its row carries it.
+
+    fingerprint: of the request body, to tell a retry from another use of the same key.
+    writer: the job, batch and sequence of a bulk job's write (see `jobs.py`), () for others.
+    created: it brought its document into being; said only where the version, not being 0, does not.
+    """
+
+    entry: str
+    boot: int
+    seq: int
+    oldest: int
+    key: str = ""
+    fingerprint: int = 0
+    writer: Sequence[Any] = ()
+    created: bool = False
+
+    def pack(self) -> bytes:
+        """Return the bytes that a row carries."""
+        said = self if self.created else self[:-1] if self.writer else self[:-2]
+        packed: bytes = msgpack.packb(said)
+        return packed
+
+
+def unpack_identity(packed: bytes) -> Identity:
+    """Return the identity from a row's bytes."""
+    return Identity(*msgpack.unpackb(packed))
+
+
+def fingerprint(operation: Operation) -> int:
+    """Return a number that tells two requests under the same key apart."""
+    return zlib.crc32(operation.body, zlib.crc32(operation.verb.encode()))
+
+
+def has_created(row: Row) -> bool:
+    """Say whether a row brought its document into being, for the first time or again."""
+    return row.version == 0 or unpack_identity(row.operation).created
