@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=8_192)  # All that may be in flight; each asks for its slot again and again.
 def slot_of(link: str, slots: int) -> int:
     """Return the slot of a link among `slots` (a power of two, at most 65,536)."""
     first = int.from_bytes(hashlib.sha256(link.encode()).digest()[:2], "big")

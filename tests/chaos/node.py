@@ -28,6 +28,7 @@ import docstore.converge.spread
 import docstore.driver
 import docstore.node
 import docstore.protocol.operations
+import docstore.storage.sqlite
 from docstore.__main__ import main
 from docstore.peers import PeerLinks
 from docstore.protocol.timing import ReplicaConfig
@@ -107,6 +108,8 @@ def install(control: Control) -> None:
         docstore.converge.documents.DOCUMENTS_MAX //= 16
         docstore.converge.spread.RECENT_BYTES //= 16
         docstore.protocol.operations.KEY_LIFE_US //= 10
+        for role, kib in docstore.storage.sqlite._CACHE_KIB.items():
+            docstore.storage.sqlite._CACHE_KIB[role] = kib // 16
     if shorter:
         docstore.node.ReplicaConfig = partial(configured, shorter)  # type: ignore[misc]
 
