@@ -37,7 +37,7 @@ RATE = 30.0
 """Requests a second of each tenant, whatever else the machine does: what is kept for some minutes
 takes more room when there is more of it."""
 SAMPLE_S = 10.0
-GROWN_MB_MAX, GROWN_MAX, WAL_MB_MAX = 4.0, 8, 64.0
+GROWN_MB_MAX, GROWN_MAX, WAL_MB_MAX = 1.5, 8, 64.0
 """By how much a node's memory, and its open files and tasks, may be more in the last quarter than
 in the one before; the largest write-ahead log."""
 SWITCHES = {"retention_s": 60.0, "retries_s": 60.0, "small_memory": True}
