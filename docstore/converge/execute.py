@@ -290,15 +290,14 @@ class Executor:
         """Return the answer if this version is the operation's, or of its key."""
         identity = unpack_identity(row.operation)
         asked = (inflight.entry, inflight.boot, inflight.seq)
-        if (identity.entry, identity.boot, identity.seq) == asked:
-            return Answer(201 if has_created(row) else 200, row=row)
-        key = inflight.operation.key
-        fresh = row.updated_us + KEY_LIFE_US > self.core.wall_now_us()
-        if not key or identity.key != key or not fresh:
-            return None
-        if identity.fingerprint != fingerprint(inflight.operation):
-            detail = "this Idempotency-Key was used for another request"
-            return Answer(422, "key-reused", detail)
+        if (identity.entry, identity.boot, identity.seq) != asked:
+            key = inflight.operation.key
+            fresh = row.updated_us + KEY_LIFE_US > self.core.wall_now_us()
+            if not key or identity.key != key or not fresh:
+                return None
+            if identity.fingerprint != fingerprint(inflight.operation):
+                detail = "this Idempotency-Key was used for another request"
+                return Answer(422, "key-reused", detail)
         return Answer(201 if has_created(row) else 200, row=row)
 
     # Reads
