@@ -92,6 +92,9 @@ class Config:
     repair_interval_s: float = 3600.0
     """Every row of this node is verified, and its slots compared, once in so long; 0 for never."""
 
+    segments_mb: int = 1024
+    """Megabytes of disk for slots at rest as columns, which make scans fast; 0 for none."""
+
     gossip_preset: str = "loopback"
     """Timing of membership: loopback, lan or wan."""
 
@@ -127,7 +130,7 @@ KEYS = (
     "data", "listen", "peer", "gossip", "node_id", "zone", "bootstrap", "join", "replaces",
     "observer", "standby", "remove_after_s", "history_retention_s", "slots",
     "points_per_node", "replication_factor", "reads", "heartbeat_interval_s", "owner_timeout_s",
-    "repair_interval_s",
+    "repair_interval_s", "segments_mb",
     "gossip_preset", "gossip_key_file", "insecure", "log", *(each.name for each in fields(Limits)),
 )  # fmt: skip
 """Every key of the file; also a flag, and in capitals after DOCSTORE_ an environment variable."""
@@ -192,6 +195,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
         heartbeat_interval_s=_seconds(settings, "heartbeat_interval_s", 0.2),
         owner_timeout_s=_seconds(settings, "owner_timeout_s", 1.2),
         repair_interval_s=_seconds(settings, "repair_interval_s", 3600.0, least=0, most=WEEK_S),
+        segments_mb=_integer(settings.get("segments_mb", 1024), "segments_mb", 0, 1 << 24),
         gossip_preset=_choice(
             settings.get("gossip_preset", "loopback" if local else "lan"), "gossip_preset", PRESETS
         ),

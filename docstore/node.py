@@ -141,7 +141,8 @@ class Node:
         self.expiring = Expiring(replica, self.store, driver.submit)
         self.repair = Repair(replica, self.store, resync.compare, driver.feed, interval_s)
         file = self.config.data / "docstore.db"
-        self.scans = Scans(replica, driver, self.store, self.questions, file)
+        segments_bytes = self.config.segments_mb << 20
+        self.scans = Scans(replica, driver, self.store, self.questions, file, segments_bytes)
         self.feed = Feed(replica, self.questions, self.scans.page)
         self.listings = Listings(replica, self.store, self.questions, driver.stored)
         self.holding = Holding(replica, self.listings)

@@ -44,14 +44,15 @@ class Scans:
     """Both sides of a cut, and the pages of a scan."""
 
     def __init__(
-        self, replica: Replica, driver: Driver, store: Store, questions: Questions, file: Path
-    ) -> None:
+        self, replica: Replica, driver: Driver, store: Store, questions: Questions, file: Path,
+        segments_bytes: int,
+    ) -> None:  # fmt: skip
         self._replica = replica
         self._core = replica.core
         self._driver = driver
         self._store = store
         self._questions = questions
-        self._pool = ScanPool(file, PROCESSES)
+        self._pool = ScanPool(file, PROCESSES, segments_bytes)
         self.counters: Counter[str] = Counter()
         self._probes = _links_in_slots(self.slots)
         self._barrier = Barrier(driver, questions, self._open, self._confirmed, self._by_owner)
@@ -250,7 +251,8 @@ class Scans:
 
         Raises BadRequest, SnapshotGone, Unavailable.
         """
-        fields, payload = await self._pool.ask(question)
+        generation = self._core.counters["faulty"]
+        fields, payload = await self._pool.ask({**question, "generation": generation})
         _insist_found(fields)
         self.counters["pages"] += 1
         self.counters["bytes"] += len(payload)

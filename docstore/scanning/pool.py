@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,16 @@ def has_arrow() -> bool:
 
 
 class ScanPool:
-    """Up to `size` processes that each answer one question at a time, in the order of asking."""
+    """Up to `size` processes that each answer one question at a time, in the order of asking.
 
-    def __init__(self, path: Path, size: int) -> None:
-        self._path = path
+    segments_bytes: how much they may keep in the directory `segments` beside the file.
+    """
+
+    def __init__(self, path: Path, size: int, segments_bytes: int) -> None:
+        self._segments = path.with_name("segments")
+        # Whatever may have happened to the file while nobody looked.
+        shutil.rmtree(self._segments, ignore_errors=True)
+        self._arguments = (str(path), str(self._segments), str(segments_bytes))
         self._free = asyncio.Semaphore(size)
         self._idle: list[asyncio.subprocess.Process] = []
         self._all: set[asyncio.subprocess.Process] = set()
@@ -74,7 +81,7 @@ class ScanPool:
 
     async def _started(self) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "docstore.scanning.worker", str(self._path),
+            sys.executable, "-m", "docstore.scanning.worker", *self._arguments,
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=PIPE_BYTES,
         )  # fmt: skip
         self._all.add(process)

@@ -40,6 +40,7 @@ class Scan:
     deleted: tombstones as well. skip, limit: rows left out at the beginning, and rows in all.
     grouping: no rows, but aggregates of them.
     nested: whatever is at the prefix or below it, not only the documents of one factory.
+    direct: from the node's file itself, whatever is kept of it beside: for an audit.
     """
 
     prefix: str
@@ -54,10 +55,12 @@ class Scan:
     limit: int = INT_MAX
     grouping: Grouping | None = None
     nested: bool = False
+    direct: bool = False
 
 
 MEMBERS = frozenset(
-    "prefix cut ranges columns where versions deleted skip limit nested aggregates groupBy".split()
+    "prefix cut ranges columns where versions deleted skip limit nested direct aggregates"
+    " groupBy".split()
 )
 
 
@@ -84,6 +87,9 @@ def scan_of(asked: Mapping[str, Any]) -> Scan:
     deleted = asked.get("deleted", is_log)
     if not isinstance(deleted, bool):
         raise BadRequest("deleted is true or false")
+    direct = asked.get("direct", False)
+    if not isinstance(direct, bool):
+        raise BadRequest("direct is true or false")
     grouping = _grouping(asked, is_log=is_log)
     return Scan(
         prefix,
@@ -98,6 +104,7 @@ def scan_of(asked: Mapping[str, Any]) -> Scan:
         _whole(asked.get("limit", INT_MAX), "limit"),
         grouping,
         _nested(asked, is_log=is_log),
+        direct,
     )
 
 

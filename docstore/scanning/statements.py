@@ -33,11 +33,19 @@ VERSIONS_AND_LINKS = (
     "SELECT (SELECT count(*) FROM history WHERE slot = ?1),"
     " (SELECT count(*) FROM current WHERE slot = ?1)"
 )
+NEWEST_TIMES = (
+    "SELECT k.slot, coalesce((SELECT h.updated_us FROM history h WHERE h.slot = k.slot"
+    " AND h.n <= k.until ORDER BY h.n DESC LIMIT 1), 0) FROM temp.spans k"
+)
+"""When the last row of each slot was written that a scan sees."""
 SHORT = (
     "SELECT k.slot FROM temp.spans k WHERE (SELECT count(*) FROM history h WHERE h.slot = k.slot"
     " AND h.n > k.after AND h.n <= k.until) <> k.until - k.after LIMIT 1"
 )
 """A slot of a log with a hole where there must be none."""
+
+
+SLOT_MAX = 65_535
 
 
 class Cursor(NamedTuple):
@@ -56,14 +64,16 @@ class Statement(NamedTuple):
     parameters: tuple[Any, ...]
 
 
-def page(scan: Scan, after: Cursor, rows: int, columns: Sequence[str]) -> Statement:
-    """Return the statement for up to `rows` rows behind a cursor.
+def page(
+    scan: Scan, after: Cursor, rows: int, columns: Sequence[str], last: int = SLOT_MAX
+) -> Statement:
+    """Return the statement for up to `rows` rows behind a cursor, of slots up to `last`.
 
     Its columns are those asked for, and behind them those of `positions` that are not among them.
     """
     every = list(dict.fromkeys([*columns, *positions(scan)]))
     chosen = ", ".join(f"{COLUMNS[name].sql} AS c{number}" for number, name in enumerate(every))
-    return _select(Statement(chosen, ()), scan, after, rows)
+    return _select(Statement(chosen, ()), scan, after, rows, last)
 
 
 def grouped(grouping: Grouping, scan: Scan, after: Cursor, rows: int) -> Statement:
@@ -75,7 +85,9 @@ def grouped(grouping: Grouping, scan: Scan, after: Cursor, rows: int) -> Stateme
     return Statement(grouping.sql(documents.sql), documents.parameters)
 
 
-def _select(chosen: Statement, scan: Scan, after: Cursor, rows: int) -> Statement:
+def _select(
+    chosen: Statement, scan: Scan, after: Cursor, rows: int, last: int = SLOT_MAX
+) -> Statement:
     """Return the statement that takes what is chosen of each row of a page."""
     if scan.is_log:
         source, parameters = _log(scan, after)
@@ -87,7 +99,7 @@ def _select(chosen: Statement, scan: Scan, after: Cursor, rows: int) -> Statemen
         source += " AND h.deleted = 0"
     if not scan.nested:
         source += f" AND instr(substr(h.link, {len(scan.prefix) + 1}), '/') = 0"
-    source += f" AND {scan.where.sql}"
+    source += f" AND k.slot <= {int(last)} AND {scan.where.sql}"
     order = "k.slot, h.n" if scan.is_log else "k.slot, h.link, h.version"
     if scan.latest and not scan.is_log:
         order = "k.slot, c.link"
@@ -98,7 +110,9 @@ def _select(chosen: Statement, scan: Scan, after: Cursor, rows: int) -> Statemen
     return Statement(sql, (*chosen.parameters, *parameters, *scan.where.parameters))
 
 
-def sweep(scan: Scan, after: Cursor, rows: int, columns: Sequence[str]) -> Statement:
+def sweep(
+    scan: Scan, after: Cursor, rows: int, columns: Sequence[str], last: int = SLOT_MAX
+) -> Statement:
     """Return the statement for the next rows of a snapshot with what they superseded, by link.
 
     One walk along one index, where `page` looks each document up twice: for slots in which most
@@ -110,7 +124,7 @@ def sweep(scan: Scan, after: Cursor, rows: int, columns: Sequence[str]) -> State
     sql = (
         f"SELECT {chosen} FROM temp.spans k CROSS JOIN history h ON h.slot = k.slot"  # noqa: S608
         " AND h.link > CASE k.slot WHEN ? THEN ? ELSE ? END AND h.link < ?"
-        " WHERE k.slot >= ? AND h.n + 0 <= k.until"
+        f" WHERE k.slot >= ? AND k.slot <= {int(last)} AND h.n + 0 <= k.until"
         f" AND instr(substr(h.link, {len(scan.prefix) + 1}), '/') = 0"
         f" ORDER BY k.slot, h.link, h.version LIMIT {int(rows)}"
     )

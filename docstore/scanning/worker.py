@@ -1,12 +1,15 @@
 """The process that reads pages: questions come on its standard input, answers leave on its output.
 
-    python -m docstore.scanning.worker FILE
+    python -m docstore.scanning.worker FILE DIRECTORY BYTES
+
+Slots at rest are kept as columns in the directory, if it may have any bytes (`resting.py`).
 
 A question is a line of JSON: a scan as in `request`, with `format` ("arrow" or "ndjson"),
-`compression`, `rows` and `after` (a cursor). An answer is two lengths (32 bits each, big endian), a
-JSON object of the first length, and bytes of the second: the record batch as an encapsulated
-message of Arrow's stream format, or lines. Rows are not checked against their checksums here, which
-would cost five times the rest: the node verifies all of them in its own time (`repair.py`).
+`compression`, `rows`, `after` (a cursor) and `generation` (see `segments.py`). An answer is two
+lengths (32 bits each, big endian), a JSON object of the first length, and bytes of the second: the
+record batch as an encapsulated message of Arrow's stream format, or lines. Rows are not checked
+against their checksums here, which would cost five times the rest: the node verifies all of them in
+its own time (`repair.py`).
 
 It ends when its input does, so that it does not outlive its node.
 """
@@ -17,6 +20,7 @@ import sqlite3
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
@@ -100,12 +104,14 @@ def _named(columns: Sequence[str], row: tuple[Any, ...]) -> dict[str, Any]:
 class Pages:
     """Answers questions, one after the other."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, segments: str = "", segments_bytes: int = 0) -> None:
         self._lines = Lines(path)
         self._lines.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         self._lines.execute(statements.SPANS)
         self._batches: Any = None
         self._path = path
+        self._segments_at = (Path(segments), segments_bytes)
+        self._segments: Any = None
         self._asked: dict[str, Any] = {}
         self._scan: Scan | None = None
         self._filled: dict[Any, Any] = {}
@@ -116,9 +122,12 @@ class Pages:
         form, compression = question.pop("format"), question.pop("compression")
         rows, after = question.pop("rows"), Cursor(*question.pop("after"))
         with_schema, skipped = question.pop("schema"), question.pop("skipped")
+        generation = question.pop("generation")
         if self._scan is None or question != self._asked:
             self._asked, self._scan = question, scan_of(question)
         reader, scan = self._reader(form), self._scan
+        if self._segments is not None:
+            self._segments.generation = generation
         head = reader.head(scan.columns) if with_schema else b""
         try:
             if scan.grouping is None:
@@ -142,9 +151,13 @@ class Pages:
         if form != "arrow":
             return self._lines
         if self._batches is None:
-            from docstore.scanning.batches import Batches  # noqa: PLC0415 - if there is pyarrow
+            # Only here: there may be no pyarrow.
+            from docstore.scanning.batches import Batches  # noqa: PLC0415
+            from docstore.scanning.segments import Segments  # noqa: PLC0415
 
-            self._batches = Batches(self._path)
+            directory, bytes_max = self._segments_at
+            self._segments = Segments(directory, bytes_max) if bytes_max else None
+            self._batches = Batches(self._path, self._segments)
             self._batches.execute(statements.SPANS)
         return self._batches
 
@@ -186,9 +199,9 @@ def _insist_there(reader: Any, scan: Scan, after: Cursor) -> None:
             raise Gone("incomplete", slot=slot)
 
 
-def serve(path: str, source: BinaryIO, sink: BinaryIO) -> None:
+def serve(pages: Pages, source: BinaryIO, sink: BinaryIO) -> None:
     """Answer until the questions end."""
-    with closing(Pages(path)) as pages:
+    with closing(pages):
         _answer_all(pages, source, sink)
 
 
@@ -210,4 +223,5 @@ def _answer_all(pages: Pages, source: BinaryIO, sink: BinaryIO) -> None:
 if __name__ == "__main__":
     os.nice(NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # For the node; this process ends with its input.
-    serve(sys.argv[1], sys.stdin.buffer, sys.stdout.buffer)
+    file, segments, segments_bytes = sys.argv[1:]
+    serve(Pages(file, segments, int(segments_bytes)), sys.stdin.buffer, sys.stdout.buffer)

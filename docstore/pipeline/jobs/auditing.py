@@ -128,7 +128,7 @@ def _copy(
 ) -> Iterator[pa.RecordBatch]:
     request = {
         "prefix": prefix, "columns": ["documentSelfLink", "documentVersion", "slot", "body"],
-        "catchUpMs": 10_000,
+        "catchUpMs": 10_000, "direct": True,
     }  # fmt: skip
     # Only this node: another one's copy is another question.
     share = scanning.Share(tuple(spans), (scanning.Node(url),), request, urls=(url,))

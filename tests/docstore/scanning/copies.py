@@ -36,7 +36,9 @@ class Copy:
             self._connection.execute(f"PRAGMA {pragma}")
         self._writer = Writer(self._connection, Path(f"{path}-wal"))
         self._writer.prepare("store")
+        self.path = path
         self.pages = Pages(str(path))
+        self.now_us: Callable[[], int] = lambda: len(self.rows) + 1
         self.state: Callable[[random.Random], dict[str, Any]] = any_state
         """Makes the body of each version."""
 
@@ -46,8 +48,8 @@ class Copy:
         self._connection.close()
 
     def write(self, count: int) -> None:
-        """Put and delete documents of two factories, and of one below the first."""
-        factories = ["/a/", "/a/", "/a/", "/a/b/", "/ab/"]
+        """Put and delete documents of three factories, and of one below the first."""
+        factories = ["/a/", "/a/", "/a/", "/a/b/", "/ab/", "/A/"]
         self.write_links(
             [f"{self.rng.choice(factories)}{self.rng.randrange(12)}" for _ in range(count)]
         )
@@ -63,7 +65,7 @@ class Copy:
             deleted = bool(before and not before.deleted and self.rng.random() < 0.2)
             state = before.state if deleted and before else self._state()
             digest = chain_digest(b"", link, version, deleted, state)
-            row = Row(slot, self.ends[slot], 1, "n1", link, version, "PUT", len(self.rows) + 1,
+            row = Row(slot, self.ends[slot], 1, "n1", link, version, "PUT", self.now_us(),
                       deleted, b"", b"", digest, state)  # fmt: skip
             self._newest[link] = row
             self.rows.append(row)
@@ -80,12 +82,15 @@ class Copy:
         record = SaveSlot(SlotRecord(slot, kept=kept))
         self._writer.commit([Trim(slot, 0, kept), Purge(slot, dead), record])
 
-    def scan(self, asked: dict[str, Any], form: str, rows: int) -> Iterator[dict[str, Any]]:
+    def scan(
+        self, asked: dict[str, Any], form: str, rows: int, generation: int = 0
+    ) -> Iterator[dict[str, Any]]:
         """Yield the rows of a scan, page by page."""
         after: list[Any] | None = [-1, "", -1]
         while after is not None:
-            question = {**asked, "columns": COLUMNS, "format": form, "compression": "",
-                        "rows": rows, "after": after, "schema": True, "skipped": False}  # fmt: skip
+            question = {"columns": COLUMNS, **asked, "format": form, "compression": "",
+                        "rows": rows, "after": after, "schema": True, "skipped": False,
+                        "generation": generation}  # fmt: skip
             fields, payload = self.pages.answer(question)
             assert "error" not in fields, fields
             found = list(_parsed(bytes(payload), form))
@@ -129,6 +134,6 @@ def _parsed(payload: bytes, form: str) -> Iterator[dict[str, Any]]:
 
     end = b"\xff\xff\xff\xff\x00\x00\x00\x00"
     for row in pa.ipc.open_stream(pa.py_buffer(payload + end)).read_all().to_pylist():
-        for name in ("body", "before"):
+        for name in {"body", "before"} & row.keys():
             row[name] = None if row[name] is None else json.loads(row[name])
         yield row

@@ -100,7 +100,8 @@ def test_every_cut_from_kept_on_can_be_read_and_none_before(copy: Copy, form: st
         {"prefix": "/a/", "ranges": [[0, kept[0] - 1, copy.ends[0]]]},
     ):
         question = {**asked, "columns": [], "format": form, "compression": "", "rows": 10,
-                    "after": [-1, "", -1], "schema": False, "skipped": False}  # fmt: skip
+                    "after": [-1, "", -1], "schema": False, "skipped": False,
+                    "generation": 0}  # fmt: skip
         fields, _ = copy.pages.answer(question)
         assert (fields["error"], fields["slot"], fields["kept"]) == ("trimmed", 0, kept[0])
 
@@ -112,7 +113,7 @@ def test_a_hole_is_noticed(copy: Copy, tmp_path: Path) -> None:
     connection.close()
     question = {"prefix": "/a/", "ranges": [[1, 0, copy.ends[1]]], "columns": [], "rows": 10,
                 "format": "ndjson", "compression": "", "after": [-1, "", -1], "schema": False,
-                "skipped": False}  # fmt: skip
+                "skipped": False, "generation": 0}  # fmt: skip
     assert copy.pages.answer(question)[0] == {"error": "incomplete", "slot": 1}
 
 

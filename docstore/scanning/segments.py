@@ -1,0 +1,155 @@
+"""Segments: the documents of slots at rest, kept as columns, so that nobody looks them up again.
+
+A row of the log that is decided never changes; so what a factory's documents in a slot are up to
+row n never changes either, and once read may be kept. A segment is one record batch in a file of
+its own, with a checksum, which a process verifies when it opens it. It is no copy that counts:
+files are not synced, all are deleted when the node starts, and what nobody asks for when there are
+too many. What is in use stays: if all does not fit, a part of it is fast, and not none in turn.
+
+Source: the immutable sorted runs of log-structured merge trees (O'Neil et al., 1996), and the
+columnar segments beside row stores that HTAP systems keep.
+"""
+
+import mmap
+import os
+import shutil
+import struct
+import time
+import zlib
+from collections import OrderedDict
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from docstore import json
+
+MARK = b"docstore segment 1\n"
+CHECKSUM = struct.Struct(">I")
+HELD_MAX = 4096
+"""Files that one process has mapped at a time: addresses, not memory."""
+FREE_SHARE = 0.1
+"""Of the disk, which is left to others."""
+COUNT_EVERY = 64
+"""Other processes write here as well: after so many writes the directory is looked through."""
+IN_USE_S = 600.0
+"""What has been opened since is not deleted to make room."""
+FULL_S = 30.0
+"""How long nobody tries to write after there was no room."""
+
+
+class Key(NamedTuple):
+    """Which documents: of one factory, in one slot, as of a row of its log."""
+
+    slot: int
+    prefix: str
+    until: int
+
+
+class Segments:
+    """The files of one node, as one of its processes sees them."""
+
+    def __init__(self, directory: Path, bytes_max: int) -> None:
+        self.generation = 0
+        """Changes when a slot of the node is found damaged: what was read before that may be."""
+        self._directory = directory
+        self._bytes_max = bytes_max
+        self._held: OrderedDict[tuple[int, str], tuple[bytes, pa.RecordBatch]] = OrderedDict()
+        self._bytes, self._writes = 0, 0
+        self._full_until = 0.0
+        self._unkept: tuple[bytes, pa.RecordBatch] | None = None
+        """What was read last and found no room: the next page is cut out of it as well."""
+
+    def get(self, key: Key) -> pa.RecordBatch | None:
+        """Return a segment, None if there is none, or none that is whole."""
+        place, head = (key.slot, key.prefix), self._head(key)
+        if self._unkept is not None and self._unkept[0] == head:
+            return self._unkept[1]
+        held = self._held.get(place)
+        if held is None or held[0] != head:
+            batch = self._opened(key, head)
+            if batch is None:
+                return None
+            held = self._held[place] = (head, batch)
+            if len(self._held) > HELD_MAX:
+                self._held.popitem(last=False)
+        self._held.move_to_end(place)
+        return held[1]
+
+    def put(self, key: Key, batch: pa.RecordBatch) -> None:
+        """Keep a segment in the place of the one before it, if there is room."""
+        head = self._head(key)
+        try:
+            if time.monotonic() < self._full_until:
+                raise OSError("there was no room a moment ago")
+            self._write(self._file(key), head, batch)
+            self._unkept = None
+        except OSError:
+            self._unkept = (head, batch)
+
+    def _write(self, file: Path, head: bytes, batch: pa.RecordBatch) -> None:
+        """Write a file, whole or not at all. Raises OSError."""
+        sink = pa.BufferOutputStream()
+        sink.write(head)
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        written = sink.getvalue()
+        self._make_room(written.size + CHECKSUM.size)
+        partial = file.with_suffix(f".{os.getpid()}")
+        with partial.open("wb") as out:
+            out.write(written)
+            out.write(CHECKSUM.pack(zlib.crc32(written)))
+        partial.replace(file)
+
+    def _file(self, key: Key) -> Path:
+        return self._directory / f"{key.slot}-{zlib.crc32(key.prefix.encode()):08x}.arrow"
+
+    def _head(self, key: Key) -> bytes:
+        """Return what a file begins with; its length is a multiple of 64, for the columns."""
+        head = MARK + json.dump([self.generation, *key])
+        return head + b" " * (-len(head) % 64)
+
+    def _opened(self, key: Key, head: bytes) -> pa.RecordBatch | None:
+        try:
+            with self._file(key).open("rb") as file:
+                mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            os.utime(self._file(key))  # The oldest is what nobody has asked for.
+        except (OSError, ValueError):  # ValueError: it is empty.
+            return None
+        body = mapped[: -CHECKSUM.size]
+        if body[: len(head)] != head or mapped[len(body) :] != CHECKSUM.pack(zlib.crc32(body)):
+            return None
+        with pa.ipc.open_stream(pa.py_buffer(body[len(head) :])) as reader:
+            return reader.read_next_batch()
+
+    def _make_room(self, size: int) -> None:
+        """Delete what nobody uses while there is too much. Raises OSError if there is no room."""
+        if size > self._bytes_max:
+            raise OSError("larger than all that may be kept")
+        if self._writes % COUNT_EVERY == 0 or self._bytes + size > self._bytes_max:
+            self._directory.mkdir(exist_ok=True)
+            self._bytes = self._tidied(self._bytes_max - size)
+        disk = shutil.disk_usage(self._directory)
+        if self._bytes + size > self._bytes_max or disk.free - size < FREE_SHARE * disk.total:
+            self._full_until = time.monotonic() + FULL_S
+            raise OSError("there is no room")
+        self._writes += 1
+        self._bytes += size
+
+    def _tidied(self, bytes_left: int) -> int:
+        """Return how many bytes there are, after what is not in use has made room."""
+        found = []
+        for entry in os.scandir(self._directory):
+            try:
+                status = entry.stat()
+            except FileNotFoundError:
+                continue  # Another process was faster.
+            found.append((status.st_mtime, status.st_size, entry.path))
+        total = sum(size for _, size, _ in found)
+        unused = time.time() - IN_USE_S
+        for used, size, path in sorted(found):
+            if total <= bytes_left or used > unused:
+                break
+            Path(path).unlink(missing_ok=True)
+            total -= size
+        return total
