@@ -11,8 +11,10 @@ effect, and its client must not be told otherwise (rule C3):
   reads                                      never unknown: 503
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from math import inf
 
 from docstore.operation import Answer, Operation
 from docstore.protocol.core import Core
@@ -62,11 +64,13 @@ class Entry:
         self.core = core
         self.serve = serve
         self.executor = executor
-        self.pending: dict[int, Pending] = {}
+        self.pending: OrderedDict[int, Pending] = OrderedDict()  # Whose first is found at once.
         self._unsent: dict[int, Pending] = {}
         self._outgoing: dict[str, list[Forwarded]] = {}
         self._seq = 0
         self._bytes = 0
+        # No deadline is sooner, and nothing is with another node for longer: most ticks end there.
+        self._soonest = self._longest = inf
 
     # In
 
@@ -85,6 +89,7 @@ class Entry:
         self._bytes += size
         pending = Pending(event.request, self._seq, event.operation, event.deadline, self.core.now)
         self.pending[pending.seq] = pending
+        self._soonest = min(self._soonest, pending.deadline)
         self._route(pending)
 
     def _route(self, pending: Pending) -> None:
@@ -109,6 +114,8 @@ class Entry:
         self._unsent.pop(pending.seq, None)
         pending.attempt += 1
         pending.sent_to, pending.sent_at = owner, self.core.now
+        if owner != self.core.me:
+            self._longest = min(self._longest, self.core.now)
         if not pending.operation.is_read:
             pending.doubts.add(pending.attempt)
 
@@ -205,14 +212,26 @@ class Entry:
         if core.lacks_quorum():
             owned = [each for each in self.pending.values() if each.operation.level == 3]
             self._give_up(owned, NO_MAJORITY)
-        over, late = core.now + tick_s, core.now - core.config.forward_retry_s
-        self._give_up([each for each in self.pending.values() if each.deadline <= over], NO_OWNER)
+        over = core.now + tick_s
+        if self._soonest <= over:
+            pendings = self.pending.values()
+            self._give_up([each for each in pendings if each.deadline <= over], NO_OWNER)
+            self._soonest = min((each.deadline for each in pendings), default=inf)
         self._despair()
+        if self._longest < core.now - core.config.forward_retry_s:
+            self._ask_again(core.now - core.config.forward_retry_s)
+
+    def _ask_again(self, late: float) -> None:
+        """Try again what has been with another node since before `late`."""
+        self._longest = inf
         for pending in self.pending.values():
-            elsewhere = pending.sent_to not in (None, core.me)
-            if elsewhere and pending.sent_at < late:
+            if pending.sent_to in (None, self.core.me):
+                continue
+            if pending.sent_at < late:
                 pending.sent_to = None
                 self._unsent[pending.seq] = pending
+            else:
+                self._longest = min(self._longest, pending.sent_at)
 
     def _despair(self) -> None:
         """Say so, before the deadline, when waiting here longer helps nobody.

@@ -9,7 +9,7 @@ Entry nodes say with each operation which of theirs is the oldest without an ans
 older will never be asked for again and is forgotten. Keys are forgotten when their time is over.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -140,11 +140,14 @@ class Proposed:
     """
 
     def __init__(self) -> None:
-        self._of: dict[Origin, dict[int, None]] = {}
+        # A plain dict would be searched from its beginning for the first that is left.
+        self._of: dict[Origin, OrderedDict[int, None]] = {}
 
     def note(self, origin: Origin, seq: int, oldest: int) -> None:
         """Remember an operation, for as long as its entry node may ask for it."""
-        known = self._of.setdefault(origin, {})
+        known = self._of.get(origin)
+        if known is None:
+            known = self._of[origin] = OrderedDict()
         known[seq] = None
         while known and (first := next(iter(known))) < oldest:
             del known[first]

@@ -118,6 +118,41 @@ def same(one: Any, other: Any) -> bool:
     return repr(one) == repr(other)
 
 
+KEYS = st.sampled_from(["a", "b", ", ", '": ', ', "', "a, ", 'a": ', "\\", '\\": ', "é"])
+PAIRS = st.recursive(
+    st.sampled_from(["1", "-2.5", "null", '"x, "', '"\\", "', '"\\": "', '", "']),
+    lambda inner: st.lists(st.tuples(KEYS, inner), max_size=4),
+    max_leaves=8,
+)
+"""Objects as lists of pairs, in which a key may be there twice."""
+
+
+def spelled(value: Any, comma: str, colon: str) -> str:
+    """Return the JSON text of PAIRS."""
+    if isinstance(value, str):
+        return value
+    members = (f"{standard.dumps(key)}{colon}{spelled(member, comma, colon)}"
+               for key, member in value)  # fmt: skip
+    return "{" + comma.join(members) + "}"
+
+
+def has_twice(value: Any) -> bool:
+    if isinstance(value, str):
+        return False
+    keys = [key for key, _ in value]
+    return len(set(keys)) < len(keys) or any(has_twice(member) for _, member in value)
+
+
+@given(PAIRS, st.sampled_from([",", ", "]), st.sampled_from([":", ": "]))
+def test_keys_are_there_once_however_they_are_spaced(pairs: Any, comma: str, colon: str) -> None:
+    raw = spelled(pairs, comma, colon).encode()
+    if has_twice(pairs):
+        with pytest.raises(BadRequest):
+            json.parse(raw)
+    else:
+        assert json.parse(raw) == standard.loads(raw)
+
+
 def test_64_levels_are_allowed_also_beside_many_brackets() -> None:
     deep = b"[" * 64 + b"]" * 64
     assert json.depth(json.parse(deep)) == 64
