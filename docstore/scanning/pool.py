@@ -12,6 +12,8 @@ import orjson
 from docstore.errors import Unavailable
 
 IDLE_S = 60.0
+UNUSED_S = 86_400.0
+"""Segments that nobody has asked for in so long are deleted."""
 ANSWER_BYTES_MAX = 64 << 20
 PIPE_BYTES = 1 << 20
 
@@ -32,13 +34,14 @@ class ScanPool:
     def __init__(self, path: Path, size: int, segments_bytes: int) -> None:
         self._segments = path.with_name("segments")
         # Whatever may have happened to the file while nobody looked.
-        shutil.rmtree(self._segments, ignore_errors=True)
+        _delete(self._segments)
         self._arguments = (str(path), str(self._segments), str(segments_bytes))
         self._free = asyncio.Semaphore(size)
         self._idle: list[asyncio.subprocess.Process] = []
         self._all: set[asyncio.subprocess.Process] = set()
         self._reaper: asyncio.TimerHandle | None = None
         self._asking: set[asyncio.Task[Answer]] = set()
+        self._ending: set[asyncio.Task[None]] = set()
 
     async def ask(self, question: dict[str, Any]) -> Answer:
         """Return the fields and the bytes of an answer. Raises Unavailable."""
@@ -55,7 +58,7 @@ class ScanPool:
             self._reaper.cancel()
         for task in self._asking:
             task.cancel()
-        await asyncio.gather(*self._asking, return_exceptions=True)
+        await asyncio.gather(*self._asking, *self._ending, return_exceptions=True)
         for process in list(self._all):
             await self._end(process)
 
@@ -103,6 +106,15 @@ class ScanPool:
     def _reap(self) -> None:
         idle, self._idle = self._idle, []
         for process in idle:
-            self._all.discard(process)
-            if process.stdin is not None:
-                process.stdin.close()  # It ends with its input.
+            task = asyncio.create_task(self._end(process))
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+        self._reaper = asyncio.get_running_loop().call_later(UNUSED_S, self._forget)
+
+    def _forget(self) -> None:
+        """Delete what is kept, beside the loop: there may be thousands of files."""
+        asyncio.get_running_loop().run_in_executor(None, _delete, self._segments)
+
+
+def _delete(directory: Path) -> None:
+    shutil.rmtree(directory, ignore_errors=True)

@@ -112,9 +112,8 @@ class Resting:
         run: list[Span] = []
         for slot, until in left:
             room -= until
-            if (run and (room < 0 or self._kept(scan, (slot, until)) is not None)) or not (
-                self._may_read(scan, slot)
-            ):
+            is_wanted = not run or (room >= 0 and self._kept(scan, (slot, until)) is None)
+            if not is_wanted or not self._may_read(scan, slot):
                 break
             run.append((slot, until))
         read = self._slots.whole(scan, run, rows) if run else {}

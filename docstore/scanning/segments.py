@@ -126,8 +126,8 @@ class Segments:
         """Delete what nobody uses while there is too much. Raises OSError if there is no room."""
         if size > self._bytes_max:
             raise OSError("larger than all that may be kept")
+        self._directory.mkdir(exist_ok=True)
         if self._writes % COUNT_EVERY == 0 or self._bytes + size > self._bytes_max:
-            self._directory.mkdir(exist_ok=True)
             self._bytes = self._tidied(self._bytes_max - size)
         disk = shutil.disk_usage(self._directory)
         if self._bytes + size > self._bytes_max or disk.free - size < FREE_SHARE * disk.total:

@@ -1,5 +1,6 @@
 """Slots at rest, kept as columns: the same rows as from the file, and nothing that is not true."""
 
+import asyncio
 import os
 import sqlite3
 import time
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from docstore.scanning.pool import has_arrow
+from docstore.scanning.pool import ScanPool, has_arrow
 from docstore.scanning.worker import Pages
 from tests.docstore.scanning.copies import Copy
 
@@ -186,3 +187,23 @@ def test_where_nothing_can_be_kept_the_rows_come_all_the_same(copy: Copy) -> Non
     directory(copy).write_bytes(b"not a directory")
     for _ in range(2):
         assert scanned(copy) == expected(copy)
+
+
+async def test_what_nobody_asks_for_any_more_is_deleted(
+    copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("docstore.scanning.pool.IDLE_S", 0.01)
+    monkeypatch.setattr("docstore.scanning.pool.UNUSED_S", 0.01)
+    pool = ScanPool(copy.path, 1, PLENTY)
+    cut = [[slot, until] for slot, until in copy.ends.items()]
+    question = {"prefix": "/a/", "cut": cut, "columns": WIDE, "format": "arrow", "rows": 500,
+                "compression": "", "after": [-1, "", -1], "schema": True, "skipped": False,
+                "generation": 0}  # fmt: skip
+    try:
+        fields, _ = await pool.ask(question)
+        assert fields["rows"] == len(expected(copy))
+        async with asyncio.timeout(20):
+            while directory(copy).exists():
+                await asyncio.sleep(0.01)
+    finally:
+        await pool.stop()
