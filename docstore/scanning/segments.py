@@ -96,10 +96,13 @@ class Segments:
         written = sink.getvalue()
         self._make_room(written.size + CHECKSUM.size)
         partial = file.with_suffix(f".{os.getpid()}")
-        with partial.open("wb") as out:
-            out.write(written)
-            out.write(CHECKSUM.pack(zlib.crc32(written)))
-        partial.replace(file)
+        try:
+            with partial.open("wb") as out:
+                out.write(written)
+                out.write(CHECKSUM.pack(zlib.crc32(written)))
+            partial.replace(file)
+        finally:
+            partial.unlink(missing_ok=True)
 
     def _file(self, key: Key) -> Path:
         return self._directory / f"{key.slot}-{zlib.crc32(key.prefix.encode()):08x}.arrow"

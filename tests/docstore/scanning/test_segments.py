@@ -189,6 +189,17 @@ def test_where_nothing_can_be_kept_the_rows_come_all_the_same(copy: Copy) -> Non
         assert scanned(copy) == expected(copy)
 
 
+def test_nothing_is_left_of_a_file_that_could_not_be_written(copy: Copy) -> None:
+    assert scanned(copy)
+    places = files(copy)
+    for file in places:
+        file.unlink()
+        file.mkdir()
+    anew(copy)
+    assert scanned(copy) == expected(copy)
+    assert files(copy) == places
+
+
 async def test_what_nobody_asks_for_any_more_is_deleted(
     copy: Copy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
