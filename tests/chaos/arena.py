@@ -19,7 +19,8 @@ from tests.chaos.proxy import Link, Proxy
 from tests.docstore.test_node import metrics
 
 GROUP = "/core/node-groups/default"
-SETTINGS = ("--slots", "32", "--repair-interval-s", "5")
+SLOTS, REPAIR_S = "32", 5.0
+"""All is verified far more often than in a release, so that damage is met within a chapter."""
 RECOVERY_S = 60.0
 RETENTION_S, RETRIES_S = 150.0, 60.0
 """Longer than a chapter, whose documents are read back with all their versions."""
@@ -48,12 +49,20 @@ class Arena:
     """Nodes and what is between them. Everything blocking runs in threads."""
 
     def __init__(
-        self, directory: Path, size: int, spares: int, rng: random.Random, copies: str = "3"
+        self,
+        directory: Path,
+        size: int,
+        spares: int,
+        rng: random.Random,
+        copies: str = "3",
+        repair_s: float = REPAIR_S,
     ) -> None:
-        """copies: the replication factor, or all."""
+        """copies: the replication factor, or all. repair_s: see REPAIR_S."""
         self.rng = rng
         self.directory = directory
-        settings = (*SETTINGS, "--replication-factor", copies)
+        settings = (
+            "--slots", SLOTS, "--repair-interval-s", str(repair_s), "--replication-factor", copies,
+        )  # fmt: skip
         self.cluster = LocalCluster(size, directory, settings)
         self.retention_s = RETENTION_S
         self.retries_s = RETRIES_S
