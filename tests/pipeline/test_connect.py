@@ -20,7 +20,7 @@ MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 def test_a37_the_basics_over_connect(stage: Stage, tmp_path: Path) -> None:
     asked = [sys.executable, "-m", "tests.pipeline.connected", stage.url, stage.path, str(tmp_path)]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=240, cwd=ROOT,
+    done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=300, cwd=ROOT,
                           env=environment)  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])

@@ -52,7 +52,7 @@ def run(directory: Path, url: str) -> None:
         "spark.sql.catalogImplementation=hive",
     ]  # A catalog that outlives a run.
     done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True,
-                          check=False, timeout=240)  # fmt: skip
+                          check=False, timeout=300)  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:]
 
 

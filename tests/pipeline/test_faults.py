@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -267,7 +267,7 @@ def test_a37_executors_of_a_cluster_read_and_write_and_may_die(
     script.write_text(SCRIPT)
     asked = [sys.executable, str(script), stage.url, stage.path]
     root = Path(__file__).parent.parent.parent
-    done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=240, cwd=root,
+    done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=300, cwd=root,
                           env=_environment(root))  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     first, second, third, executors = json.loads(done.stdout.splitlines()[-1])
@@ -305,26 +305,27 @@ def test_a25_a_driver_that_was_paused_changes_nothing_any_more(
     source = Stage.of(stage.spark, stage.cluster, f"{stage.path}-source")
     names = [f"{n:03d}" for n in range(120)]
     source.put({name: {"turn": 0} for name in names})
-    script = tmp_path / "job.py"
+    script, said = tmp_path / "job.py", tmp_path / "said.txt"
     script.write_text(FOLLOWER)
 
     def follow(pause_s: float) -> subprocess.Popen[bytes]:
         root = Path(__file__).parent.parent.parent
         asked = [sys.executable, str(script), stage.url, source.path, stage.path,
                  str(tmp_path / "state"), str(pause_s)]  # fmt: skip
-        return subprocess.Popen(asked, cwd=root, env=_environment(root), start_new_session=True,
-                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+        with said.open("ab") as log:
+            return subprocess.Popen(asked, cwd=root, env=_environment(root), stdout=log,
+                                    stderr=log, start_new_session=True)  # fmt: skip
 
     old = follow(0.1)
     try:
-        _until(lambda: len(stage.documents()) >= 10)
+        _await_links(stage, 10, old, said)
         os.killpg(old.pid, signal.SIGSTOP)
         source.put({name: {"turn": 1} for name in names})
-        assert follow(0.0).wait(120) == 0
+        assert follow(0.0).wait(240) == 0, said.read_text()[-3000:]
         assert stage.documents() == {name: {"turn": 1} for name in names}
         before = {row.documentSelfLink: row.documentVersion for row in stage.load().collect()}
         os.killpg(old.pid, signal.SIGCONT)
-        assert old.wait(120) != 0
+        assert old.wait(240) != 0
     finally:
         if old.poll() is None:
             os.killpg(old.pid, signal.SIGKILL)
@@ -333,11 +334,15 @@ def test_a25_a_driver_that_was_paused_changes_nothing_any_more(
     assert after == before
 
 
-def _until(condition: Callable[[], bool], within_s: float = 60.0) -> None:
+def _await_links(
+    stage: Stage, count: int, writer: "subprocess.Popen[bytes]", said: Path, within_s: float = 240.0
+) -> None:
+    """Wait until the factory has `count` documents; asked without Spark, which the writer needs."""
     deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    while len(stage.group.json("GET", stage.path)["documentLinks"]) < count:
+        assert writer.poll() is None, said.read_text()[-3000:]
+        assert time.monotonic() < deadline, said.read_text()[-3000:]
+        time.sleep(0.1)
 
 
 def _environment(root: Path) -> dict[str, str]:

@@ -247,13 +247,13 @@ def _spoil(file: Path, path: str, altered: str, missing: str, copied: str) -> No
 
 def test_the_command_line_prints_one_line_of_json(stage: Stage) -> None:
     asked = [sys.executable, "-m", "docstore", "spark", "balance", "--url", stage.url]
-    done = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=300)
     result = json.loads(done.stdout)
     assert result["job"] == "balance"
     page = stage.group.json("GET", f"/core/spark/jobs/{result['jobId']}")
     assert page["state"] == "DONE"
     asked[4:5] = ["export", "/nowhere", "--to", "/proc/never"]
-    wrong = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=120)
+    wrong = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=300)
     assert wrong.returncode == 1
 
 

@@ -16,7 +16,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 def test_the_notebook_runs_and_draws(tmp_path: Path) -> None:
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     client = nbclient.NotebookClient(
-        notebook, timeout=180, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
+        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
     )
     client.execute()
     drawn = [

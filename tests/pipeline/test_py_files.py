@@ -45,7 +45,7 @@ def test_a01_formats_that_came_with_py_files(stage: Stage, tmp_path: Path) -> No
         **os.environ, "PYTHONPATH": str(library), "PYSPARK_PYTHON": python,
         "PYSPARK_DRIVER_PYTHON": python, "SPARK_HOME": str(Path(pyspark.__file__).parent),
     }  # fmt: skip
-    done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=180,
+    done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=300,
                           cwd=tmp_path, env=environment)  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])

@@ -117,7 +117,7 @@ def test_a_commit_that_was_left_in_the_middle_is_finished(
     job.abort([message])  # What Spark would have called, had it lived.
     assert job_of(Options({"url": own.url}), "left")["state"] == "COMMITTING"
     command = [sys.executable, "-m", "docstore", "spark", "finish", "left", "--url", own.url]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=180)
     assert json.loads(done.stdout)["written"] == 500
     assert len(own.documents()) == 500
     assert waiting(own, "left") == []

@@ -68,7 +68,7 @@ def test_a_standalone_cluster_reads_and_writes(stage: Stage, master: str, tmp_pa
     script.write_text(SCRIPT)
     home = Path(pyspark.__file__).parent
     asked = [sys.executable, str(script), master, stage.url, stage.path]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=180, cwd=ROOT,
+    done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=300, cwd=ROOT,
                           env=environment(home))  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout.splitlines()[-1]) == 300

@@ -28,7 +28,7 @@ def docstore(*arguments: str) -> tuple[int, str]:
     """Run a command; return its exit code and all that it said."""
     ended = subprocess.run(
         [sys.executable, "-m", "docstore", *arguments],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=180, check=False,
     )  # fmt: skip
     return ended.returncode, ended.stdout + ended.stderr
 

@@ -81,7 +81,7 @@ def docstore(cluster: LocalCluster, cache: Path, *arguments: str) -> tuple[int, 
         [sys.executable, "-m", "docstore", *arguments, *urls],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
         env={**os.environ, "XDG_CACHE_HOME": str(cache), "COLUMNS": "200"},
     )
