@@ -35,6 +35,9 @@ from docstore.wire import (
     Refused,
 )
 
+GATHERED_PAGES = 4
+"""As many rows of a copied slot are stored at once as this many of the largest pages have."""
+
 
 class Learner:
     """The replica's side of every slot that it holds."""
@@ -188,7 +191,12 @@ class Learner:
         self.core.emit(Alarm(why))
 
     def copy(self, sender: str, message: Copy) -> None:
-        """Replace the log page by page; it proves nothing until the last page is in."""
+        """Replace the log page by page; it proves nothing until the last page is in.
+
+        So pages in between need not be on the disk before the next one is asked for: they gather
+        and are stored many at a time. Rows of a page lie all over their slot, and stored one by
+        one, each page of rows had nearly as many pages of the file written.
+        """
         log = self.core.logs.get(message.slot)
         if log is None:
             return
@@ -207,6 +215,7 @@ class Learner:
             log.clear(kept=message.kept, floor=message.floor)
             log.copying, log.copied = ballot, 0
             self.core.store(Erase(log.slot))
+            self.core.save(log)
         elif log.copying != ballot or message.after != log.copied or not _is_of(log, message):
             self._gap(sender, log, message.epoch)
             return
@@ -214,26 +223,42 @@ class Learner:
         if message.last:
             log.full, log.copying = True, None
             self.core.counters["copied"] += 1
+            self._store_gathered(log)
             self._adopt_if_at_base(log, ballot, message.base)
             self._learn_decided(log, ballot, message.decided)
-        self.core.save(log)
-        if message.last:
             self.core.accept(sender, log, message.epoch)
-        else:
-            self._gap(sender, log, message.epoch)  # Not to be counted: asks for the next page.
+            return
+        if self._has_gathered_enough(log):
+            self._store_gathered(log)
+        self._gap(sender, log, message.epoch)  # Not to be counted: asks for the next page.
 
     def _lay(self, log: SlotLog, message: Copy) -> None:
         """Add a page of a copy: first what is left below `kept`, then the log itself."""
         base = [row for row in message.rows if row.n <= log.kept]
         if base:
             log.lay_base(base)
-            self.core.store(Base(base))
         tail = message.rows[len(base) :]
         if tail:
-            self._extend(log, tail)
+            log.extend(tail)
         if message.rows:
             log.copied = message.rows[-1].n
+        log.gathered.extend(message.rows)
         log.reigns = reigns_until(message.reigns, max(log.end, log.kept))
+
+    def _has_gathered_enough(self, log: SlotLog) -> bool:
+        """Say whether more pages of a copy should not wait in memory."""
+        config, rows = self.core.config, log.gathered
+        if len(rows) >= GATHERED_PAGES * config.page_rows:
+            return True
+        return sum(len(row.state) for row in rows) >= config.page_bytes
+
+    def _store_gathered(self, log: SlotLog) -> None:
+        rows, log.gathered = log.gathered, []
+        base = [row for row in rows if row.n <= log.kept]
+        if base:
+            self.core.store(Base(base))
+        self.core.store_rows(log, rows[len(base) :])
+        self.core.save(log)
 
     def decide(self, sender: str, message: Decide) -> None:
         """Learn how far the owner has decided; a hint for reads, nothing rests on it."""
@@ -255,7 +280,8 @@ class Learner:
         end = log.end if log.copying is None else log.copied
         copying = log.copying == (epoch, sender)
         gap = Gap(log.slot, epoch, log.full, log.adopted, end, log.decided, log.reigns, copying)
-        # What is told must be durable, or a restart could make it untrue (see Adopt).
+        # What is told must be durable, or a restart could make it untrue (see Adopt). Pages of a
+        # copy need not be: after a restart it is not `copying`, and the copy begins anew.
         self.core.when_durable(lambda: self.core.send(sender, gap))
 
     def _refuse(self, sender: str, slots: list[tuple[int, int, Ballot]]) -> None:

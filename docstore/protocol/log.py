@@ -50,6 +50,8 @@ class SlotLog:
     """All replicas of the slot hold its log up to here, on their disks."""
     copied: int = 0
     """While it is replaced: the n of the last row that has come."""
+    gathered: list[Row] = field(default_factory=list)
+    """While it is replaced: rows that have come and are not given to the disk yet."""
 
     @property
     def last_ballot(self) -> Ballot:
@@ -111,6 +113,7 @@ class SlotLog:
     def clear(self, *, kept: int, floor: int) -> None:
         """Empty the log because a copy replaces it."""
         self.pending.clear()
+        self.gathered = []
         self.operations = Operations(since=kept + 1)
         self.adopted, self.reigns = (0, ""), ()
         self.kept = self.end = self.durable = kept

@@ -3,10 +3,13 @@
 import pytest
 
 from docstore.protocol import copying
+from docstore.protocol.learn import GATHERED_PAGES
+from docstore.storage.store import Rows
 from docstore.wire import Copy, Propose
 from tests.docstore.protocol.trio import CONFIG, NAMES, Trio
 
 ROWS = 40
+EVERYTHING = Rows(0, 1, ROWS + 1, 1 << 20)
 
 
 @pytest.fixture
@@ -30,6 +33,43 @@ def test_a_disk_slower_than_our_patience_is_filled_page_after_page(trio: Trio) -
     pages = ROWS // CONFIG.page_rows
     # None is sent from the beginning again; a few are on their way twice.
     assert pages <= trio.sent[victim, Copy] <= 2 * pages
+
+
+def test_pages_of_a_copy_are_stored_many_at_a_time(trio: Trio) -> None:
+    victim = victim_of(trio)
+    before = trio.stored[victim]
+    trio.damage(victim)
+    assert trio.run_until(lambda: trio.is_whole(victim), 10)
+    at_once = GATHERED_PAGES * CONFIG.page_rows
+    # The last one may have a row that was written meanwhile.
+    assert trio.stored[victim] - before <= ROWS // at_once + 2
+
+
+def test_large_documents_do_not_gather_in_memory(trio: Trio) -> None:
+    victim, owner = victim_of(trio), trio.replicas[trio.owner()].core.logs[0]
+    page = CONFIG.page_bytes // 2
+    trio.write(8, b"x" * page)
+    assert trio.run_until(lambda: owner.decided >= ROWS + 8, 10)
+    trio.damage(victim)
+    before = trio.stored[victim]
+    assert trio.run_until(lambda: trio.is_whole(victim), 10)
+    # Two of these rows are as much as may wait; by their number all eight could.
+    assert trio.stored[victim] - before >= ROWS // (GATHERED_PAGES * CONFIG.page_rows) + 8 // 2
+
+
+def test_what_a_copy_has_gathered_is_lost_with_the_process(trio: Trio) -> None:
+    """Asked for more, the new process has nothing to go on from: the copy begins anew."""
+    victim = victim_of(trio)
+    trio.damage(victim)
+    log = trio.replicas[victim].core.logs[0]
+    assert trio.run_until(lambda: len(log.gathered) >= CONFIG.page_rows, 5)
+    trio.restart(victim)
+    assert not trio.replicas[victim].core.logs[0].full
+    assert trio.run_until(lambda: trio.is_whole(victim), 20)
+    owned, held = (trio.disks[name].answer(EVERYTHING) for name in (trio.owner(), victim))
+    assert held == owned
+    assert isinstance(held, list)
+    assert len(held) == ROWS + 1
 
 
 def test_pages_that_are_lost_are_sent_again(trio: Trio) -> None:

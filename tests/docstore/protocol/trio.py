@@ -23,7 +23,7 @@ from docstore.protocol.replica import Replica
 from docstore.protocol.tenure import Phase
 from docstore.protocol.timing import ReplicaConfig
 from docstore.storage.ledger import Ledger
-from docstore.storage.store import SaveConfiguration
+from docstore.storage.store import Append, Base, SaveConfiguration
 from tests.sim.process import Appending
 
 NAMES = ("n1", "n2", "n3")
@@ -37,10 +37,11 @@ class Trio:
     def __init__(self) -> None:
         members = tuple(MemberEntry(name, f"{name}.0", "host", 7000) for name in NAMES)
         founded = first_registered(Configuration(1, "trio", 1, 1, None, members))
-        service = Appending()
         self.now = 10.0
         self.sync_s = dict.fromkeys(NAMES, SYNC_S)
         self.sent: Counter[tuple[str, type]] = Counter()
+        self.stored: Counter[str] = Counter()
+        """Replica -> how often rows were given to its disk."""
         self.answers: list[tuple[float, Respond]] = []
         self.lost = 0.0
         self.cut_off: set[str] = set()
@@ -50,17 +51,34 @@ class Trio:
         self._rng = Random(1)
         self.disks = {name: Ledger() for name in NAMES}
         self.replicas: dict[str, Replica] = {}
+        self._boots: Counter[str] = Counter()
         for name in NAMES:
             self.disks[name].apply([SaveConfiguration(founded.pack())])
-            self.replicas[name] = Replica(
-                name, self.disks[name].recovered(f"{name}.0", 1),
-                service_for=lambda link: service, rng=Random(1), vote_rng=Random(name),
-                config=CONFIG, now=self.now,
-            )  # fmt: skip
+            self._start(name)
         for name, other in itertools.permutations(NAMES, 2):
             self._at(0.0, name, LinkMade(other))
         for name in NAMES:
             self._at(0.0, name, Tick(0))
+
+    def _start(self, name: str) -> None:
+        self._boots[name] += 1
+        service = Appending()
+        self.replicas[name] = Replica(
+            name, self.disks[name].recovered(f"{name}.0", self._boots[name]),
+            service_for=lambda link: service, rng=Random(1), vote_rng=Random(name),
+            config=CONFIG, now=self.now,
+        )  # fmt: skip
+
+    def restart(self, name: str) -> None:
+        """Have a process die, with all that was on its way to it, and another one begin."""
+        self._due = [each for each in self._due if each[2] != name]
+        heapq.heapify(self._due)
+        self._start(name)
+        for other in NAMES:
+            if other != name:
+                self._at(0.0, name, LinkMade(other))
+                self._at(0.0, other, LinkMade(name))
+        self._at(0.0, name, Tick(0))
 
     def _at(self, after_s: float, name: str, event: Event) -> None:
         heapq.heappush(self._due, (self.now + after_s, next(self._numbers), name, event))
@@ -93,6 +111,7 @@ class Trio:
                         begun = max(self.now, self._synced_at[name])
                         self._synced_at[name] = begun + self.sync_s[name]
                         self.disks[name].apply(writes)
+                        self.stored[name] += any(isinstance(each, Append | Base) for each in writes)
                         self._at(self._synced_at[name] - self.now, name, Persisted(token))
                     case Read(token, query):
                         events.append(QueriesAnswered([(token, self.disks[name].answer(query))]))
@@ -116,8 +135,9 @@ class Trio:
         log, ours = (self.replicas[each].core.logs[0] for each in (name, self.owner()))
         return log.full and log.durable == ours.end
 
-    def write(self, count: int) -> None:
+    def write(self, count: int, text: bytes = b"") -> None:
         """Have the owner put so many versions."""
         for number in range(count):
-            operation = Operation("PUT", f"/t/{number % 7}", b'{"n":%d}' % number, creates=True)
+            body = b'{"n":%d,"text":"%s"}' % (number, text)
+            operation = Operation("PUT", f"/t/{number % 7}", body, creates=True)
             self._at(0.0, self.owner(), Requested(number, operation, self.now + 100))
