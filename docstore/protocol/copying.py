@@ -19,8 +19,8 @@ from docstore.wire import Copy, Gap
 ROWS_AT_ONCE = 64
 ROWS_A_TICK, ROWS_A_PAGE = 40, 4
 """Copied in one tick on the average, and what a page counts for besides its rows: 750 rows or 200
-empty slots a second by each owner. What the copies' disk writes is felt by those who are served
-beside it on the same machine: with 96, their p99 was 2.1 and 2.4 times what it was before."""
+empty slots a second by each owner. Copying is felt by those who are served on the same machine
+meanwhile: with 96, their p99 was 2.1 and 2.4 times what it was before."""
 
 Asked = Callable[[str, Gap], tuple[SlotLog, Tenure] | None]
 """The log that a replica needs something of, if it is ours to give."""

@@ -194,8 +194,7 @@ class Learner:
         """Replace the log page by page; it proves nothing until the last page is in.
 
         So pages in between need not be on the disk before the next one is asked for: they gather
-        and are stored many at a time. Rows of a page lie all over their slot, and stored one by
-        one, each page of rows had nearly as many pages of the file written.
+        and are stored many at a time, with one commit for all of them.
         """
         log = self.core.logs.get(message.slot)
         if log is None:
