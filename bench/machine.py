@@ -25,11 +25,8 @@ class Missing(RuntimeError):
 def require(program: str, package: str) -> str:
     """Return where `program` is, installing Debian's `package` if we may. Raises Missing."""
     found = shutil.which(program)
-    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        print(f"installing {package}")
-        quiet = {"DEBIAN_FRONTEND": "noninteractive", **os.environ}
-        for command in (["update", "-qq"], ["install", "-y", "-qq", package]):
-            subprocess.run(["apt-get", *command], env=quiet, stdout=subprocess.DEVNULL, check=False)
+    if found is None:
+        install(package)
         found = shutil.which(program)
     if found is None:
         message = (
@@ -37,6 +34,16 @@ def require(program: str, package: str) -> str:
         )
         raise Missing(message)
     return found
+
+
+def install(*packages: str) -> None:
+    """Install packages of Debian's, as far as we may."""
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        return
+    print(f"installing {', '.join(packages)}", flush=True)
+    quiet = {"DEBIAN_FRONTEND": "noninteractive", **os.environ}
+    for command in (["update", "-qq"], ["install", "-y", "-qq", *packages]):
+        subprocess.run(["apt-get", *command], env=quiet, stdout=subprocess.DEVNULL, check=False)
 
 
 def free_ports(members: int) -> list[int]:
@@ -87,21 +94,27 @@ def filesystem(path: Path) -> str:
 
 async def facts(etcd: str, wrk: str, directory: str) -> dict[str, object]:
     """Return what a reader must know to repeat the measurement. No names of hosts, no paths."""
+    libraries = ("aiohttp", "aiosqlite", "msgpack", "orjson", "sqlalchemy", "uvloop")
+    return {
+        **box(),
+        "filesystem": filesystem(Path(directory)),
+        "libraries": {name: metadata.version(name) for name in libraries},
+        "etcd": await _first(r"etcd Version: (\S+)", etcd, "--version"),
+        "wrk": await _first(r"wrk (\S+)", wrk, "-v"),
+        "commit": await _first(r"(\w+)", "git", "rev-parse", "--short", "HEAD"),
+    }
+
+
+def box() -> dict[str, object]:
+    """Return what the machine is, and its Python."""
     cpu = re.search(r"model name\s*:\s*(.+)", _text("/proc/cpuinfo"))
     memory = re.search(r"MemTotal:\s*(\d+)", _text("/proc/meminfo"))
-    python = platform.python_version()
-    libraries = ("aiohttp", "aiosqlite", "msgpack", "orjson", "sqlalchemy", "uvloop")
     return {
         "cpu": cpu[1] if cpu else platform.machine(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_mib": int(memory[1]) // 1024 if memory else None,
         "kernel": platform.release(),
-        "filesystem": filesystem(Path(directory)),
-        "python": f"{platform.python_implementation()} {python}",
-        "libraries": {name: metadata.version(name) for name in libraries},
-        "etcd": await _first(r"etcd Version: (\S+)", etcd, "--version"),
-        "wrk": await _first(r"wrk (\S+)", wrk, "-v"),
-        "commit": await _first(r"(\w+)", "git", "rev-parse", "--short", "HEAD"),
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
     }
 
 

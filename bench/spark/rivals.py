@@ -1,21 +1,52 @@
 """The same documents in PostgreSQL and in files, for the same Spark in the same run."""
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
+from bench import machine
 from bench.spark.stage import FACTORY, body
 
+PACKAGES = ("postgresql", "libpostgresql-jdbc-java")
 DRIVER = Path("/usr/share/java/postgresql.jar")
-BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+DRIVER_CLASS = "org.postgresql.Driver"
+PROGRAMS = Path("/usr/lib/postgresql")
+PORT = 54_329
 TABLE = (
     "CREATE TABLE orders (link text, version bigint, epoch bigint, owner text, updated timestamptz,"
     " action text, slot bigint, seq bigint, body text, part bigint)"
 )
+
+
+def provide() -> None:
+    """See to it that there are a server and its driver. Raises Missing."""
+    if not _has_postgres():
+        machine.install(*PACKAGES)
+    if not _has_postgres():
+        message = f"PostgreSQL is missing. On Debian, as root: apt-get install {' '.join(PACKAGES)}"
+        raise machine.Missing(message)
+
+
+def _has_postgres() -> bool:
+    return DRIVER.exists() and any(PROGRAMS.glob("*/bin/initdb"))
+
+
+def _program(name: str) -> str:
+    return str(max(PROGRAMS.glob("*/bin")) / name)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Java and of PostgreSQL."""
+    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
+    server = [_program("postgres"), "--version"]
+    told = subprocess.run(server, capture_output=True, text=True, check=True).stdout
+    return {"java": java.split('"')[1], "postgresql": re.findall(r"[\d.]+", told)[0]}
 
 
 def files(directory: Path, documents: int) -> Path:
@@ -29,40 +60,51 @@ def files(directory: Path, documents: int) -> Path:
     return lines
 
 
-def has_postgres() -> bool:
-    """Say whether there are a server and a driver."""
-    return bool(BINARIES) and DRIVER.exists()
+@dataclass(frozen=True, slots=True)
+class Postgres:
+    """A server that runs."""
+
+    directory: Path
+    user: tuple[str, ...]
+
+    @property
+    def address(self) -> str:
+        """Return where JDBC finds it."""
+        return f"jdbc:postgresql://127.0.0.1:{PORT}/postgres?user=bench"
+
+    def fill(self, documents: int) -> None:
+        """Make a table of documents, in the columns that a factory has."""
+        self.make(TABLE, "COPY orders FROM STDIN", source=b"".join(_lines(documents)))
+        self.make("CREATE INDEX ON orders (part)", "VACUUM ANALYZE orders")
+
+    def make(self, *statements: str, source: bytes | None = None) -> None:
+        """Run statements, the last one with `source` as its input."""
+        asked = [part for statement in statements for part in ("-c", statement)]
+        self.call("psql", "-h", "127.0.0.1", "-p", str(PORT), "-U", "bench", "-q", "postgres",
+                  *asked, source=source)  # fmt: skip
+
+    def call(self, name: str, *arguments: str, source: bytes | None = None) -> None:
+        """Run a program of PostgreSQL's, not as root."""
+        subprocess.run([*self.user, _program(name), *arguments], check=True, capture_output=True,
+                       input=source, cwd=self.directory)  # fmt: skip
 
 
 @contextmanager
-def postgres(documents: int) -> Iterator[str]:
-    """Run a server of our own with the documents in a table; yield its JDBC address."""
+def postgres() -> Iterator[Postgres]:
+    """Run a server of our own, as durable as Debian ships it."""
     directory = Path(tempfile.mkdtemp(prefix="docstore-pg-"))
-    binaries, port = BINARIES[-1], 54_329
-    as_user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
-    if os.getuid():
-        as_user = []
-    else:
+    user = () if os.getuid() else ("setpriv", "--reuid=postgres", "--regid=postgres",
+                                   "--clear-groups")  # fmt: skip
+    if user:
         shutil.chown(directory, "postgres", "postgres")
-
-    def call(*arguments: str, source: bytes | None = None) -> None:
-        subprocess.run([*as_user, *arguments], check=True, capture_output=True, input=source,
-                       cwd=directory)  # fmt: skip
-
-    data = str(directory / "data")
-    call(str(binaries / "initdb"), "-D", data, "-A", "trust", "-U", "bench", "-E", "UTF8")
-    options = f"-p {port} -k {directory} -c listen_addresses=127.0.0.1 -c shared_buffers=1GB"
-    call(str(binaries / "pg_ctl"), "-D", data, "-w", "-l", str(directory / "log"), "-o", options,
-         "start")  # fmt: skip
+    server, data = Postgres(directory, user), str(directory / "data")
+    server.call("initdb", "-D", data, "-A", "trust", "-U", "bench", "-E", "UTF8")
+    options = f"-p {PORT} -k {directory} -c listen_addresses=127.0.0.1 -c shared_buffers=1GB"
+    server.call("pg_ctl", "-D", data, "-w", "-l", str(directory / "log"), "-o", options, "start")
     try:
-        psql = [str(binaries / "psql"), "-h", "127.0.0.1", "-p", str(port), "-U", "bench", "-q",
-                "postgres"]  # fmt: skip
-        call(*psql, "-c", TABLE)
-        call(*psql, "-c", "COPY orders FROM STDIN", source=b"".join(_lines(documents)))
-        call(*psql, "-c", "CREATE INDEX ON orders (part)", "-c", "VACUUM ANALYZE orders")
-        yield f"jdbc:postgresql://127.0.0.1:{port}/postgres?user=bench"
+        yield server
     finally:
-        call(str(binaries / "pg_ctl"), "-D", data, "-m", "immediate", "stop")
+        server.call("pg_ctl", "-D", data, "-m", "immediate", "stop")
         shutil.rmtree(directory, ignore_errors=True)
 
 

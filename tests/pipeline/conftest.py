@@ -42,8 +42,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=WHY_NOT))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def hasty_java() -> Iterator[None]:
+    """Most of these tests' time is Java that starts, in which no thorough compiling pays."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        yield
+
+
 @pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
+def spark(hasty_java: None) -> Iterator[Any]:
     from docstore import pipeline
 
     # Tasks are tried three times, as they are on a cluster.
