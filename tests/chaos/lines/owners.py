@@ -13,6 +13,8 @@ from tests.chaos.mix import FACTORY
 
 SPAN_S, REPLACED_S, AROUND_S, READY_S = 3.0, 3.0, 5.0, 10.0
 READERS, READS_EACH = 20, 50
+WHOLE_S = 86_400.0
+"""Longer than any line: what is judged at its end is the whole history, from version 0 on."""
 
 
 def _all_but_one(times: list[float], limit: float) -> bool:
@@ -148,7 +150,7 @@ async def all_killed(stage: Stage) -> Seen:
 
 
 @line("R06", "a link that comes and goes every second for 10 minutes: at most 60 take-overs of a"
-             " slot, half of the goodput")  # fmt: skip
+             " slot, half of the goodput", retention_s=WHOLE_S)  # fmt: skip
 async def flapping(stage: Stage) -> Seen:
     """Cut and mend the link between an owner and one of its replicas; each client has its node."""
     link = "/chaos/flap-0"
