@@ -8,6 +8,7 @@ after a drain: no new work, in-flight requests finished, the others told.
 import asyncio
 import contextlib
 import random
+from math import inf
 
 import structlog
 
@@ -47,7 +48,8 @@ from docstore.wire import Ask, Configured, Message, Told
 
 EXIT_STOPPED = 0
 HAND_OVER_TIMEOUT_S = 5.0
-DRAIN_TIMEOUT_S = 10.0
+LAST_ANSWER_TIMEOUT_S = 8.0
+"""From the wish to stop until all connections are closed, the hand-over in it; then the disk is."""
 POLL_S = 0.02
 
 log = structlog.get_logger("docstore.node")
@@ -69,6 +71,7 @@ class Node:
         self.administration: Administration | None = None
         self._draining = False
         self._refusing = False
+        self._last_answer_by = inf
         self._why_not_ready = "starting"
 
     # Start and stop
@@ -172,15 +175,17 @@ class Node:
             await all_given_away(self.replica, HAND_OVER_TIMEOUT_S)
         self._refusing = True
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(DRAIN_TIMEOUT_S):
+            async with asyncio.timeout_at(self._last_answer_by):
                 while self.driver is not None and self.driver.in_flight:  # noqa: ASYNC110 - once
                     await asyncio.sleep(POLL_S)
 
     async def stop(self) -> None:
         """Stop all parts; safe after a start that failed half-way."""
-        self._draining = self._refusing = True
+        self._refusing = True
+        self._begin_to_stop()
         if hasattr(self, "http"):
-            await self.http.stop(DRAIN_TIMEOUT_S)
+            loop = asyncio.get_running_loop()
+            await self.http.stop(max(POLL_S, self._last_answer_by - loop.time()))
         if hasattr(self, "membership"):
             await self.membership.stop()
         if hasattr(self, "_founder"):
@@ -268,9 +273,14 @@ class Node:
         self.pages()
         return self.scans
 
+    def _begin_to_stop(self) -> None:
+        self._draining = True
+        now = asyncio.get_running_loop().time()
+        self._last_answer_by = min(self._last_answer_by, now + LAST_ANSWER_TIMEOUT_S)
+
     def drain(self) -> None:
         """Begin to stop: give all slots away first."""
-        self._draining = True
+        self._begin_to_stop()
         if self.driver is not None:
             self.driver.feed(DrainAsked())
         if hasattr(self, "http"):

@@ -6,6 +6,7 @@ is a problem like any other, counted and not logged, since each would cost a tra
 """
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ TOO_MANY = (
     b"HTTP/1.1 503 Service Unavailable\r\n"
     b"Retry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 )
+
+LAST_BYTES_S = 0.5
+"""After that, for answers that were made in the last moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +67,18 @@ class Listener(web.Server):
         self._addresses: Counter[str] = Counter()
         self._open: dict[RequestHandler, str] = {}
         self._silent: dict[RequestHandler, asyncio.TimerHandle] = {}
+        self._is_closing = False
+
+    async def close(self, grace_s: float) -> None:
+        """Let requests finish within `grace_s` > 0, then close all connections; take no more."""
+        self._is_closing = True
+        # A connection whose task has not run yet would not hear that it is to close, and would
+        # wait for its first request.
+        await asyncio.sleep(0)
+        self.pre_shutdown()  # Idle connections need not be waited for.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace_s + LAST_BYTES_S):
+                await self.shutdown(grace_s)
 
     def __call__(self) -> RequestHandler:
         """Return the protocol of a new connection."""
@@ -82,6 +98,9 @@ class Listener(web.Server):
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         """Count the connection, or refuse it."""
         super().connection_made(handler, transport)
+        if self._is_closing:
+            transport.close()  # It was accepted before we stopped to listen.
+            return
         peer = transport.get_extra_info("peername")
         address = str(peer[0]) if peer else ""
         limits = self._limits

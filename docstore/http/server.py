@@ -81,8 +81,7 @@ class HttpServer:
         if self._socket is not None:
             self._socket.close()
         if self._listener is not None:
-            self._listener.pre_shutdown()  # Idle connections need not be waited for.
-            await self._listener.shutdown(grace_s)
+            await self._listener.close(grace_s)
 
     def send_away(self) -> None:
         """Close each connection after its next answer: its client should go elsewhere."""

@@ -9,6 +9,7 @@ import hashlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from math import inf
 from random import Random
 
 from docstore.document import Ballot, Row
@@ -113,8 +114,8 @@ class Core:
         self.holds: Holds | None = None  # What named snapshots need; None: there are none.
         self.routes_changed = self.claims_changed = False
         self.unfit_until = NEVER
-        self.draining_since: float | None = None
-        """When it was asked to give all slots away, for good."""
+        self.draining_since = inf
+        """When it was asked to give all slots away, for good; inf: it was not."""
         self.quorum_heard_at = now
         self.dirty: set[int] = set()
         """Slots with rows that are not proposed yet."""
@@ -237,7 +238,7 @@ class Core:
     @property
     def is_draining(self) -> bool:
         """Say whether this node gives all away, and takes no more."""
-        return self.draining_since is not None
+        return self.draining_since < inf
 
     @property
     def has_leases(self) -> bool:

@@ -25,7 +25,7 @@ def depose(core: Core, log: SlotLog) -> None:
     for refusal in tenure.refusals:
         core.reply(refusal.inflight, None)
     past_reads = (inflight for _, inflight in tenure.past_reads)
-    for inflight in (*tenure.held, *past_reads, *(tenure.recalling or ())):
+    for inflight in (*tenure.held, *past_reads):
         core.reply(inflight, None)
     for inflights in tenure.loading.values():
         for inflight in inflights:

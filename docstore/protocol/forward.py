@@ -26,6 +26,7 @@ from docstore.wire import Forward, Forwarded
 NO_OWNER = Answer(503, "no-owner", "no owner could be reached in time")
 UNREACHABLE = Answer(503, "owner-unreachable", "this node cannot reach the owner: ask another")
 NO_MAJORITY = Answer(503, "no-quorum", "this node does not hear a majority of the members")
+STOPPING = Answer(503, "not-ready", "this node is stopping")
 NO_ROOM = Answer(503, "too-many-waiting", "too many requests wait at this node")
 UNDECIDED = Answer(
     504, "undecided", "it may have happened: read, or retry with the same key", unknown=True
@@ -212,6 +213,8 @@ class Entry:
         if core.lacks_quorum():
             owned = [each for each in self.pending.values() if each.operation.level == 3]
             self._give_up(owned, NO_MAJORITY)
+        if core.now >= core.draining_since + core.config.drain_patience_s:
+            self._give_up(list(self.pending.values()), STOPPING)
         over = core.now + tick_s
         if self._soonest <= over:
             pendings = self.pending.values()

@@ -81,8 +81,8 @@ class Liveness:
 
     def _still_spreads(self) -> bool:
         """Say whether who follows us, as we drain, has not got what we have executed last."""
-        since = self.core.draining_since
-        if since is None or self.core.now - since > self.core.config.quorum_grace_s:
+        core = self.core
+        if not core.is_draining or core.now - core.draining_since > core.config.quorum_grace_s:
             return False
         return not self.spreader.has_spread()
 

@@ -36,8 +36,6 @@ class SlotLog:
     full: bool
     updated_us: int
     operations: Operations
-    recalled: bool = False
-    """Operations of rows before this start have been read, as far back as we go."""
     cuts: int = 0
     """How often rows were taken away: what was said of the disk before a cut is void after."""
     tenure: Tenure | None = None

@@ -7,9 +7,13 @@ client and cluster for ten minutes.
 
 Entry nodes say with each operation which of theirs is the oldest without an answer. What is
 older will never be asked for again and is forgotten. Keys are forgotten when their time is over.
+
+After a start nothing is known of the rows that are on the disk. An operation's row is a row of its
+document, so a document's rows are read back when somebody asks about one (see `recall.py`).
 """
 
 from collections import OrderedDict, deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -31,14 +35,30 @@ class KeyUse(NamedTuple):
     used_us: int
 
 
+class Recalled(NamedTuple):
+    """What has been read of one document's rows from before the start, the newest first.
+
+    oldest, oldest_us: version and time of the oldest of them. is_all: there are no more.
+    """
+
+    rows: int
+    oldest: int
+    oldest_us: int
+    is_all: bool
+
+
+NOTHING_RECALLED = Recalled(0, 1 << 62, 1 << 62, is_all=False)
+
+
 @dataclass(slots=True)
 class Operations:
-    """The operations in one slot's log, from row `since` on.
+    """The operations in one slot's log, from row `since` on, and those of recalled documents.
 
     since: after a start, rows before it have not been read; 1 or kept + 1 means all are known.
     """
 
     since: int = 1
+    _recalled: dict[str, Recalled] = field(default_factory=dict)
     _rows: dict[Origin, dict[int, int]] = field(default_factory=dict)
     _oldest: dict[Origin, int] = field(default_factory=dict)
     _closed: dict[Origin, dict[int, int]] = field(default_factory=dict)
@@ -59,6 +79,32 @@ class Operations:
         self._rows.setdefault(origin, {})[identity.seq] = row.n
         self._forget(origin, identity.oldest)
         if identity.key:
+            self._note_key(identity, row)
+
+    def recalled(self, link: str) -> Recalled:
+        """Return how much has been read back of a document."""
+        return self._recalled.get(link, NOTHING_RECALLED)
+
+    def recall(self, link: str, rows: Sequence[Row]) -> None:
+        """Remember the operations of a document's next older rows, newest first; none: no more."""
+        before = self.recalled(link)
+        for row in rows:
+            if row.operation:
+                self._note_older(unpack_identity(row.operation), row)
+        if not rows:
+            self._recalled[link] = before._replace(is_all=True)
+            return
+        last = rows[-1]
+        count = before.rows + len(rows)
+        self._recalled[link] = Recalled(count, last.version, last.updated_us, last.version == 0)
+
+    def _note_older(self, identity: Identity, row: Row) -> None:
+        """Remember what may still be asked for; a key's later use stands."""
+        origin = (identity.entry, identity.boot)
+        if identity.seq >= self._oldest.get(origin, 0):
+            self._rows.setdefault(origin, {}).setdefault(identity.seq, row.n)
+            self._forget(origin, identity.oldest)
+        if identity.key and identity.key not in self._keys.get(row.link, {}):
             self._note_key(identity, row)
 
     def find(self, origin: Origin, seq: int) -> int | None:

@@ -10,9 +10,11 @@ decided or not (rule O1): the log decides them in order, so none can overtake.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from docstore.document import Row, chain_digest
 from docstore.operation import Answer, Operation
+from docstore.protocol import recall
 from docstore.protocol.confirm import Confirmer, Waiter
 from docstore.protocol.core import Core
 from docstore.protocol.decide import Decider
@@ -23,13 +25,10 @@ from docstore.protocol.log import SlotLog
 from docstore.protocol.past import KEPT_VERSIONS_MAX, past_answer, past_query, trimmed_answer
 from docstore.protocol.tenure import Head, Inflight, Phase, Refusal, Tenure
 from docstore.service import Service
-from docstore.storage.store import Corrupt, History, Newest, Result, Rows
+from docstore.storage.store import Corrupt, History, Newest, OfLog, Result
 
 HEAD_BYTES, ROW_BYTES = 250, 700
 """What a document costs here that is not there, and one that is, beside its state: measured."""
-UNDECIDED_RETRY = Answer(
-    504, "undecided", "this operation is too old to be told from a repetition", unknown=True
-)
 NO_QUORUM = Answer(503, "no-quorum", "the owner does not hear a majority of the replicas")
 
 
@@ -75,11 +74,8 @@ class Server:
         head = tenure.heads.get(link)
         if head is not None:
             self._meet(log, tenure, head, inflight)
-        elif link in tenure.loading:
-            tenure.loading[link].append(inflight)
         else:
-            tenure.loading[link] = [inflight]
-            self._load(log, tenure, link)
+            self._load(log, tenure, inflight)
 
     # Once, and only once
 
@@ -93,14 +89,14 @@ class Server:
         if log.operations.is_over(origin, inflight.seq, inflight.attempt):
             return True
         operation = inflight.operation
-        if (inflight.attempt > 1 or operation.key) and log.operations.since > log.kept + 1:
-            # A row before this node's start may be the one; nobody has read those yet.
-            if not log.recalled:
-                self._recall(log, tenure, inflight)
-                return True
-            if inflight.attempt > 1:
-                self.core.reply(inflight, UNDECIDED_RETRY)
-                return True
+        if not recall.is_known(log, operation, inflight.attempt, self.core.wall_now_us()):
+            page = recall.next_page(log, operation.link, self.core.config)
+            if page is None:
+                self.core.reply(inflight, recall.TOO_DEEP)
+            else:
+                read_back = partial(log.operations.recall, operation.link)
+                self._read_first(log, tenure, inflight, page, read_back)
+            return True
         return bool(operation.key) and self._is_key_used(log, tenure, inflight)
 
     def find(self, log: SlotLog, inflight: Inflight) -> int | None:
@@ -123,59 +119,57 @@ class Server:
             self.decider.answer_duplicate(log, tenure, use.n, inflight)
         return True
 
-    def _recall(self, log: SlotLog, tenure: Tenure, inflight: Inflight) -> None:
-        """Read the operations of older rows from the disk, then look again."""
-        if tenure.recalling is not None:
-            tenure.recalling.append(inflight)
-            return
-        tenure.recalling = [inflight]
-        last = log.operations.since - 1
-        first = max(log.kept + 1, last - self.core.config.recall_rows + 1)
-        self._recall_page(log, tenure, first, first, last)
-
-    def _recall_page(self, log: SlotLog, tenure: Tenure, since: int, first: int, last: int) -> None:
-        def found(result: Result) -> None:
-            if log.tenure is not tenure:
-                return
-            if isinstance(result, Corrupt):
-                self.core.corrupt(log)
-                return
-            for row in result:
-                log.operations.note(row)
-            if result and result[-1].n < last:
-                self._recall_page(log, tenure, since, result[-1].n + 1, last)
-                return
-            log.operations.since, log.recalled = since, True
-            waiting, tenure.recalling = tenure.recalling or [], None
-            for inflight in waiting:
-                self.serve(inflight)
-
-        self.core.read(Rows(log.slot, first, last), found)
-
     # The document
 
-    def _load(self, log: SlotLog, tenure: Tenure, link: str) -> None:
-        def found(result: Result) -> None:
+    def _read_first(
+        self,
+        log: SlotLog,
+        tenure: Tenure,
+        inflight: Inflight,
+        query: OfLog,
+        found: Callable[[list[Row]], None],
+    ) -> None:
+        """Read something of a document from the disk; what wants it waits, then enters anew.
+
+        One query at a time for each document: whoever comes while it is under way waits with the
+        others, and asks for what it still lacks when it has entered.
+        """
+        link = inflight.operation.link
+        if link in tenure.loading:
+            tenure.loading[link].append(inflight)
+            return
+        tenure.loading[link] = [inflight]
+
+        def answered(result: Result) -> None:
             waiting = tenure.loading.pop(link, [])
             if log.tenure is not tenure:
                 return  # Deposing it has handed them back.
             if isinstance(result, Corrupt):
                 self.core.corrupt(log)
-                for inflight in waiting:
-                    self.core.reply(inflight, None)
+                for each in waiting:
+                    self.core.reply(each, None)
                 return
-            row = result[0] if result else None
-            tenure.heads[link] = Head(row, row, None if row else {})
-            tenure.head_bytes += _weight(row)
-            for inflight in waiting:
+            found(result)
+            for each in waiting:
                 # From the door again: two attempts of one operation may have waited here.
-                self._enter(log, tenure, inflight)
+                self._enter(log, tenure, each)
             if tenure.head_bytes > max(tenure.evict_above, self.core.config.head_bytes_per_slot):
                 self._evict(log, tenure)
                 # What had to stay is not looked through again before it is half as much more.
                 tenure.evict_above = tenure.head_bytes * 3 // 2
 
-        self.core.read(Newest(log.slot, link, log.end), found)
+        self.core.read(query, answered)
+
+    def _load(self, log: SlotLog, tenure: Tenure, inflight: Inflight) -> None:
+        """Read a document's newest row."""
+        link = inflight.operation.link
+
+        def found(result: list[Row]) -> None:
+            row = result[0] if result else None
+            tenure.heads[link] = Head(row, row, None if row else {})
+            tenure.head_bytes += _weight(row)
+
+        self._read_first(log, tenure, inflight, Newest(log.slot, link, log.end), found)
 
     def _evict(self, log: SlotLog, tenure: Tenure) -> None:
         """Forget the documents that came first, but none that the disk does not have yet."""
@@ -206,8 +200,7 @@ class Server:
     ) -> None:
         operation = inflight.operation
         if operation.writer and head.jobs is None:
-            self._load_jobs(log, tenure, operation.link)
-            tenure.loading[operation.link].append(inflight)
+            self._load_jobs(log, tenure, inflight)
             return
         outcome = self._outcome(log, head, operation, service)
         if isinstance(outcome, New):
@@ -236,27 +229,20 @@ class Server:
                 return Unchanged(head.newest, REPEATED)
         return handle(head.newest, operation, service, floor=log.floor)
 
-    def _load_jobs(self, log: SlotLog, tenure: Tenure, link: str) -> None:
-        """Look through a document's history for the jobs that wrote it."""
-        tenure.loading[link] = []
+    def _load_jobs(self, log: SlotLog, tenure: Tenure, inflight: Inflight) -> None:
+        """Look through a document's history for the jobs that wrote it.
 
-        def found(result: Result) -> None:
-            waiting = tenure.loading.pop(link, [])
-            if log.tenure is not tenure:
-                return
-            if isinstance(result, Corrupt):
-                self.core.corrupt(log)
-                for inflight in waiting:
-                    self.core.reply(inflight, None)
-                return
+        All of it is on the disk: what this reign adds by a job, it adds once this is read.
+        """
+        link = inflight.operation.link
+
+        def found(rows: list[Row]) -> None:
             head = tenure.heads.get(link)
             if head is not None:
-                fresh = [row for row in log.pending.values() if row.link == link]
-                head.jobs = jobs_of([*reversed(result), *fresh])
-            for inflight in waiting:
-                self._enter(log, tenure, inflight)
+                head.jobs = jobs_of(reversed(rows))
 
-        self.core.read(History(log.slot, link, None, VERSIONS_READ_MAX, log.end), found)
+        query = History(log.slot, link, None, VERSIONS_READ_MAX, log.end)
+        self._read_first(log, tenure, inflight, query, found)
 
     def _append(
         self, log: SlotLog, tenure: Tenure, head: Head, inflight: Inflight, new: New

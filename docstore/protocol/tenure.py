@@ -117,7 +117,7 @@ class Tenure:
     evict_above: int = 0
     """Bytes of documents in memory from which on it is worth looking for some to forget."""
     loading: dict[str, list[Inflight]] = field(default_factory=dict)
-    """Operations that wait for a document to be read from the disk."""
+    """Link -> operations that wait until something of the document is read from the disk."""
     held: list[Inflight] = field(default_factory=list)
     """Operations that wait for the reign to open, or for a standstill to be over."""
     waiting: deque[tuple[int, Inflight]] = field(default_factory=deque)
@@ -137,15 +137,13 @@ class Tenure:
     """When it last decided something, or had nothing to decide."""
     still_until: float = 0.0
     """Updates wait until then; 0 when nobody has ever asked for it."""
-    recalling: list[Inflight] | None = None
-    """Retries that wait until older operations of this log are read from the disk."""
 
     @property
     def is_writing(self) -> bool:
         """Whether an update is under way, in the log already or on its way into it."""
         loading = (each for waiting in self.loading.values() for each in waiting)
         is_loading = any(not each.operation.is_read for each in loading)
-        return bool(self.fresh or self.waiting or self.recalling or is_loading)
+        return bool(self.fresh or self.waiting or is_loading)
 
     @property
     def is_busy(self) -> bool:
@@ -158,5 +156,4 @@ class Tenure:
             or self.lacking
             or self.loading
             or self.past_reads
-            or self.recalling
         )

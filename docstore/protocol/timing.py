@@ -52,6 +52,9 @@ class ReplicaConfig:
     unfit_s: float = 10.0
     """For this long after yielding others skip it as owner."""
 
+    drain_patience_s: float = 7.0
+    """What waits at a node that stops is answered after so long: it ends within ten (R38)."""
+
     start_grace_s: float = 1.5
     """After a start, slots that another member prefers are left to it for this long."""
 
@@ -62,10 +65,8 @@ class ReplicaConfig:
     """Bytes of state in one message about one slot."""
 
     recall_rows: int = 65_536
-    """How far back operations are read from the disk when a retry asks after a restart.
-
-    What may lie further back is answered as unknown. 4,096 were fewer than come in the seconds in
-    which a retry is made, in a slot that is written to all the time (R21)."""
+    """How many versions of a document are read back when a retry of an update of it asks for one
+    that was made before this node's start. What may lie deeper is answered as unknown (R21)."""
 
     head_bytes_per_slot: int = 256 << 10
     """Current documents kept in memory per owned slot, in bytes with all that is around them."""

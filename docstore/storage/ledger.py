@@ -216,12 +216,13 @@ class Ledger:
                 index = bisect_right(rows, at_us, key=_updated_us)
                 index = min(index, bisect_right(rows, until, key=_n))
                 return [rows[index - 1]] if index else []
-            case History(_, link, before, limit, until):
+            case History(_, link, before, limit, until, bytes_max):
                 rows = log.links.get(link, ())
                 index = bisect_right(rows, until, key=_n)
                 if before is not None:
                     index = min(index, bisect_left(rows, before, key=_version))
-                return list(reversed(rows[max(0, index - limit) : index]))
+                newest_first = rows[max(0, index - limit) : index][::-1]
+                return within_bytes(newest_first, bytes_max)
             case Rows(_, first, last, bytes_max):
                 return within_bytes(_stretch(log, first, last), bytes_max)
             case After(_, after, until, limit, bytes_max):

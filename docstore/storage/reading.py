@@ -152,13 +152,21 @@ def _as_of(connection: sqlite3.Connection, query: AsOf) -> list[Row]:
 def _history(connection: sqlite3.Connection, query: History) -> list[Row]:
     before = _ALL if query.before is None else query.before
     key = (query.slot, query.link, before, query.until, query.limit)
-    rows = _rows_of(query, connection.execute(tables.HISTORY, key))
+    rows: list[Row] = []
+    weight, is_cut = 0, False
+    for columns in connection.execute(tables.HISTORY, key):
+        [row] = _rows_of(query, [columns])
+        weight += row_bytes(row)
+        is_cut = bool(rows) and weight > query.bytes_max
+        if is_cut:
+            break
+        rows.append(row)
     newer = _newer(connection, query, rows[0] if rows else None)
     _insist(newer is None or newer.version >= before or newer.n > query.until or not query.limit)
     for row, older in pairwise(rows):
         _insist(older.version < row.version)
         _insist_neighbours(connection, query, older, row)
-    if rows and len(rows) < query.limit:
+    if rows and len(rows) < query.limit and not is_cut:
         _insist_neighbours(connection, query, None, rows[-1])
     return rows
 

@@ -170,13 +170,17 @@ class AsOf:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Rows of a link, newest first, versions < `before` (None: all), n <= `until`."""
+    """Rows of a link, newest first, versions < `before` (None: all), n <= `until`.
+
+    At most `limit`, and `bytes_max` together; at least one when there is one, however large.
+    """
 
     slot: int
     link: str
     before: int | None
     limit: int
     until: int
+    bytes_max: int = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Bulk jobs: each document once per batch, however often and in whatever order it is repeated."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -73,6 +74,15 @@ async def test_two_rows_with_one_link_need_a_sequence(node: Node) -> None:
     await put(node, "a", ("job", 1, -1))
     second = await put(node, "b", ("job", 1, -1))
     assert (second.status, second.code) == (409, "duplicate-key")
+
+
+async def test_rows_with_one_link_that_come_together_are_all_answered(node: Node) -> None:
+    await put(node, "before")
+    forget(node)
+    # None of them waits for another: all arrive while the document's jobs are looked for.
+    answers = await asyncio.gather(*(put(node, str(n), ("job", 1, n)) for n in range(4)))
+    assert [answer.status for answer in answers] == [200] * 4
+    assert await now(node) == (4, b'{"name": "3"}')
 
 
 @pytest.mark.parametrize("order", [(1, 2, 3), (3, 2, 1), (2, 3, 1)])

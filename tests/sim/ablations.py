@@ -15,7 +15,7 @@ from docstore.document import Row
 from docstore.ownership import ballot as fence
 from docstore.ownership.by_vote import Voter
 from docstore.protocol import handle as handling
-from docstore.protocol import quorum, reconfigure, register
+from docstore.protocol import quorum, recall, reconfigure, register
 from docstore.protocol.change import advanced as _advanced
 from docstore.protocol.configuration import Configuration, Stage
 from docstore.protocol.confirm import Confirmer
@@ -278,6 +278,7 @@ ABLATIONS: dict[str, Ablation] = {
     "forget-operations": Ablation(
         "C1", ((Server, "find", _no_find), (Operations, "is_over", _never)), TAKEOVERS
     ),
+    "older-rows-not-looked-at": Ablation("C1", ((recall, "is_known", _always),), CRASHES),
     "unknown-told-as-refused": Ablation("C3", ((Entry, "verdict", _plain_refusal),), CUTS),
     "old-ballot-after-restart": Ablation("B2", ((Replica, "__init__", _resume),), CRASHES),
     "ballots-without-owner": Ablation(

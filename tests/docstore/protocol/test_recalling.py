@@ -3,68 +3,171 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from docstore.operation import Operation
-from docstore.protocol.effects import Read, Send
-from docstore.protocol.events import QueriesAnswered, Received, TurnEnded
+from docstore.protocol.events import Received, Tick
+from docstore.protocol.operations import KEY_LIFE_US
+from docstore.storage.store import History
 from docstore.wire import Answered, Forward, Forwarded
 from tests.docstore.protocol.trio import Trio
 
-LATER = 5_000
-"""Rows that came after the operation: several pages to be read, and more than were read once."""
+ONCE, BUSY, NEVER = "/t/once", "/t/0", "/t/never"
+"""A document with one version, one that is written to all the time, and one that is not there."""
+BOOT, FIRST = 9, 1000
+"""Of the entry nodes; and the operation that all begins with."""
 
 
-def frame(attempt: int) -> Forward:
-    """Return the operation as its entry node sends it for the first time, or again."""
-    operation = Operation("PUT", "/t/once", b'{"n":1}', creates=True)
-    return Forward([Forwarded(9, 5, 5, attempt, 3000, operation)])
+def asked(seq: int, attempt: int, link: str, key: str = "") -> Forwarded:
+    """Return an operation as its entry node sends it, for the first time or again."""
+    operation = Operation("PUT", link, b'{"n":1}', key=key, creates=True)
+    return Forwarded(BOOT, seq, 0, attempt, 60_000, operation)
 
 
-def told(trio: Trio, name: str, attempt: int) -> list[tuple[int, Any]]:
-    """Return (status, version) of what an owner answers to an attempt."""
-    replica, found = trio.replicas[name], []
-    events: list[Any] = [Received("n2", frame(attempt))]
-    while events:
-        for effect in replica.step(events.pop(0), trio.now):
-            match effect:
-                case Send(_, Answered(_, answers)):
-                    found += [(each[2].status, each[2].row and each[2].row.version)
-                              for each in answers]  # fmt: skip
-                case Read(token, query):
-                    result = trio.disks[name].answer(query)
-                    events.append(QueriesAnswered([(token, result)]))
-        if not events and replica.wants_turn:
-            events.append(TurnEnded())
-    return found
+class Group(Trio):
+    """A group that is asked for operations by a member that does not own the slot."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        assert self.run_until(self.owner, 10)
+        self.told: dict[int, tuple[int, int | None]] = {}
+        """Sequence -> (status, version) of the answer."""
+
+    @property
+    def log(self) -> Any:
+        """The slot at its owner."""
+        return self.replicas[self.owner()].core.logs[0]
+
+    @property
+    def pages(self) -> list[History]:
+        """What was read back of documents."""
+        return [query for query in self.queries if isinstance(query, History)]
+
+    def feed(self, name: str, event: Any) -> None:
+        """Look at what the entry node is told."""
+        if isinstance(event, Received) and isinstance(event.message, Answered):
+            for seq, _, answer, *_ in event.message.answers:
+                assert answer is not None
+                self.told[seq] = (answer.status, answer.row and answer.row.version)
+        super().feed(name, event)
+
+    def ask(self, *frames: Forwarded) -> list[tuple[int, int | None]]:
+        """Return what is answered to operations that come together, as (status, version)."""
+        owner = self.owner()
+        entry = "n2" if owner != "n2" else "n3"
+        seqs = [frame.seq for frame in frames]
+        for seq in seqs:
+            self.told.pop(seq, None)
+        self.feed(owner, Received(entry, Forward(list(frames))))
+        assert self.run_until(lambda: all(seq in self.told for seq in seqs), 5)
+        return [self.told[seq] for seq in seqs]
+
+    def begin_anew(self) -> None:
+        """Have every process die, and others take their places; the owner is the same."""
+        before = self.owner()
+        for name in self.replicas:
+            self.restart(name)
+        assert self.run_until(lambda: not self.owner(), 1)
+        assert self.run_until(self.owner, 10)
+        assert self.owner() == before
+        self.queries.clear()
+
+    def bound(self, rows: int) -> None:
+        """Have documents be read back so far only."""
+        core = self.replicas[self.owner()].core
+        core.config = replace(core.config, recall_rows=rows)
 
 
-def restarted(later: int) -> Trio:
-    """Return a group that has done the operation, and more after it, and has begun anew."""
-    trio = Trio()
-    assert trio.run_until(trio.owner, 10)
-    trio.feed(trio.owner(), Received("n2", frame(1)))
-    log = trio.replicas[trio.owner()].core.logs[0]
-    assert trio.run_until(lambda: log.decided == 1, 1)
-    for done in range(0, later, 500):
-        trio.write(min(500, later - done))
-        assert trio.run_until(lambda: log.decided == 1 + min(later, done + 500), 60)  # noqa: B023
-    for name in trio.replicas:
-        trio.restart(name)
-    assert trio.run_until(lambda: not trio.owner(), 1)
-    assert trio.run_until(trio.owner, 10)
-    return trio
+def restarted(first: Forwarded, later: int) -> Group:
+    """Return a group that did an operation, then others to `BUSY`, and has begun anew."""
+    group = Group()
+    assert group.ask(first) == [(201, 0)]
+    group.ask(*(asked(seq, 1, BUSY) for seq in range(later)))
+    group.begin_anew()
+    return group
 
 
-def test_a_retry_finds_its_row_however_much_came_after_it() -> None:
-    trio = restarted(LATER)
-    owner = trio.owner()
-    assert told(trio, owner, attempt=2) == [(201, 0)]
-    assert trio.replicas[owner].core.logs[0].end == 1 + LATER
+def test_a_retry_finds_its_row_however_much_came_after_it_in_the_slot() -> None:
+    group = restarted(asked(FIRST, 1, ONCE), later=300)
+    group.bound(10)
+    assert group.ask(asked(FIRST, 2, ONCE)) == [(201, 0)]
+    assert group.log.end == 301
+    assert len(group.pages) == 1
 
 
-def test_a_retry_of_what_may_lie_further_back_is_not_done_again() -> None:
-    trio = restarted(40)
-    owner = trio.owner()
-    core = trio.replicas[owner].core
-    core.config = replace(core.config, recall_rows=10)
-    assert told(trio, owner, attempt=2) == [(504, None)]
-    assert core.logs[0].end == 41
+def test_a_retry_finds_its_row_among_many_versions_of_its_document() -> None:
+    group = restarted(asked(FIRST, 1, BUSY), later=100)
+    assert group.ask(asked(FIRST, 2, BUSY)) == [(201, 0)]
+    assert group.log.end == 101
+    assert len(group.pages) == 26  # Of four rows.
+
+
+def test_the_newest_versions_are_looked_at_first() -> None:
+    group = restarted(asked(FIRST, 1, ONCE), later=100)
+    assert group.ask(asked(98, 2, BUSY)) == [(200, 98)]
+    assert len(group.pages) == 1
+
+
+@pytest.mark.parametrize(
+    ("link", "answer"), [(ONCE, (200, 1)), (BUSY, (200, 30)), (NEVER, (201, 0))]
+)
+def test_what_has_not_happened_is_done_when_all_is_read(link: str, answer: Any) -> None:
+    group = restarted(asked(FIRST, 1, ONCE), later=30)
+    assert group.ask(asked(FIRST + 1, 2, link)) == [answer]
+    assert group.log.end == 32
+
+
+def test_retries_that_come_together_are_read_for_together() -> None:
+    group = restarted(asked(FIRST, 1, BUSY), later=20)
+    retries = [asked(FIRST, 2, BUSY), asked(7, 2, BUSY), asked(7, 3, BUSY), asked(50, 2, BUSY)]
+    assert group.ask(*retries) == [(201, 0), (200, 8), (200, 8), (200, 21)]
+    assert group.log.end == 22
+    assert len({page.before for page in group.pages}) == len(group.pages)
+
+
+def test_what_may_lie_deeper_is_not_done_again() -> None:
+    group = restarted(asked(FIRST, 1, BUSY), later=40)
+    group.bound(10)
+    assert group.ask(asked(FIRST, 2, BUSY)) == [(504, None)]
+    assert sum(page.limit for page in group.pages) == 10
+    assert group.ask(asked(FIRST + 1, 2, BUSY)) == [(504, None)]
+    assert group.log.end == 41
+
+
+def test_a_row_that_was_stamped_by_a_slow_clock_is_found_all_the_same() -> None:
+    group = restarted(asked(FIRST, 1, BUSY), later=40)
+    # To the owner, all of them are of yesterday.
+    group.feed(group.owner(), Tick(int(86_400e6)))
+    group.bound(10)
+    assert group.ask(asked(FIRST, 2, BUSY)) == [(504, None)]
+
+
+def test_a_key_is_known_after_a_restart() -> None:
+    group = restarted(asked(FIRST, 1, BUSY, "key"), later=40)
+    assert group.ask(asked(FIRST, 1, BUSY, "key")) == [(201, 0)]
+    assert group.log.end == 41
+
+
+def test_a_key_that_may_have_been_used_deeper_is_not_taken_for_new() -> None:
+    group = restarted(asked(FIRST, 1, BUSY, "key"), later=40)
+    group.bound(10)
+    assert group.ask(asked(FIRST + 1, 1, BUSY, "key")) == [(504, None)]
+    assert group.log.end == 41
+
+
+def test_a_key_is_not_looked_for_among_rows_that_are_older_than_keys_live() -> None:
+    group = restarted(asked(FIRST, 1, BUSY, "key"), later=40)
+    group.bound(10)
+    group.feed(group.owner(), Tick(int(group.now * 1e6) + KEY_LIFE_US))
+    assert group.ask(asked(FIRST + 1, 1, BUSY, "key")) == [(200, 41)]
+    assert len(group.pages) == 1
+
+
+def test_of_two_uses_of_a_key_the_later_one_counts() -> None:
+    group = Group()
+    assert group.ask(asked(1, 1, BUSY, "key")) == [(201, 0)]
+    group.feed(group.owner(), Tick(int(group.now * 1e6) + KEY_LIFE_US))
+    assert group.ask(asked(2, 1, BUSY, "key")) == [(200, 1)]
+    group.begin_anew()
+    assert group.ask(asked(3, 1, BUSY, "key")) == [(200, 1)]
+    assert group.log.end == 2

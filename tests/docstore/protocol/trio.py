@@ -23,7 +23,7 @@ from docstore.protocol.replica import Replica
 from docstore.protocol.tenure import Phase
 from docstore.protocol.timing import ReplicaConfig
 from docstore.storage.ledger import Ledger
-from docstore.storage.store import Append, Base, SaveConfiguration
+from docstore.storage.store import Append, Base, Query, SaveConfiguration
 from tests.sim.process import Appending
 
 NAMES = ("n1", "n2", "n3")
@@ -43,6 +43,8 @@ class Trio:
         self.stored: Counter[str] = Counter()
         """Replica -> how often rows were given to its disk."""
         self.answers: list[tuple[float, Respond]] = []
+        self.queries: list[Query] = []
+        """What was read from the disks."""
         self.lost = 0.0
         self.cut_off: set[str] = set()
         self._numbers = itertools.count()
@@ -114,6 +116,7 @@ class Trio:
                         self.stored[name] += any(isinstance(each, Append | Base) for each in writes)
                         self._at(self._synced_at[name] - self.now, name, Persisted(token))
                     case Read(token, query):
+                        self.queries.append(query)
                         events.append(QueriesAnswered([(token, self.disks[name].answer(query))]))
             if not events and replica.wants_turn:
                 events.append(TurnEnded())

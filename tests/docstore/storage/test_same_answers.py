@@ -174,6 +174,7 @@ def queries() -> list[Query]:
                     AsOf(slot, link, 32, until),
                     History(slot, link, 3, 2, until),
                     History(slot, link, None, 99, until),
+                    History(slot, link, None, 99, until, 300),
                 ]
     asked += [Arrivals(0, 99), Arrivals(1, 2), Arrivals(0, 99, bytes_max=400)]
     asked += [Expired(5, 9, level) for level in (2, 3)]

@@ -1,0 +1,38 @@
+"""After a restart: what older rows a repetition may have made, read back by document.
+
+An operation's row is a row of its document. So when a retry, or an Idempotency-Key, arrives at an
+owner that has not read its log since it started, the document's rows are read from the disk, the
+newest first and page by page, until one is the operation's, or there are no more.
+
+A document with very many versions is read back only so far. A retry that may lie deeper is told
+that nobody knows; so is a key, unless all that was not read is older than keys live.
+"""
+
+from docstore.operation import Answer, Operation
+from docstore.protocol.log import SlotLog
+from docstore.protocol.operations import KEY_LIFE_US
+from docstore.protocol.timing import ReplicaConfig
+from docstore.storage.store import History
+
+TOO_DEEP = Answer(
+    504, "undecided", "this operation is too old to be told from a repetition", unknown=True
+)
+
+
+def is_known(log: SlotLog, operation: Operation, attempt: int, now_us: int) -> bool:
+    """Say whether nothing that was not read can be what this operation has made."""
+    known = log.operations.recalled(operation.link)
+    if log.operations.since <= log.kept + 1 or known.is_all:
+        return True
+    if attempt > 1:
+        return False  # By no clock: a row may have been stamped by one that is far behind.
+    return not operation.key or known.oldest_us + KEY_LIFE_US <= now_us
+
+
+def next_page(log: SlotLog, link: str, config: ReplicaConfig) -> History | None:
+    """Return the query for the next older rows of a document; None when that is deep enough."""
+    known = log.operations.recalled(link)
+    if known.rows >= config.recall_rows:
+        return None
+    limit = min(config.page_rows, config.recall_rows - known.rows)
+    return History(log.slot, link, known.oldest, limit, log.operations.since - 1, config.page_bytes)

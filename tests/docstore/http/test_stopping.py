@@ -1,0 +1,101 @@
+"""How a server stops: it waits for what is under way, and for nothing else."""
+
+import asyncio
+from collections.abc import Awaitable
+from contextlib import closing
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp.web_protocol import RequestHandler
+
+from docstore.http.listener import Listener
+from docstore.http.server import HttpServer, Limits
+from tests.docstore.http.single import SingleNode
+
+LONG_S, SOON_S = 3600.0, 10.0
+"""A grace that no test lives through; and by when what need not wait for it must be over."""
+PATIENT = Limits(body_timeout_s=LONG_S, first_request_timeout_s=LONG_S, keepalive_timeout_s=LONG_S)
+
+
+async def started(node: SingleNode) -> tuple[HttpServer, int]:
+    server = HttpServer(node, PATIENT)
+    return server, await server.start("127.0.0.1", 0)
+
+
+async def soon(what: Awaitable[Any]) -> Any:
+    return await asyncio.wait_for(what, SOON_S)
+
+
+async def test_idle_connections_are_not_waited_for() -> None:
+    server, port = await started(SingleNode())
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+    await reader.readuntil(b"\r\n\r\n")
+    with closing(writer):
+        await soon(server.stop(LONG_S))
+
+
+async def test_nor_is_one_that_is_made_in_the_moment_of_stopping(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server, port = await started(SingleNode())
+    stopped: asyncio.Future[asyncio.Task[None]] = asyncio.get_running_loop().create_future()
+    made = Listener.connection_made
+
+    def stop_first(
+        listener: Listener, handler: RequestHandler, transport: asyncio.Transport
+    ) -> None:
+        made(listener, handler, transport)
+        # This task runs before the one of the connection, which is not there yet.
+        stopped.set_result(asyncio.create_task(server.stop(LONG_S)))
+
+    monkeypatch.setattr(Listener, "connection_made", stop_first)
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    with closing(writer):
+        await soon(await stopped)
+
+
+async def test_one_that_is_made_after_that_is_closed() -> None:
+    server, port = await started(SingleNode())
+    listener = server._listener
+    assert listener is not None
+    await server.stop(LONG_S)
+    # As if it had been accepted before, and is only heard of now.
+    late = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
+    async with late:
+        port = late.sockets[0].getsockname()[1]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        with closing(writer):
+            assert await soon(reader.read()) == b""
+
+
+async def test_a_request_that_is_under_way_is_answered(node: SingleNode) -> None:
+    server, port = await started(node)
+    asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    node.waits.append(asked)
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+        request = asyncio.create_task(_status(session))
+        while node.waits:
+            await asyncio.sleep(0)
+        stopping = asyncio.create_task(server.stop(LONG_S))
+        await asyncio.sleep(0)
+        asked.set_result(None)
+        assert await soon(request) == 201
+        await soon(stopping)
+
+
+async def _status(session: aiohttp.ClientSession) -> int:
+    async with session.post("/core/factories", json={"path": "/late"}) as response:
+        return response.status
+
+
+async def test_a_body_that_never_ends_is_waited_for_no_longer_than_said() -> None:
+    server, port = await started(SingleNode())
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    with closing(writer):
+        head = b"POST /core/factories HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{"
+        writer.write(head)
+        while server.metrics.connections == 0:
+            await asyncio.sleep(0)
+        await soon(server.stop(0.1))
