@@ -39,12 +39,14 @@ class TakeOver:
         self._voters: set[str] = set()
         self._votes: dict[int, set[str]] = {}
         """slot -> who would let us, in the pre-vote round that is on its way."""
+        self._handed: set[int] = set()
+        """Slots that were given to us by their owners, since this start."""
         self._asked_at = NEVER
         self._not_before = NEVER
         self._failures = 0
 
     def forget(self) -> None:
-        """Abandon a pre-vote: the group is another one now, and may be tried for at once."""
+        """Abandon a pre-vote: things are different now, and may be tried for at once."""
         self._votes, self._not_before = {}, self.core.now
 
     # Trying
@@ -69,7 +71,8 @@ class TakeOver:
             claim = self.core.claims.get(slot)
             if claim is not None and claim[1] == sender:
                 del self.core.claims[slot]
-        self._not_before = self.core.now
+            self._handed.add(slot)
+        self.forget()
         self.consider()
 
     def _unclaimed(self) -> list[SlotLog]:
@@ -90,7 +93,8 @@ class TakeOver:
             return False
         if self.core.claimant(log.slot) is not None:
             return False
-        if log.replicas[0] != self.core.me and self._in_grace():
+        is_asked_for = log.replicas[0] == self.core.me or log.slot in self._handed
+        if self._in_grace() and not is_asked_for:
             return False
         return self.core.first_alive(log.slot) == self.core.me
 

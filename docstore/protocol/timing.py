@@ -56,7 +56,8 @@ class ReplicaConfig:
     """What waits at a node that stops is answered after so long: it ends within ten (R38)."""
 
     start_grace_s: float = 1.5
-    """After a start, slots that another member prefers are left to it for this long."""
+    """After a start, slots that another member prefers are left to it for this long, unless it is
+    their owner that gives them away."""
 
     page_rows: int = 256
     """Rows in one message about one slot."""

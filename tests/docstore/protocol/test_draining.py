@@ -2,7 +2,7 @@
 
 from docstore.operation import Operation
 from docstore.protocol.events import DrainAsked, Requested
-from tests.docstore.protocol.trio import NAMES, TICK_S, Trio
+from tests.docstore.protocol.trio import CONFIG, NAMES, TICK_S, Trio
 
 
 def test_what_still_waits_at_a_node_that_stops_is_told_that_nobody_knows() -> None:
@@ -32,3 +32,36 @@ def test_a_node_that_stops_finishes_what_can_be_finished() -> None:
     trio.feed(owner, DrainAsked())
     assert trio.run_until(lambda: trio.answers, 5)
     assert [respond.answer.status for _, respond in trio.answers] == [201]
+
+
+def successor(trio: Trio) -> str:
+    """Have the owner give the slot away; return who has it two tenths of a second later."""
+    left = trio.owner()
+    trio.feed(left, DrainAsked())
+    trio.run_until(lambda: trio.owner() not in ("", left), 0.2)
+    return trio.owner()
+
+
+def test_who_has_just_started_takes_at_once_what_it_is_given() -> None:
+    trio = Trio()
+    assert trio.run_until(trio.owner, 10)
+    preferred, heir, _ = trio.replicas[trio.owner()].core.logs[0].replicas
+    assert trio.owner() == preferred
+    trio.restart(heir)
+    trio.run_until(lambda: False, 0.3)
+    # Not that the preferred member may be starting as well: it is known not to.
+    assert successor(trio) == heir
+
+
+def test_what_is_given_need_not_wait_for_votes_that_do_not_come() -> None:
+    trio = Trio()
+    assert trio.run_until(trio.owner, 10)
+    preferred, heir, other = trio.replicas[trio.owner()].core.logs[0].replicas
+    assert successor(trio) == heir
+    trio.cut_off = {other}
+    # The preferred member begins anew, and asks for the slot before it hears of its owner.
+    trio.restart(preferred)
+    trio.run_until(lambda: trio.replicas[preferred].takeover._votes, 0.1)
+    asked_at = trio.now
+    assert successor(trio) == preferred
+    assert trio.now < asked_at + CONFIG.attempt_timeout_s
