@@ -39,8 +39,6 @@ class TakeOver:
         self._voters: set[str] = set()
         self._votes: dict[int, set[str]] = {}
         """slot -> who would let us, in the pre-vote round that is on its way."""
-        self._handed: set[int] = set()
-        """Slots that were given to us by their owners, since this start."""
         self._asked_at = NEVER
         self._not_before = NEVER
         self._failures = 0
@@ -71,7 +69,6 @@ class TakeOver:
             claim = self.core.claims.get(slot)
             if claim is not None and claim[1] == sender:
                 del self.core.claims[slot]
-            self._handed.add(slot)
         self.forget()
         self.consider()
 
@@ -93,14 +90,17 @@ class TakeOver:
             return False
         if self.core.claimant(log.slot) is not None:
             return False
-        is_asked_for = log.replicas[0] == self.core.me or log.slot in self._handed
-        if self._in_grace() and not is_asked_for:
+        if self._is_early(log):
             return False
         return self.core.first_alive(log.slot) == self.core.me
 
-    def _in_grace(self) -> bool:
-        """Say whether this node started so recently that others may just be starting too."""
-        return self.core.now - self.core.started_at < self.core.config.start_grace_s
+    def _is_early(self, log: SlotLog) -> bool:
+        """Say whether somebody whom the hash prefers may just be starting, as this node is."""
+        core = self.core
+        if core.now - core.started_at >= core.config.start_grace_s:
+            return False
+        preferred = log.replicas[: log.replicas.index(core.me)]
+        return any(core.peers[member].heard_at == NEVER for member in preferred)
 
     def _ask_votes(self, slots: list[int]) -> None:
         self._round += 1

@@ -56,8 +56,8 @@ class ReplicaConfig:
     """What waits at a node that stops is answered after so long: it ends within ten (R38)."""
 
     start_grace_s: float = 1.5
-    """After a start, slots that another member prefers are left to it for this long, unless it is
-    their owner that gives them away."""
+    """After a start, slots that another member prefers are left to it for this long, unless it has
+    been heard of: then it is known what it holds and whether it wants more."""
 
     page_rows: int = 256
     """Rows in one message about one slot."""

@@ -2,6 +2,7 @@
 
 from docstore.operation import Operation
 from docstore.protocol.events import DrainAsked, Requested
+from docstore.wire import HandOver
 from tests.docstore.protocol.trio import CONFIG, NAMES, TICK_S, Trio
 
 
@@ -49,8 +50,23 @@ def test_who_has_just_started_takes_at_once_what_it_is_given() -> None:
     assert trio.owner() == preferred
     trio.restart(heir)
     trio.run_until(lambda: False, 0.3)
-    # Not that the preferred member may be starting as well: it is known not to.
+    # The preferred member is not just starting as well: this one has heard of it.
     assert successor(trio) == heir
+
+
+def test_nor_does_a_slot_wait_that_is_given_to_somebody_else_meanwhile() -> None:
+    trio = Trio()
+    assert trio.run_until(trio.owner, 10)
+    _, second, third = trio.replicas[trio.owner()].core.logs[0].replicas
+    owner = trio.owner()
+    trio.feed(owner, DrainAsked())
+    log = trio.replicas[owner].core.logs[0]
+    assert trio.run_until(lambda: log.tenure.closing_since is not None, 1)
+    # The owner does not know yet how far this one has come, so it gives the slot to the third.
+    trio.restart(second)
+    log.tenure.followers[second].adopted = False
+    assert trio.run_until(lambda: trio.sent[third, HandOver], 0.2)
+    assert trio.run_until(lambda: trio.owner() in (second, third), 0.3)
 
 
 def test_what_is_given_need_not_wait_for_votes_that_do_not_come() -> None:
@@ -65,3 +81,13 @@ def test_what_is_given_need_not_wait_for_votes_that_do_not_come() -> None:
     asked_at = trio.now
     assert successor(trio) == preferred
     assert trio.now < asked_at + CONFIG.attempt_timeout_s
+
+
+def test_a_slot_is_left_to_whom_the_hash_prefers_and_may_just_be_starting() -> None:
+    trio = Trio()
+    preferred = trio.replicas["n1"].core.logs[0].replicas[0]
+    trio.cut_off = {preferred}
+    assert not trio.run_until(trio.owner, 0.9 * CONFIG.start_grace_s)
+    trio.cut_off = set()
+    assert trio.run_until(trio.owner, 1)
+    assert trio.owner() == preferred
