@@ -90,16 +90,15 @@ class TakeOver:
             return False
         if self.core.claimant(log.slot) is not None:
             return False
-        if self._is_early(log):
-            return False
-        return self.core.first_alive(log.slot) == self.core.me
+        return self.core.first_alive(log.slot) == self.core.me and not self._is_early(log.slot)
 
-    def _is_early(self, log: SlotLog) -> bool:
+    def _is_early(self, slot: int) -> bool:
         """Say whether somebody whom the hash prefers may just be starting, as this node is."""
         core = self.core
         if core.now - core.started_at >= core.config.start_grace_s:
             return False
-        preferred = log.replicas[: log.replicas.index(core.me)]
+        replicas = core.placement.replicas(slot)
+        preferred = replicas[: replicas.index(core.me)]
         return any(core.peers[member].heard_at == NEVER for member in preferred)
 
     def _ask_votes(self, slots: list[int]) -> None:
