@@ -32,14 +32,14 @@ async def read_here(
     min_version: int | None,
     timeout_s: float,
 ) -> tuple[Answer, int] | None:
-    """Return the answer and its staleness in ms; None when this copy is damaged.
+    """Return the answer and its staleness in ms; None when this copy is damaged, or loses rows.
 
     Waits for `min_version` to arrive here; 503 when it does not.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s
     while True:
-        until = min(slot_log.decided, slot_log.durable)
+        until, cuts = min(slot_log.decided, slot_log.durable), slot_log.cuts
         result: Result | None = _at_hand(slot_log, operation)
         if result is None:
             [result] = await store.read([past_query(slot_log, operation, until)])
@@ -51,6 +51,8 @@ async def read_here(
             [kept] = await store.read([everything])
             if not isinstance(kept, Corrupt):
                 answer = trimmed_answer(operation.select, kept)
+        if slot_log.cuts != cuts:
+            return None  # What is missing is missing here: it leaves this node, or is filled anew.
         version = answer.row.version if answer.row else -1
         if min_version is None or version >= min_version:
             owner = core.owner_of(slot_log.slot) or ""

@@ -234,8 +234,8 @@ class Resync:
         """Return how many rows the replicas of our slots have not acknowledged."""
         total = 0
         for slot in slots:
-            log = self._replica.core.logs[slot]
-            if log.tenure is not None:
+            log = self._replica.core.logs.get(slot)
+            if log is not None and log.tenure is not None:
                 total += sum(
                     log.end - max(follower.acked, log.kept)
                     for follower in log.tenure.followers.values()

@@ -160,10 +160,12 @@ class Scans:
         epochs = {slot: ballot_at(self._core.logs[slot].reigns, n)[0] for slot, n in ends.items()}
         if at_us is not None:
             ends = await self._back(ends, at_us)
-        firsts = await self._first_times([slot for slot in ours if self._core.logs[slot].kept])
+        firsts = await self._first_times(list(ends))
+        # A slot may have left this node meanwhile: then it is asked for elsewhere.
         return [
-            (slot, epochs[slot], ends[slot], self._core.logs[slot].kept, firsts.get(slot, 0))
-            for slot in ours
+            (slot, epochs[slot], end, log.kept, firsts.get(slot, 0))
+            for slot, end in ends.items()
+            if (log := self._core.logs.get(slot)) is not None
         ]
 
     async def _confirmed(self, slots: Sequence[int], timeout_s: float) -> list[int]:
@@ -187,13 +189,16 @@ class Scans:
         for (slot, _), result in zip(ends.items(), results, strict=True):
             if isinstance(result, Corrupt):
                 raise Unavailable(f"slot {slot} is damaged here, and is being repaired")
-            kept = self._core.logs[slot].kept
-            found[slot] = result[0].n if result else (kept - 1 if kept else 0)
+            log = self._core.logs.get(slot)
+            if log is not None:
+                found[slot] = result[0].n if result else max(0, log.kept - 1)
         return found
 
     async def _first_times(self, slots: Sequence[int]) -> dict[int, int]:
         """Return when the first row was written that is still there, for slots that lost some."""
-        asked = [After(s, self._core.logs[s].kept, self._core.logs[s].end, 1) for s in slots]
+        logs = self._core.logs
+        slots = [slot for slot in slots if slot in logs and logs[slot].kept]
+        asked = [After(slot, logs[slot].kept, logs[slot].end, 1) for slot in slots]
         results = await self._store.read(asked) if asked else []
         return {
             slot: result[0].updated_us

@@ -13,11 +13,11 @@ CAUGHT_BY = {
     "applied-forgotten": 2,
     "cursor-before-its-page": 553,
     "echoes-applied": 79,
-    "everybody-counts-as-replica": 10,
+    "everybody-counts-as-replica": 217,
     "losers-forgotten": 0,
     "names-not-asked-for": 0,
     "one-hand-on-all-branches": 2,
-    "told-before-disk": 6,
+    "told-before-disk": 28,
 }
 
 

@@ -137,9 +137,9 @@ class Decider:
         return Answer(status, row=row, replicas=copies, owner=self.core.me, epoch=epoch)
 
     def epoch_of(self, slot: int) -> int:
-        """Return the epoch of this node's reign over the slot."""
-        tenure = self.core.logs[slot].tenure
-        return tenure.ballot[0] if tenure else 0
+        """Return the epoch of this node's reign over the slot; 0 if that is over meanwhile."""
+        log = self.core.logs.get(slot)
+        return log.tenure.ballot[0] if log and log.tenure else 0
 
     def _answer_from_disk(self, log: SlotLog, tenure: Tenure, n: int, inflight: Inflight) -> None:
         """Answer a retry whose row has left memory."""

@@ -3,13 +3,13 @@
 from docstore.document import Row
 from docstore.operation import Answer, Operation
 from docstore.protocol.log import SlotLog
-from docstore.storage.store import AsOf, History, Newest, Query, Version
+from docstore.storage.store import AsOf, History, Newest, OfLog, Version
 
 KEPT_VERSIONS_MAX = 1 << 20
 """All that is kept of a document."""
 
 
-def past_query(log: SlotLog, operation: Operation, until: int) -> Query:
+def past_query(log: SlotLog, operation: Operation, until: int) -> OfLog:
     """Return the query for the past that an operation selects, up to row `until`."""
     kind, *arguments = operation.select
     link = operation.link

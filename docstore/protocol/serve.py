@@ -319,34 +319,46 @@ class Server:
         return log.durable >= until
 
     def _read_disk(self, log: SlotLog, inflight: Inflight, until: int) -> None:
-        def found(result: Result) -> None:
-            if isinstance(result, Corrupt):
-                self.core.corrupt(log)
-                self.core.reply(inflight, None)
-                return
-            answer = past_answer(inflight.operation.select, result)
-            if answer.status == 404 and not result and log.kept:
+        def found(rows: list[Row]) -> None:
+            answer = past_answer(inflight.operation.select, rows)
+            if answer.status == 404 and not rows and log.kept:
                 self._look_for_trimmed(log, inflight, until)
-                return
-            epoch = self.decider.epoch_of(log.slot)
-            self.core.reply(inflight, answer._replace(owner=self.core.me, epoch=epoch))
+            else:
+                self._tell_past(log, inflight, answer)
 
-        self.core.read(past_query(log, inflight.operation, until), found)
+        self._look_up(log, inflight, past_query(log, inflight.operation, until), found)
 
     def _look_for_trimmed(self, log: SlotLog, inflight: Inflight, until: int) -> None:
         """Say 410 of a version that was there and was let go of, 404 of one that never was."""
 
-        def found(result: Result) -> None:
+        def found(rows: list[Row]) -> None:
+            self._tell_past(log, inflight, trimmed_answer(inflight.operation.select, rows))
+
+        everything = History(log.slot, inflight.operation.link, None, KEPT_VERSIONS_MAX, until)
+        self._look_up(log, inflight, everything, found)
+
+    def _tell_past(self, log: SlotLog, inflight: Inflight, answer: Answer) -> None:
+        epoch = self.decider.epoch_of(log.slot)
+        self.core.reply(inflight, answer._replace(owner=self.core.me, epoch=epoch))
+
+    def _look_up(
+        self, log: SlotLog, inflight: Inflight, query: OfLog, found: Callable[[list[Row]], None]
+    ) -> None:
+        """Ask the disk for the past; hand the read back if the log loses rows meanwhile.
+
+        What is missing then was taken from this replica, which has left the slot or is filled anew.
+        """
+        cuts = log.cuts
+
+        def answered(result: Result) -> None:
             if isinstance(result, Corrupt):
                 self.core.corrupt(log)
+            if isinstance(result, Corrupt) or log.cuts != cuts:
                 self.core.reply(inflight, None)
-                return
-            answer = trimmed_answer(inflight.operation.select, result)
-            epoch = self.decider.epoch_of(log.slot)
-            self.core.reply(inflight, answer._replace(owner=self.core.me, epoch=epoch))
+            else:
+                found(result)
 
-        link = inflight.operation.link
-        self.core.read(History(log.slot, link, None, KEPT_VERSIONS_MAX, until), found)
+        self.core.read(query, answered)
 
     def visible(self, head: Head) -> Row | None:
         """Return the version that readers may see: the newest decided one (rule R3)."""

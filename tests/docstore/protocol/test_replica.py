@@ -25,6 +25,7 @@ from docstore.protocol.tenure import Phase
 from docstore.storage.store import Append, Recovered, Version
 from docstore.wire import (
     Accepted,
+    Configured,
     Confirm,
     Confirmed,
     Gap,
@@ -297,6 +298,16 @@ def test_a_past_version_is_read_when_this_disk_holds_what_others_decided() -> No
     assert [effect for effect in confirmed if isinstance(effect, Read | Respond)] == []
     [read] = [effect for effect in machine.step(Persisted(token), 0.9) if isinstance(effect, Read)]
     assert read.query == Version(0, "/t/a", 0, 1)
+
+
+def test_who_counts_by_an_older_configuration_is_told_the_newer_one_and_not_counted() -> None:
+    machine = opened()
+    put(machine, 7)
+    told = machine.step(Received("n2", Accepted([(0, 1, 1)]), configuration=0), 0.7)
+    assert [(to, type(message)) for to, message in sends(told)] == [("n2", Configured)]
+    told += machine.step(Received("n3", Accepted([(0, 1, 1)]), configuration=2), 0.7)
+    assert machine.core.logs[0].decided == 0
+    assert not [effect for effect in told if isinstance(effect, Respond)]
 
 
 def test_a_higher_promise_elsewhere_ends_the_reign_and_leaves_the_fate_open() -> None:
