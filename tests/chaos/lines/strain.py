@@ -1,11 +1,13 @@
-"""Many clients, all nodes restarted one by one, more than they can take: R21, R23, R24."""
+"""Many clients, all nodes restarted one by one, more than they can take: R21, R23, R24, R38."""
 
 import asyncio
 import re
 import resource
 import signal
 import subprocess
+import time
 from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from docstore.client import Client, RequestFailed, Unanswered, Unreachable
@@ -13,6 +15,7 @@ from docstore.client.local import LocalNode
 from tests.chaos.lines.stage import Seen, Stage, line
 from tests.chaos.mix import FACTORY
 
+EXIT_S = 10.0
 CAP_MB, SHARE, WINDOW_S = 512, 0.9, 2.0
 NORMAL_CLIENTS, OVER_CLIENTS = 64, 3000
 PUTS = """
@@ -30,11 +33,55 @@ end
              " nothing lost")  # fmt: skip
 async def rolling(stage: Stage) -> Seen:
     """Restart by SIGTERM, one after the other, while the client of the package works."""
+    seen = await _restarted(stage)
+    return Seen(seen.failed <= 0.01 * seen.requests and not seen.wrong, seen.figures, seen.wrong)
+
+
+@line("R38", "SIGTERM under load, 50 times: no request fails of a client that asks again, each node"
+             " ends with 0 within 10 s")  # fmt: skip
+async def stopping(stage: Stage) -> Seen:
+    """Do the same, and hold it against what a user of rolling restarts is promised."""
+    seen = await _restarted(stage)
+    in_time = max(seen.exits) <= EXIT_S and set(seen.codes) == {0}
+    return Seen(seen.failed == 0 and in_time and not seen.wrong, seen.figures, seen.wrong)
+
+
+@dataclass
+class Restarted:
+    """What was seen while all nodes were restarted in turn."""
+
+    told: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+    exits: list[float] = field(default_factory=list)
+    """Seconds from SIGTERM to the end of the process."""
+    codes: list[int] = field(default_factory=list)
+
+    @property
+    def requests(self) -> int:
+        """All that were asked."""
+        return self.told.total()
+
+    @property
+    def failed(self) -> int:
+        """Those without the answer that was due."""
+        return self.requests - self.told["answered"]
+
+    @property
+    def figures(self) -> str:
+        """Return what goes into the report."""
+        exits = sorted(self.exits)
+        return (
+            f"{len(exits)} restarts, {self.requests:,} requests, {self.failed} errors"
+            f" {dict(self.told)}; ended after {exits[len(exits) // 2]:.1f} s, at most"
+            f" {exits[-1]:.1f} s, with {sorted(set(self.codes))}"
+        )
+
+
+async def _restarted(stage: Stage) -> Restarted:
     urls = [node.url for node in stage.arena.members]
     links = [f"{FACTORY}/roll{number}" for number in range(24)]
-    told: Counter[str] = Counter()
+    seen = Restarted()
     last: dict[str, int] = {}
-    wrong: list[str] = []
     stop = asyncio.Event()
 
     async def work(name: int) -> None:
@@ -49,32 +96,30 @@ async def rolling(stage: Stage) -> Seen:
                         last[link] = max(version, last.get(link, -1))
                     else:
                         at_least = last.get(link, -1)
-                        seen = (await store.get(link)).version
-                        if seen < at_least:
-                            wrong.append(f"{link}: read {seen} after {at_least}")
-                    told["answered"] += 1
+                        version = (await store.get(link)).version
+                        if version < at_least:
+                            seen.wrong.append(f"{link}: read {version} after {at_least}")
+                    seen.told["answered"] += 1
                 except (RequestFailed, Unanswered, Unreachable) as error:
                     if not (isinstance(error, RequestFailed) and error.status == 404):
-                        told[f"{type(error).__name__}"] += 1
+                        seen.told[f"{type(error).__name__}"] += 1
                 await asyncio.sleep(0.005)
 
     tasks = [asyncio.create_task(work(name)) for name in range(8)]
-    restarts = 0
     for _ in range(stage.share_of(10)):
         for node in stage.arena.members:
-            await _restart(stage, node)
-            restarts += 1
+            await _restart(stage, node, seen)
     stop.set()
     await asyncio.gather(*tasks)
-    failed = told.total() - told["answered"]
-    figures = f"{restarts} restarts, {told.total():,} requests, {failed} errors {dict(told)}"
-    return Seen(failed <= 0.01 * told.total() and not wrong, figures, wrong)
+    return seen
 
 
-async def _restart(stage: Stage, node: LocalNode) -> None:
+async def _restart(stage: Stage, node: LocalNode, seen: Restarted) -> None:
     assert node.process is not None
+    begun = time.monotonic()
     node.process.send_signal(signal.SIGTERM)
-    await asyncio.to_thread(node.process.wait, 20)
+    seen.codes.append(await asyncio.to_thread(node.process.wait, 2 * EXIT_S))
+    seen.exits.append(time.monotonic() - begun)
     node.process = None
     stage.arena.start_node(node)
     await stage.arena.recover()
