@@ -17,7 +17,7 @@ from tests.sim.run import Profile, run
 # Each of these once found a bug; what it was stands in the commit that pinned it.
 PINNED = (
     *(71, 135, 193, 281, 664, 689, 1113, 6856, 6890, 10229, 10435),
-    *(830685, 832695, 832841, 850915),
+    *(830685, 832695, 832841, 850915, 20003345),
 )
 
 # Ablation -> a seed of its own profile that notices it, so that a short run need not search.

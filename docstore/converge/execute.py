@@ -249,14 +249,15 @@ class Executor:
     def _is_over(self, inflight: Inflight) -> bool:
         """Say whether this is an echo of what was refused, given back, or answered for good."""
         origin = (inflight.entry, inflight.boot)
-        return self.documents.operations.is_over(origin, inflight.seq, inflight.attempt)
+        is_over = self.documents.operations.is_over(origin, inflight.seq)
+        return is_over or self.core.closed.has(origin, inflight.seq, inflight.attempt)
 
     def _close(self, inflight: Inflight) -> None:
         """Let no echo of this attempt be applied here later: it is told as refused."""
         if not inflight.operation.is_read:
             origin = (inflight.entry, inflight.boot)
-            close = self.documents.operations.close
-            close(origin, inflight.seq, inflight.attempt, inflight.oldest)
+            self.core.closed.note(origin, inflight.seq, inflight.attempt, inflight.oldest)
+            self.documents.operations.forget(origin, inflight.oldest)
 
     def _give_back(self, inflight: Inflight) -> None:
         """Say "not mine", and whether it may have taken effect all the same."""

@@ -21,7 +21,7 @@ from docstore.protocol.effects import Effect, Persist, Publish, Read, Send
 from docstore.protocol.holds import Holds
 from docstore.protocol.leases import Leases
 from docstore.protocol.log import SlotLog, log_from_disk
-from docstore.protocol.operations import Proposed
+from docstore.protocol.operations import Closed, Proposed
 from docstore.protocol.quorum import is_quorum
 from docstore.protocol.slots import slot_of
 from docstore.protocol.tenure import Inflight, Phase, Tenure
@@ -95,7 +95,7 @@ class Core:
     ) -> None:
         self.me = me
         self.boot = start_of(recovered)  # Names this process in its operations' identities.
-        self.proposed = Proposed()
+        self.proposed, self.closed = Proposed(), Closed()
         self.service_for = service_for
         self.rng = rng
         self.config = config
@@ -282,10 +282,9 @@ class Core:
             origin = (inflight.entry, inflight.boot)
             # This may be an echo of what was proposed, and whose answer has been lost.
             proposed = answer is None and self.proposed.has(origin, inflight.seq)
-            log = self.logs.get(self.slot_of(inflight.operation.link))
-            if log is not None and not proposed:
+            if not proposed:
                 # Given back is given back: no echo of this attempt may be applied here later.
-                log.operations.close(origin, inflight.seq, inflight.attempt, inflight.oldest)
+                self.closed.note(origin, inflight.seq, inflight.attempt, inflight.oldest)
         self.answers.setdefault(inflight.entry, []).append((inflight, answer, proposed))
 
     def emit(self, effect: Effect) -> None:

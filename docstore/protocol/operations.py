@@ -61,8 +61,6 @@ class Operations:
     _recalled: dict[str, Recalled] = field(default_factory=dict)
     _rows: dict[Origin, dict[int, int]] = field(default_factory=dict)
     _oldest: dict[Origin, int] = field(default_factory=dict)
-    _closed: dict[Origin, dict[int, int]] = field(default_factory=dict)
-    """seq -> the last attempt that was refused here: no echo up to it may be applied later."""
     _keys: dict[str, dict[str, KeyUse]] = field(default_factory=dict)
     """Link -> key -> use; no link without a key."""
     _uses: deque[tuple[str, str, KeyUse]] = field(default_factory=deque)
@@ -77,7 +75,7 @@ class Operations:
         """Remember the operation of a row whose identity is at hand."""
         origin = (identity.entry, identity.boot)
         self._rows.setdefault(origin, {})[identity.seq] = row.n
-        self._forget(origin, identity.oldest)
+        self.forget(origin, identity.oldest)
         if identity.key:
             self._note_key(identity, row)
 
@@ -103,7 +101,7 @@ class Operations:
         origin = (identity.entry, identity.boot)
         if identity.seq >= self._oldest.get(origin, 0):
             self._rows.setdefault(origin, {}).setdefault(identity.seq, row.n)
-            self._forget(origin, identity.oldest)
+            self.forget(origin, identity.oldest)
         if identity.key and identity.key not in self._keys.get(row.link, {}):
             self._note_key(identity, row)
 
@@ -111,17 +109,18 @@ class Operations:
         """Return the n of the row that this operation made, None if there is none known."""
         return self._rows.get(origin, {}).get(seq)
 
-    def close(self, origin: Origin, seq: int, attempt: int, oldest: int) -> None:
-        """Remember that this attempt is being refused, and so all before it."""
-        closed = self._closed.setdefault(origin, {})
-        closed[seq] = max(attempt, closed.get(seq, 0))
-        self._forget(origin, oldest)
+    def is_over(self, origin: Origin, seq: int) -> bool:
+        """Say whether this is an echo of what was answered for good."""
+        return seq < self._oldest.get(origin, 0)
 
-    def is_over(self, origin: Origin, seq: int, attempt: int) -> bool:
-        """Say whether this is an echo: of what was refused, or of what was answered for good."""
-        if seq < self._oldest.get(origin, 0):
-            return True
-        return attempt <= self._closed.get(origin, {}).get(seq, 0)
+    def forget(self, origin: Origin, oldest: int) -> None:
+        """Forget what an entry node will not ask for again."""
+        if oldest <= self._oldest.get(origin, 0):
+            return
+        self._oldest[origin] = oldest
+        known = self._rows.get(origin)
+        while known and (first := next(iter(known))) < oldest:
+            del known[first]
 
     def find_key(self, link: str, key: str, now_us: int) -> KeyUse | None:
         """Return where a client's key was used on this link in the last ten minutes."""
@@ -166,14 +165,6 @@ class Operations:
         if not uses:
             self._keys.pop(link, None)
 
-    def _forget(self, origin: Origin, oldest: int) -> None:
-        if oldest <= self._oldest.get(origin, 0):
-            return
-        self._oldest[origin] = oldest
-        for known in (self._rows.get(origin), self._closed.get(origin)):
-            while known and (first := next(iter(known))) < oldest:
-                del known[first]
-
 
 def _is_old(use: KeyUse, now_us: int) -> bool:
     return use.used_us + KEY_LIFE_US <= now_us
@@ -201,3 +192,31 @@ class Proposed:
     def has(self, origin: Origin, seq: int) -> bool:
         """Say whether this process has proposed the operation, in any attempt at it."""
         return seq in self._of.get(origin, ())
+
+
+class Closed:
+    """What this process has refused, or given back: no echo of it may be applied here later.
+
+    Whatever becomes of the log, which may be emptied and filled anew meanwhile (seed 20003345).
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[Origin, OrderedDict[int, int]] = {}
+        """seq -> the last attempt that was told as refused."""
+        self._oldest: dict[Origin, int] = {}
+
+    def note(self, origin: Origin, seq: int, attempt: int, oldest: int) -> None:
+        """Remember that this attempt is being refused, and so all before it."""
+        known = self._of.setdefault(origin, OrderedDict())
+        known[seq] = max(attempt, known.get(seq, 0))
+        if oldest > self._oldest.get(origin, 0):
+            self._oldest[origin] = oldest
+        while known and (first := next(iter(known))) < oldest:
+            del known[first]
+
+    def has(self, origin: Origin, seq: int, attempt: int) -> bool:
+        """Say whether this is an echo: of what was refused, or of what will not be asked again."""
+        if seq < self._oldest.get(origin, 0):
+            return True
+        known = self._of.get(origin)
+        return known is not None and attempt <= known.get(seq, 0)

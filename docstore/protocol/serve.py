@@ -86,7 +86,9 @@ class Server:
             self.decider.answer_duplicate(log, tenure, n, inflight)
             return True
         origin = (inflight.entry, inflight.boot)
-        if log.operations.is_over(origin, inflight.seq, inflight.attempt):
+        if log.operations.is_over(origin, inflight.seq) or self.core.closed.has(
+            origin, inflight.seq, inflight.attempt
+        ):
             return True
         operation = inflight.operation
         if not recall.is_known(log, operation, inflight.attempt, self.core.wall_now_us()):
@@ -213,7 +215,8 @@ class Server:
             answer = outcome.answer._replace(owner=self.core.me, epoch=tenure.ballot[0])
         n = head.newest.n if head.newest else 0
         origin = (inflight.entry, inflight.boot)
-        log.operations.close(origin, inflight.seq, inflight.attempt, inflight.oldest)
+        self.core.closed.note(origin, inflight.seq, inflight.attempt, inflight.oldest)
+        log.operations.forget(origin, inflight.oldest)
         refusal = Refusal(inflight, answer, n)
         self._when_confirmed(log, tenure, inflight, lambda: self._refuse(log, tenure, refusal))
 

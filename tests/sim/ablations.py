@@ -25,7 +25,7 @@ from docstore.protocol.forward import Entry
 from docstore.protocol.learn import Learner
 from docstore.protocol.leases import Leases
 from docstore.protocol.log import SlotLog, log_from_disk
-from docstore.protocol.operations import Operations
+from docstore.protocol.operations import Closed, Operations
 from docstore.protocol.readiness import Readiness
 from docstore.protocol.replica import Replica
 from docstore.protocol.serve import Server
@@ -276,7 +276,9 @@ ABLATIONS: dict[str, Ablation] = {
     "past-before-disk": Ablation("R3", ((Server, "holds", _always),), SLOW_DISKS),
     "retry-without-identity": Ablation("C1", ((Entry, "identity", _fresh_identity),), TAKEOVERS),
     "forget-operations": Ablation(
-        "C1", ((Server, "find", _no_find), (Operations, "is_over", _never)), TAKEOVERS
+        "C1",
+        ((Server, "find", _no_find), (Operations, "is_over", _never), (Closed, "has", _never)),
+        TAKEOVERS,
     ),
     "older-rows-not-looked-at": Ablation("C1", ((recall, "is_known", _always),), CRASHES),
     "unknown-told-as-refused": Ablation("C3", ((Entry, "verdict", _plain_refusal),), CUTS),

@@ -13,11 +13,12 @@ from docstore.protocol.events import (
     Received,
     TurnEnded,
 )
+from docstore.protocol.operations import Operations
 from docstore.protocol.replica import Replica
 from docstore.protocol.tenure import Inflight
 from docstore.protocol.timing import ReplicaConfig
 from docstore.storage.store import Recovered
-from docstore.wire import Answered, Forward, Forwarded, Prepare
+from docstore.wire import Accepted, Answered, Confirm, Confirmed, Forward, Forwarded, Prepare
 from tests.docstore.protocol.test_replica import ALL_SLOTS, founded, opened, sends
 from tests.sim.cluster import Cluster
 from tests.sim.process import Process
@@ -54,6 +55,27 @@ def test_an_echo_of_what_was_proposed_is_not_given_back_as_if_it_were_not(end: E
     # What it says now is lost; then the same frame comes once more.
     assert answers(machine.step(end, 0.8)) == [(5, None, True)]
     assert answers(machine.step(Received("n2", FRAME), 0.9)) == [(5, None, True)]
+
+
+def test_an_echo_of_what_was_refused_is_not_applied_to_a_log_that_was_filled_anew() -> None:
+    machine = opened()
+    machine.step(Received("n2", Accepted([(0, 1, 0)])), 0.6)
+    change = Operation("PATCH", "/t/a", b"{}")
+    frame = Forward([Forwarded(9, 5, 5, 1, 3000, change)])
+    asked = machine.step(Received("n2", frame), 0.6)
+    found = [(effect.token, []) for effect in asked if isinstance(effect, Read)]
+    machine.step(QueriesAnswered(found), 0.6)
+    [confirm, *_] = [
+        each for _, each in sends(machine.step(TurnEnded(), 0.6)) if type(each) is Confirm
+    ]
+    assert answers(machine.step(Received("n2", Confirmed(confirm.round, ())), 0.7)) == [
+        (5, 404, False)
+    ]
+    # A checksum failed, and the log came back from another replica: with the document, by now.
+    log = machine.core.logs[0]
+    log.operations = Operations()
+    log.tenure.heads.clear()
+    assert machine.step(Received("n2", frame), 0.8) == []
 
 
 def test_what_was_not_proposed_yet_is_given_back_as_such() -> None:

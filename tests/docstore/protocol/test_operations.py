@@ -10,7 +10,7 @@ from docstore.operation import Operation
 from docstore.protocol import operations
 from docstore.protocol.events import Requested
 from docstore.protocol.identity import Identity
-from docstore.protocol.operations import KEY_LIFE_US, KEYS_PER_LINK_MAX, Operations
+from docstore.protocol.operations import KEY_LIFE_US, KEYS_PER_LINK_MAX, Closed, Operations
 from tests.docstore.protocol.trio import NAMES, Trio
 
 ORIGIN = ("n2", 9)
@@ -81,20 +81,22 @@ def test_a_link_has_room_for_keys_again_when_the_old_ones_are_over() -> None:
 
 
 def test_refusals_are_forgotten_by_the_next_refusal() -> None:
-    found = Operations()
+    closed = Closed()
     for seq in range(1000):
-        found.close(ORIGIN, seq, 1, max(0, seq - 3))
-    assert [seq for seq in range(1000) if seq in found._closed[ORIGIN]] == [996, 997, 998, 999]
-    assert found.is_over(ORIGIN, 5, 1)
-    assert not found.is_over(ORIGIN, 1000, 1)
+        closed.note(ORIGIN, seq, 1, max(0, seq - 3))
+    assert list(closed._of[ORIGIN]) == [996, 997, 998, 999]
+    assert closed.has(ORIGIN, 5, 1)
+    assert closed.has(ORIGIN, 998, 1)
+    assert not closed.has(ORIGIN, 998, 2)
+    assert not closed.has(ORIGIN, 1000, 1)
 
 
-def test_rows_are_forgotten_by_a_refusal_as_well() -> None:
+def test_rows_are_forgotten_when_their_entry_node_says_so() -> None:
     found = noted(row(1, "", seq=5))
     assert found.find(ORIGIN, 5) == 1
-    found.close(ORIGIN, 6, 1, 6)
+    found.forget(ORIGIN, 6)
     assert found.find(ORIGIN, 5) is None
-    assert found.is_over(ORIGIN, 5, 2)
+    assert found.is_over(ORIGIN, 5)
 
 
 def test_all_replicas_forget_keys_where_nobody_writes_any_more(
