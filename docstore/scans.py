@@ -197,7 +197,7 @@ class Scans:
     async def _first_times(self, slots: Sequence[int]) -> dict[int, int]:
         """Return when the first row was written that is still there, for slots that lost some."""
         logs = self._core.logs
-        slots = [slot for slot in slots if slot in logs and logs[slot].kept]
+        slots = [slot for slot in slots if logs[slot].kept]
         asked = [After(slot, logs[slot].kept, logs[slot].end, 1) for slot in slots]
         results = await self._store.read(asked) if asked else []
         return {

@@ -27,6 +27,7 @@ from docstore.storage.store import (
 from docstore.wire import Hello
 
 LINK = "/core/examples/a"
+SLOTS = 4
 
 
 class SmallDisk(MemoryStore):
@@ -66,14 +67,10 @@ class SmallDisk(MemoryStore):
         return found
 
 
-async def alone(store: SmallDisk) -> tuple[Driver, Replica]:
-    """Return a driver that serves a group of one node."""
-    await store.open()
-    member = MemberEntry("n1", "disk", "127.0.0.1", 1)
-    founded = first_registered(Configuration(1, "c", 4, 1, None, (member,)))
-    await MemoryStore.commit(store, [SaveConfiguration(founded.pack())])
+def unlinked() -> PeerLinks:
+    """Return the links of a node that has no peers."""
     hello = Hello(2, "c", "n1", "disk", 1, "", "", b"", 1, ("", 0, 0))
-    links = PeerLinks(
+    return PeerLinks(
         PeerEvents(
             hello=lambda peer: hello,
             admit=lambda told: "nobody",
@@ -82,6 +79,15 @@ async def alone(store: SmallDisk) -> tuple[Driver, Replica]:
             lost=lambda peer: None,
         )
     )
+
+
+async def alone(store: SmallDisk) -> tuple[Driver, Replica]:
+    """Return a driver that serves a group of one node."""
+    await store.open()
+    member = MemberEntry("n1", "disk", "127.0.0.1", 1)
+    founded = first_registered(Configuration(1, "c", SLOTS, 1, None, (member,)))
+    await MemoryStore.commit(store, [SaveConfiguration(founded.pack())])
+    links = unlinked()
     replica = Replica(
         "n1",
         await store.recover(),

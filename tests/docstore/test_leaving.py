@@ -1,0 +1,112 @@
+"""Slots leave this node while a service reads its disk: then what is missing is missing here alone.
+
+The protocol's own reads of this kind are in protocol/test_leaving.py.
+"""
+
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from docstore import resync
+from docstore.driver import Driver
+from docstore.errors import Unavailable
+from docstore.local_reads import read_here
+from docstore.operation import Operation
+from docstore.protocol import reconfigure
+from docstore.protocol.configuration import Configuration, MemberEntry
+from docstore.protocol.replica import Replica
+from docstore.protocol.slots import slot_of
+from docstore.questions import Questions
+from docstore.scans import Scans
+from docstore.storage.memory import MemoryStore
+from docstore.storage.store import Erase, Query, Result
+from tests.docstore.test_driver import LINK, SLOTS, SmallDisk, alone, unlinked
+
+
+class ReadTooLate(SmallDisk):
+    """A store whose reads find that something has happened before them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before: Callable[[], None] | None = None
+
+    async def read(self, queries: Sequence[Query]) -> list[Result]:
+        if self.before is not None:
+            self.before()
+            await MemoryStore.commit(self, [Erase(slot) for slot in range(SLOTS)])
+        return await super().read(queries)
+
+
+class Node:
+    """A group of one node, which holds one version of one document."""
+
+    def __init__(self, store: ReadTooLate, driver: Driver, replica: Replica) -> None:
+        self.store, self.driver, self.replica = store, driver, replica
+        self.questions = Questions("n1", unlinked())
+        self.log = replica.core.logs[slot_of(LINK, SLOTS)]
+
+    def leave(self) -> None:
+        """Have another node take this one's place, as soon as the disk is read."""
+
+        def left() -> None:
+            self.store.before = None
+            member = MemberEntry("n2", "another", "127.0.0.1", 1)
+            reconfigure.use(self.replica.core, Configuration(2, "c", SLOTS, 1, None, (member,)))
+
+        self.store.before = left
+
+
+@pytest_asyncio.fixture
+async def node() -> AsyncIterator[Node]:
+    store = ReadTooLate()
+    driver, replica = await alone(store)
+    try:
+        put = Operation("PUT", LINK, b'{"name": "a"}', creates=True)
+        assert (await driver.submit(put, 5.0)).status == 201
+        await driver.stored()
+        yield Node(store, driver, replica)
+    finally:
+        await driver.stop()
+        await store.close()
+
+
+async def test_a_local_read_does_not_tell_as_missing_what_has_left(node: Node) -> None:
+    read = Operation("GET", LINK, select=("version", 0))
+    core = node.replica.core
+    found = await read_here(core, node.log, node.store, read, min_version=None, timeout_s=1.0)
+    assert found is not None
+    assert found[0].status == 200
+    node.leave()
+    found = await read_here(core, node.log, node.store, read, min_version=None, timeout_s=1.0)
+    assert found is None
+
+
+@pytest.mark.parametrize("is_past", [True, False])
+async def test_where_slots_stand_is_asked_elsewhere_when_they_have_left(
+    node: Node, tmp_path: Path, is_past: bool
+) -> None:
+    scans = Scans(node.replica, node.driver, node.store, node.questions, tmp_path / "db", 1 << 20)
+    at_us = time.time_ns() // 1000 if is_past else None
+    node.log.kept = 1  # As if its history had been let go of: the disk is asked from when it is.
+    try:
+        assert len(await scans.positions(at_us, 5.0)) == SLOTS
+        node.leave()
+        with pytest.raises(Unavailable, match="no owner that answers"):
+            await scans.positions(at_us, 0.5)
+    finally:
+        await scans.stop()
+
+
+async def test_a_resynchronisation_passes_over_slots_that_have_left(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = resync.Resync("n1", node.replica, node.store, node.questions, node.driver.feed)
+    every = range(SLOTS)
+    assert await service.compare(every) == 0
+    node.leave()
+    await node.store.read([])
+    monkeypatch.setattr(resync, "OWNER_TIMEOUT_S", 0.1)
+    assert await service.compare(every) == 0
