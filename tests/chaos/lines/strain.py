@@ -170,7 +170,7 @@ async def overload(stage: Stage) -> Seen:
     """Have 64 clients PUT, then 3,000 at once, then 64 again.
 
     The normal rate is the median of windows like those after it: without any overload one
-    differs from the next by a fifth, where five nodes and their clients share two cores.
+    differs from the next by a quarter, where five nodes and their clients share two cores.
 
     Rows are verified as often as in a release: each of them every five seconds, the hundred
     thousand that 3,000 clients write take a fifth of what two cores can do.
