@@ -19,7 +19,7 @@ from tests.chaos.mix import FACTORY
 EXIT_S = 10.0
 CAP_MB, SHARE, WINDOW_S, WINDOWS = 512, 0.9, 2.0, 5
 FULL_CLIENTS, OVER_CLIENTS, PACED_CLIENTS, PACED_LOAD = 64, 3000, 200, 0.8
-ROUNDS = 9
+PAIRS = 9
 PUTS = """
 wrk.method = "PUT"
 wrk.headers["Content-Type"] = "application/json"
@@ -139,7 +139,7 @@ async def reading(stage: Stage) -> Seen:
         assert made.status == 201
     owner = await asyncio.to_thread(stage.arena.cluster.owner_of, link)
     seen: dict[tuple[str, int], list[tuple[float, float]]] = {}
-    for _ in range(ROUNDS):
+    for _ in range(PAIRS):
         for clients in (1, 64):
             for level in ("strong", "stale"):
                 run = await asyncio.to_thread(_wrk, owner.url + link, level, clients)
