@@ -3,7 +3,7 @@
     client --PUT /notes/a--> http/server.py
                                | Requested
                                v
-     route -> owner -> forward ------- Forward(n2) ------> peers.py --> (the same road on n2)
+     route -> owner -> forward ------- Forward(n2) ---> links/peers.py --> (the same road on n2)
                          | ours
                          v
                       serve -> handle -> propose -> Send(Propose) -> replicas
@@ -41,8 +41,24 @@ the next configuration).
 Documents of levels 1 and 2 leave this road where they are served: `converge/` executes them on one
 node and brings them to the others, without ballots and quorums.
 
-Who may act is `ownership/`: policies that pick an owner, and one fence that all obey. What is
-on disk is `storage/`. `driver.py` performs what the protocol asks; `node.py` builds it all.
+What stands beside the road, and who may await there (pure: no clock, no socket, no task):
+
+| folder | what it is | awaits |
+|---|---|---|
+| `ownership/` | who may act: policies that pick an owner, and one fence that all obey | no |
+| `services/` | what authors and declarations say of their documents | one file |
+| `query/` | conditions and aggregates on documents | no |
+| `storage/` | rows in order on a disk | the stores |
+| `links/` | messages as bytes between nodes | yes, `frames.py` not |
+| `members/` | who belongs to the group; the only place that meets `gossip` | yes |
+| `reads/`, `scanning/` | reads of more than one document; processes that read whole slots | yes |
+| `upkeep/` | expiry, repair, resynchronisation | yes |
+| `process/` | start, stop, logs of one node | yes |
+| `http/` | the face towards clients, by way of `face.py` and `administration.py` | yes |
+| `client/`, `cli/`, `pipeline/` | people's side: only HTTP from here on; Spark is met last | yes |
+
+`driver.py` performs what the protocol asks; `node.py` builds it all, and is the only one to know
+every part.
 """
 
 __version__ = "0.1.0"

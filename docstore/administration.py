@@ -11,16 +11,16 @@ from typing import Any
 
 from docstore import __version__
 from docstore.errors import NotFound, Unavailable
-from docstore.group import Group
+from docstore.links.questions import Questions
+from docstore.members.group import Group
 from docstore.ownership.by_hash import member_points, ranking
 from docstore.protocol.configuration import Configuration
 from docstore.protocol.quorum import is_quorum
 from docstore.protocol.replica import Replica
 from docstore.protocol.slots import slot_of
 from docstore.protocol.tenure import Phase
-from docstore.questions import Questions
-from docstore.resync import Resync
 from docstore.storage.store import Newest, Store
+from docstore.upkeep.resync import Resync
 
 Json = dict[str, Any]
 

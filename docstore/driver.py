@@ -15,8 +15,8 @@ import structlog
 
 from docstore.document import Row
 from docstore.errors import DiskFull, StoreBroken
+from docstore.links.peers import PeerLinks
 from docstore.operation import Answer, Operation
-from docstore.peers import PeerLinks
 from docstore.protocol.change import Change
 from docstore.protocol.configuration import Configuration
 from docstore.protocol.effects import (

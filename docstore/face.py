@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from docstore.document import Row
 from docstore.errors import NotFound, Unavailable
-from docstore.feed import Stretch, Wanted
-from docstore.local_reads import read_here
 from docstore.operation import Answer, Operation
-from docstore.process import process_metrics
+from docstore.process.usage import process_metrics
 from docstore.protocol.events import CompactAsked
 from docstore.protocol.slots import slot_of
+from docstore.reads.feed import Stretch, Wanted
+from docstore.reads.local import read_here
 from docstore.scanning.cut import Cut
 from docstore.scanning.request import Scan
 from docstore.service import Service

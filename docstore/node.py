@@ -14,36 +14,36 @@ import structlog
 
 from docstore.administration import Administration
 from docstore.config import Config
-from docstore.damage import end_process, refuse_damaged
-from docstore.declaring import Declaring
 from docstore.document import Row
-from docstore.draining import all_given_away
 from docstore.driver import Driver, clock
 from docstore.errors import StoreBroken, StoreDamaged, Unavailable
-from docstore.expiring import Expiring
 from docstore.face import Face
-from docstore.feed import Feed
-from docstore.founding import Founding, identity
-from docstore.group import Group
-from docstore.holding import Holding
 from docstore.http.server import HttpServer
-from docstore.joining import Joining
-from docstore.listings import Listings
-from docstore.local_reads import declarations
-from docstore.membership import Membership
+from docstore.links.peers import PeerEvents, PeerLinks
+from docstore.links.questions import Questions
+from docstore.members.founding import Founding, identity
+from docstore.members.group import Group
+from docstore.members.joining import Joining
+from docstore.members.membership import Membership
 from docstore.operation import Answer, Operation
-from docstore.peers import PeerEvents, PeerLinks
+from docstore.process.damage import end_process, refuse_damaged
+from docstore.process.draining import all_given_away
 from docstore.protocol.events import DrainAsked, LinkLost, LinkMade, Received
 from docstore.protocol.replica import Replica
 from docstore.protocol.timing import ReplicaConfig
-from docstore.questions import Questions
-from docstore.repair import Repair
-from docstore.resync import Resync
-from docstore.scans import Scans
+from docstore.reads.feed import Feed
+from docstore.reads.listings import Listings
+from docstore.reads.local import declarations
+from docstore.reads.scans import Scans
+from docstore.services.declaring import Declaring
 from docstore.services.registry import Registry
 from docstore.staging import Staging
 from docstore.storage.sqlite import SqliteStore
 from docstore.storage.store import Recovered
+from docstore.upkeep.expiring import Expiring
+from docstore.upkeep.holding import Holding
+from docstore.upkeep.repair import Repair
+from docstore.upkeep.resync import Resync
 from docstore.wire import Ask, Configured, Message, Told
 
 EXIT_STOPPED = 0

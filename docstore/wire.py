@@ -1,4 +1,4 @@
-"""What nodes say to each other on their links; `frames.py` packs it.
+"""What nodes say to each other on their links; `links/frames.py` packs it.
 
 A link is one ordered TCP connection per direction. A frame is a msgpack array: the id of the
 configuration that the sender counts by, then messages, each `[tag, *fields]`; everything that

@@ -41,41 +41,26 @@ SHELLS = (
     "gossip/__main__.py",
     "docstore/__main__.py",
     "docstore/administration.py",
-    "docstore/background.py",
-    "docstore/barrier.py",
-    "docstore/damage.py",
-    "docstore/draining.py",
-    "docstore/declaring.py",
     "docstore/driver.py",
-    "docstore/expiring.py",
-    "docstore/feed.py",
     "docstore/face.py",
-    "docstore/founding.py",
-    "docstore/group.py",
-    "docstore/holding.py",
-    "docstore/joining.py",
-    "docstore/listings.py",
-    "docstore/local_reads.py",
-    "docstore/logs.py",
-    "docstore/membership.py",
     "docstore/node.py",
-    "docstore/peers.py",
-    "docstore/process.py",
-    "docstore/questions.py",
-    "docstore/repair.py",
-    "docstore/resync.py",
-    "docstore/run.py",
+    "docstore/staging.py",
+    "docstore/links/peers.py",
+    "docstore/links/questions.py",
     "docstore/scanning/batches.py",
     "docstore/scanning/pool.py",
     "docstore/scanning/segments.py",
     "docstore/scanning/worker.py",
-    "docstore/scans.py",
-    "docstore/http/*",
-    "docstore/storage/sqlite.py",
-    "docstore/staging.py",
+    "docstore/services/declaring.py",
     "docstore/storage/memory.py",
+    "docstore/storage/sqlite.py",
     "docstore/cli/*",
     "docstore/client/*",
+    "docstore/http/*",
+    "docstore/members/*",
+    "docstore/process/*",
+    "docstore/reads/*",
+    "docstore/upkeep/*",
     "docstore/pipeline/*",
 )
 
@@ -174,7 +159,7 @@ def gossip_stands_alone(source: Source) -> Iterator[str]:
 
 def only_node_meets_gossip(source: Source) -> Iterator[str]:
     """The view reaches the core as a plain event, so the simulator can forge it."""
-    if not source.is_under("docstore") or source.path == "docstore/membership.py":
+    if not source.is_under("docstore") or source.path == "docstore/members/membership.py":
         return
     for line, name in source.imports:
         nested = source.path == "docstore/config.py" and names(name, "gossip.config")

@@ -70,7 +70,7 @@ BAD: list[tuple[Rule, str, str]] = [
     (no_test_sleeps, "tests/x.py", "async def f():\n    await asyncio.sleep(delay_s)"),
 ]
 GOOD: list[tuple[Rule, str, str]] = [
-    (only_node_meets_gossip, "docstore/membership.py", "from gossip import Agent"),
+    (only_node_meets_gossip, "docstore/members/membership.py", "from gossip import Agent"),
     (only_node_meets_gossip, "docstore/config.py", "from gossip.config import Config"),
     (pure_modules_stay_pure, "docstore/storage/tables.py", "import sqlalchemy as sa"),
     (pure_modules_stay_pure, "gossip/swim.py", "import random\ndef f(rng: random.Random): ..."),

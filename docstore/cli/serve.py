@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from docstore import logs
 from docstore.config import KEYS, Config, from_environment, merged, parse
 from docstore.errors import BadConfig
+from docstore.process import logs
 
 EXIT_BAD_CONFIG = 2
 
@@ -27,7 +27,7 @@ def serve(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"docstore: {error}\n")
         return EXIT_BAD_CONFIG
     logs.set_up(config.log)
-    from docstore.run import run
+    from docstore.process.run import run
 
     return run(config)
 

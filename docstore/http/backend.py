@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol
 
 from docstore.document import Row
-from docstore.feed import Stretch, Wanted
 from docstore.operation import Answer, Operation
+from docstore.reads.feed import Stretch, Wanted
 from docstore.scanning.cut import Cut
 from docstore.scanning.request import Scan
 from docstore.service import Service

@@ -21,11 +21,11 @@ from aiohttp import web
 
 from docstore import json
 from docstore.errors import BadRequest, Conflict, DocstoreError
-from docstore.feed import Stretch, Wanted
 from docstore.http import reading
 from docstore.http.backend import Backend
 from docstore.http.reply import Reply, header_lines
 from docstore.query.where import parse
+from docstore.reads.feed import Stretch, Wanted
 from docstore.scanning.cut import Cut, cut_of
 
 CHANGES = "/core/changes"

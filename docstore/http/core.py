@@ -16,7 +16,7 @@ from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import JSON_TYPE, page_reply
 from docstore.paths import canonical_link
-from docstore.resync import ACTIONS, UNDER_WAY
+from docstore.upkeep.resync import ACTIONS, UNDER_WAY
 
 Page = Callable[[web.BaseRequest, bytes], Awaitable[Reply]]
 READ_METHODS = "GET, HEAD, OPTIONS"

@@ -2,8 +2,8 @@
 
 What is under way is decided; updates that arrive wait, for a twentieth of a second; reads are
 served, since all that they can see was decided before. An instant at which every owner stands still
-is one cut through all slots that no cause crosses (`barrier.py`). Nothing of safety rests on it: it
-is a delay.
+is one cut through all slots that no cause crosses (`reads/barrier.py`). Nothing of safety rests on
+it: it is a delay.
 
 Source: the pause of a coordinated snapshot (Chandy and Lamport, 1985, do without one by marking the
 channels; ours are the clients, who carry no marks).

@@ -9,7 +9,7 @@ A question is a line of JSON: a scan as in `request`, with `format` ("arrow" or 
 lengths (32 bits each, big endian), a JSON object of the first length, and bytes of the second: the
 record batch as an encapsulated message of Arrow's stream format, or lines. Rows are not checked
 against their checksums here, which would cost five times the rest: the node verifies all of them in
-its own time (`repair.py`).
+its own time (`upkeep/repair.py`).
 
 It ends when its input does, so that it does not outlive its node.
 """

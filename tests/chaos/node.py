@@ -30,7 +30,7 @@ import docstore.node
 import docstore.protocol.operations
 import docstore.storage.sqlite
 from docstore.__main__ import main
-from docstore.peers import PeerLinks
+from docstore.links.peers import PeerLinks
 from docstore.protocol.timing import ReplicaConfig
 from gossip.transport import Transport
 

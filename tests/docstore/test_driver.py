@@ -7,8 +7,8 @@ from random import Random
 from docstore.document import Row
 from docstore.driver import Driver
 from docstore.errors import DiskFull
+from docstore.links.peers import PeerEvents, PeerLinks
 from docstore.operation import Operation
-from docstore.peers import PeerEvents, PeerLinks
 from docstore.protocol.configuration import Configuration, MemberEntry, first_registered
 from docstore.protocol.replica import Replica
 from docstore.services.registry import Registry

@@ -13,14 +13,14 @@ from typing import Any
 from unittest.mock import patch
 
 import docstore.driver
-import docstore.founding
 import docstore.http.bodies
 import docstore.http.ids
 import docstore.http.reply
-import docstore.membership
+import docstore.links.peers
+import docstore.members.founding
+import docstore.members.membership
 import docstore.node
-import docstore.peers
-import docstore.resync
+import docstore.upkeep.resync
 import gossip.agent
 import gossip.clock
 from tests.whole.loop import LIFE, VirtualLoop
@@ -120,13 +120,13 @@ def simulated(loop: VirtualLoop, rng: Random, ended: Callable[..., None]) -> Ite
     time, chance = VirtualTime(loop), Chance(rng)
     with ExitStack() as stack:
         for module in (
-            docstore.driver, docstore.membership, docstore.resync, docstore.http.ids,
+            docstore.driver, docstore.members.membership, docstore.upkeep.resync, docstore.http.ids,
             docstore.http.bodies, docstore.http.reply, gossip.clock, gossip.agent,
         ):  # fmt: skip
             stack.enter_context(patch.object(module, "time", time))
-        for module in (docstore.founding, gossip.agent):
+        for module in (docstore.members.founding, gossip.agent):
             stack.enter_context(patch.object(module, "secrets", chance))
-        for module in (docstore.peers, gossip.agent):
+        for module in (docstore.links.peers, gossip.agent):
             stack.enter_context(patch.object(module, "random", chance))
         stack.enter_context(patch.object(gossip.agent, "Transport", SimulatedTransport))
         stack.enter_context(patch.object(docstore.node, "end_process", ended))

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from docstore.client import Client, Unanswered, Unreachable
-from docstore.joining import Joining
+from docstore.members.joining import Joining
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 

@@ -12,9 +12,9 @@ from typing import Any
 from docstore.converge.branches import Branches
 from docstore.document import Row
 from docstore.errors import Unavailable
+from docstore.links.questions import Questions
 from docstore.protocol.replica import Replica
 from docstore.protocol.slots import from_bitmap, to_bitmap
-from docstore.questions import Questions
 from docstore.storage.arrivals import Heads
 from docstore.storage.ledger import is_child
 from docstore.storage.store import Newest, Store

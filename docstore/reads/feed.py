@@ -1,4 +1,4 @@
-"""Changes as anybody may read them, from any node: what all logs have beyond a cut. A shell.
+"""Changes as anybody may read them, from any node: what all logs have beyond a cut.
 
 A slot is read from this node's copy where there is one, else from its owner or another replica that
 is connected. Rows are what a majority has, so nothing is ever taken back; what a copy has not heard
@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from docstore.document import ballot_at
 from docstore.errors import SnapshotGone, Unavailable
+from docstore.links.questions import Questions
 from docstore.protocol.replica import Replica
-from docstore.questions import Questions
 from docstore.scanning.cut import Cut
 
 COLUMNS = (

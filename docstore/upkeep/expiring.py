@@ -1,4 +1,4 @@
-"""Documents whose time is over are deleted (rule D5). A shell.
+"""Documents whose time is over are deleted (rule D5).
 
 Who holds a slot looks once a second which of its documents have a `documentExpirationTimeMicros`
 in the past, by its own clock, held back while that runs ahead of the others'. It deletes them as
@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import structlog
 
-from docstore.background import Background
 from docstore.converge.lineage import lineage_of
 from docstore.document import Row, tag_of
 from docstore.errors import DocstoreError
@@ -19,12 +18,13 @@ from docstore.operation import Answer, Conditions, Operation
 from docstore.protocol.replica import Replica
 from docstore.protocol.tenure import Phase
 from docstore.storage.store import Expired, Store
+from docstore.upkeep.background import Background
 
 INTERVAL_S = 1.0
 ROWS_AT_ONCE = 256
 TIMEOUT_S = 5.0
 
-log = structlog.get_logger("docstore.expiring")
+log = structlog.get_logger("docstore.upkeep.expiring")
 
 
 class Expiring:

@@ -17,7 +17,13 @@ from typing import cast
 
 import structlog
 
-from docstore.frames import FRAME_BYTES_MAX, pack_frame, pack_hello, unpack_frame, unpack_hello
+from docstore.links.frames import (
+    FRAME_BYTES_MAX,
+    pack_frame,
+    pack_hello,
+    unpack_frame,
+    unpack_hello,
+)
 from docstore.wire import PROTOCOL, Hello, Message
 
 SEND_BUFFER_BYTES_MAX = 64 << 20
@@ -27,7 +33,7 @@ SILENCE_MAX_S = 5.0
 
 DIAL_PAUSE_S = (0.05, 1.0)
 
-log = structlog.get_logger("docstore.peers")
+log = structlog.get_logger("docstore.links.peers")
 
 
 @dataclass(slots=True)

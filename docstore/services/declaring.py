@@ -20,7 +20,7 @@ from docstore.services.registry import Registry, declaration_link
 REFRESH_S = 5.0
 TIMEOUT_S = 5.0
 
-log = structlog.get_logger("docstore.declaring")
+log = structlog.get_logger("docstore.services.declaring")
 
 
 class Declaring:

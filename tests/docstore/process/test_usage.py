@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from docstore.process import process_metrics
+from docstore.process.usage import process_metrics
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs proc(5)")
 

@@ -1,4 +1,4 @@
-"""Work of a node that goes on beside its clients, from its start to its end. A shell.
+"""Work of a node that goes on beside its clients, from its start to its end.
 
 An error that a turn did not expect is logged, and the next turn comes: what is looked after in the
 background must not stop to be, without a word, because of one bad row.
@@ -12,7 +12,7 @@ import structlog
 AGAIN_S = 5.0
 """After an error that nobody expected."""
 
-log = structlog.get_logger("docstore.background")
+log = structlog.get_logger("docstore.upkeep.background")
 
 
 class Background:

@@ -9,9 +9,9 @@ from typing import TextIO
 import uvloop
 
 from docstore.config import Config
-from docstore.damage import EXIT_DISK_FAILED
 from docstore.errors import BadConfig, StoreBroken
 from docstore.node import Node
+from docstore.process.damage import EXIT_DISK_FAILED
 
 EXIT_BAD_CONFIG = 2
 POLL_S = 0.02

@@ -1,4 +1,4 @@
-"""Scans and feeds on this node: where slots stand, and whether this copy can serve them. A shell.
+"""Scans and feeds on this node: where slots stand, and whether this copy can serve them.
 
 A cut is made of what the owners have decided, each asked after a strong read in every slot of its
 own, so that whatever was acknowledged before is in it. Any replica serves a slot whose own disk
@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from docstore import json
-from docstore.barrier import Barrier
 from docstore.document import ballot_at
 from docstore.driver import Driver
 from docstore.errors import BadRequest, Conflict, NotFound, SnapshotGone, Unavailable
+from docstore.links.questions import Questions
 from docstore.operation import Operation
 from docstore.protocol.log import SlotLog
 from docstore.protocol.replica import Replica
 from docstore.protocol.slots import from_bitmap, slot_of, to_bitmap
 from docstore.protocol.tenure import Phase
-from docstore.questions import Questions
+from docstore.reads.barrier import Barrier
 from docstore.scanning.cut import Cut, cut_of, unpack_cut
 from docstore.scanning.pool import ScanPool
 from docstore.scanning.request import Scan

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from docstore.errors import NotFound, Unavailable
+from docstore.links.questions import Questions
 from docstore.protocol.events import ResyncAsked, SlotDoubted
 from docstore.protocol.replica import Replica
 from docstore.protocol.tenure import Phase
-from docstore.questions import Questions
 from docstore.storage.store import Store
 
 RUNS_KEPT = 32

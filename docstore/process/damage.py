@@ -18,7 +18,7 @@ from docstore.errors import StoreDamaged
 EXIT_DISK_FAILED = 74
 NOTE = "damaged"
 
-log = structlog.get_logger("docstore.damage")
+log = structlog.get_logger("docstore.process.damage")
 
 
 def end_process(data: Path, error: BaseException) -> NoReturn:

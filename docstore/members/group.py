@@ -12,15 +12,15 @@ import structlog
 
 from docstore.driver import Driver
 from docstore.errors import BadRequest, Conflict, DocstoreError, NotFound, Unavailable, Undecided
-from docstore.founding import Founding
-from docstore.membership import Membership
-from docstore.peers import PeerLinks
+from docstore.links.peers import PeerLinks
+from docstore.links.questions import Questions
+from docstore.members.founding import Founding
+from docstore.members.membership import Membership
 from docstore.protocol.change import Change, Kind
 from docstore.protocol.configuration import Configuration, MemberEntry
 from docstore.protocol.events import LinkMade, ViewChanged
 from docstore.protocol.quorum import majority
 from docstore.protocol.replica import Replica
-from docstore.questions import Questions
 
 Json = dict[str, Any]
 
@@ -37,7 +37,7 @@ KINDS = {
 }
 ERRORS: dict[int, type[DocstoreError]] = {400: BadRequest, 404: NotFound, 409: Conflict}
 
-log = structlog.get_logger("docstore.group")
+log = structlog.get_logger("docstore.members.group")
 
 
 class Group:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from docstore import background
-from docstore.background import Background
+from docstore.upkeep.background import Background
 
 
 async def test_an_error_that_nobody_expected_does_not_end_it(

@@ -1,25 +1,25 @@
-"""Named snapshots, as this node knows them: read again and again, for whoever lets go. A shell."""
+"""Named snapshots, as this node knows them: read again and again, for whoever lets go."""
 
 import asyncio
 
 import structlog
 
 from docstore import json
-from docstore.background import Background
 from docstore.driver import clock
 from docstore.errors import BadRequest, DocstoreError
-from docstore.listings import Listings
 from docstore.protocol.core import NEVER
 from docstore.protocol.holds import Holds
 from docstore.protocol.replica import Replica
+from docstore.reads.listings import Listings
 from docstore.scanning.cut import unpack_cut
 from docstore.services.registry import SNAPSHOTS
+from docstore.upkeep.background import Background
 
 INTERVAL_S = 2.0
 TIMEOUT_S = 10.0
 SNAPSHOTS_MAX = 1000
 
-log = structlog.get_logger("docstore.holding")
+log = structlog.get_logger("docstore.upkeep.holding")
 
 
 class Holding:

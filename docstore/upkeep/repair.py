@@ -1,4 +1,4 @@
-"""Repair in the background: what nobody reads is looked at as well. A shell.
+"""Repair in the background: what nobody reads is looked at as well.
 
 Disks lose bits without a word. So every node goes through all slots that it holds, once in each
 interval, in small steps: it reads every row, whose checksum is verified on the way, and it compares
@@ -14,16 +14,16 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
-from docstore.background import Background
 from docstore.errors import DocstoreError
 from docstore.protocol.events import SlotDoubted
 from docstore.protocol.log import SlotLog
 from docstore.protocol.replica import Replica
 from docstore.protocol.tenure import Phase
-from docstore.resync import SLOTS_AT_ONCE, batched
 from docstore.storage.store import Corrupt, Rows, Store
+from docstore.upkeep.background import Background
+from docstore.upkeep.resync import SLOTS_AT_ONCE, batched
 
-log = structlog.get_logger("docstore.repair")
+log = structlog.get_logger("docstore.upkeep.repair")
 
 ROWS_AT_ONCE = 256
 PAUSE_S = 0.01

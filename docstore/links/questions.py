@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from docstore.errors import DocstoreError, Unavailable
-from docstore.peers import PeerLinks
+from docstore.links.peers import PeerLinks
 from docstore.wire import Ask, Told
 
 Answerer = Callable[[Any], Awaitable[Any]]

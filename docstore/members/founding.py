@@ -27,7 +27,7 @@ from docstore.protocol.reconfigure import join_writes
 from docstore.storage.store import Recovered, Store
 from docstore.wire import PROTOCOL, Hello
 
-log = structlog.get_logger("docstore.founding")
+log = structlog.get_logger("docstore.members.founding")
 
 
 class Founding:

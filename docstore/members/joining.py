@@ -18,7 +18,7 @@ PAUSE_S = 1.0
 PATIENCE_S = 15.0
 """More than a member's own patience with a change, so that it can say what it waited for."""
 
-log = structlog.get_logger("docstore.joining")
+log = structlog.get_logger("docstore.members.joining")
 
 
 class Joining:

@@ -1,4 +1,4 @@
-"""One cut through all slots that no cause crosses (`asOf=barrier`). A shell.
+"""One cut through all slots that no cause crosses (`asOf=barrier`).
 
 Slots are logs of their own, and an ordinary cut takes each at a moment of its own: it may hold an
 update that somebody made because of another one, and not that other one. So all owners are asked to
@@ -16,10 +16,10 @@ from typing import Any
 
 from docstore.driver import Driver
 from docstore.errors import Unavailable
+from docstore.links.questions import Questions
 from docstore.protocol.events import StillnessAsked
 from docstore.protocol.log import SlotLog
 from docstore.protocol.slots import from_bitmap, to_bitmap
-from docstore.questions import Questions
 
 STILL_S = 0.05
 POLL_S = 0.002

@@ -13,14 +13,14 @@ import pytest_asyncio
 from docstore import resync
 from docstore.driver import Driver
 from docstore.errors import Unavailable
-from docstore.local_reads import read_here
+from docstore.links.questions import Questions
 from docstore.operation import Operation
 from docstore.protocol import reconfigure
 from docstore.protocol.configuration import Configuration, MemberEntry
 from docstore.protocol.replica import Replica
 from docstore.protocol.slots import slot_of
-from docstore.questions import Questions
-from docstore.scans import Scans
+from docstore.reads.local import read_here
+from docstore.reads.scans import Scans
 from docstore.storage.memory import MemoryStore
 from docstore.storage.store import Erase, Query, Result
 from tests.docstore.test_driver import LINK, SLOTS, SmallDisk, alone, unlinked
