@@ -5,9 +5,7 @@ import contextlib
 import json
 import random
 import subprocess
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ import aiohttp
 
 from docstore.client.local import LocalCluster, LocalNode
 from tests.chaos.proxy import Link, Proxy
-from tests.docstore.test_node import metrics
+from tests.docstore.watching import metrics, page_of
 
 GROUP = "/core/node-groups/default"
 SLOTS, REPAIR_S = "32", 5.0
@@ -31,18 +29,6 @@ WELL = "all serve, no change is under way, no slot is damaged"
 def port_of(node: LocalNode) -> int:
     """Return the port that a node's clients reach it at."""
     return int(node.url.rpartition(":")[2])
-
-
-def page_of(url: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return a JSON page, that of a refusal as well; nothing when nobody answers."""
-    try:
-        asked = urllib.request.Request(url, headers=dict(headers or {}))
-        with urllib.request.urlopen(asked, timeout=3) as answer:
-            return dict(json.load(answer))
-    except urllib.error.HTTPError as error:
-        return dict(json.load(error))
-    except (OSError, ValueError):
-        return {}
 
 
 class Arena:

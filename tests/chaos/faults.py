@@ -13,7 +13,7 @@ from itertools import permutations
 
 from docstore.client.local import LocalNode
 from tests.chaos.arena import Arena, empty
-from tests.docstore.test_node import disk_fault
+from tests.docstore.watching import disk_fault
 
 Fault = Callable[["Nemesis"], Awaitable[str]]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bench.gossip import plots
 from bench.gossip.figure import Plot, Series
 from docstore.client.local import LocalNode
-from tests.chaos.arena import page_of
+from tests.docstore.watching import page_of
 
 if TYPE_CHECKING:
     from tests.chaos.mix import Op

@@ -27,7 +27,7 @@ import aiohttp
 
 from docstore.client.local import LocalCluster, LocalNode
 from tests.chaos.mix import FACTORY, declare
-from tests.docstore.test_node import metrics
+from tests.docstore.watching import metrics
 
 SIZE, STRONG, WEAK, VISITORS = 3, 4, 2, 2
 WEAKER = "/weaker"

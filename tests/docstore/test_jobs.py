@@ -8,7 +8,7 @@ import pytest
 from docstore.driver import Driver
 from docstore.operation import Answer, Operation
 from docstore.protocol.replica import Replica
-from tests.docstore.test_driver import LINK, SmallDisk, alone
+from tests.docstore.alone import LINK, SmallDisk, alone
 
 Node = tuple[Driver, Replica]
 

@@ -8,7 +8,7 @@ import pytest
 
 from docstore.client import Client, LocalCluster, RequestFailed
 from docstore.client.local import LocalNode
-from tests.docstore.test_node import page, until
+from tests.docstore.watching import page_of, until
 
 LEVEL_1 = ["PERSISTENCE", "REPLICATION"]
 LEVEL_2 = [*LEVEL_1, "OWNER_SELECTION"]
@@ -36,12 +36,12 @@ async def declared(cluster: LocalCluster) -> None:
 
 def shown(node: LocalNode, link: str) -> dict[str, Any]:
     """Return a document as this very node has it."""
-    found: Any = page(f"{node.url}{link}", Docstore_Consistency="stale")
+    found: Any = page_of(f"{node.url}{link}", {"Docstore-Consistency": "stale"})
     return dict(found)
 
 
 def conflicts(node: LocalNode, link: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = page(f"{node.url}{link}/conflicts").get("conflicts", [])
+    found: list[dict[str, Any]] = page_of(f"{node.url}{link}/conflicts").get("conflicts", [])
     return found
 
 
@@ -208,6 +208,6 @@ async def test_documents_follow_the_group_when_it_changes(tmp_path: Path, factor
 
 def roles(node: LocalNode) -> dict[str, str]:
     """Return member -> role once the group is at rest."""
-    found: Any = page(f"{node.url}/core/node-groups/default").get("configuration", {})
+    found: Any = page_of(f"{node.url}/core/node-groups/default").get("configuration", {})
     stable = found.get("stage") == "stable"
     return {each["id"]: each["role"] for each in found["members"]} if stable else {}

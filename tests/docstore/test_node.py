@@ -8,18 +8,16 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from docstore.client import Client, LocalCluster, RequestFailed
 from docstore.client.local import LocalNode
-from tests.docstore.test_process import resident_bytes
+from tests.docstore.watching import disk_fault, metrics, page_of, resident_bytes, until
 
 POLL_S = 0.05
 
@@ -29,29 +27,6 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     """Three nodes that serve."""
     with LocalCluster(3, tmp_path) as group:
         yield group
-
-
-def page(url: str, **headers: str) -> dict[str, object]:
-    """Return a JSON page, also of a refusal; nothing while nobody listens."""
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    try:
-        with urllib.request.urlopen(
-            urllib.request.Request(url, headers=named), timeout=5
-        ) as answer:
-            return dict(json.load(answer))
-    except urllib.error.HTTPError as error:
-        return dict(json.load(error))
-    except urllib.error.URLError:
-        return {}  # It is not there yet, or not any more.
-
-
-def until(condition: object, timeout_s: float = 15.0) -> None:
-    """Return when the condition holds; fail when it does not in time."""
-    assert callable(condition)
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(POLL_S)
 
 
 async def test_a_killed_owner_is_replaced_and_comes_back(cluster: LocalCluster) -> None:
@@ -74,14 +49,6 @@ async def test_a_killed_owner_is_replaced_and_comes_back(cluster: LocalCluster) 
                 assert (document.version, document.value["text"]) == (1, "again")
 
 
-def metrics(node: LocalNode) -> dict[str, float]:
-    """Return the node's counters without labels."""
-    with urllib.request.urlopen(f"{node.url}/metrics", timeout=5) as answer:
-        lines = answer.read().decode().splitlines()
-    samples = [line.split() for line in lines if not line.startswith("#") and "{" not in line]
-    return {name: float(value) for name, value in samples}
-
-
 @pytest.mark.parametrize("damage", ["a bit", "a row"])
 async def test_damage_that_nobody_reads_is_found_and_repaired(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
@@ -96,7 +63,7 @@ async def test_damage_that_nobody_reads_is_found_and_repaired(
         victim = next(node for node in group.nodes if node is not owner)
 
         def digests() -> object:
-            found = page(f"{owner.url}/core/management/digests")
+            found = page_of(f"{owner.url}/core/management/digests")
             return found.get(victim.name) == found.get(owner.name) is not None
 
         await asyncio.to_thread(until, digests)
@@ -123,7 +90,7 @@ async def test_damage_that_nobody_reads_is_found_and_repaired(
 
 def owned(node: LocalNode) -> dict[str, int]:
     """Return how many slots each node owns, as this one sees it."""
-    shares = page(f"{node.url}/core/node-selectors/default")["shares"]
+    shares = page_of(f"{node.url}/core/node-selectors/default")["shares"]
     assert isinstance(shares, dict)
     return {name: share["owned"] for name, share in shares.items()}
 
@@ -188,7 +155,7 @@ async def test_a_wiped_disk_is_a_learner_and_says_so(cluster: LocalCluster) -> N
 
         def says_so() -> bool:
             try:
-                return "learner" in str(page(f"{wiped.url}/health/ready").get("detail"))
+                return "learner" in str(page_of(f"{wiped.url}/health/ready").get("detail"))
             except urllib.error.URLError:
                 return False
 
@@ -207,7 +174,7 @@ async def test_a_node_without_its_majority_refuses_at_once(cluster: LocalCluster
         await asyncio.to_thread(cluster.kill, node)
 
     def refuses() -> bool:
-        answer = page(f"{left.url}/notes/a")
+        answer = page_of(f"{left.url}/notes/a")
         return answer.get("status") == 503 and answer.get("outcome") == "not_applied"
 
     await asyncio.to_thread(until, refuses)
@@ -244,7 +211,7 @@ async def test_nodes_that_share_a_key_meet_and_say_why_one_is_gone(
         owner, asked = group.nodes[2], group.nodes[0]
 
         def members() -> dict[str, dict[str, object]]:
-            found = page(f"{asked.url}/core/node-groups/default")["members"]
+            found = page_of(f"{asked.url}/core/node-groups/default")["members"]
             assert isinstance(found, list)
             return {member["id"]: member for member in found}
 
@@ -300,25 +267,6 @@ needs_strace = pytest.mark.skipif(
 )
 
 
-@contextmanager
-def disk_fault(node: LocalNode, fault: str) -> Iterator[None]:
-    """Let every sync of a running node's disk suffer `fault`, as strace spells it."""
-    assert node.process is not None
-    inject = ["-e", "trace=fdatasync,fsync", "-e", f"inject=fdatasync,fsync:{fault}"]
-    tracer = subprocess.Popen(
-        ["strace", "-f", "-p", str(node.process.pid), *inject],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
-    try:
-        assert tracer.stderr is not None
-        assert b"attached" in tracer.stderr.readline()
-        yield
-    finally:
-        tracer.terminate()
-        tracer.communicate()
-
-
 @needs_strace
 def test_a_failed_fsync_ends_the_process_with_74(tmp_path: Path) -> None:
     with LocalCluster(1, tmp_path) as group:
@@ -368,7 +316,7 @@ async def test_a_resynchronisation_can_be_slowed_paused_and_cancelled(
 
         def state() -> dict[str, object]:
             # Any node can be asked, not only the one on which it runs.
-            return page(f"{cluster.urls[2]}/core/management/synch?id={run['id']}")
+            return page_of(f"{cluster.urls[2]}/core/management/synch?id={run['id']}")
 
         def synchronised() -> int:
             return dict(state()["slots"])["synchronised"]  # type: ignore[call-overload, no-any-return]

@@ -11,7 +11,7 @@ import pytest
 
 from docstore.client import Client, RequestFailed
 from tests.chaos.arena import Arena
-from tests.docstore.test_node import metrics, until
+from tests.docstore.watching import metrics, until
 
 PATIENCE_S = 40.0
 """Named snapshots are looked at first, and then one slot a tick."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from docstore.client.local import LocalCluster
 from tests.chaos.arena import Arena
-from tests.docstore.test_node import metrics
+from tests.docstore.watching import metrics
 
 
 class Forgetful(LocalCluster):

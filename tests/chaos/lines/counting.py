@@ -11,10 +11,9 @@ from typing import Any
 import aiohttp
 
 from docstore.client.local import LocalNode
-from tests.chaos.arena import page_of
 from tests.chaos.lines.stage import Seen, Stage, line
 from tests.chaos.mix import FACTORY
-from tests.docstore.test_node import metrics
+from tests.docstore.watching import metrics, page_of
 
 RIVALS = 100
 COUNTERS, APPENDERS, KILL_EVERY_S = 100, 24, 5.0

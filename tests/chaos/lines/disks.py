@@ -10,11 +10,11 @@ from pathlib import Path
 import aiohttp
 
 from docstore.client.local import LocalNode
-from tests.chaos.arena import empty, page_of
+from tests.chaos.arena import empty
 from tests.chaos.lines.stage import Seen, Stage, answered, line
 from tests.chaos.mix import FACTORY
 from tests.chaos.verdict import gap_s
-from tests.docstore.test_node import disk_fault
+from tests.docstore.watching import disk_fault, page_of
 
 DOCUMENTS, FLIPS = 2_000, 1_000
 STALE = {"Docstore-Consistency": "stale"}

@@ -18,8 +18,9 @@ from typing import Any
 import aiohttp
 
 from docstore.client.local import LocalNode
-from tests.chaos.arena import Arena, page_of
+from tests.chaos.arena import Arena
 from tests.chaos.lines.stage import Seen, Stage, line
+from tests.docstore.watching import page_of
 
 FACTORIES = {1: "/level1", 2: "/level2"}
 OPTIONS = {

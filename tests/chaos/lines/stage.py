@@ -16,9 +16,10 @@ import aiohttp
 from docstore.client.local import LocalNode
 from docstore.protocol.slots import slot_of
 from tests.chaos import report
-from tests.chaos.arena import REPAIR_S, Arena, mount_small_disk, page_of, unmount
+from tests.chaos.arena import REPAIR_S, Arena, mount_small_disk, unmount
 from tests.chaos.mix import FACTORY, Mixer, Op, Story, declare
 from tests.chaos.verdict import one_history
+from tests.docstore.watching import page_of
 
 
 @dataclass(frozen=True, slots=True)

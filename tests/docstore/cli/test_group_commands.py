@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from docstore.client import LocalCluster
-from tests.docstore.test_node import page, until
+from tests.docstore.watching import page_of, until
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         waiting = group.prepare()
         waiting.flags = ("--standby",)
         group.start(waiting)
-        until(lambda: "storeId" in page(f"{waiting.url}/core/management"))
+        until(lambda: "storeId" in page_of(f"{waiting.url}/core/management"))
         yield group
 
 
@@ -61,7 +61,7 @@ def test_a_new_disk_and_a_node_that_leaves(cluster: LocalCluster) -> None:
     cluster.kill(wiped)
     shutil.rmtree(wiped.data)
     cluster.start(wiped)
-    until(lambda: "storeId" in page(f"{wiped.url}/core/management"))
+    until(lambda: "storeId" in page_of(f"{wiped.url}/core/management"))
     code, said = docstore("replace", "n3", *url)
     assert code == 0, said
     assert "is stable: n1, n3, n4" in said
@@ -91,7 +91,7 @@ def test_a_lone_survivor_is_made_a_group_of_one(tmp_path: Path) -> None:
         code, said = docstore("post", "/core/examples", '{"name": "kept"}', *url)
         assert code == 0, said
         link = json.loads(said)["documentSelfLink"]
-        until(lambda: page(f"{group.nodes[2].url}/health/ready").get("ready"))
+        until(lambda: page_of(f"{group.nodes[2].url}/health/ready").get("ready"))
         for node in group.nodes:
             group.kill(node)
         survivor = group.nodes[2]
@@ -105,12 +105,12 @@ def test_a_lone_survivor_is_made_a_group_of_one(tmp_path: Path) -> None:
         group.wait_ready()
         url = ("--url", survivor.url)
         assert "kept" in docstore("get", link, *url)[1]
-        configuration = page(f"{survivor.url}/core/node-groups/default")["configuration"]
+        configuration = page_of(f"{survivor.url}/core/node-groups/default")["configuration"]
         assert isinstance(configuration, dict)
         assert configuration["forced"] == 1
         # A member that was believed lost and comes back is told that the group went on without it.
         group.start(group.nodes[0])
-        until(lambda: "not a member" in str(page(f"{group.nodes[0].url}/health/ready")))
+        until(lambda: "not a member" in str(page_of(f"{group.nodes[0].url}/health/ready")))
         # A node that runs is not to be forced.
         code, said = docstore("force-config", "--data", str(survivor.data), "--yes")
         assert (code, "in use by another process" in said) == (1, True), said

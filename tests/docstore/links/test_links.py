@@ -8,7 +8,8 @@ from pathlib import Path
 import aiohttp
 
 from docstore.client import Client
-from tests.chaos.arena import Arena, page_of
+from tests.chaos.arena import Arena
+from tests.docstore.watching import page_of
 
 
 async def test_who_cannot_reach_an_owner_says_so_and_another_node_can(tmp_path: Path) -> None:

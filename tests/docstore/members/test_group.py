@@ -10,7 +10,7 @@ import pytest
 
 from docstore.client import Client, LocalCluster, RequestFailed
 from docstore.client.local import LocalNode
-from tests.docstore.test_node import page, until
+from tests.docstore.watching import page_of, until
 
 GROUP = "/core/node-groups/default"
 MEMBER = {"id": "n9", "storeId": "none", "address": "http://127.0.0.1:9"}
@@ -25,7 +25,7 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
 
 def configuration(node: LocalNode) -> dict[str, Any]:
     """Return the configuration as a node knows it; empty while it knows none."""
-    found: Any = page(f"{node.url}{GROUP}").get("configuration", {})
+    found: Any = page_of(f"{node.url}{GROUP}").get("configuration", {})
     return dict(found)
 
 
@@ -86,7 +86,7 @@ async def test_a_node_joins_under_writes_and_holds_its_share(cluster: LocalClust
     await writers.stop()
     assert writers.refused == []
     await writers.check([newcomer.url])
-    held = page(f"{newcomer.url}/core/management")["slots"]
+    held = page_of(f"{newcomer.url}/core/management")["slots"]
     assert held == {"held": 1024, "owned": held["owned"], "faulty": 0}  # type: ignore[index]
     # Its disk knows the group: it comes back without asking anybody.
     await asyncio.to_thread(cluster.kill, newcomer)
@@ -112,7 +112,7 @@ async def test_a_dead_member_is_removed_and_a_new_one_takes_its_place(
     # The one that was replaced comes back, is told so, and takes no part.
     cluster.start(lost)
     await asyncio.to_thread(until, lambda: "n3" not in members(lost) and members(lost), 15.0)
-    ready = page(f"{lost.url}/health/ready")
+    ready = page_of(f"{lost.url}/health/ready")
     assert ready["status"] == 503
     assert "not a member" in str(ready["detail"])
     await asyncio.to_thread(cluster.kill, cluster.nodes[0])
@@ -127,9 +127,9 @@ async def test_a_new_disk_takes_the_place_of_the_lost_one(cluster: LocalCluster)
     shutil.rmtree(wiped.data)
     cluster.start(wiped)
     await asyncio.to_thread(
-        until, lambda: "learner" in str(page(f"{wiped.url}/health/ready").get("detail")), 15.0
+        until, lambda: "learner" in str(page_of(f"{wiped.url}/health/ready").get("detail")), 15.0
     )
-    me = page(f"{wiped.url}/core/management")
+    me = page_of(f"{wiped.url}/core/management")
     request = {
         "kind": "ReplaceMemberRequest",
         "id": "n1",
@@ -152,7 +152,11 @@ async def test_a_group_shrinks_and_an_observer_only_takes_requests(cluster: Loca
     observer = cluster.add("--observer")
     await asyncio.to_thread(until, lambda: members(observer).get("n4") == "observer", 30.0)
     await asyncio.to_thread(cluster.wait_ready)
-    assert page(f"{observer.url}/core/management")["slots"] == {"held": 0, "owned": 0, "faulty": 0}
+    assert page_of(f"{observer.url}/core/management")["slots"] == {
+        "held": 0,
+        "owned": 0,
+        "faulty": 0,
+    }
     async with Client([observer.url]) as store:
         assert (await store.put("/notes/through-it", {"a": 1})).version == 0
         # Three hold documents: to go below needs force, and majorities are counted without it.
@@ -223,7 +227,7 @@ async def test_a_node_on_standby_joins_when_an_operator_says_so(cluster: LocalCl
     shutil.rmtree(waiting.data)
     cluster.start(waiting)
     await asyncio.to_thread(
-        until, lambda: "waiting" in str(page(f"{waiting.url}/health/ready").get("detail")), 15.0
+        until, lambda: "waiting" in str(page_of(f"{waiting.url}/health/ready").get("detail")), 15.0
     )
     async with Client([waiting.url]) as store:
         url = cluster.nodes[0].url

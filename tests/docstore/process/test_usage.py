@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from docstore.process.usage import process_metrics
+from tests.docstore.watching import resident_bytes
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs proc(5)")
 
@@ -41,12 +42,6 @@ async def test_files_threads_and_tasks_are_counted_as_they_come_and_go(tmp_path:
     assert during["process_threads"] == before["process_threads"] + 1
     assert during["docstore_tasks"] == before["docstore_tasks"] + 1
     assert process_metrics()["process_open_fds"] == before["process_open_fds"]
-
-
-def resident_bytes(pid: int) -> int:
-    """Return what the machine says that a process holds in memory."""
-    pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 async def test_memory_processor_and_start_are_those_of_the_machine() -> None:

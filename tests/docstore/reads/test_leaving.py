@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from docstore import resync
 from docstore.driver import Driver
 from docstore.errors import Unavailable
 from docstore.links.questions import Questions
@@ -23,7 +22,8 @@ from docstore.reads.local import read_here
 from docstore.reads.scans import Scans
 from docstore.storage.memory import MemoryStore
 from docstore.storage.store import Erase, Query, Result
-from tests.docstore.test_driver import LINK, SLOTS, SmallDisk, alone, unlinked
+from docstore.upkeep import resync
+from tests.docstore.alone import LINK, SLOTS, SmallDisk, alone, unlinked
 
 
 class ReadTooLate(SmallDisk):

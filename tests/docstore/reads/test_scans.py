@@ -15,7 +15,7 @@ from docstore.scanning.pool import has_arrow
 from docstore.storage.sqlite import PRAGMAS
 from docstore.storage.store import Append, SaveSlot, SlotRecord
 from docstore.storage.writing import Writer
-from tests.docstore.test_node import metrics, page, until
+from tests.docstore.watching import metrics, page_of, until
 
 SLOTS = 4
 ARROW = "application/vnd.apache.arrow.stream"
@@ -81,7 +81,7 @@ def test_segments_last_until_damage_is_found_or_the_node_starts_again(
     fill(node.data / "docstore.db", 40)
     wanted = [(f"/notes/{number}", "precious") for number in range(40)]
     with cluster:
-        ends = page(f"{node.url}/core/spark/plan")["ends"]
+        ends = page_of(f"{node.url}/core/spark/plan")["ends"]
         assert isinstance(ends, list)
         cut = list(enumerate(ends))
         assert scanned(node, cut) == sorted(wanted)

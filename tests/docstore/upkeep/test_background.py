@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from docstore import background
+from docstore.upkeep import background
 from docstore.upkeep.background import Background
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from docstore.client import Client, LocalCluster, RequestFailed
-from tests.docstore.test_node import page, until
+from tests.docstore.watching import page_of, until
 
 LEVEL_1 = ["PERSISTENCE", "REPLICATION"]
 EXPIRY = "documentExpirationTimeMicros"
@@ -27,7 +27,7 @@ def in_s(seconds: float) -> int:
 
 async def gone(cluster: LocalCluster, link: str) -> None:
     def is_gone() -> bool:
-        return all(page(f"{node.url}{link}").get("status") == 404 for node in cluster.nodes)
+        return all(page_of(f"{node.url}{link}").get("status") == 404 for node in cluster.nodes)
 
     await asyncio.to_thread(until, is_gone)
 
@@ -81,6 +81,6 @@ async def test_an_expiry_survives_the_owner(cluster: LocalCluster) -> None:
         rest = [node for node in cluster.nodes if node is not owner]
 
         def is_gone() -> bool:
-            return all(page(f"{node.url}/codes/a").get("status") == 404 for node in rest)
+            return all(page_of(f"{node.url}/codes/a").get("status") == 404 for node in rest)
 
         await asyncio.to_thread(until, is_gone)

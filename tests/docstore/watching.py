@@ -1,0 +1,69 @@
+"""Real nodes looked at from outside: their pages, counters, memory; and how to spoil their disk."""
+
+import json
+import os
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from docstore.client.local import LocalNode
+
+POLL_S = 0.05
+
+
+def page_of(url: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return a JSON page, that of a refusal as well; nothing when nobody answers."""
+    try:
+        asked = urllib.request.Request(url, headers=dict(headers or {}))
+        with urllib.request.urlopen(asked, timeout=5) as answer:
+            return dict(json.load(answer))
+    except urllib.error.HTTPError as error:
+        return dict(json.load(error))
+    except (OSError, ValueError):
+        return {}
+
+
+def until(condition: Callable[[], object], timeout_s: float = 15.0) -> None:
+    """Return when the condition holds; fail when it does not in time."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(POLL_S)
+
+
+def metrics(node: LocalNode) -> dict[str, float]:
+    """Return the node's counters without labels."""
+    with urllib.request.urlopen(f"{node.url}/metrics", timeout=5) as answer:
+        lines = answer.read().decode().splitlines()
+    samples = [line.split() for line in lines if not line.startswith("#") and "{" not in line]
+    return {name: float(value) for name, value in samples}
+
+
+def resident_bytes(pid: int) -> int:
+    """Return what the machine says that a process holds in memory."""
+    pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextmanager
+def disk_fault(node: LocalNode, fault: str) -> Iterator[None]:
+    """Let every sync of a running node's disk suffer `fault`, as strace spells it."""
+    assert node.process is not None
+    inject = ["-e", "trace=fdatasync,fsync", "-e", f"inject=fdatasync,fsync:{fault}"]
+    tracer = subprocess.Popen(
+        ["strace", "-f", "-p", str(node.process.pid), *inject],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        assert tracer.stderr is not None
+        assert b"attached" in tracer.stderr.readline()
+        yield
+    finally:
+        tracer.terminate()
+        tracer.communicate()
