@@ -95,7 +95,7 @@ SLEEPERS = (
     "tests/pipeline/*",
     "tests/whole/*",
     "tests/gossip/test_agent.py",
-    "tests/docstore/test_node.py",
+    "tests/docstore/watching.py",
 )
 POLL_S_MAX = 0.1
 
