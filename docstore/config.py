@@ -21,6 +21,11 @@ PRESETS = ("loopback", "lan", "wan")
 _NODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 
+def database_in(data: Path) -> Path:
+    """Return the file of the documents in a node's data directory."""
+    return data / "docstore.db"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """Everything that a node can be told."""

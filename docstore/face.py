@@ -1,11 +1,14 @@
 """What the HTTP face can ask of a node: documents, factories, pages. See `http/backend.py`."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+from docstore.administration import Administration
 from docstore.document import Row
+from docstore.entrance import Entrance
 from docstore.errors import NotFound, Unavailable
+from docstore.ground import Ground
 from docstore.operation import Answer, Operation
 from docstore.process.usage import process_metrics
 from docstore.protocol.events import CompactAsked
@@ -17,143 +20,147 @@ from docstore.scanning.request import Scan
 from docstore.service import Service
 from docstore.services.registry import declaration_link
 
-if TYPE_CHECKING:
-    from docstore.node import Node
-
 
 class Face:
-    """The backend of the HTTP face, around one node."""
+    """The backend of the HTTP face, around one node. drain: begins to stop it."""
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
+    def __init__(self, ground: Ground, entrance: Entrance, drain: Callable[[], None]) -> None:
+        self._ground = ground
+        self._registry = ground.registry
+        self._entrance = entrance
+        self._drain = drain
+
+    @property
+    def _pages(self) -> Administration:
+        return self._entrance.inside().administration
 
     def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
         """Carry an operation to its owner."""
-        return self._node.submit(operation, timeout_s)
+        return self._entrance.submit(operation, timeout_s)
 
     def drain(self) -> None:
         """Begin to stop: give all slots away first."""
-        self._node.drain()
+        self._drain()
 
     def ready(self) -> tuple[bool, str]:
         """Say whether the node can serve."""
-        return self._node.ready()
+        return self._entrance.ready()
 
     async def read_replica(
         self, operation: Operation, min_version: int | None, timeout_s: float
     ) -> tuple[Answer, int]:
         """Answer from what this replica knows to be decided."""
-        if self._node.replica is None:
-            return Answer(503, "not-ready", "the group is not known yet"), 0
+        serving = self._entrance.serving
         if operation.level < 3:
-            return await self._node.submit(operation._replace(level=1), timeout_s), 0
-        core = self._node.replica.core
-        slot_log = core.logs.get(slot_of(operation.link, core.placement.slots))
-        if slot_log is not None and slot_log.full:
-            found = await read_here(
-                core, slot_log, self._node.store, operation,
-                min_version=min_version, timeout_s=timeout_s,
-            )  # fmt: skip
-            if found is not None:
-                return found
-        return await self._node.submit(operation, timeout_s), 0
+            operation = operation._replace(level=1)
+        elif serving is not None:
+            core = serving.replica.core
+            slot_log = core.logs.get(slot_of(operation.link, core.placement.slots))
+            if slot_log is not None and slot_log.full:
+                found = await read_here(
+                    core, slot_log, self._ground.store, operation,
+                    min_version=min_version, timeout_s=timeout_s,
+                )  # fmt: skip
+                if found is not None:
+                    return found
+        return await self._entrance.submit(operation, timeout_s), 0
 
     def service_at(self, path: str) -> Service | None:
         """Return the service whose factory lives at `path`."""
-        return self._node.registry.service_at(path)
+        return self._registry.service_at(path)
 
     async def find_service(self, path: str, timeout_s: float) -> Service | None:
         """As `service_at`, but ask the owner of the declaration before saying None."""
-        known = self._node.registry.service_at(path)
+        known = self._registry.service_at(path)
         if known is not None:
             return known
-        answer = await self._node.submit(Operation("GET", declaration_link(path)), timeout_s)
+        answer = await self._entrance.submit(Operation("GET", declaration_link(path)), timeout_s)
         if answer.status == 200 and answer.row is not None:
-            self._node.publish(answer.row)
+            self._registry.publish(answer.row)
         elif answer.status != 404:
             raise Unavailable(f"it is not known whether there is a {path}: {answer.detail}")
-        return self._node.registry.service_at(path)
+        return self._registry.service_at(path)
 
     def services(self) -> Sequence[Service]:
         """Return all services that this node knows."""
-        return self._node.registry.services()
+        return self._registry.services()
 
     async def listing(
         self, factory: str, *, after: str, limit: int, expand: bool, timeout_s: float
     ) -> Sequence[tuple[str, int, Row | None]]:
         """Return live documents under a factory."""
-        self._node.pages()
-        return await self._node.listings.page(
+        return await self._entrance.inside().listings.page(
             factory, after=after, limit=limit, expand=expand, level=self._level(factory),
             timeout_s=timeout_s,
         )  # fmt: skip
 
     async def counting(self, factory: str, timeout_s: float, *, level: int | None = None) -> int:
         """Return the number of live documents under a factory, or of those of another level."""
-        self._node.pages()
-        return await self._node.listings.count(
+        return await self._entrance.inside().listings.count(
             factory, level=level or self._level(factory), timeout_s=timeout_s
         )
 
     def _level(self, factory: str) -> int:
-        service = self._node.registry.service_at(factory)
+        service = self._registry.service_at(factory)
         return service.options.level if service else 3
 
     async def explain(self, link: str, timeout_s: float) -> Any:
         """Return where a document lives and why."""
-        return await self._node.pages().explain(link, timeout_s)
+        return await self._pages.explain(link, timeout_s)
 
     def management(self) -> Any:
         """Return what this node is."""
         page: dict[str, Any] = {
             "documentSelfLink": "/core/management",
             "kind": "NodeState",
-            "id": self._node.node_id,
-            "storeId": self._node.store_id,
+            "id": self._ground.node_id,
+            "storeId": self._ground.store_id,
         }
-        page |= self._node.config.public()
-        waiting = {"ready": False, "reason": self._node.founding.why_not()}
-        page |= self._node.administration.describe() if self._node.administration else waiting
-        if self._node.driver is not None:
-            page["eventLoopLagMs"] = round(self._node.driver.loop_lag_s * 1000, 3)
-            page["requestsInFlight"] = self._node.driver.in_flight
-        page["peerLinks"] = dict(self._node.links.counters)
+        page |= self._ground.config.public()
+        serving = self._entrance.serving
+        if serving is None:
+            page |= {"ready": False, "reason": self._ground.founding.why_not()}
+        else:
+            page |= serving.administration.describe()
+            page["eventLoopLagMs"] = round(serving.driver.loop_lag_s * 1000, 3)
+            page["requestsInFlight"] = serving.driver.in_flight
+        page["peerLinks"] = dict(self._ground.links.counters)
         return page
 
     def node_group(self) -> Any:
         """Return members, configuration, quorum."""
-        return self._node.pages().node_group()
+        return self._pages.node_group()
 
     async def change_group(self, asked: Mapping[str, Any], timeout_s: float) -> Any:
         """Begin a change of the group; return its page."""
         if asked.get("kind") == "JoinPeerRequest":
-            self._node.joining.start_by(asked)
-            return {"id": self._node.node_id, "storeId": self._node.store_id, "state": "JOINING"}
-        self._node.pages()
-        await self._node.group.change(asked, timeout_s)
+            self._ground.joining.start_by(asked)
+            ground = self._ground
+            return {"id": ground.node_id, "storeId": ground.store_id, "state": "JOINING"}
+        await self._entrance.inside().group.change(asked, timeout_s)
         return self.node_group()
 
     def group_available(self) -> bool:
         """Say whether a majority is connected and the view has converged."""
-        return self._node.administration is not None and self._node.administration.group_available()
+        serving = self._entrance.serving
+        return serving is not None and serving.administration.group_available()
 
     def selector(self, name: str) -> Any:
         """Return a node selector."""
-        return self._node.pages().selector(name)
+        return self._pages.selector(name)
 
     def compact(self, before_us: int) -> Any:
         """Let go, on this node, of what was replaced before an instant."""
-        pages, driver = self._node.pages(), self._node.driver
-        assert driver is not None  # As the pages are there.
-        self._node.holding.start()
-        driver.feed(CompactAsked(before_us))
-        return pages.compaction()
+        serving = self._entrance.inside()
+        serving.holding.start()
+        serving.driver.feed(CompactAsked(before_us))
+        return serving.administration.compaction()
 
     async def resync(
         self, link: str | None, timeout_s: float, *, slots_per_second: float = 0.0
     ) -> str:
         """Start a resynchronisation."""
-        pages, registry = self._node.pages(), self._node.registry
+        pages, registry = self._pages, self._registry
         is_factory = link is not None and registry.service_at(link) is not None
         service = registry.service_for(link) if link is not None and not is_factory else None
         if service is not None and service.options.level < 3 and link is not None:
@@ -169,34 +176,34 @@ class Face:
 
     async def resync_status(self, run_id: str | None, timeout_s: float) -> Any:
         """Return the progress of a resynchronisation."""
-        self._node.pages()
-        return await self._node.resync.status(run_id, timeout_s)
+        return await self._entrance.inside().resync.status(run_id, timeout_s)
 
     async def resync_control(self, run_id: str, action: str, timeout_s: float) -> Any:
         """Pause, resume or cancel a resynchronisation; return its page."""
-        self._node.pages()
-        return await self._node.resync.control(run_id, action, timeout_s)
+        return await self._entrance.inside().resync.control(run_id, action, timeout_s)
 
     async def resync_wait(self, run_id: str, timeout_s: float) -> None:
         """Return when a resynchronisation that runs here is over, or the time is."""
-        await self._node.resync.wait(run_id, timeout_s)
+        await self._entrance.inside().resync.wait(run_id, timeout_s)
 
     async def digests(self, timeout_s: float) -> Any:
         """Return the digests of all members."""
-        return await self._node.pages().digests(timeout_s)
+        return await self._pages.digests(timeout_s)
 
     def metrics(self) -> Mapping[str, float]:
         """Return the node's counters and gauges."""
         values = dict(process_metrics())
-        if self._node.administration is not None:
-            values.update(self._node.administration.metrics())
-        families = {"peer": self._node.links.counters, "gossip": self._node.membership.counters()}
-        if self._node.driver is not None:
-            families["scan"] = self._node.scans.counters
-            families["repair"] = self._node.repair.counters
-            values["docstore_documents_expired_total"] = float(self._node.expiring.expired)
-            values["docstore_event_loop_lag_seconds"] = self._node.driver.loop_lag_s
-            values["docstore_requests_in_flight"] = float(self._node.driver.in_flight)
+        families: dict[str, Mapping[str, float]] = {
+            "peer": self._ground.links.counters,
+            "gossip": self._ground.membership.counters(),
+        }
+        serving = self._entrance.serving
+        if serving is not None:
+            values.update(serving.administration.metrics())
+            values["docstore_documents_expired_total"] = float(serving.expiring.expired)
+            values["docstore_event_loop_lag_seconds"] = serving.driver.loop_lag_s
+            values["docstore_requests_in_flight"] = float(serving.driver.in_flight)
+            families |= {"scan": serving.scans.counters, "repair": serving.repair.counters}
         for family, counters in families.items():
             for name, count in counters.items():
                 values[f"docstore_{family}_{name}_total"] = float(count)
@@ -206,16 +213,16 @@ class Face:
 
     async def scan_cut(self, as_of: str, timeout_s: float) -> Cut:
         """Return the cut of "latest", of a time, of a token, or of a named snapshot."""
-        return await self._node.scanned().cut(as_of, timeout_s)
+        return await self._entrance.inside().scans.cut(as_of, timeout_s)
 
     async def scan_positions(self, timeout_s: float) -> tuple[str, Mapping[int, Sequence[int]]]:
         """Return the group's name, and slot -> (epoch, decided, kept, first time in micros)."""
-        scans = self._node.scanned()
+        scans = self._entrance.inside().scans
         return scans.cluster, await scans.positions(None, timeout_s)
 
     def scan_layout(self) -> Mapping[str, Any]:
         """Return the nodes, and who owns and who holds each slot."""
-        pages, layout = self._node.pages(), self._node.scanned().layout()
+        pages, layout = self._pages, self._entrance.inside().scans.layout()
         members = {each["id"]: each for each in pages.node_group()["members"]}
         layout["nodes"] = [
             {"id": name, "url": members.get(name, {}).get("address", ""),
@@ -227,23 +234,22 @@ class Face:
 
     async def scan_arrived(self, scan: Scan, timeout_s: float) -> tuple[list[int], list[int]]:
         """Wait for what a scan needs; return the slots not held here, and those still behind."""
-        return await self._node.scanned().arrived(scan, timeout_s)
+        return await self._entrance.inside().scans.arrived(scan, timeout_s)
 
     async def scan_page(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         """Return a page, as `scanning/worker.py` answers it."""
-        return await self._node.scanned().page(question)
+        return await self._entrance.inside().scans.page(question)
 
     # Changes
 
     async def changes(self, wanted: Wanted, since: Cut, rows: int) -> Stretch:
         """Return some changes beyond a cut."""
-        self._node.pages()
-        return await self._node.feed.read(wanted, since, rows)
+        return await self._entrance.inside().feed.read(wanted, since, rows)
 
     def changes_seen(self) -> int:
         """Return a number that grows with what this node can show."""
-        return self._node.feed.seen()
+        return self._entrance.inside().feed.seen()
 
     async def changes_news(self, since: int, timeout_s: float) -> None:
         """Return when there may be more, or the time is over."""
-        await self._node.feed.news(since, timeout_s)
+        await self._entrance.inside().feed.news(since, timeout_s)

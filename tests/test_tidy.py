@@ -42,6 +42,7 @@ SHELLS = (
     "docstore/__main__.py",
     "docstore/administration.py",
     "docstore/driver.py",
+    "docstore/entrance.py",
     "docstore/face.py",
     "docstore/node.py",
     "docstore/staging.py",

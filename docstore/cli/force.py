@@ -9,6 +9,7 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
+from docstore.config import database_in
 from docstore.errors import Conflict, NotFound
 from docstore.protocol.configuration import Configuration, Registered, Stage, unpack_registered
 from docstore.storage.sqlite import SqliteStore
@@ -36,7 +37,7 @@ async def force(data: Path) -> tuple[Configuration, int]:
 
     Raises NotFound, Conflict, or StoreBroken when the node runs or its disk is damaged.
     """
-    path = data / "docstore.db"
+    path = database_in(data)
     if not path.exists() or not (data / "node-id").exists():
         raise NotFound(f"{data} is not a node's data directory")
     store = SqliteStore(path)

@@ -1,4 +1,4 @@
-"""What the HTTP face needs of the node behind it. `node.py` implements it; tests use the real one.
+"""What the HTTP face needs of the node behind it. `face.py` implements it; tests use the real one.
 
 The face translates: it never sees a ballot, a slot log or SQL. Everything that it shows about
 the cluster comes as plain JSON values from here.

@@ -13,6 +13,7 @@ from docstore.errors import BadConfig, StoreBroken
 from docstore.node import Node
 from docstore.process.damage import EXIT_DISK_FAILED
 
+EXIT_STOPPED = 0
 EXIT_BAD_CONFIG = 2
 POLL_S = 0.02
 GIL_SWITCH_S = 0.0005
@@ -38,16 +39,16 @@ async def _main(config: Config) -> int:
         await node.drained()
     finally:
         await node.stop()
-    return node.exit_code
+    return EXIT_STOPPED
 
 
 async def _announce(node: Node) -> None:
     """Print one line with the address as soon as the node can serve."""
-    while not node.ready()[0]:  # noqa: ASYNC110 - readiness has many causes, and is met once
+    while not node.entrance.ready()[0]:  # noqa: ASYNC110 - readiness has many causes, and is met once
         await asyncio.sleep(POLL_S)
     config = node.config
     address = f"http://{config.listen_host}:{config.listen_port}"
-    _say(f"docstore {node.node_id} serves at {address}", sys.stdout)
+    _say(f"docstore {node.ground.node_id} serves at {address}", sys.stdout)
 
 
 def _say(line: str, stream: TextIO) -> None:

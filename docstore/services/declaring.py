@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import structlog
 
-from docstore.document import Row
 from docstore.operation import Answer, Operation
 from docstore.protocol.replica import Replica
 from docstore.service import Service
@@ -24,20 +23,15 @@ log = structlog.get_logger("docstore.services.declaring")
 
 
 class Declaring:
-    """Asks for declarations, each once at a time.
-
-    submit: carries an operation to its owner. publish: makes a declaration known here.
-    """
+    """Asks for declarations, each once at a time. submit: carries an operation to its owner."""
 
     def __init__(
         self,
         registry: Registry,
         submit: Callable[[Operation, float], "asyncio.Future[Answer]"],
-        publish: Callable[[Row], None],
     ) -> None:
         self._registry = registry
         self._submit = submit
-        self._publish = publish
         self._asked: dict[str, asyncio.Task[None]] = {}
         self._refreshing: asyncio.Task[None] | None = None
 
@@ -70,7 +64,7 @@ class Declaring:
     async def _learn(self, path: str) -> None:
         answer = await self._submit(Operation("GET", declaration_link(path)), TIMEOUT_S)
         if answer.row is not None and answer.status in (200, 404):
-            self._publish(answer.row)
+            self._registry.publish(answer.row)
         elif answer.status != 404:
             log.info("a declaration is not known yet", path=path, why=answer.detail)
 

@@ -50,8 +50,14 @@ class Registry:
         self._declared: dict[str, tuple[int, str]] = {}
         """Link of the declaration -> (its version, the path that it declares, "" once deleted)."""
 
-    def declare(self, row: Row) -> None:
-        """Know the service of a declaration; an older version than the known one is ignored."""
+    def publish(self, row: Row) -> None:
+        """Know a factory by its declaration, or forget it; what is older than known is ignored."""
+        if row.deleted:
+            self._retire(row)
+        else:
+            self._declare(row)
+
+    def _declare(self, row: Row) -> None:
         known = self._declared.get(row.link)
         if known is not None and known[0] >= row.version:
             return
@@ -65,8 +71,7 @@ class Registry:
         self._declared[row.link] = (row.version, path)
         self._services[path] = service
 
-    def retire(self, row: Row) -> None:
-        """Forget the service of a declaration that was deleted."""
+    def _retire(self, row: Row) -> None:
         version, path = self._declared.get(row.link, (-1, ""))
         if row.version > version:
             self._declared[row.link] = (row.version, "")

@@ -81,8 +81,7 @@ class Host:
         self.store = SimulatedStore(self.disk, f"disk-{self.name}", self._run.rng)
 
         async def main() -> None:
-            node = self.node = Node(config)
-            node.store = self.store  # type: ignore[assignment]
+            node = self.node = Node(config, self.store)
             await node.start()
             await node.stopping.wait()
             await node.drained()

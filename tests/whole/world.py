@@ -3,7 +3,6 @@
 A release has no switches for this; the names that its shells use are replaced while a run lasts.
 """
 
-import contextlib
 import time as real_time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
@@ -130,6 +129,4 @@ def simulated(loop: VirtualLoop, rng: Random, ended: Callable[..., None]) -> Ite
             stack.enter_context(patch.object(module, "random", chance))
         stack.enter_context(patch.object(gossip.agent, "Transport", SimulatedTransport))
         stack.enter_context(patch.object(docstore.node, "end_process", ended))
-        with contextlib.suppress(Exception):
-            pass
         yield

@@ -89,10 +89,7 @@ class SingleNode:
 
     def _publish(self, row: Row) -> None:
         if row.link.startswith(FACTORIES + "/"):
-            if row.deleted:
-                self.registry.retire(row)
-            else:
-                self.registry.declare(row)
+            self.registry.publish(row)
 
     async def read_replica(
         self, operation: Operation, min_version: int | None, timeout_s: float

@@ -20,26 +20,26 @@ def declaration(path: str, version: int = 0, link: str = "", **members: Any) -> 
 
 def test_the_registry_follows_decided_rows_in_any_order() -> None:
     registry = Registry()
-    registry.declare(declaration("/notes", 1, kind="new"))
-    registry.declare(declaration("/notes", 0, kind="old"))
+    registry.publish(declaration("/notes", 1, kind="new"))
+    registry.publish(declaration("/notes", 0, kind="old"))
     service = registry.service_at("/notes")
     assert service is not None
     assert service.options.kind == "new"
     assert registry.service_for("/notes/a") is service
     assert registry.service_for("/notes/a/b") is None
-    registry.retire(declaration("/notes", 2))
+    registry.publish(declaration("/notes", 2)._replace(deleted=True))
     assert registry.service_at("/notes") is None
-    registry.declare(declaration("/notes", 1, kind="new"))
+    registry.publish(declaration("/notes", 1, kind="new"))
     assert registry.service_at("/notes") is None, "an echo of what was retired"
-    registry.declare(declaration("/notes", 3, kind="again"))
+    registry.publish(declaration("/notes", 3, kind="again"))
     assert registry.service_at("/notes") is not None
 
 
 def test_a_declaration_counts_only_at_its_own_link() -> None:
     registry = Registry()
-    registry.declare(declaration("/core/examples"))
-    registry.declare(declaration("/notes", link="/core/factories/other"))
-    registry.declare(declaration("/a", options=[]))
+    registry.publish(declaration("/core/examples"))
+    registry.publish(declaration("/notes", link="/core/factories/other"))
+    registry.publish(declaration("/a", options=[]))
     assert [each.options.path for each in registry.services()] == [
         "/core/examples", "/core/factories", "/core/snapshots", "/core/spark/dead",
         "/core/spark/jobs", "/core/spark/quotas",

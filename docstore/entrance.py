@@ -1,0 +1,60 @@
+"""Where requests come in, from a node's start to its end.
+
+    closed --the group is known--> open --drain--> leaving --slots given away--> closed
+
+Whoever comes while it is closed is told so at once: nothing was begun, and another node may serve.
+While the node leaves, requests are served on their way to the new owners.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from docstore.errors import Unavailable
+from docstore.operation import Answer, Operation
+from docstore.serving import Serving
+
+
+class Entrance:
+    """Lets requests through to the part of the node that serves, when there is one."""
+
+    def __init__(self) -> None:
+        self.serving: Serving | None = None
+        self.why_not: Callable[[], str] = lambda: "starting"
+        """Says what keeps this node from knowing its group."""
+        self._leaving = False
+        self._closed = False
+
+    def open(self, serving: Serving) -> None:
+        """Let requests in."""
+        self.serving = serving
+
+    def leave(self) -> None:
+        """Say from now on that this node is not ready, and serve on."""
+        self._leaving = True
+
+    def close(self) -> None:
+        """Refuse what comes from now on."""
+        self._leaving = self._closed = True
+
+    def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
+        """Carry an operation to its owner."""
+        if self.serving is None or self._closed:
+            why = "this node is stopping" if self._closed else "the group is not known yet"
+            future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+            future.set_result(Answer(503, "not-ready", why))
+            return future
+        return self.serving.driver.submit(operation, timeout_s)
+
+    def inside(self) -> Serving:
+        """Return what serves. Raises Unavailable before the group is known."""
+        if self.serving is None:
+            raise Unavailable("the group is not known yet: " + self.why_not())
+        return self.serving
+
+    def ready(self) -> tuple[bool, str]:
+        """Say whether the node can serve, or why it can not."""
+        if self._leaving:
+            return False, "draining"
+        if self.serving is None:
+            return False, self.why_not()
+        return self.serving.administration.ready()

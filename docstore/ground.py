@@ -1,0 +1,28 @@
+"""What a node has before it knows its group: a disk, links, and somebody to ask."""
+
+from dataclasses import dataclass
+
+from docstore.config import Config
+from docstore.links.peers import PeerLinks
+from docstore.links.questions import Questions
+from docstore.members.founding import Founding
+from docstore.members.joining import Joining
+from docstore.members.membership import Membership
+from docstore.services.registry import Registry
+from docstore.storage.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """The parts of a node that do not need the rest of the group. `node.py` makes and ends them."""
+
+    config: Config
+    node_id: str
+    store_id: str
+    store: Store
+    registry: Registry
+    founding: Founding
+    joining: Joining
+    links: PeerLinks
+    questions: Questions
+    membership: Membership
