@@ -10,10 +10,16 @@ import pytest
 
 from docstore.client import Client, LocalCluster, RequestFailed
 from docstore.client.local import LocalNode
-from tests.docstore.watching import page_of, until
+from tests.docstore.watching import metrics, page_of, until
 
 GROUP = "/core/node-groups/default"
 MEMBER = {"id": "n9", "storeId": "none", "address": "http://127.0.0.1:9"}
+OF_A_GROUP = (
+    "/notes/a", "/notes/a/explain", "/core/factories", "/core/changes", "/core/spark/plan",
+    "/core/management/digests", "/core/management/synch?id=n1-1",
+    "/core/node-selectors/default", GROUP,
+)  # fmt: skip
+"""What a node without a group cannot know."""
 
 
 @pytest.fixture
@@ -220,15 +226,16 @@ async def test_one_change_at_a_time_and_it_can_be_undone(cluster: LocalCluster) 
 
 
 async def test_a_node_on_standby_joins_when_an_operator_says_so(cluster: LocalCluster) -> None:
-    waiting = cluster.add()
-    waiting.process.kill()  # type: ignore[union-attr]
-    waiting.process.wait()  # type: ignore[union-attr]
-    waiting.process, waiting.flags = None, ("--standby",)
-    shutil.rmtree(waiting.data)
+    waiting = cluster.prepare()
+    waiting.flags = ("--standby",)
     cluster.start(waiting)
     await asyncio.to_thread(
         until, lambda: "waiting" in str(page_of(f"{waiting.url}/health/ready").get("detail")), 15.0
     )
+    refused = {path: page_of(waiting.url + path).get("status") for path in OF_A_GROUP}
+    assert refused == dict.fromkeys(OF_A_GROUP, 503)
+    assert "waiting" in page_of(f"{waiting.url}/core/management")["reason"]
+    assert metrics(waiting)["process_open_fds"] > 0
     async with Client([waiting.url]) as store:
         url = cluster.nodes[0].url
         await store.json("PATCH", GROUP, {"kind": "JoinPeerRequest", "memberGroupReference": url})
