@@ -12,7 +12,7 @@ from docstore.errors import BadConfig
 from docstore.storage.store import Recovered
 from gossip import Agent, Change, Keyring, Member, Moment, Security, State
 from gossip import Config as GossipConfig
-from gossip.errors import KeyringError
+from gossip.errors import BindFailed, KeyringError
 
 WHY_MAX = 8
 """Turns in what is believed about a member that the node-group page shows."""
@@ -55,7 +55,10 @@ class Membership:
 
     async def start(self) -> None:
         """Bind and begin to join. Raises OSError when the port is taken."""
-        await self._agent.start()
+        try:
+            await self._agent.start()
+        except BindFailed as error:
+            raise OSError(str(error)) from error
 
     async def stop(self) -> None:
         """Tell the others that we leave on purpose, and stop."""

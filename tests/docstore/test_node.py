@@ -5,6 +5,7 @@ import base64
 import json
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -259,6 +260,18 @@ def test_a_wrong_setting_ends_the_start_in_one_line(
     ended = _serve(*(flag.replace("{tmp}", str(tmp_path)) for flag in flags))
     assert ended.returncode == 2
     assert named in ended.stderr
+    assert len(ended.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("nth", [0, 1, 2], ids=["clients", "peers", "gossip"])
+def test_a_port_that_is_taken_ends_the_start_in_one_line(tmp_path: Path, nth: int) -> None:
+    [node] = LocalCluster(1, tmp_path).nodes  # For its ports: they were free just now.
+    host, _, port = node.url.removeprefix("http://").partition(":")
+    with socket.create_server((host, int(port) + nth)):
+        ended = _serve("--data", str(tmp_path), "--listen", f"{host}:{port}")
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("docstore: cannot start: ")
+    assert str(int(port) + nth) in ended.stderr
     assert len(ended.stderr.strip().splitlines()) == 1
 
 
