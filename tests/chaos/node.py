@@ -21,13 +21,14 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import docstore.converge.documents
 import docstore.converge.spread
 import docstore.driver
-import docstore.node
 import docstore.protocol.operations
+import docstore.serving
 import docstore.storage.sqlite
 from docstore.__main__ import main
 from docstore.links.peers import PeerLinks
@@ -73,6 +74,12 @@ def configured(shorter: dict[str, Any], **settings: Any) -> ReplicaConfig:
     return ReplicaConfig(**(settings | shorter))
 
 
+def put_in(module: ModuleType, name: str, value: Any) -> None:
+    """Replace what a module calls by this name; a switch for a name that is gone is none."""
+    assert hasattr(module, name), f"{module.__name__} has no {name}"
+    setattr(module, name, value)
+
+
 def install(control: Control) -> None:
     """Put the switches in."""
     connect, send = PeerLinks.connect, Transport.send
@@ -96,7 +103,7 @@ def install(control: Control) -> None:
     PeerLinks.connect = connect_by_proxy  # type: ignore[method-assign]
     Transport.send = send_or_lose  # type: ignore[method-assign]
     asyncio.open_connection = open_or_refuse
-    docstore.driver.time = SkewedTime(control)  # type: ignore[attr-defined]
+    put_in(docstore.driver, "time", SkewedTime(control))
     shorter: dict[str, Any] = {}
     retention_s = control.get("retention_s", 0.0)
     if retention_s:
@@ -111,7 +118,7 @@ def install(control: Control) -> None:
         for role, kib in docstore.storage.sqlite._CACHE_KIB.items():
             docstore.storage.sqlite._CACHE_KIB[role] = kib // 16
     if shorter:
-        docstore.node.ReplicaConfig = partial(configured, shorter)  # type: ignore[misc]
+        put_in(docstore.serving, "ReplicaConfig", partial(configured, shorter))
 
 
 if __name__ == "__main__":
