@@ -5,6 +5,7 @@ import gc
 import hashlib
 import json
 import logging
+import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -241,6 +242,16 @@ class Run:
             wire.close()
         return int(first.split()[1]), told, json.loads(content) if content else None
 
+    def bury(self) -> None:
+        """Let go of the tasks of the dead without a word."""
+        _say_nothing_of_tasks(self.loop)
+        self.loop.over = True
+        with _unwinding():
+            self.loop.graveyard.clear()
+            self._tasks.clear()
+            self.loop.close()
+            gc.collect()
+
     # The verdict
 
     async def _judge(self) -> None:
@@ -298,6 +309,27 @@ def _drop(_: Any, method: str, event: Any) -> Any:
     raise structlog.DropEvent
 
 
+def _say_nothing_of_tasks(loop: VirtualLoop) -> None:
+    for task in asyncio.all_tasks(loop):
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+
+
+@contextmanager
+def _unwinding() -> Iterator[None]:
+    """Whoever was killed while stopping wants to wait for the rest of it, and cannot any more."""
+    before = sys.unraisablehook
+
+    def hook(about: Any) -> None:
+        if str(about.exc_value) != "coroutine ignored GeneratorExit":
+            before(about)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
 def run(seed: int) -> Outcome:
     """Return the outcome of a seed; the same for the same, always."""
     with tempfile.TemporaryDirectory(prefix="docstore-whole-") as directory, _quiet():
@@ -320,15 +352,5 @@ def run(seed: int) -> Outcome:
             host.end()
         loop.set_exception_handler(lambda _, about: None)
         asyncio.set_event_loop(None)
-        _bury(loop)
+        world.bury()
         return outcome
-
-
-def _bury(loop: VirtualLoop) -> None:
-    """Let go of the tasks of the dead without a word."""
-    for task in asyncio.all_tasks(loop):
-        task._log_destroy_pending = False  # type: ignore[attr-defined]
-    loop.over = True
-    loop.graveyard.clear()
-    gc.collect()
-    loop.close()
