@@ -28,7 +28,7 @@ IN_FLIGHT = 6
 
 
 class BadFile(Exception):
-    """The file cannot be loaded as it is; nothing was sent."""
+    """The file cannot be loaded as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +56,36 @@ def read_rows(file: Path) -> list[dict[str, Any]]:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise BadFile(f"{file}: {error}") from None
-    try:
-        if file.suffix.lower() == ".csv":
-            return [dict(row) for row in csv.DictReader(io.StringIO(text))]
-        if text.lstrip().startswith("["):
-            rows = json.loads(text)
-        else:
-            rows = [json.loads(line) for line in text.splitlines() if line.strip()]
-    except json.JSONDecodeError as error:
-        raise BadFile(f"{file}: line {error.lineno}: {error.msg}") from None
+    if file.suffix.lower() == ".csv":
+        return _table(file, text)
+    if text.lstrip().startswith("["):
+        rows = _parsed(file, 1, text)
+    else:
+        lines = enumerate(io.StringIO(text), 1)  # Ends of lines alone, not U+2028 in a title.
+        rows = [_parsed(file, number, line) for number, line in lines if line.strip()]
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
             raise BadFile(f"{file}: row {number} is not an object")
     return list(rows)
+
+
+def _table(file: Path, text: str) -> list[dict[str, Any]]:
+    try:
+        rows = list(csv.DictReader(io.StringIO(text)))
+    except csv.Error as error:
+        raise BadFile(f"{file}: {error}") from None
+    for number, row in enumerate(rows, 1):
+        if None in row:
+            raise BadFile(f"{file}: row {number} has more fields than the header")
+    return list(rows)
+
+
+def _parsed(file: Path, line: int, text: str) -> Any:
+    """Parse what begins at this line of the file."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise BadFile(f"{file}: line {line + error.lineno - 1}: {error.msg}") from None
 
 
 def links_of(plan: Plan, rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -138,9 +155,12 @@ async def _with_clients(urls: Sequence[str], work: Any) -> None:
         async with Client(turned, timeout_s=120.0) as client:
             await work(client)
 
-    async with asyncio.TaskGroup() as group:
-        for index in range(max(IN_FLIGHT, len(urls))):
-            group.create_task(one(index))
+    try:
+        async with asyncio.TaskGroup() as group:
+            for index in range(max(IN_FLIGHT, len(urls))):
+                group.create_task(one(index))
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None  # The first has ended the others.
 
 
 def _batches(count: int) -> Iterator[tuple[int, int]]:
@@ -162,7 +182,8 @@ async def _send(
                 again.append((link, row))  # A PUT of the same state: safe to repeat.
             elif result["status"] >= 300:
                 detail = result.get("detail", result["status"])
-                raise BadFile(f"{plan.file}: near row {first + 1}: {link}: {detail}")
+                row_number = first + links.index(link) + 1
+                raise BadFile(f"{plan.file}: row {row_number}: {link}: {detail}")
         if not again:
             return
         left = again

@@ -41,10 +41,28 @@ def test_csv_gives_its_columns(tmp_path: Path) -> None:
     assert read_rows(file) == [{"id": "1", "name": "x"}, {"id": "2", "name": "y"}]
 
 
+def test_a_line_ends_where_its_file_says(tmp_path: Path) -> None:
+    assert read_rows(written(tmp_path, "a.ndjson", '{"a": "x\u2028y"}\n')) == [{"a": "x\u2028y"}]
+
+
 @pytest.mark.parametrize("text", ["[1]", "{", '{"a":1}\n[]'])
 def test_what_is_no_list_of_objects_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(BadFile):
         read_rows(written(tmp_path, "a.json", text))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("a.ndjson", '{"a": 1}\n\n{"a": }\n', "line 3"),
+        ("a.json", '[{"a": 1},\n{"a": }]', "line 2"),
+        ("a.csv", "id,name\n1,x\n2,y,z\n", "row 2"),
+        ("a.csv", f"id,name\n1,{'x' * 200_000}\n", "field larger"),
+    ],
+)
+def test_a_refusal_names_the_place(tmp_path: Path, name: str, text: str, told: str) -> None:
+    with pytest.raises(BadFile, match=told):
+        read_rows(written(tmp_path, name, text))
 
 
 def test_ids_come_from_fields_and_are_made_fit_for_a_path() -> None:
@@ -105,6 +123,16 @@ def test_a_file_is_loaded_listed_and_found_equal_everywhere(
     code, out, _ = docstore(cluster, tmp_path, "status", "--json")
     page = json.loads(out)
     assert {member["status"] for member in page["group"]["members"]} == {"ALIVE"}
+
+
+def test_a_row_that_the_group_refuses_ends_the_load_in_one_line(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    rows = [{"n": 1}, {"n": 2, "documentSelfLink": "/elsewhere/2"}]
+    file = written(tmp_path, "two.json", json.dumps(rows))
+    code, _, errors = docstore(cluster, tmp_path, "load", str(file), "--into", "/two")
+    assert (code, len(errors.splitlines())) == (1, 1)
+    assert "row 2: /two/two-000002: documentSelfLink" in errors
 
 
 def test_commands_change_documents_and_fail_in_one_line(
