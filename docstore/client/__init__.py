@@ -10,10 +10,11 @@ reads. An update whose answer is lost raises Unanswered.
 """
 
 from docstore.client.client import Changes, Client, Document
-from docstore.client.errors import ClientError, RequestFailed, Unanswered, Unreachable
+from docstore.client.errors import BadAddress, ClientError, RequestFailed, Unanswered, Unreachable
 from docstore.client.local import LocalCluster
 
 __all__ = [
+    "BadAddress",
     "Changes",
     "Client",
     "ClientError",

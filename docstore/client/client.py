@@ -10,7 +10,7 @@ from urllib.parse import quote
 import aiohttp
 import orjson
 
-from docstore.client.errors import RequestFailed, Unanswered, Unreachable
+from docstore.client.errors import BadAddress, RequestFailed, Unanswered, Unreachable
 
 ATTEMPTS = 8
 PAUSE_S = 0.1
@@ -75,8 +75,8 @@ class Client:
     ) -> tuple[int, Mapping[str, str], bytes]:
         """Return status, headers and body. only_reads: a POST that changes nothing.
 
-        Raises Unreachable, RequestFailed from 400 on, Unanswered. A read whose answer is lost is
-        sent again; an update is not.
+        Raises BadAddress, Unreachable, RequestFailed from 400 on, Unanswered. A read whose answer
+        is lost is sent again; an update is not.
         """
         assert self._session is not None, "use `async with Client(...)`"
         refusals: list[str] = []
@@ -93,6 +93,8 @@ class Client:
                     if answer.status >= 400:
                         raise RequestFailed(answer.status, _problem(content))
                     return answer.status, answer.headers, content
+            except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
+                raise BadAddress(f"{url + path} is not the address of a document") from error
             except aiohttp.ClientConnectorError as error:
                 refusals.append(str(error))
                 self._first = (self._first + attempt + 1) % len(self.urls)

@@ -7,6 +7,10 @@ class ClientError(Exception):
     """A request has not succeeded."""
 
 
+class BadAddress(ClientError):
+    """A node's URL or a document's link is not one. Nothing was sent."""
+
+
 class Unreachable(ClientError):
     """None of the nodes took the connection. Nothing was sent."""
 
