@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import json
 import random
+import signal
 import subprocess
+import time
 from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 import aiohttp
 
 from docstore.client.local import LocalCluster, LocalNode
+from tests.chaos.mix import Pause
 from tests.chaos.proxy import Link, Proxy
 from tests.docstore.watching import metrics, page_of
 
@@ -55,6 +58,7 @@ class Arena:
         self.members = list(self.cluster.nodes)
         """Nodes that belong to the group now."""
         self.spares = [self.cluster.prepare() for _ in range(spares)]
+        self.pauses: list[Pause] = []
         self._proxies: dict[tuple[str, str], Proxy] = {}
         self._switches: dict[str, dict[str, Any]] = {}
 
@@ -127,6 +131,17 @@ class Arena:
         """End a node without a word."""
         if node.process is not None:
             await asyncio.to_thread(self.cluster.kill, node)
+
+    async def pause(self, node: LocalNode, seconds: float) -> None:
+        """Stop a process that runs for a while; it does not notice."""
+        if node.process is None:
+            return
+        pause = Pause(node.name, time.monotonic())
+        self.pauses.append(pause)
+        node.process.send_signal(signal.SIGSTOP)
+        await asyncio.sleep(seconds)
+        node.process.send_signal(signal.SIGCONT)
+        pause.ended = time.monotonic()
 
     def start_node(self, node: LocalNode) -> None:
         """Start a node that is down."""

@@ -89,10 +89,7 @@ class Nemesis:
     async def do_pause(self) -> str:
         """SIGSTOP and SIGCONT."""
         node = self._one()
-        if node.process is not None:
-            node.process.send_signal(signal.SIGSTOP)
-            await asyncio.sleep(self._lasting())
-            node.process.send_signal(signal.SIGCONT)
+        await self.arena.pause(node, self._lasting())
         return node.name
 
     async def do_clock(self) -> str:

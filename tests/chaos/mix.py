@@ -44,6 +44,21 @@ class Op:
 
 
 @dataclass(slots=True)
+class Pause:
+    """A node whose process stood still. No node can answer by a deadline that it sleeps through."""
+
+    node: str
+    begun: float
+    ended: float = INFINITE
+
+    def part_of(self, op: Op, now: float) -> float:
+        """Return for how much of an operation that is answered now its node stood still."""
+        if self.node != op.node:
+            return 0.0
+        return max(0.0, min(self.ended, now) - max(self.begun, op.start))
+
+
+@dataclass(slots=True)
 class Story:
     """All operations of a chapter, and what was wrong at once."""
 
@@ -52,6 +67,15 @@ class Story:
     succeeded: Counter[int] = field(default_factory=Counter)
     """Tenth of a second since the start of the run -> operations that were answered."""
     failed: Counter[int] = field(default_factory=Counter)
+    pauses: list[Pause] = field(default_factory=list)
+
+    def hold_to_deadline(self, op: Op, now: float) -> None:
+        """Note an answer that comes now, when it should have come before."""
+        took = now - op.start - sum(pause.part_of(op, now) for pause in self.pauses)
+        if took > DEADLINE_S + SLACK_S:
+            self.errors.append(
+                f"{op.kind} {op.link} through {op.node} was answered {op.status} after {took:.1f} s"
+            )
 
 
 class Mixer:
@@ -97,8 +121,8 @@ class Mixer:
         # That a document is not there, or not as expected, is an answer as good as any.
         counts = self._story.succeeded if 200 <= op.status < 500 else self._story.failed
         counts[int((ended - self._began) * 10)] += 1
-        if op.status and ended - op.start > DEADLINE_S + SLACK_S:
-            self._story.errors.append(f"{kind} {link} was answered after {ended - op.start:.1f} s")
+        if op.status:
+            self._story.hold_to_deadline(op, ended)
 
     async def _ask(self, op: Op, node: LocalNode) -> None:
         headers = {"Docstore-Timeout-Ms": str(int(DEADLINE_S * 1000))}

@@ -79,7 +79,8 @@ class Torture:
         account, rng = self._account, self._arena.rng
         account.chapters += 1
         links = [f"{FACTORY}/c{account.chapters}-{number}" for number in range(LINKS)]
-        story = Story(succeeded=account.story.succeeded, failed=account.story.failed)
+        seen = account.story
+        story = Story(succeeded=seen.succeeded, failed=seen.failed, pauses=self._arena.pauses)
         mixers = [
             Mixer(f"{account.chapters}.{n}", self._arena.members, links, session, story,
                   random.Random(rng.random()), account.began)

@@ -1,0 +1,33 @@
+"""Answers that come too late: whose fault that is, when a process stood still."""
+
+import pytest
+
+from tests.chaos.mix import Op, Pause, Story
+
+
+def _late(*pauses: Pause, now: float) -> bool:
+    story = Story(pauses=list(pauses))
+    story.hold_to_deadline(Op("read", "/chaos/a", "1.1", "n1", start=100.0, status=503), now)
+    return bool(story.errors)
+
+
+@pytest.mark.parametrize(("now", "late"), [(107.9, False), (108.1, True)])
+def test_an_answer_after_deadline_and_slack_is_late(now: float, late: bool) -> None:
+    assert _late(now=now) is late
+
+
+@pytest.mark.parametrize("ended", [107.0, float("inf")])
+def test_a_node_is_not_held_to_the_time_that_it_stood_still(ended: float) -> None:
+    assert not _late(Pause("n1", 99.0, ended), now=109.0)
+
+
+def test_other_nodes_are() -> None:
+    assert _late(Pause("n2", 99.0, 107.0), now=109.0)
+
+
+def test_what_it_takes_after_it_went_on_counts() -> None:
+    assert _late(Pause("n1", 99.0, 101.0), now=109.5)
+
+
+def test_a_pause_of_before_counts_for_nothing() -> None:
+    assert _late(Pause("n1", 90.0, 99.0), now=108.1)
