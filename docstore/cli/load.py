@@ -77,7 +77,7 @@ def _table(file: Path, text: str) -> list[dict[str, Any]]:
     for number, row in enumerate(rows, 1):
         if None in row:
             raise BadFile(f"{file}: row {number} has more fields than the header")
-    return list(rows)
+    return rows
 
 
 def _parsed(file: Path, line: int, text: str) -> Any:
