@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from docstore.errors import BadConfig
-from docstore.http.server import Limits
+from docstore.limits import Limits
 from docstore.protocol.configuration import Founder
 
 ENVIRONMENT_PREFIX = "DOCSTORE_"

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
@@ -17,6 +16,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from docstore.http.metrics import HttpMetrics
 from docstore.http.problems import problem
+from docstore.limits import Limits
 
 TOO_MANY = (
     b"HTTP/1.1 503 Service Unavailable\r\n"
@@ -25,31 +25,6 @@ TOO_MANY = (
 
 LAST_BYTES_S = 0.5
 """After that, for answers that were made in the last moment."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Bounds of what clients may send, and for how long."""
-
-    body_bytes_max: int = 1 << 20
-    """Of a request's body after decompression, and of a document's state."""
-
-    header_line_bytes_max: int = 8190
-    """Of the request line, and of each header."""
-
-    headers_max: int = 100
-
-    connections_max: int = 10_000
-
-    connections_per_address_max: int = 1_000
-
-    keepalive_timeout_s: float = 75.0
-    """Silence between two requests; more than the usual 60 s of proxies, so that they close."""
-
-    first_request_timeout_s: float = 10.0
-    """From the connection to the end of the first request's headers."""
-
-    body_timeout_s: float = 30.0
 
 
 class Listener(web.Server):

@@ -20,7 +20,7 @@ from docstore.http.changes import CHANGES, Changes
 from docstore.http.changes import METHODS as CHANGES_METHODS
 from docstore.http.core import SELECTORS, CorePages, check_method
 from docstore.http.documents import FACTORY_METHODS, Documents, allowed, not_allowed
-from docstore.http.listener import Limits, Listener
+from docstore.http.listener import Listener
 from docstore.http.listing import listing
 from docstore.http.metrics import KNOWN_METHODS, HttpMetrics
 from docstore.http.problems import problem, problem_of_error
@@ -28,6 +28,7 @@ from docstore.http.quotas import Quotas
 from docstore.http.reply import Reply, header_lines
 from docstore.http.scans import SCAN_PAGES, SCANS, ScanPages
 from docstore.http.staging import STAGING, StagedParts
+from docstore.limits import Limits
 from docstore.paths import SUFFIXES, canonical
 from docstore.service import Refusal, Service
 from docstore.staging import Staging
@@ -37,8 +38,6 @@ BULK_METHODS = "OPTIONS, POST"
 ALL_METHODS = ", ".join(sorted(KNOWN_METHODS))
 
 log = structlog.get_logger("docstore.http")
-
-__all__ = ["HttpServer", "Limits"]
 
 
 class HttpServer:

@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
-from docstore.http.server import HttpServer, Limits
+from docstore.http.server import HttpServer
+from docstore.limits import Limits
 from tests.docstore.http.single import SingleNode
 
 _numbers = itertools.count()

@@ -16,7 +16,7 @@ import aiohttp
 import msgpack
 import pytest
 
-from docstore.http.server import Limits
+from docstore.limits import Limits
 from tests.docstore.http.conftest import Raw
 from tests.docstore.http.problem import LEAKS, problem_of
 from tests.docstore.http.single import SingleNode

@@ -10,7 +10,8 @@ import pytest
 from aiohttp.web_protocol import RequestHandler
 
 from docstore.http.listener import Listener
-from docstore.http.server import HttpServer, Limits
+from docstore.http.server import HttpServer
+from docstore.limits import Limits
 from tests.docstore.http.single import SingleNode
 
 LONG_S, SOON_S = 3600.0, 10.0

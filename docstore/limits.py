@@ -1,0 +1,31 @@
+"""What a node takes from its clients: the settings name it, the server holds them to it.
+
+A file of its own, so that who reads settings need not import a server.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds of what clients may send, and for how long."""
+
+    body_bytes_max: int = 1 << 20
+    """Of a request's body after decompression, and of a document's state."""
+
+    header_line_bytes_max: int = 8190
+    """Of the request line, and of each header."""
+
+    headers_max: int = 100
+
+    connections_max: int = 10_000
+
+    connections_per_address_max: int = 1_000
+
+    keepalive_timeout_s: float = 75.0
+    """Silence between two requests; more than the usual 60 s of proxies, so that they close."""
+
+    first_request_timeout_s: float = 10.0
+    """From the connection to the end of the first request's headers."""
+
+    body_timeout_s: float = 30.0
