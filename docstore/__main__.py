@@ -13,7 +13,7 @@ def main() -> None:
         sys.exit(serve(sys.argv[2:]))
     from docstore.cli.app import app
 
-    app()
+    app(prog_name="docstore")
 
 
 if __name__ == "__main__":

@@ -7,18 +7,13 @@ to a ceiling, and an excuse that is no longer needed is itself a failure.
 """
 
 import ast
-import fnmatch
-import gc
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("gossip", "docstore", "tests", "examples", "bench")
+from tests.source import ROOT, Source, names, reached, sources
 
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 50
@@ -82,6 +77,23 @@ HARMLESS = {"random": {"Random"}, "uuid": {"UUID"}}
 # Calls that read the clock or the operating system's randomness without any import above.
 IMPURE_CALLS = frozenset({"datetime.now", "datetime.utcnow", "date.today", "Random()"})
 
+# What is typed, and waited for; each import that a node needs costs tenths of a second there.
+COMMANDS = (
+    "docstore/__main__.py",
+    "docstore/config.py",
+    "docstore/limits.py",
+    "docstore/cli/*",
+    "docstore/client/*",
+)
+NODES_OWN = ("docstore/cli/serve.py", "docstore/cli/force.py")
+"""The commands that are a node, or work on a node's disk: imported late, by who is asked for it."""
+NODES_PARTS = (
+    "docstore.http docstore.node docstore.pipeline docstore.process docstore.storage gossip"
+    " aiosqlite cryptography jsonschema pyspark sqlalchemy structlog uvloop"
+).split()
+AT_EACH_TAB = ("docstore/__main__.py", "docstore/cli/app.py")
+"""What runs whenever a shell completes a word: it talks to nobody, and need not be able to."""
+
 # The steps of the road share events, effects and documents; replica.py alone knows the steps.
 STEPS = frozenset("route owner forward handle propose learn decide respond".split())
 # What the HTTP face may know of the protocol: its alphabets, not its rules.
@@ -99,52 +111,6 @@ SLEEPERS = (
     "tests/docstore/watching.py",
 )
 POLL_S_MAX = 0.1
-
-
-@dataclass(frozen=True)
-class Source:
-    """One Python file: where it is, relative to the root, and what it says."""
-
-    path: str
-    text: str
-
-    @cached_property
-    def tree(self) -> ast.Module:
-        # CPython 3.11 miscounts its recursion when the collector runs a finalizer meanwhile.
-        gc.disable()
-        try:
-            return ast.parse(self.text, self.path)
-        finally:
-            gc.enable()
-
-    @cached_property
-    def imports(self) -> list[tuple[int, str]]:
-        """Every import, those in functions included, as (line, dotted name of what is imported)."""
-        return [found for node in ast.walk(self.tree) for found in self._named_by(node)]
-
-    def _named_by(self, node: ast.AST) -> Iterator[tuple[int, str]]:
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            package = self.path.split("/")[: -node.level] if node.level else []
-            module = ".".join([*package, *([node.module] if node.module else [])])
-            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
-
-    def is_one_of(self, patterns: tuple[str, ...]) -> bool:
-        return any(fnmatch.fnmatch(self.path, pattern) for pattern in patterns)
-
-    def is_under(self, *folders: str) -> bool:
-        return any(self.path.startswith(folder + "/") for folder in folders)
-
-
-def names(dotted: str, *modules: str) -> bool:
-    """True when `dotted` is one of `modules` or something inside it."""
-    return any(dotted == module or dotted.startswith(module + ".") for module in modules)
-
-
-def sources() -> list[Source]:
-    files = [file for folder in FOLDERS for file in sorted((ROOT / folder).rglob("*.py"))]
-    return [Source(file.relative_to(ROOT).as_posix(), file.read_text("utf-8")) for file in files]
 
 
 # --- who may import what -------------------------------------------------------------------
@@ -227,6 +193,19 @@ def pipeline_is_imported_by_nobody(source: Source) -> Iterator[str]:
     for line, name in source.imports:
         if names(name, "docstore.pipeline", "pyspark"):
             yield f"{source.path}:{line} imports {name}"
+
+
+def commands_start_at_once(source: Source) -> Iterator[str]:
+    """A person waits for all that a command imports, itself and by way of others."""
+    if not source.is_one_of(COMMANDS) or source.is_one_of(NODES_OWN):
+        return
+    own = [path.removesuffix(".py").replace("/", ".") for path in NODES_OWN]
+    for line, name in source.imports:
+        at_once = (line, name) in source.imports_at_once
+        slow = NODES_PARTS + (["aiohttp"] if at_once and source.is_one_of(AT_EACH_TAB) else [])
+        if at_once or not names(name, *own):
+            for each in sorted(each for each in reached(name) if names(each, *slow))[:1]:
+                yield f"{source.path}:{line} imports {name}, and with it {each}"
 
 
 def simulator_is_its_own_shell(source: Source) -> Iterator[str]:
@@ -335,6 +314,7 @@ RULES: list[Rule] = [
     http_translates,
     storage_keeps_bytes,
     pipeline_is_imported_by_nobody,
+    commands_start_at_once,
     simulator_is_its_own_shell,
     things_are_short,
     names_say_something,

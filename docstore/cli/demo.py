@@ -44,6 +44,11 @@ class Claims:
         """Say whether everything that was shown is true."""
         return all(holds for _, holds, _ in self.rows)
 
+    def page(self) -> dict[str, Any]:
+        """Return the claims for programs."""
+        rows = [{"claim": what, "holds": holds, "seen": seen} for what, holds, seen in self.rows]
+        return {"holds": self.hold, "claims": rows}
+
     def table(self) -> Table:
         """Return the claims as a table."""
         table = Table("", "claim", "seen", title="what was shown")
@@ -52,8 +57,8 @@ class Claims:
         return table
 
 
-def run(out: Console, *, keep: bool, data: Path | None) -> int:
-    """Run the demo; return 0 only if every claim held."""
+def run(out: Console, *, keep: bool, data: Path | None) -> Claims:
+    """Run the demo; return what it claimed, and whether it held."""
     file = data or _airports()
     ids = "iata" if data is None else "row"
     cluster = LocalCluster(3)
@@ -74,7 +79,7 @@ def run(out: Console, *, keep: bool, data: Path | None) -> int:
     finally:
         cluster.stop()
     out.print(f"{'all of it is true' if claims.hold else 'NOT all of it is true'}")
-    return 0 if claims.hold else 1
+    return claims
 
 
 async def _show(cluster: LocalCluster, out: Console, claims: Claims, plan: Plan) -> None:

@@ -1,27 +1,139 @@
 """The commands that change who the members are: join, leave, remove, replace, cancel."""
 
-import asyncio
-from typing import Any
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
-from docstore.client import Client, ClientError
+from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, show, talk
 
+if TYPE_CHECKING:
+    from docstore.client import Client
+
+app = typer.Typer()
+command = partial(app.command, rich_help_panel="Members of the group")
 GROUP = "/core/node-groups/default"
 POLL_S = 0.2
 Json = dict[str, Any]
 
+Wait = Annotated[bool, typer.Option(help="Follow the change to its end.")]
+Force = Annotated[bool, typer.Option(help="Also when fewer than three remain.")]
 
-async def entry_of(url: str) -> Json:
+
+@command()
+def join(
+    node: Annotated[str, typer.Argument(help="Address of a node that waits (--standby).")],
+    url: Urls = DEFAULT_URLS,
+    wait: Wait = True,
+    as_json: AsJson = False,
+) -> None:
+    """Take a node into the group."""
+
+    async def request(_: "Client") -> Json:
+        return {"kind": "AddMemberRequest", "member": await _entry_of(node)}
+
+    _change(url, request, wait=wait, as_json=as_json)
+
+
+@command()
+def replace(
+    member: str,
+    node: Annotated[str, typer.Argument(help="Address of the new node; none: the same.")] = "",
+    url: Urls = DEFAULT_URLS,
+    wait: Wait = True,
+    as_json: AsJson = False,
+) -> None:
+    """Put a node, or a new disk of the same node, into a member's place."""
+
+    async def request(client: "Client") -> Json:
+        entry = await _entry_of(node or await _address_of(client, member))
+        return {"kind": "ReplaceMemberRequest", "id": member, "member": entry}
+
+    _change(url, request, wait=wait, as_json=as_json)
+
+
+@command()
+def remove(
+    member: str,
+    force: Force = False,
+    url: Urls = DEFAULT_URLS,
+    wait: Wait = True,
+    as_json: AsJson = False,
+) -> None:
+    """Take a member out of the group, dead or alive."""
+
+    async def request(_: "Client") -> Json:
+        return {"kind": "RemoveMemberRequest", "id": member, "force": force}
+
+    _change(url, request, wait=wait, as_json=as_json)
+
+
+@command()
+def leave(force: Force = False, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
+    """Have the node at --url leave the group, and stop it."""
+
+    async def work(node: "Client") -> tuple[str, Json]:
+        page = await node.json("GET", "/core/management")
+        request = {"kind": "RemoveMemberRequest", "id": page["id"], "force": force}
+        now = await _follow(node, request, _teller(as_json=as_json))
+        await node.json("DELETE", "/core/management")
+        return str(page["id"]), now
+
+    gone, now = talk(url[:1], work)
+    if as_json:
+        show(now)
+    else:
+        typer.echo(f"{gone} has left and stops")
+
+
+@command()
+def cancel(url: Urls = DEFAULT_URLS, wait: Wait = True, as_json: AsJson = False) -> None:
+    """Undo the change of the group that is under way."""
+
+    async def request(_: "Client") -> Json:
+        return {"kind": "CancelChangeRequest"}
+
+    _change(url, request, wait=wait, as_json=as_json)
+
+
+def _change(
+    urls: list[str],
+    request: "Callable[[Client], Awaitable[Json]]",
+    *,
+    wait: bool,
+    as_json: bool,
+) -> None:
+    """Ask the group for a change, and say what came of it."""
+
+    async def work(client: "Client") -> Json:
+        tell = _teller(as_json=as_json) if wait else None
+        return await _follow(client, await request(client), tell)
+
+    now = talk(urls, work)
+    if as_json:
+        show(now)
+        return
+    members = ", ".join(each["id"] for each in now["members"])
+    typer.echo(f"configuration {now['id']} is {now['stage']}: {members}")
+
+
+def _teller(*, as_json: bool) -> Callable[[str], None]:
+    """Return what tells of the progress: where it does not get between the JSON and its reader."""
+    return lambda line: typer.echo(line, err=as_json)
+
+
+async def _entry_of(url: str) -> Json:
     """Return how a node that runs at `url` is named in a request to take it in."""
+    from docstore.client import Client
+
     async with Client([url]) as node:
         page = await node.json("GET", "/core/management")
     return {"id": page["id"], "storeId": page["storeId"], "address": page["addresses"]["http"],
             "zone": page["zone"]}  # fmt: skip
 
 
-async def address_of(client: Client, member: str) -> str:
+async def _address_of(client: "Client", member: str) -> str:
     """Return where a member's clients reach it, as configured. Raises BadParameter."""
     page = await client.json("GET", GROUP)
     known = {each["id"]: each["address"] for each in page["configuration"]["members"]}
@@ -30,15 +142,19 @@ async def address_of(client: Client, member: str) -> str:
     return str(known[member])
 
 
-async def change(client: Client, request: Json, out: Console | None) -> Json:
-    """Ask for a change; with `out`, follow it to its end. Returns the configuration."""
+async def _follow(client: "Client", request: Json, tell: Callable[[str], None] | None) -> Json:
+    """Ask for a change; with `tell`, follow it to its end. Returns the configuration."""
+    import asyncio
+
+    from docstore.client import ClientError
+
     page = await client.json("PATCH", GROUP, request)
     now: Json = page["configuration"]
     said = ""
-    while out is not None and now["stage"] != "stable":
+    while tell is not None and now["stage"] != "stable":
         line = f"{now['stage']}: {now['change']['slotsReady']} of {now['slots']} slots"
         if line != said:
-            out.print(line, highlight=False)
+            tell(line)
         said = line
         await asyncio.sleep(POLL_S)
         try:
@@ -52,6 +168,8 @@ async def change(client: Client, request: Json, out: Console | None) -> Json:
 
 async def _at_leader(page: Json, leader: str | None) -> Json:
     """Return the configuration as its leader sees it: only there is the progress known."""
+    from docstore.client import Client, ClientError
+
     now: Json = page["configuration"]
     url = next((each["address"] for each in now["members"] if each["id"] == leader), "")
     try:

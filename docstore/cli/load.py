@@ -20,6 +20,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from docstore.cli.terminal import CommandFailed
 from docstore.client import Client
 from docstore.paths import slug
 
@@ -27,7 +28,7 @@ BATCH_ROWS = 250
 IN_FLIGHT = 6
 
 
-class BadFile(Exception):
+class BadFile(CommandFailed):
     """The file cannot be loaded as it is."""
 
 

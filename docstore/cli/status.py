@@ -1,24 +1,26 @@
 """`docstore status`: the group at a glance."""
 
-import sys
 from typing import Any
 
-import orjson
-from rich.console import Console
 from rich.table import Table
 
 from docstore.client import Client, ClientError
 
+Status = dict[str, Any]
+"""group: its page. shares: node -> slots owned. nodes: node -> its page, {} if it does not say."""
 
-async def show_status(client: Client, out: Console, *, as_json: bool) -> None:
-    """Print members with their state, what they own, and who lags."""
+
+async def read_status(client: Client) -> Status:
+    """Return what the group, and each node that is alive, says of itself."""
     group = await client.json("GET", "/core/node-groups/default")
     selector = await client.json("GET", "/core/node-selectors/default")
     nodes = {member["id"]: await _node(member) for member in group["members"]}
-    if as_json:
-        page = {"group": group, "shares": selector["shares"], "nodes": nodes}
-        sys.stdout.write(orjson.dumps(page, option=orjson.OPT_INDENT_2).decode() + "\n")
-        return
+    return {"group": group, "shares": selector["shares"], "nodes": nodes}
+
+
+def table_of(status: Status) -> Table:
+    """Return members with their state, what they own, and who lags."""
+    group, nodes = status["group"], status["nodes"]
     roles = {each["id"]: each["role"] for each in group["configuration"]["members"]}
     table = Table(
         "node", "state", "role", "ready", "slots owned", "share", "behind", "zone", "address",
@@ -26,7 +28,7 @@ async def show_status(client: Client, out: Console, *, as_json: bool) -> None:
     )  # fmt: skip
     for member in group["members"]:
         node = nodes[member["id"]]
-        share = selector["shares"].get(member["id"], {})
+        share = status["shares"].get(member["id"], {})
         behind = sum(
             other.get("replicationLag", {}).get(member["id"], 0) for other in nodes.values()
         )
@@ -36,7 +38,7 @@ async def show_status(client: Client, out: Console, *, as_json: bool) -> None:
             str(share.get("owned", 0)), f"{share.get('share', 0):.0%}", f"{behind} rows",
             member["zone"], member["address"],
         )  # fmt: skip
-    out.print(table)
+    return table
 
 
 def _title(group: dict[str, Any]) -> str:

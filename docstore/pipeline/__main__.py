@@ -23,6 +23,7 @@ app = typer.Typer(
     help="Jobs on Apache Spark: needs the extra `spark`, and Java 17 or 21.",
     no_args_is_help=True,
     add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 Url = Annotated[str, typer.Option(envvar="DOCSTORE_URL", help="Nodes, with commas between them.")]

@@ -1,0 +1,146 @@
+"""The commands on documents: read, write, list, look back, follow."""
+
+import contextlib
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, show, show_table, talk
+
+if TYPE_CHECKING:
+    from docstore.client import Client
+
+app = typer.Typer()
+command = partial(app.command, rich_help_panel="Documents")
+Body = Annotated[str, typer.Argument(help="JSON; - reads standard input.")]
+IfMatch = Annotated[str, typer.Option(help="Only if its entity tag is still this one.")]
+
+
+def _value(text: str) -> dict[str, Any]:
+    import orjson
+
+    raw = sys.stdin.read() if text == "-" else text
+    try:
+        value = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise typer.BadParameter(f"not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise typer.BadParameter("a document is a JSON object")
+    return value
+
+
+@command()
+def get(
+    link: str,
+    version: Annotated[int | None, typer.Option(help="A past version.")] = None,
+    at: Annotated[str, typer.Option(help="A past time, RFC 3339 or microseconds.")] = "",
+    url: Urls = DEFAULT_URLS,
+) -> None:
+    """Show a document as it is, or as it was."""
+    show(talk(url, lambda client: client.get(link, version=version, at=at)).value)
+
+
+@command()
+def put(link: str, value: Body = "-", if_match: IfMatch = "", url: Urls = DEFAULT_URLS) -> None:
+    """Replace or create a document with JSON (- reads standard input)."""
+    state = _value(value)
+    show(talk(url, lambda client: client.put(link, state, if_match=if_match)).value)
+
+
+@command()
+def patch(link: str, value: Body = "-", if_match: IfMatch = "", url: Urls = DEFAULT_URLS) -> None:
+    """Change some fields of a document."""
+    change = _value(value)
+    show(talk(url, lambda client: client.patch(link, change, if_match=if_match)).value)
+
+
+@command()
+def post(factory: str, value: Body = "-", url: Urls = DEFAULT_URLS) -> None:
+    """Create a document with an id of its own."""
+    state = _value(value)
+    show(talk(url, lambda client: client.post(factory, state)).value)
+
+
+@command()
+def delete(link: str, if_match: IfMatch = "", url: Urls = DEFAULT_URLS) -> None:
+    """Delete a document; its history stays."""
+    show(talk(url, lambda client: client.delete(link, if_match=if_match)).value)
+
+
+@command()
+def ls(
+    factory: Annotated[str, typer.Argument(help="A factory; none: the declarations of all.")] = (
+        "/core/factories"
+    ),
+    url: Urls = DEFAULT_URLS,
+    as_json: AsJson = False,
+) -> None:
+    """List the documents of a factory."""
+    links = talk(url, lambda client: client.ls(factory))
+    if as_json:
+        show(links)
+    else:
+        sys.stdout.write("".join(f"{link}\n" for link in links))
+
+
+@command()
+def dump(factory: str, url: Urls = DEFAULT_URLS) -> None:
+    """Print the documents of a factory, one JSON object a line."""
+    for document in talk(url, lambda client: client.ls(factory, expand=True)):
+        sys.stdout.write(_line(document))
+
+
+@command()
+def history(link: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
+    """Show all versions of a document, newest first."""
+    versions = talk(url, lambda client: client.history(link))
+    if as_json:
+        show(versions)
+        return
+    from rich.table import Table
+
+    table = Table("version", "epoch", "owner", "action", "state", title=link)
+    for each in versions:
+        state = {key: value for key, value in each.items() if not key.startswith("document")}
+        table.add_row(
+            str(each["documentVersion"]), str(each["documentEpoch"]), each["documentOwner"],
+            each["documentUpdateAction"], _line(state).rstrip()[:100],
+        )  # fmt: skip
+    show_table(table)
+
+
+@command()
+def watch(
+    path: Annotated[str, typer.Argument(help="A document, a factory; none: everything.")] = "",
+    since: Annotated[
+        str, typer.Option(help="earliest, a time with its zone, a snapshot, a token.")
+    ] = "latest",
+    where: Annotated[str, typer.Option(help='A condition, such as "rating > 7".')] = "",
+    once: Annotated[bool, typer.Option(help="Only what is there already.")] = False,
+    url: Urls = DEFAULT_URLS,
+) -> None:
+    """Print changes as they come, one JSON object a line."""
+
+    async def follow(client: "Client") -> None:
+        async for found in client.changes(path, since=since, where=where, wait_s=1 if once else 20):
+            sys.stdout.writelines(_line(change) for change in found.changes)
+            sys.stdout.flush()
+            if once and not found.changes:
+                return
+
+    with contextlib.suppress(KeyboardInterrupt):
+        talk(url, follow)
+
+
+@command()
+def explain(link: str, url: Urls = DEFAULT_URLS) -> None:
+    """Show where a document lives, and why."""
+    show(talk(url, lambda client: client.json("GET", f"{link}/explain")))
+
+
+def _line(value: Any) -> str:
+    import orjson
+
+    return orjson.dumps(value).decode() + "\n"

@@ -1,0 +1,97 @@
+"""What the commands share: options, a client for the time of one command, and how things are shown.
+
+Each TAB of a completing shell runs this, so nothing here imports what only a command needs.
+"""
+
+import sys
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from docstore.client import Client, ClientError
+
+T = TypeVar("T")
+
+FAILED, MAY_HAVE_HAPPENED = 1, 3
+"""Exit codes. 2 is for what was typed wrong; 3 for an update of which nobody knows."""
+
+
+class CommandFailed(Exception):
+    """A command cannot go on, for a reason that one line tells."""
+
+
+def _apart(urls: list[str]) -> list[str]:
+    """Return the URLs one by one; as in the jobs on Spark, there may be commas between them."""
+    return [url.strip() for each in urls for url in each.split(",") if url.strip()]
+
+
+Urls = Annotated[
+    list[str],
+    typer.Option(
+        "--url", envvar="DOCSTORE_URL", callback=_apart,
+        help="A node; several repeated, or with commas: the next is asked if one does not answer.",
+    ),
+]  # fmt: skip
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+WIDTH = 1_000
+DEFAULT_URLS = ["http://127.0.0.1:8001"]
+
+
+def console(*, stderr: bool = False, width: int | None = None) -> "Console":
+    """Return where tables and progress go."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, width=width)
+
+
+def show_table(table: "Table") -> None:
+    """Print a table; where there is no terminal, as wide as it is, so that nothing is cut off."""
+    console(width=None if sys.stdout.isatty() else WIDTH).print(table)
+
+
+def talk(urls: list[str], work: "Callable[[Client], Awaitable[T]]") -> T:
+    """Run `work` with a client; end with one clear line when the group says no."""
+    import asyncio
+
+    from docstore.client import Client, ClientError
+
+    async def run() -> T:
+        async with Client(urls) as client:
+            return await work(client)
+
+    try:
+        return asyncio.run(run())
+    except ClientError as error:
+        raise failed(error, MAY_HAVE_HAPPENED if _is_in_doubt(error) else FAILED) from None
+    except CommandFailed as error:
+        raise failed(error) from None
+
+
+def _is_in_doubt(error: "ClientError") -> bool:
+    from docstore.client import RequestFailed, Unanswered
+
+    if isinstance(error, RequestFailed):
+        return error.outcome == "unknown"
+    return isinstance(error, Unanswered)
+
+
+def failed(error: Exception, code: int = FAILED) -> typer.Exit:
+    """Say why in one line, and return what ends the command."""
+    sys.stderr.write(f"docstore: {error}\n")
+    return typer.Exit(code)
+
+
+def show(value: Any) -> None:
+    """Print a value as indented JSON, in colours on a terminal."""
+    import orjson
+
+    text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    if sys.stdout.isatty():
+        console().print_json(text)
+    else:
+        sys.stdout.write(text + "\n")

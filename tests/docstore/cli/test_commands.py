@@ -1,0 +1,117 @@
+"""What holds for all commands: how they begin, what they print for programs, how they end."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from docstore import __version__
+from docstore.cli.app import app
+from docstore.client import LocalCluster
+
+PRINT_JSON_ANYHOW = frozenset(
+    "get put patch post delete dump watch explain drain serve spark".split()
+)
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[str]:
+    """Return the address of a node with three documents under /notes."""
+    with LocalCluster(1) as group:
+        [url] = group.urls
+        assert docstore("post", "/core/factories", '{"path": "/notes"}', "--url", url)[0] == 0
+        for name in "abc":
+            assert docstore("put", f"/notes/{name}", "{}", "--url", url)[0] == 0
+        yield url
+
+
+def docstore(*arguments: str) -> tuple[int, str, str]:
+    """Run a command; return its exit code, its output and its errors."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "docstore", *arguments],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+def test_a_command_says_its_version() -> None:
+    assert docstore("--version") == (0, f"docstore {__version__}\n", "")
+
+
+def test_a_shell_completes_commands_and_options(tmp_path: Path) -> None:
+    """By the script that `--show-completion` prints, as bash runs it."""
+    (tmp_path / "docstore").write_text(f'#!/bin/sh\nexec {sys.executable} -m docstore "$@"\n')
+    (tmp_path / "docstore").chmod(0o755)
+    complete = (
+        'eval "$(docstore --show-completion)"; complete -p docstore >/dev/null || exit 1;'
+        " for word in hi --vers; do COMP_WORDS=(docstore $word) COMP_CWORD=1 COMPREPLY=();"
+        ' _docstore_completion docstore; echo "${COMPREPLY[*]}"; done;'
+        " COMP_WORDS=(docstore get --at) COMP_CWORD=2; _docstore_completion docstore;"
+        ' echo "${COMPREPLY[*]}"'
+    )
+    ended = subprocess.run(
+        ["bash", "-c", complete],
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (ended.stdout.split(), ended.stderr) == (["history", "--version", "--at"], "")
+
+
+def test_what_prints_for_people_prints_json_on_request() -> None:
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    without = {
+        name
+        for name, command in commands.items()
+        if not any("--json" in parameter.opts for parameter in command.params)
+    }
+    assert without == PRINT_JSON_ANYHOW
+
+
+def test_json_is_one_value_and_nothing_else(node: str, tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    file.write_text('[{"n": 1}, {"n": 2}]')
+    url = ("--json", "--url", node)
+    code, out, _ = docstore("load", str(file), "--into", "/rows", *url)
+    loaded = json.loads(out)
+    assert (code, loaded["documents"], loaded["skipped"]) == (0, 2, 0)
+    assert loaded["seconds"] > 0
+    assert json.loads(docstore("ls", "/rows", *url)[1]) == [
+        "/rows/rows-000001", "/rows/rows-000002",
+    ]  # fmt: skip
+    assert json.loads(docstore("ls", *url)[1]) == ["/core/factories/notes", "/core/factories/rows"]
+    [version] = json.loads(docstore("history", "/notes/a", *url)[1])
+    assert version["documentUpdateAction"] == "PUT"
+
+
+def test_a_table_that_is_piped_is_not_cut_to_a_terminal_s_width(node: str) -> None:
+    code, out, _ = docstore("status", "--url", node)
+    assert (code, node in out) == (0, True)
+
+
+def test_nodes_may_stand_behind_one_url_option_with_commas(node: str) -> None:
+    code, out, _ = docstore("get", "/notes/a", "--url", f"http://127.0.0.1:1,{node}")
+    assert (code, json.loads(out)["documentSelfLink"]) == (0, "/notes/a")
+
+
+@pytest.mark.parametrize(("command", "expected"), [("put", 3), ("get", 1)])
+async def test_an_update_of_which_nobody_knows_has_an_exit_code_of_its_own(
+    command: str, expected: int
+) -> None:
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    async with server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        body = ["{}"] if command == "put" else []
+        code, out, errors = await asyncio.to_thread(
+            docstore, command, "/notes/a", *body, "--url", url
+        )
+    assert (code, out, len(errors.splitlines())) == (expected, "", 1)

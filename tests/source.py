@@ -1,0 +1,106 @@
+"""One Python file as the house rules see it, and what it imports: by itself, and by way of others.
+
+Everything is read with `ast`; nothing of the project is imported.
+"""
+
+import ast
+import fnmatch
+import gc
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("gossip", "docstore", "tests", "examples", "bench")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One Python file: where it is, relative to the root, and what it says."""
+
+    path: str
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        # CPython 3.11 miscounts its recursion when the collector runs a finalizer meanwhile.
+        gc.disable()
+        try:
+            return ast.parse(self.text, self.path)
+        finally:
+            gc.enable()
+
+    @cached_property
+    def imports(self) -> list[tuple[int, str]]:
+        """Every import, those in functions included, as (line, dotted name of what is imported)."""
+        return [found for node in ast.walk(self.tree) for found in self._named_by(node)]
+
+    @cached_property
+    def imports_at_once(self) -> list[tuple[int, str]]:
+        """Those that are done when the file is imported: not in functions, not for types only."""
+        found: list[tuple[int, str]] = []
+        todo: list[ast.AST] = [self.tree]
+        while todo:
+            node = todo.pop()
+            found += self._named_by(node)
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                todo += node.orelse if _is_for_types(node) else ast.iter_child_nodes(node)
+        return found
+
+    def _named_by(self, node: ast.AST) -> Iterator[tuple[int, str]]:
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            package = self.path.split("/")[: -node.level] if node.level else []
+            module = ".".join([*package, *([node.module] if node.module else [])])
+            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+
+    def is_one_of(self, patterns: tuple[str, ...]) -> bool:
+        return any(fnmatch.fnmatch(self.path, pattern) for pattern in patterns)
+
+    def is_under(self, *folders: str) -> bool:
+        return any(self.path.startswith(folder + "/") for folder in folders)
+
+
+def _is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+
+
+def names(dotted: str, *modules: str) -> bool:
+    """True when `dotted` is one of `modules` or something inside it."""
+    return any(dotted == module or dotted.startswith(module + ".") for module in modules)
+
+
+def sources() -> list[Source]:
+    files = [file for folder in FOLDERS for file in sorted((ROOT / folder).rglob("*.py"))]
+    return [Source(file.relative_to(ROOT).as_posix(), file.read_text("utf-8")) for file in files]
+
+
+@cache
+def reached(dotted: str) -> frozenset[str]:
+    """What is imported with `dotted`, by whatever it imports: dotted names, its own among them."""
+    found: set[str] = set()
+    todo = [dotted]
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found.add(name)
+            todo += [each for file in _files_of(name) for _, each in file.imports_at_once]
+    return frozenset(found)
+
+
+def _files_of(dotted: str) -> Iterator[Source]:
+    """Return what runs when a name of ours is imported: its module, and the packages around it."""
+    parts = dotted.split(".")
+    for end in range(1, len(parts) + 1):
+        stem = "/".join(parts[:end])
+        found = _source_at(f"{stem}/__init__.py") or _source_at(f"{stem}.py")
+        if found is not None:
+            yield found
+
+
+@cache
+def _source_at(path: str) -> Source | None:
+    file = ROOT / path
+    return Source(path, file.read_text("utf-8")) if file.is_file() else None
