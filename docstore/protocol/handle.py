@@ -47,6 +47,7 @@ Outcome = New | Unchanged | Refused
 T = TypeVar("T")
 
 DELETED_SIGNATURE = b"\0" * 16
+IMMUTABLE = (409, "immutable", "documents of this factory do not change")
 STATE_BYTES_MAX = 1 << 20
 """Of what a patch makes; PUT and POST are measured where they come in."""
 
@@ -90,7 +91,7 @@ def _put(
     if live is None and not operation.creates:
         return _refuse(404, "not-found", "PUT does not create documents here", head)
     if live is not None and service.options.immutable:
-        return _refuse(409, "immutable", "documents of this factory do not change", live)
+        return _refuse(*IMMUTABLE, live)
     if live is None and operation.conditions and operation.conditions.version is not None:
         return _refuse(409, "version-conflict", "there is no version to go on from", head)
     return _replace(head, operation, service, floor, "PUT")
@@ -100,6 +101,8 @@ def _post(
     head: Row | None, live: Row | None, operation: Operation, service: Service, floor: int
 ) -> Outcome:
     if live is not None:
+        if service.options.immutable and service.options.idempotent_post:
+            return _refuse(*IMMUTABLE, live)
         if service.options.idempotent_post:
             return _replace(head, operation, service, floor, "PUT")
         return _refuse(409, "already-exists", "the document exists already", live)
@@ -132,7 +135,7 @@ def _patch(head: Row | None, live: Row | None, operation: Operation, service: Se
     if live is None:
         return _refuse(404, "not-found", "there is nothing to patch", head)
     if service.options.immutable:
-        return _refuse(409, "immutable", "documents of this factory do not change", live)
+        return _refuse(*IMMUTABLE, live)
     before: State = json.load(live.state)
     change = json.parse(operation.body)
     if operation.media == "json":

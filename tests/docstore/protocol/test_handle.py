@@ -209,6 +209,8 @@ def test_immutable_documents_come_and_go_but_do_not_change() -> None:
     stone = service(immutable=True)
     for verb in ("PUT", "PATCH"):
         assert refusal(row(), update(verb, {}, creates=True), stone) == (409, "immutable")
+    twice = service(immutable=True, idempotent_post=True)
+    assert refusal(row(), update("POST", {}), twice) == (409, "immutable")
     assert new(None, update("PUT", {}, creates=True), stone).version == 0
     assert new(row(), update("DELETE"), stone).deleted
 
