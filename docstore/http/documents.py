@@ -11,6 +11,7 @@ from docstore.document import tag_of
 from docstore.errors import BadRequest, Conflict, MethodNotAllowed, NotFound, UnsupportedMedia
 from docstore.http import bodies, reading
 from docstore.http.backend import Backend
+from docstore.http.declarations import declaration_bytes, without_warnings
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.problems import problem_of_answer
 from docstore.http.reply import Reply, header_lines
@@ -69,6 +70,7 @@ class Documents:
         key = reading.idempotency_key(request)
         link = self._new_link(factory, state, theirs, key)
         if factory == FACTORIES:
+            raw, state = without_warnings(raw, state)
             await self._check_level(state, reading.timeout_s(request))
         recreate: bool | int = reading.preference(request, "recreate") is not None
         operation = Operation(
@@ -104,6 +106,7 @@ class Documents:
         options = service.options
         raw, state = bodies.with_expiry(raw, state, options)
         if options.path == FACTORIES:
+            raw, state = without_warnings(raw, state)
             check_declaration(link, state)
             await self._check_level(state, reading.timeout_s(request))
         operation = Operation(
@@ -307,6 +310,8 @@ class Documents:
                     return Reply(304, head=head)
         elif answer.status == 201:
             head += header_lines({"Location": encoded(row.link)})
+        if service.options.path == FACTORIES:
+            return Reply(answer.status, declaration_bytes(row, kind, media), head)
         return Reply(answer.status, document_bytes(row, kind, media), head)
 
 

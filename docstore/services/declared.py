@@ -11,6 +11,7 @@ from docstore.errors import BadRequest
 from docstore.paths import canonical, check_factory_path
 from docstore.service import LEVEL_3, LEVELS, Refusal, ServiceOptions, State, level_of
 from docstore.services.schemas import Schema, check_schema
+from docstore.services.unkept import WARNINGS
 
 OPTIONS = frozenset(
     {
@@ -72,7 +73,10 @@ def options_of(declaration: State) -> ServiceOptions:
 
 
 def _check_wishes(declaration: State) -> None:
-    """Refuse what would be promised and not kept; what only costs space or time may be asked."""
+    """Refuse what would be promised and not kept; what only costs space or time may be asked.
+
+    Of the latter the answer warns: see `unkept.py`.
+    """
     if declaration.get("nodeSelector", "default") != "default":
         raise Refusal("the only node selector for factories is default")
     indexes = declaration.get("indexes", [])
@@ -151,7 +155,8 @@ class FactoryService:
 
     def patch(self, state: State, change: State) -> State | None:
         """Merge the change; a factory does not move."""
-        after: State = patch.merge(state, change)
+        own = {name: value for name, value in change.items() if name != WARNINGS}
+        after: State = patch.merge(state, own)
         if after.get("path") != state.get("path"):
             raise Refusal("the path of a factory does not change", status=409)
         if options_of(after).level != options_of(state).level:

@@ -17,10 +17,17 @@ from jsonschema.exceptions import SchemaError, ValidationError, best_match
 from jsonschema.validators import extend
 from referencing import Registry
 from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
 
 from docstore import json
 from docstore.service import Refusal
 
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+SILENT = frozenset(
+    "$schema $comment $anchor $dynamicAnchor $vocabulary $defs definitions title description"
+    " examples deprecated then else minContains maxContains".split()
+)
+"""Keywords that only describe, or are read together with another one."""
 REFERENCES = ("$ref", "$dynamicRef")
 STEPS_MAX = 1 << 24
 """About a tenth of a second of matching."""
@@ -89,6 +96,21 @@ def _members(value: Any) -> Iterator[tuple[str, Any]]:
             todo.extend(each.values())
         elif isinstance(each, list):
             todo.extend(each)
+
+
+def unapplied(schema: Mapping[str, Any]) -> list[str]:
+    """Return the keywords that `Schema` does not apply: unknown ones, and mere annotations.
+
+    `format` is one of them: whether it refuses anything is left open by JSON Schema.
+    """
+    found: set[str] = set()
+    todo: list[Any] = [schema]
+    while todo:
+        each = todo.pop()
+        if isinstance(each, dict):
+            found |= {key for key in each if not key.startswith("x-")}
+            todo.extend(DRAFT202012.subresources_of(each))
+    return sorted(found - SILENT - (Draft202012Validator.VALIDATORS.keys() - {"format"}))
 
 
 def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:

@@ -4,8 +4,10 @@ import re
 from typing import Any
 
 import aiohttp
+import msgpack
 import pytest
 
+from docstore.service import LEVEL_3
 from tests.docstore.http.conftest import Declare
 from tests.docstore.http.problem import problem_of
 
@@ -83,6 +85,8 @@ async def test_declaring_a_factory(client: Client) -> None:
         async with client.post("/core/factories", json=body) as response:
             assert response.status == 201, await response.text()
             assert response.headers["Location"] == link
+            warned = (await response.json())["warnings"]
+        assert [each["member"] for each in warned] == ["indexes", "retention"]
         async with client.post("/core/factories", json=body) as response:
             await problem_of(response, 409)
         assert link in (await get(client, "/core/factories"))["documentLinks"]
@@ -110,6 +114,28 @@ async def test_declaring_a_factory(client: Client) -> None:
             assert response.status == 200
     async with client.get("/shop/orders/1") as response:
         await problem_of(response, 404)
+
+
+async def test_warnings_of_a_declaration_come_with_it_and_are_no_part_of_it(
+    client: Client, declare: Declare
+) -> None:
+    path = await declare(options=[*LEVEL_3, "INSTRUMENTATION"])
+    link = f"/core/factories{path}"
+    page = await get(client, link)
+    assert [each["member"] for each in page["warnings"]] == ["options"]
+    for verb in ("PUT", "PATCH"):  # What was read may be sent back.
+        kept = page | {"options": LEVEL_3, "indexes": []}
+        async with client.request(verb, link, json=kept) as response:
+            assert response.status == 200, await response.text()
+            assert "warnings" not in await response.json()
+        async with client.request(verb, link, json={**page, "indexes": ["$.a"]}) as response:
+            assert len((await response.json())["warnings"]) == 2
+            page = await get(client, link)
+    accept = {"Accept": "application/msgpack"}
+    async with client.get(link, headers=accept) as response:
+        assert msgpack.unpackb(await response.read()) == page
+    async with client.delete(link) as response:
+        assert "warnings" not in await response.json()
 
 
 async def test_a_factory_that_does_not_let_put_create(client: Client, declare: Declare) -> None:

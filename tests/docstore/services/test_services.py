@@ -10,6 +10,7 @@ from docstore.document import Row
 from docstore.service import Refusal
 from docstore.services.registry import Registry, declaration_link
 from docstore.services.schemas import Schema, degree, length_max
+from docstore.services.unkept import unkept
 
 
 def declaration(path: str, version: int = 0, link: str = "", **members: Any) -> Row:
@@ -44,6 +45,46 @@ def test_a_declaration_counts_only_at_its_own_link() -> None:
         "/core/examples", "/core/factories", "/core/snapshots", "/core/spark/dead",
         "/core/spark/jobs", "/core/spark/quotas",
     ]  # fmt: skip
+
+
+ENFORCED = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "a note",
+    "description": "x",
+    "$defs": {"format": {"type": "string", "examples": ["a"], "x-shown": True}},
+    "properties": {"format": {"$ref": "#/$defs/format"}, "default": {"maxLength": 3}},
+    "if": {"required": ["a"]},
+    "then": {"contains": {}, "minContains": 2},
+    "else": True,
+}
+
+
+@pytest.mark.parametrize(
+    ("members", "warned"),
+    [
+        ({"kind": "x", "schema": ENFORCED, "documentExpirationTimeMicros": 9}, []),
+        ({"indexes": [], "retention": {}, "options": ["ON_DEMAND_LOAD"]}, []),
+        ({"indexes": ["$.a"]}, [("indexes", "index")]),
+        ({"retention": {"versions": 3}}, [("retention", "history_retention_s")]),
+        ({"options": ["INSTRUMENTATION"]}, [("options", "INSTRUMENTATION")]),
+        ({"documentExpirySeconds": 9}, [("documentExpirySeconds", "no member")]),
+        (
+            {"schema": {"properties": {"a": {"format": "date"}, "b": {"format": "email"}}}},
+            [("schema", "'format'")],
+        ),
+        ({"schema": {"allOf": [{"requierd": ["a"]}]}}, [("schema", "'requierd'")]),
+        ({"schema": {"default": {}, "items": {"nullable": 1}}},
+         [("schema", "'default'"), ("schema", "'nullable'")]),
+        ({"schema": {"$schema": "http://json-schema.org/draft-07/schema#"}},
+         [("schema", "2020-12")]),
+    ],
+)  # fmt: skip
+def test_what_a_declaration_says_in_vain_is_named(
+    members: dict[str, Any], warned: list[tuple[str, str]]
+) -> None:
+    found = unkept({"path": "/x", **members})
+    assert [each["member"] for each in found] == [member for member, _ in warned]
+    assert all(word in each["detail"] for each, (_, word) in zip(found, warned, strict=True))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,26 @@
+"""Declarations of factories over HTTP: documents, with warnings of what they say in vain."""
+
+import orjson
+
+from docstore import json
+from docstore.document import Row
+from docstore.http.representation import JSON_TYPE, document_json, encode
+from docstore.service import State
+from docstore.services.unkept import WARNINGS, unkept
+
+
+def declaration_bytes(row: Row, kind: str, media: str) -> bytes:
+    """Return a declaration in the media type that the client accepts, its warnings behind it."""
+    whole = document_json(row, kind)
+    warnings = [] if row.deleted else unkept(json.load(row.state))
+    if warnings:
+        whole = whole[:-1] + b",%b:%b}" % (orjson.dumps(WARNINGS), orjson.dumps(warnings))
+    return whole if media == JSON_TYPE else encode(orjson.loads(whole), media)
+
+
+def without_warnings(raw: bytes, state: State) -> tuple[bytes, State]:
+    """Return what an author says, without the warnings that a node told and are sent back."""
+    if WARNINGS not in state:
+        return raw, state
+    own = {name: value for name, value in state.items() if name != WARNINGS}
+    return json.dump(own), own

@@ -1,0 +1,46 @@
+"""What a declaration asks for and nobody does yet: said in the answer, so that none relies on it.
+
+Such members are not refused, since nothing but space or time depends on them, and a declaration
+written for a later version may say them already. The warnings go with the declaration and are no
+part of it: they are made anew from what is stored each time that it is shown.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from docstore.document import EXPIRY_NAME
+from docstore.service import State
+from docstore.services.schemas import DIALECT, unapplied
+
+WARNINGS = "warnings"
+"""The member that they are shown in; ignored when a client sends it back."""
+
+_EXPIRY = EXPIRY_NAME.decode().strip('"')
+
+
+def unkept(declaration: State) -> list[dict[str, str]]:
+    """Return {"member", "detail"} for whatever is accepted and changes nothing."""
+    return [{"member": member, "detail": detail} for member, detail in _found(declaration)]
+
+
+def _found(declaration: State) -> Iterator[tuple[str, str]]:
+    if declaration.get("indexes"):
+        yield "indexes", "no index is made yet: a condition looks at every document"
+    if declaration.get("retention"):
+        yield "retention", "versions are not counted: history_retention_s drops them by age"
+    if "INSTRUMENTATION" in declaration.get("options", ()):
+        yield "options", "INSTRUMENTATION measures nothing yet: /metrics counts for a whole node"
+    for name in declaration:
+        if name.startswith("document") and name != _EXPIRY:
+            yield name, "a declaration has no member of that name"
+    yield from (("schema", detail) for detail in _of_schema(declaration.get("schema")))
+
+
+def _of_schema(schema: Mapping[str, Any] | None) -> Iterator[str]:
+    if schema is None:
+        return
+    said = schema.get("$schema", DIALECT)
+    if str(said).rstrip("#") != DIALECT:
+        yield "it is read as JSON Schema 2020-12, whatever it says of itself"
+    for keyword in unapplied(schema):
+        yield f"the keyword {keyword[:80]!r} refuses nothing"
