@@ -2,68 +2,184 @@
 
 The same token is a snapshot's cut, a feed's offset, and what an audit compares at. It says for each
 slot (epoch, n): n rows of the slot's log belong to it, and the last of them was still written, or
-confirmed, under that epoch.
+confirmed, under that epoch. The feed of one document needs one slot, and its token has only that.
+
+In a token stand the differences to the middle position, all lowest bytes first, then all second
+lowest ones, and so on: how full slots are differs by a few, so the upper bytes are nearly all
+zero and deflate to nothing. That is a third less than as JSON, in a fifth of the time: 1.2
+characters a slot where slots have some thousand rows. Tokens of before, JSON, are understood.
 
 Source: the log sequence numbers of change feeds; the epoch in the offset is Couchbase's vbucket
-UUID.
+UUID. Shuffled bytes are those of Blosc and HDF5.
 """
 
 import base64
 import binascii
+import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from docstore import json
 from docstore.errors import BadRequest
 
+BEGINS, BEGAN = "~", "eN"
+"""How tokens begin: those of today, and those of before, deflated JSON in base64."""
+
 TOKEN_CHARACTERS_MAX = 1 << 20
+CHARACTERS_A_SLOT = 4
+"""Room for a token in a URL or a header. Today's take two, those of before took three."""
 JSON_BYTES_MAX = 4 << 20
+SLOTS_MAX = 65_536
+NUMBER_MAX = (1 << 63) - 1
+
+_HEAD = struct.Struct("<III BQ BQ")
+"""Slots of the group; the first slot, and how many; width and middle of epochs, and of ns."""
+_CLUSTER_BYTES_MAX = 1024
+_PLAIN_BYTES_MAX = _HEAD.size + SLOTS_MAX * 16 + _CLUSTER_BYTES_MAX
+
+Position = tuple[int, int]
+"""(epoch, n)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """One position for each slot of a group, 0 to slots - 1."""
+    """A position for each slot of a group, 0 to slots - 1, or for one of them alone."""
 
     cluster: str
-    positions: tuple[tuple[int, int], ...]
-    """(epoch, n) by slot."""
+    positions: tuple[Position, ...]
+    """By slot, from `first` on."""
+    first: int = 0
+    of: int = 0
+    """How many slots the group has; 0: as many as there are positions."""
 
     @property
     def slots(self) -> int:
         """Return how many slots the group has."""
-        return len(self.positions)
+        return self.of or len(self.positions)
+
+    @property
+    def is_whole(self) -> bool:
+        """Say whether it speaks of every slot."""
+        return len(self.positions) == self.slots
+
+    def by_slot(self) -> dict[int, Position]:
+        """Return slot -> (epoch, n)."""
+        return dict(enumerate(self.positions, self.first))
+
+    def only(self, slot: int) -> "Cut":
+        """Return what it says of one slot. Raises KeyError when it says nothing of it."""
+        return _part(self.cluster, (self.by_slot()[slot],), slot, self.slots)
+
+    def moved(self, positions: Mapping[int, Position]) -> "Cut":
+        """Return the cut of the same slots at other positions; what is not there stays."""
+        reached = tuple(positions.get(slot, was) for slot, was in self.by_slot().items())
+        return Cut(self.cluster, reached, self.first, self.of)
 
     def pack(self) -> str:
-        """Return the token: a few kilobytes of URL-safe text."""
-        value = {
-            "v": 1,
-            "c": self.cluster,
-            "e": [epoch for epoch, _ in self.positions],
-            "s": [n for _, n in self.positions],
-        }
-        return base64.urlsafe_b64encode(zlib.compress(json.dump(value), 9)).decode()
+        """Return the token: some 80 characters for one slot, one or two a slot for a whole cut."""
+        epochs, ends = zip(*self.positions, strict=True)
+        epoch_middle, epoch_planes = _shuffled(epochs)
+        n_middle, n_planes = _shuffled(ends)
+        head = _HEAD.pack(
+            self.slots, self.first, len(self.positions),
+            len(epoch_planes), epoch_middle, len(n_planes), n_middle,
+        )  # fmt: skip
+        deflate = zlib.compressobj(9, wbits=-zlib.MAX_WBITS, strategy=zlib.Z_RLE)
+        packed = b""
+        for part in (head, *epoch_planes, *n_planes, self.cluster.encode()):
+            # Each as a block of its own: what is frequent in one is rare in the next.
+            packed += deflate.compress(part) + deflate.flush(zlib.Z_BLOCK)
+        packed += deflate.flush()
+        return BEGINS + base64.urlsafe_b64encode(packed).decode().rstrip("=")
+
+
+def is_token(text: str) -> bool:
+    """Say whether this is meant as a token, and not as a time or a name."""
+    return text.startswith((BEGINS, BEGAN))
 
 
 def unpack_cut(token: str) -> Cut:
-    """Return the cut that a token stands for. Raises BadRequest."""
+    """Return the cut that a token stands for. Raises BadRequest, also for that of a single slot."""
+    cut = unpack_part(token)
+    if not cut.is_whole:
+        raise BadRequest("this token is of the feed of one document, and no cut of a group")
+    return cut
+
+
+def unpack_part(token: str) -> Cut:
+    """Return what a token says, of all slots or of one. Raises BadRequest."""
     try:
         if len(token) > TOKEN_CHARACTERS_MAX:
             raise ValueError
-        inflate = zlib.decompressobj()
-        plain = inflate.decompress(base64.urlsafe_b64decode(token.encode()), JSON_BYTES_MAX)
-        value = json.parse_object(plain)
-        epochs, ends = value["e"], value["s"]
-        if value["v"] != 1 or len(epochs) != len(ends) or not all(map(_whole, (*epochs, *ends))):
-            raise ValueError
-        return Cut(str(value["c"]), tuple(zip(epochs, ends, strict=True)))
-    except (BadRequest, ValueError, KeyError, TypeError, binascii.Error, zlib.error):
+        if token.startswith(BEGINS):
+            return _unpacked(token.removeprefix(BEGINS))
+        return _unpacked_json(token)
+    except (BadRequest, ValueError, KeyError, TypeError, struct.error, binascii.Error, zlib.error):
         raise BadRequest("this is not a token of a cut") from None
 
 
-def cut_of(cluster: str, slots: int, positions: Mapping[int, tuple[int, int]]) -> Cut:
+def _unpacked(text: str) -> Cut:
+    inflate = zlib.decompressobj(-zlib.MAX_WBITS)
+    packed = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
+    plain = inflate.decompress(packed, _PLAIN_BYTES_MAX)
+    slots, first, count, epoch_width, epoch_middle, n_width, n_middle = _HEAD.unpack_from(plain)
+    between = _HEAD.size + count * epoch_width
+    behind = between + count * n_width
+    if not inflate.eof or inflate.unused_data or slots > SLOTS_MAX or first + count > slots:
+        raise ValueError
+    epochs = _numbers(plain[_HEAD.size : between], epoch_width, epoch_middle)
+    ends = _numbers(plain[between:behind], n_width, n_middle)
+    if len(epochs) != count:
+        raise ValueError
+    positions = tuple(zip(epochs, ends, strict=True))
+    return _part(plain[behind:].decode(), positions, first, slots)
+
+
+def _part(cluster: str, positions: tuple[Position, ...], first: int, slots: int) -> Cut:
+    """Return a cut of some slots, which may be all."""
+    is_whole = len(positions) == slots
+    return Cut(cluster, positions) if is_whole else Cut(cluster, positions, first, slots)
+
+
+def _unpacked_json(token: str) -> Cut:
+    inflate = zlib.decompressobj()
+    plain = inflate.decompress(base64.urlsafe_b64decode(token.encode()), JSON_BYTES_MAX)
+    value = json.parse_object(plain)
+    epochs, ends = value["e"], value["s"]
+    if value["v"] != 1 or len(epochs) != len(ends) or not all(map(_whole, (*epochs, *ends))):
+        raise ValueError
+    return Cut(str(value["c"]), tuple(zip(epochs, ends, strict=True)))
+
+
+def cut_of(cluster: str, slots: int, positions: Mapping[int, Position]) -> Cut:
     """Return the cut of a group from (epoch, n) by slot; each slot must be there."""
     return Cut(cluster, tuple(positions[slot] for slot in range(slots)))
+
+
+def _shuffled(values: Sequence[int]) -> tuple[int, list[bytes]]:
+    """Return a number in the middle, and the differences to it byte by byte, the lowest first."""
+    middle = sorted(values)[len(values) // 2]
+    # Odd below the middle, even above it: small differences are small numbers.
+    folded = [2 * (n - middle) if n >= middle else 2 * (middle - n) - 1 for n in values]
+    width = max(1, -(-max(folded).bit_length() // 8))
+    whole = struct.pack(f"<{len(folded)}Q", *folded)
+    return middle, [whole[at::8] for at in range(width)]
+
+
+def _numbers(planes: bytes, width: int, middle: int) -> list[int]:
+    """Return the numbers that were shuffled. Raises ValueError where there is no such number."""
+    count = len(planes) // width if 0 < width <= 8 else 0
+    if not count:
+        raise ValueError
+    whole = bytearray(8 * count)
+    for at in range(width):
+        whole[at::8] = planes[at * count : (at + 1) * count]
+    folded = struct.unpack(f"<{count}Q", whole)
+    values = [middle - (n + 1) // 2 if n & 1 else middle + n // 2 for n in folded]
+    if min(values) < 0 or max(values) > NUMBER_MAX:
+        raise ValueError
+    return values
 
 
 def _whole(value: object) -> bool:
