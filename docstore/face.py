@@ -246,6 +246,15 @@ class Face:
         """Return some changes beyond a cut."""
         return await self._entrance.inside().feed.read(wanted, since, rows)
 
+    def slots(self) -> int:
+        """Return how many slots the group has, 0 while there is none."""
+        serving = self._entrance.serving
+        return serving.scans.slots if serving is not None else 0
+
+    def changes_slot(self, link: str) -> int:
+        """Return the slot in which all changes of a document are."""
+        return self._entrance.inside().feed.slot_of(link)
+
     def changes_seen(self) -> int:
         """Return a number that grows with what this node can show."""
         return self._entrance.inside().feed.seen()

@@ -14,7 +14,10 @@ class Limits:
     """Of a request's body after decompression, and of a document's state."""
 
     header_line_bytes_max: int = 8190
-    """Of the request line, and of each header."""
+    """Of the request line, and of each header; wider where a group's tokens need it."""
+
+    head_bytes_max: int = 32_768
+    """Of the request line and all headers together, as wide again for two such tokens."""
 
     headers_max: int = 100
 

@@ -121,7 +121,8 @@ class Backend(Protocol):
     async def scan_cut(self, as_of: str, timeout_s: float) -> Cut:
         """Return the cut of "latest", of a time, of a token, or of a named snapshot.
 
-        Raises BadRequest, NotFound, SnapshotGone, Unavailable.
+        The token of a document's feed gives one of a single slot. Raises BadRequest, NotFound,
+        SnapshotGone, Unavailable.
         """
 
     async def scan_positions(self, timeout_s: float) -> tuple[str, Mapping[int, Sequence[int]]]:
@@ -139,7 +140,13 @@ class Backend(Protocol):
     # Changes; see `http/changes.py`
 
     async def changes(self, wanted: Wanted, since: Cut, rows: int) -> Stretch:
-        """Return some changes beyond a cut. Raises SnapshotGone, Unavailable."""
+        """Return some changes beyond a cut, in its slots. Raises SnapshotGone, Unavailable."""
+
+    def slots(self) -> int:
+        """Return how many slots the group has, 0 while there is none."""
+
+    def changes_slot(self, link: str) -> int:
+        """Return the slot in which all changes of a document are."""
 
     def changes_seen(self) -> int:
         """Return a number that grows with what this node can show."""

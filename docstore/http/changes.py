@@ -7,8 +7,12 @@
 
 `since` is a token (`next`, or the cut of a snapshot), `earliest`, `latest` (so it is without it), a
 time with its zone, or the name of a snapshot. POST takes the same names in a JSON object: a token
-has a few kilobytes. A client that keeps `next` misses nothing, whichever node it asks, and sees a
-change twice only if it asks twice.
+has one or two bytes for each slot of the group. A client that keeps `next` misses nothing,
+whichever node it asks, and sees a change twice only if it asks twice.
+
+The feed of one document reads its slot alone, and its token says nothing of others. What a token
+says nothing of begins at the beginning: should a factory be declared below that document, the same
+path is a feed of all slots from the next request on, and misses nothing of what came meanwhile.
 """
 
 import asyncio
@@ -26,7 +30,9 @@ from docstore.http.backend import Backend
 from docstore.http.reply import Reply, header_lines
 from docstore.query.where import parse
 from docstore.reads.feed import Stretch, Wanted
-from docstore.scanning.cut import Cut, cut_of
+from docstore.scanning.cut import CHARACTERS_A_SLOT, Cut, cut_of
+from docstore.service import Service
+from docstore.services.registry import FACTORIES, declaration_link
 
 CHANGES = "/core/changes"
 METHODS = "GET, OPTIONS, POST"
@@ -56,12 +62,18 @@ class Changes:
         self._backend = backend
         self._is_ending = is_ending
 
+    def token_bytes(self) -> int:
+        """Return how long a token of this group can be, as a header or in a URL."""
+        return CHARACTERS_A_SLOT * self._backend.slots()
+
     async def serve(self, request: web.BaseRequest, body: bytes) -> Reply | web.StreamResponse:
         """Answer GET and POST. Raises BadRequest, Conflict, NotFound, SnapshotGone, Unavailable."""
         asked = _asked(request, body)
-        await self._insist_logged(asked.wanted.prefix, reading.timeout_s(request))
+        timeout_s = reading.timeout_s(request)
+        slot = await self._slot(asked.wanted.prefix[:-1], timeout_s)
         is_pushed = EVENTS_TYPE in request.headers.get("Accept", "")
-        since = await self._since(request, asked, is_pushed=is_pushed)
+        text = (is_pushed and request.headers.get("Last-Event-ID")) or asked.since
+        since = await self._since(text, slot, timeout_s)
         if is_pushed:
             return await self._push(request, asked, since)
         wait = reading.preference(request, "wait")
@@ -73,21 +85,43 @@ class Changes:
         head = header_lines({"Content-Type": NDJSON_TYPE, "Cache-Control": "no-store"})
         return Reply(200, stretch.lines + orjson.dumps(ending) + b"\n", head)
 
-    async def _insist_logged(self, prefix: str, timeout_s: float) -> None:
-        """Refuse a factory whose documents stand in no log."""
-        path = prefix[:-1]
-        service = await self._backend.find_service(path, timeout_s) if path else None
-        if service is not None and service.options.level < 3:
-            raise Conflict(f"{path} is of level {service.options.level}: only documents with"
-                           " ENFORCE_QUORUM have a feed")  # fmt: skip
+    async def _slot(self, path: str, timeout_s: float) -> int | None:
+        """Return the only slot with changes at a path and below it; None if there may be more.
 
-    async def _since(self, request: web.BaseRequest, asked: _Asked, *, is_pushed: bool) -> Cut:
-        timeout_s = reading.timeout_s(request)
-        since = asked.since
-        if is_pushed:
-            since = request.headers.get("Last-Event-ID", since)
-        if since != "earliest":
-            return await self._backend.scan_cut(since, timeout_s)
+        Raises Conflict for documents that stand in no log, Unavailable.
+        """
+        service = await self._service(path, timeout_s)
+        is_document = service is None
+        if service is None:
+            service = await self._service(path.rpartition("/")[0], timeout_s)
+            if service is None or await self._has_factories_below(path, timeout_s):
+                return None
+        if service.options.level < 3:
+            raise Conflict(f"{path} is of level {service.options.level}: only documents"
+                           " with ENFORCE_QUORUM have a feed")  # fmt: skip
+        return self._backend.changes_slot(path) if is_document else None
+
+    async def _service(self, path: str, timeout_s: float) -> Service | None:
+        return await self._backend.find_service(path, timeout_s) if path else None
+
+    async def _has_factories_below(self, path: str, timeout_s: float) -> bool:
+        begins = declaration_link(path + "/")
+        found = await self._backend.listing(
+            FACTORIES, after=begins, limit=1, expand=False, timeout_s=timeout_s
+        )
+        return any(link.startswith(begins) for link, _, _ in found)
+
+    async def _since(self, since: str, slot: int | None, timeout_s: float) -> Cut:
+        """Return from where to go on: in one slot, or in all."""
+        if since == "earliest":
+            cut = await self._earliest(timeout_s)
+        else:
+            cut = await self._backend.scan_cut(since, timeout_s)
+        if not cut.is_whole and slot != cut.first:
+            cut = (await self._earliest(timeout_s)).moved(cut.by_slot())
+        return cut if slot is None else cut.only(slot)
+
+    async def _earliest(self, timeout_s: float) -> Cut:
         cluster, positions = await self._backend.scan_positions(timeout_s)
         kept = {slot: (epoch, kept) for slot, (epoch, _, kept, _) in positions.items()}
         return cut_of(cluster, len(kept), kept)

@@ -1,8 +1,9 @@
 """Connections: how many there may be, how long they may be silent, and bytes that are no HTTP.
 
 aiohttp's low-level server parses and writes. What is added here: a cap on connections, together
-and from one address; a deadline for the first request; and an answer to malformed requests that
-is a problem like any other, counted and not logged, since each would cost a traceback.
+and from one address; a deadline for the first request; a bound for all headers together; and an
+answer to malformed requests that is a problem like any other, counted and not logged, since each
+would cost a traceback.
 """
 
 import asyncio
@@ -11,11 +12,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from aiohttp import web
+from aiohttp import StreamReader, web
 from aiohttp.web_protocol import RequestHandler
 
 from docstore.http.metrics import HttpMetrics
 from docstore.http.problems import problem
+from docstore.http.reply import closing_bytes
 from docstore.limits import Limits
 
 TOO_MANY = (
@@ -35,9 +37,12 @@ class Listener(web.Server):
         handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
         limits: Limits,
         metrics: HttpMetrics,
+        token_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
+        """token_bytes: how long a header must be able to be, as long as that is more."""
         super().__init__(handle)
         self._limits = limits
+        self._token_bytes = token_bytes
         self._metrics = metrics
         self._addresses: Counter[str] = Counter()
         self._open: dict[RequestHandler, str] = {}
@@ -58,15 +63,17 @@ class Listener(web.Server):
     def __call__(self) -> RequestHandler:
         """Return the protocol of a new connection."""
         limits = self._limits
+        line_bytes = max(limits.header_line_bytes_max, self._token_bytes())
         return Connection(
             self,
             self._metrics,
+            limits.head_bytes_max + 2 * (line_bytes - limits.header_line_bytes_max),
             loop=asyncio.get_running_loop(),
             access_log=None,
             auto_decompress=False,
             keepalive_timeout=limits.keepalive_timeout_s,
-            max_line_size=limits.header_line_bytes_max,
-            max_field_size=limits.header_line_bytes_max,
+            max_line_size=line_bytes,
+            max_field_size=line_bytes,
             max_headers=limits.headers_max,
         )
 
@@ -118,13 +125,42 @@ class Listener(web.Server):
 
 
 class Connection(RequestHandler):
-    """aiohttp's connection, with our words for what is no HTTP."""
+    """aiohttp's connection, with a bound for whole heads, and our words for what is no HTTP."""
 
-    __slots__ = ("_metrics",)
+    __slots__ = ("_body", "_head_bytes", "_head_bytes_max", "_metrics")
 
-    def __init__(self, manager: Listener, metrics: HttpMetrics, **settings: Any) -> None:
+    def __init__(
+        self, manager: Listener, metrics: HttpMetrics, head_bytes_max: int, **settings: Any
+    ) -> None:
         super().__init__(manager, **settings)
         self._metrics = metrics
+        self._head_bytes_max = head_bytes_max
+        self._head_bytes = 0
+        self._body: StreamReader | None = None
+
+    def data_received(self, data: bytes) -> None:
+        """Parse; refuse a head that has grown too large before it is complete.
+
+        The parser bounds each line and their number, and would keep the product of both.
+        """
+        known, body = self._request_count, self._body
+        is_of_head = body is None or body.is_eof()
+        super().data_received(data)
+        if self._request_count != known:
+            self._body = self._messages[-1][1]
+            self._head_bytes = 0
+        elif is_of_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > self._head_bytes_max:
+                self._refuse_head()
+
+    def _refuse_head(self) -> None:
+        self._metrics.malformed += 1
+        if self._current_request is None and not self._messages and self.transport is not None:
+            detail = f"a request line and its headers have at most {self._head_bytes_max} bytes"
+            refusal = problem(431, "malformed", detail, instance="/", closes=True)
+            self.transport.write(closing_bytes(refusal))
+        self.force_close()
 
     def handle_error(
         self,

@@ -82,6 +82,13 @@ class Reply(web.StreamResponse):
         """Do nothing: `prepare` has written everything."""
 
 
+def closing_bytes(reply: Reply) -> bytes:
+    """Return an answer to what never became a request, after which the connection is closed."""
+    return b"%b%bConnection: close\r\nContent-Length: %d\r\n%b\r\n%b" % (
+        _STATUS_LINES[reply.code], _date(), len(reply.body), reply.head, reply.body,
+    )  # fmt: skip
+
+
 def _date() -> bytes:
     """Return the Date header, made once a second."""
     global _date_line, _date_until  # noqa: PLW0603 - one clock for the process

@@ -88,6 +88,8 @@ class ScanPages:
         if "path" in query:
             await self._insist_on_factory(query["path"].rstrip("/") + "/")
         cut = await self._backend.scan_cut(query.get("asOf", "latest"), patience_s)
+        if not cut.is_whole:
+            raise BadRequest("asOf: this token is of the feed of one document")
         return page_reply(self._plan(cut), media)
 
     async def _high(self, patience_s: float) -> dict[str, Any]:

@@ -67,7 +67,8 @@ class HttpServer:
 
     async def start(self, host: str, port: int) -> int:
         """Listen; return the port. Raises OSError when it is taken."""
-        self._listener = Listener(self._handle, self._limits, self.metrics)
+        token_bytes = self._changes.token_bytes
+        self._listener = Listener(self._handle, self._limits, self.metrics, token_bytes)
         loop = asyncio.get_running_loop()
         self._socket = await loop.create_server(
             self._listener, host, port, backlog=1024, reuse_address=True

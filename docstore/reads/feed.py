@@ -15,7 +15,7 @@ from docstore.document import ballot_at
 from docstore.errors import SnapshotGone, Unavailable
 from docstore.links.questions import Questions
 from docstore.protocol.replica import Replica
-from docstore.scanning.cut import Cut
+from docstore.scanning.cut import Cut, Position
 
 COLUMNS = (
     "slot", "seq", "documentSelfLink", "documentVersion", "documentEpoch", "documentOwner",
@@ -67,34 +67,39 @@ class Feed:
         questions.answer("changes", self._answer)
 
     async def read(self, wanted: Wanted, since: Cut, rows: int) -> Stretch:
-        """Return some `rows` beyond a cut, none if there are none.
+        """Return some `rows` beyond a cut, in the slots that it speaks of; none if there are none.
 
         Raises SnapshotGone; Unavailable where no majority is heard, since nothing new comes there.
         """
         if self._core.lacks_quorum():
             raise Unavailable("this node does not hear a majority of the members: ask another")
+        positions = since.by_slot()
         asked = {
-            holder: {slot: since.positions[slot][1] for slot in slots}
-            for holder, slots in self._by_holder(range(since.slots)).items()
+            holder: {slot: positions[slot][1] for slot in slots}
+            for holder, slots in self._by_holder(positions).items()
         }
         unheard = len(asked.pop("", ()))
         share = -(-rows // max(1, len(asked)))  # Nobody's news wait for those of others.
         answers = await asyncio.gather(
             *(self._ask(holder, wanted, after, share) for holder, after in asked.items())
         )
-        lines, count, reached = [], 0, dict(enumerate(since.positions))
+        lines, count = [], 0
+        reached: dict[int, Position] = {}
         for after, answer in zip(asked.values(), answers, strict=True):
             if answer is None:
                 unheard += len(after)
             elif isinstance(answer, str):
                 raise SnapshotGone(answer)
             else:
-                payload, found, positions = answer
+                payload, found, ends = answer
                 lines.append(payload)
                 count += found
-                reached |= {slot: (epoch, n) for slot, epoch, n in positions}
-        until = Cut(since.cluster, tuple(reached[slot] for slot in range(since.slots)))
-        return Stretch(b"".join(lines), count, until, unheard)
+                reached |= {slot: (epoch, n) for slot, epoch, n in ends}
+        return Stretch(b"".join(lines), count, since.moved(reached), unheard)
+
+    def slot_of(self, link: str) -> int:
+        """Return the slot in which the changes of a document are."""
+        return self._core.slot_of(link)
 
     async def news(self, since: int, timeout_s: float) -> None:
         """Return when there may be changes after `seen()` was `since`, or the time is over."""

@@ -29,6 +29,7 @@ class SingleNode:
         self.fails = False
         self.draining = False
         self.why_not = ""
+        self.slots_count = 1
 
     def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -125,6 +126,9 @@ class SingleNode:
 
     async def explain(self, link: str, timeout_s: float) -> Any:
         return {"documentSelfLink": link, "slot": 0, "owner": self.node_id}
+
+    def slots(self) -> int:
+        return self.slots_count
 
     def management(self) -> Any:
         return {"documentSelfLink": "/core/management", "id": self.node_id}

@@ -44,6 +44,7 @@ MALFORMED = {
     "TLS hello": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\xaa" * 200 + b"\r\n\r\n",
     "request line of 9 KB": b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
     "header of 9 KB": GET + b"X: " + b"a" * 9000 + b"\r\n\r\n",
+    "40 KB of headers": GET + b"".join(b"X%d: %b\r\n" % (n, b"a" * 800) for n in range(50)),
     "200 headers": GET + b"".join(b"X%d: 1\r\n" % n for n in range(200)) + b"\r\n",
     "5000 headers": GET + b"".join(b"X%d: 1\r\n" % n for n in range(5000)) + b"\r\n",
     "length and chunks": PUT + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -75,6 +76,19 @@ async def test_what_is_no_http_is_400_and_the_connection_closed(raw: Raw, data: 
     assert b"application/problem+json" in answer
     last = answer.rpartition(b"HTTP/1.1 ")[2]
     assert b"Connection: close" in last, "so that nothing is smuggled"
+
+
+async def test_a_header_may_be_as_long_as_a_token_of_the_group(raw: Raw, node: SingleNode) -> None:
+    end = b"\r\nConnection: close\r\n\r\n"
+    node.slots_count = 65_536
+    for kilobytes, statuses in ((250, {200}), (260, {400, 431})):
+        long = b"Last-Event-ID: " + b"a" * 1024 * kilobytes
+        assert status_of(await raw(GET + long + end)) in statuses
+    url = b"GET /core/examples?after=" + b"a" * 1024 * 250 + b" HTTP/1.1\r\nHost: x\r\n"
+    two = url + b"Last-Event-ID: " + b"a" * 1024 * 250
+    assert status_of(await raw(two + end)) == 200, "a stream that began with a token, and goes on"
+    three = b"".join(b"X%d: %b\r\n" % (n, b"a" * 1024 * 250) for n in range(3))
+    assert status_of(await raw(GET + three)) == 431
 
 
 async def test_an_absolute_target_must_be_ours(raw: Raw) -> None:

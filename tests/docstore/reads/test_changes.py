@@ -14,6 +14,7 @@ import aiohttp
 import pytest
 
 from docstore.client import Client, LocalCluster
+from tests.docstore.reads.events import events
 
 SETTINGS = ["--replication-factor", "3", "--slots", "64", "--history-retention-s", "3600"]
 DEADLINE_S = 60.0
@@ -156,18 +157,6 @@ async def test_a_change_ends_a_wait_and_so_does_time(
     async with asyncio.timeout(30):
         (change,) = await waiting
     assert change["documentSelfLink"] == f"{factory}/a"
-
-
-async def events(response: aiohttp.ClientResponse) -> AsyncIterator[dict[str, str]]:
-    """Yield what a stream of server-sent events says."""
-    event: dict[str, str] = {}
-    async for line in response.content:
-        name, separator, value = line.decode().rstrip("\n").partition(": ")
-        if separator and name:
-            event[name] = value
-        elif not separator and event:
-            yield event
-            event = {}
 
 
 async def test_events_are_pushed_and_taken_up_again(

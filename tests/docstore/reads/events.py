@@ -1,0 +1,17 @@
+"""Server-sent events as values."""
+
+from collections.abc import AsyncIterator
+
+import aiohttp
+
+
+async def events(response: aiohttp.ClientResponse) -> AsyncIterator[dict[str, str]]:
+    """Yield what a stream of server-sent events says."""
+    event: dict[str, str] = {}
+    async for line in response.content:
+        name, separator, value = line.decode().rstrip("\n").partition(": ")
+        if separator and name:
+            event[name] = value
+        elif not separator and event:
+            yield event
+            event = {}
