@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from docstore.administration import Administration
-from docstore.document import Row
 from docstore.entrance import Entrance
 from docstore.errors import NotFound, Unavailable
 from docstore.ground import Ground
@@ -14,6 +13,7 @@ from docstore.process.usage import process_metrics
 from docstore.protocol.events import CompactAsked
 from docstore.protocol.slots import slot_of
 from docstore.reads.feed import Stretch, Wanted
+from docstore.reads.listings import Listed
 from docstore.reads.local import read_here
 from docstore.scanning.cut import Cut
 from docstore.scanning.request import Scan
@@ -87,9 +87,9 @@ class Face:
 
     async def listing(
         self, factory: str, *, after: str, limit: int, expand: bool, timeout_s: float
-    ) -> Sequence[tuple[str, int, Row | None]]:
-        """Return live documents under a factory."""
-        return await self._entrance.inside().listings.page(
+    ) -> Listed:
+        """Return live documents under a factory, and how far they reach."""
+        return await self._entrance.inside().listings.stretch(
             factory, after=after, limit=limit, expand=expand, level=self._level(factory),
             timeout_s=timeout_s,
         )  # fmt: skip

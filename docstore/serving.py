@@ -54,7 +54,7 @@ class Serving:
             replica, driver, store, questions, database_in(config.data), config.segments_mb << 20
         )
         self.feed = Feed(replica, questions, self.scans.page)
-        self.listings = Listings(replica, store, questions, driver.stored)
+        self.listings = Listings(replica, driver, store, questions)
         self.holding = Holding(replica, self.listings)
         self.group = Group(
             ground.node_id, replica, driver, founding=ground.founding, links=ground.links,
@@ -66,7 +66,7 @@ class Serving:
 
     async def recall(self) -> None:
         """Know the factories that are declared on this disk."""
-        for row in await declarations(self._ground.store, self.replica.core.placement.slots):
+        for row in await declarations(self._ground.store, self.replica.core.logs):
             self._ground.registry.publish(row)
 
     def start(self) -> None:

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tests.whole.run import run
+from tests.whole.walking import Walking
 
 # Each of these once found a bug; what it was stands in the commit that pinned it.
 PINNED = (10_024,)
@@ -36,6 +37,15 @@ def test_a_seed_replays_exactly_in_another_process() -> None:
     }
     assert len(traces) == 1
     assert traces != {""}
+
+
+@pytest.mark.filterwarnings("ignore:coroutine")
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_walks_miss_nothing_and_show_nothing_twice(seed: int) -> None:
+    outcome = run(seed, Walking)
+    assert outcome.problems == []
+    assert outcome.operations > 100
+    assert outcome.faults.total() > 5
 
 
 @pytest.mark.slow

@@ -14,12 +14,12 @@ leases: Gray and Cheriton (1989).
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 
 from docstore.document import Ballot
 from docstore.protocol import quorum
 from docstore.protocol.core import NEVER, Core
 from docstore.protocol.log import SlotLog
-from docstore.protocol.tenure import Inflight
 from docstore.wire import Confirm, Confirmed, Release
 
 CLOCKS_DIFFER = 1e-3
@@ -32,9 +32,14 @@ class Waiter:
 
     log: SlotLog
     ballot: Ballot
-    inflight: Inflight | None
-    """None when nobody waits, and only a lease is to be renewed."""
+    deadline: float
     then: Callable[[], None]
+    lost: Callable[[], None]
+    """Instead of `then`, when the reign is over or the deadline has passed."""
+
+
+def _nothing() -> None:
+    """Nobody waits: only a lease is to be renewed."""
 
 
 @dataclass(slots=True)
@@ -67,7 +72,7 @@ class Confirmer:
             self._waiting.append(waiter)
             return
         if left_s < self.core.config.lease_s / 2:
-            renewal = Waiter(waiter.log, waiter.ballot, None, lambda: None)
+            renewal = Waiter(waiter.log, waiter.ballot, inf, _nothing, _nothing)
             if not any(each.log is waiter.log for each in self._waiting):
                 self._waiting.append(renewal)
         waiter.then()
@@ -117,12 +122,9 @@ class Confirmer:
         self._waiting = [each for each in self._waiting if self._is_live(each)]
 
     def _is_live(self, waiter: Waiter) -> bool:
-        inflight = waiter.inflight
-        if inflight is None:
-            return self._still_reigns(waiter)
-        if self.core.now < inflight.deadline and self._still_reigns(waiter):
+        if self.core.now < waiter.deadline and self._still_reigns(waiter):
             return True
-        self.core.reply(inflight, None)
+        waiter.lost()
         return False
 
     def _ask(self, asked: Round) -> None:
@@ -148,8 +150,8 @@ class Confirmer:
             elif self._still_reigns(waiter):
                 self._lease(asked, waiter.log)
                 waiter.then()
-            elif waiter.inflight is not None:
-                self.core.reply(waiter.inflight, None)
+            else:
+                waiter.lost()
         asked.waiters = rest
         if not rest and self._round is asked:
             self._round = None

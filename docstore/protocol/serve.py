@@ -287,7 +287,8 @@ class Server:
     def _when_confirmed(
         self, log: SlotLog, tenure: Tenure, inflight: Inflight, then: Callable[[], None]
     ) -> None:
-        self.confirmer.add(Waiter(log, tenure.ballot, inflight, then))
+        lost = partial(self.core.reply, inflight, None)
+        self.confirmer.add(Waiter(log, tenure.ballot, inflight.deadline, then, lost))
 
     def _read(self, log: SlotLog, head: Head, inflight: Inflight) -> None:
         """Answer from what is decided."""

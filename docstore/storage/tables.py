@@ -308,6 +308,25 @@ LINKS = sql(
     "first",
     "beyond",
 )
+# One line for all, for the reason given at MANY: [[slot, link], ...] as JSON.
+_bounds = func.json_each(bindparam("bounds", type_=Text)).table_valued("key", "value")
+LINKS_BEYOND = sql(
+    select(func.json_group_array(func.json_array(history.c.slot, history.c.link))).select_from(
+        _bounds.join(history, and_(history.c.slot == _bounds.c.key, history.c.n > _bounds.c.value))
+    ),
+    "bounds",
+)
+BOUNDED = sql(
+    select(history.c.version, history.c.deleted)
+    .where(*_of_link, _until)
+    .order_by(history.c.version.desc())
+    .limit(_ONE)
+    .offset(_NONE),
+    "slot",
+    "link",
+    "until",
+)
+LIVE = sql(select(_ONE).where(*_is(current.c.slot, current.c.link), live), "slot", "link")
 _name = func.substr(current.c.link, bindparam("name_at", type_=Integer))
 COUNT = sql(
     select(current.c.slot, func.count(literal_column("*")))

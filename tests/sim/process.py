@@ -12,6 +12,7 @@ from docstore.protocol.effects import (
     Persist,
     Publish,
     Read,
+    ReadIndexAnswered,
     Reconfigured,
     Respond,
     Send,
@@ -173,7 +174,7 @@ class Process:
                     self.alarms.append(what)
                 case Reconfigured(configuration):
                     self.reconfigured(configuration)
-                case Publish() | ChangeAnswered():
+                case Publish() | ChangeAnswered() | ReadIndexAnswered():
                     pass
         self.after_step(self)
         self._sync()

@@ -119,6 +119,11 @@ class Run:
         self.links = [f"/notes/{each}" for each in range(4)]
         self._tasks: list[asyncio.Task[Any]] = []
 
+    @property
+    def operations(self) -> int:
+        """Return how much its clients have asked for."""
+        return len(self.ops)
+
     def keep(self, task: asyncio.Task[Any]) -> None:
         """Hold on to a task of a node; one that fails is a finding."""
         self._tasks.append(task)
@@ -330,10 +335,10 @@ def _unwinding() -> Iterator[None]:
         sys.unraisablehook = before
 
 
-def run(seed: int) -> Outcome:
-    """Return the outcome of a seed; the same for the same, always."""
+def run(seed: int, kind: type[Run] = Run) -> Outcome:
+    """Return the outcome of a seed; the same for the same, always. kind: what is played."""
     with tempfile.TemporaryDirectory(prefix="docstore-whole-") as directory, _quiet():
-        world = Run(seed, Path(directory))
+        world = kind(seed, Path(directory))
         loop = world.loop
         loop.set_exception_handler(
             lambda _, about: world.outcome.problems.append(
@@ -346,7 +351,7 @@ def run(seed: int) -> Outcome:
         except Exception as error:  # noqa: BLE001 - whatever goes wrong is a finding
             world.outcome.problems.append(f"{type(error).__name__}: {error}")
         outcome = world.outcome
-        outcome.operations, outcome.virtual_s = len(world.ops), loop.time()
+        outcome.operations, outcome.virtual_s = world.operations, loop.time()
         outcome.trace = hashlib.sha256(repr(world.ops).encode()).hexdigest()
         for host in world.hosts:
             host.end()
