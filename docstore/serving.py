@@ -16,7 +16,9 @@ from docstore.protocol.timing import ReplicaConfig
 from docstore.reads.feed import Feed
 from docstore.reads.listings import Listings
 from docstore.reads.local import declarations
+from docstore.reads.owners import Owners
 from docstore.reads.scans import Scans
+from docstore.services.announcing import Announcing
 from docstore.services.declaring import Declaring
 from docstore.storage.store import Recovered
 from docstore.upkeep.expiring import Expiring
@@ -54,7 +56,9 @@ class Serving:
             replica, driver, store, questions, database_in(config.data), config.segments_mb << 20
         )
         self.feed = Feed(replica, questions, self.scans.page)
-        self.listings = Listings(replica, driver, store, questions)
+        owners = Owners(replica, questions)
+        self.listings = Listings(replica, driver, store, questions, owners)
+        self.announcing = Announcing(replica.core, driver, ground.registry, questions, owners)
         self.holding = Holding(replica, self.listings)
         self.group = Group(
             ground.node_id, replica, driver, founding=ground.founding, links=ground.links,

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.whole.declaring import Declaring
 from tests.whole.run import run
 from tests.whole.walking import Walking
 
@@ -43,6 +44,17 @@ def test_a_seed_replays_exactly_in_another_process() -> None:
 @pytest.mark.parametrize("seed", range(1, 7))
 def test_walks_miss_nothing_and_show_nothing_twice(seed: int) -> None:
     outcome = run(seed, Walking)
+    assert outcome.problems == []
+    assert outcome.operations > 100
+    assert outcome.faults.total() > 5
+
+
+@pytest.mark.filterwarnings("ignore:coroutine")
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_what_a_declaration_forbids_is_refused_everywhere_once_it_is_acknowledged(
+    seed: int,
+) -> None:
+    outcome = run(seed, Declaring)
     assert outcome.problems == []
     assert outcome.operations > 100
     assert outcome.faults.total() > 5

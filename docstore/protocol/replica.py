@@ -6,7 +6,6 @@ thread can run a whole cluster in virtual time. This file only dispatches; each 
 own file, named in `docstore/__init__.py`.
 """
 
-from collections.abc import Callable
 from random import Random
 from typing import assert_never
 
@@ -59,7 +58,7 @@ from docstore.protocol.takeover import TakeOver
 from docstore.protocol.tenure import Inflight, Tenure
 from docstore.protocol.timing import ReplicaConfig
 from docstore.protocol.trim import Trimmer
-from docstore.service import Service
+from docstore.service import ServiceFor
 from docstore.storage.store import Recovered
 from docstore.wire import (
     Accepted,
@@ -101,7 +100,7 @@ class Replica:
         node_id: str,
         recovered: Recovered,
         *,
-        service_for: Callable[[str], Service | None],
+        service_for: ServiceFor,
         rng: Random,
         vote_rng: Random,
         config: ReplicaConfig | None = None,
@@ -368,6 +367,7 @@ class Replica:
     def _opened(self, log: SlotLog, tenure: Tenure) -> None:
         core = self.core
         core.counters["opened"] += 1
+        tenure.opened_as = core.counters["opened"]
         core.claims_changed = core.routes_changed = True
         self.takeover.opened()
         self.server.opened(log, tenure)

@@ -190,9 +190,9 @@ class Server:
         if operation.is_read:
             self._when_confirmed(log, tenure, inflight, lambda: self._read(log, head, inflight))
             return
-        service = self.core.service_for(operation.link)
+        service = self.core.service_for(operation.link, tenure.opened_as)
         if service is None:
-            # The declaration has not reached this node yet: the entry node asks again.
+            # The declaration is not known here yet, or may be old: the entry node asks again.
             self.core.reply(inflight, None)
             return
         self._update(log, tenure, head, inflight, service)

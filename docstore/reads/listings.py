@@ -17,18 +17,14 @@ from typing import Any, NamedTuple
 from docstore.converge.branches import Branches
 from docstore.document import Row
 from docstore.driver import Driver
-from docstore.errors import NoQuorum, Unavailable
 from docstore.links.questions import Questions
 from docstore.protocol.events import SlotDoubted
 from docstore.protocol.replica import Replica
 from docstore.protocol.slots import from_bitmap, to_bitmap
+from docstore.reads.owners import Owners
 from docstore.storage.arrivals import Heads
 from docstore.storage.store import UNBOUNDED, Bounds, Corrupt, Newest, Store
 
-AGAIN_S = 0.05
-"""Between two attempts to find owners for slots that have none."""
-WATCH_S = 0.1
-"""How often it is looked whether those that are asked are still there."""
 ROWS_AT_ONCE, BYTES_MAX = 32, 4 << 20
 """An owner's answer ends soon after so many bytes of documents."""
 ALL_AT_ONCE = 1000
@@ -48,13 +44,13 @@ class Listings:
     """Both sides of a listing and of a count: the entry node's and the owners'."""
 
     def __init__(
-        self, replica: Replica, driver: Driver, store: Store, questions: Questions
+        self, replica: Replica, driver: Driver, store: Store, questions: Questions, owners: Owners
     ) -> None:
         self._core = replica.core
         self._executor = replica.executor
         self._driver = driver
         self._store = store
-        self._questions = questions
+        self._owners = owners
         questions.answer("listing", self._list_here)
         questions.answer("counting", self._count_here)
 
@@ -83,7 +79,7 @@ class Listings:
         Raises Unavailable, NoQuorum.
         """
         asked = (factory, after, limit, expand)
-        parts = await self._ask_owners("listing", asked, level, timeout_s)
+        parts = await self._owners.ask("listing", asked, level, timeout_s)
         horizon = min((reached for reached, _ in parts if reached), default="")
         every = (entry for _, entries in parts for entry in entries)
         merged = sorted(each for each in every if not horizon or each[0] <= horizon)
@@ -94,70 +90,7 @@ class Listings:
 
     async def count(self, factory: str, *, level: int, timeout_s: float) -> int:
         """Return the number of live documents under a factory. Raises Unavailable, NoQuorum."""
-        return sum(await self._ask_owners("counting", (factory,), level, timeout_s))
-
-    async def _ask_owners(
-        self, question: str, asked: Sequence[Any], level: int, timeout_s: float
-    ) -> list[Any]:
-        """Return what the owners answer; each slot is answered for once.
-
-        Slots that nobody answers for are asked for again, elsewhere if they have another owner
-        then, until the time is over or they have had no owner for as long as a GET would wait.
-        """
-        loop = asyncio.get_running_loop()
-        began = progress_at = loop.time()
-        slots = self._core.placement.slots
-        missing, answers = set(range(slots)), []
-        while missing:
-            left_s = began + timeout_s - loop.time()
-            waited_s = loop.time() - progress_at
-            if level == 3 and self._core.lacks_quorum():
-                raise NoQuorum("this node does not hear a majority of the members")
-            if left_s <= 0 or waited_s > self._core.config.owner_patience_s:
-                raise Unavailable(f"{len(missing)} of {slots} slots have no owner that answers")
-            asks = (
-                self._ask(owner, question, (*asked, level, to_bitmap(owned, slots), left_s))
-                for owner, owned in self._by_owner(missing, level).items()
-            )
-            found = [each for each in await asyncio.gather(*asks) if each is not None]
-            answered = {slot for bitmap, _ in found for slot in from_bitmap(bitmap)}
-            answers += [answer for _, answer in found]
-            missing -= answered
-            if answered:
-                progress_at = loop.time()
-            elif missing:
-                await asyncio.sleep(AGAIN_S)
-        return answers
-
-    def _by_owner(self, slots: Iterable[int], level: int) -> dict[str, list[int]]:
-        owners: dict[str, list[int]] = {}
-        for slot in slots:
-            owner = self._core.owner_of(slot) if level == 3 else self._executor.who(slot, level)
-            if owner is not None:
-                owners.setdefault(owner, []).append(slot)
-        return owners
-
-    async def _ask(self, owner: str, question: str, argument: tuple[Any, ...]) -> Any:
-        """Return (bitmap of slots, answer); None as soon as there will be no answer."""
-        *_, level, _, left_s = argument
-        asking = asyncio.ensure_future(self._questions.ask(owner, question, argument, left_s))
-        try:
-            while not asking.done():
-                await asyncio.wait([asking], timeout=WATCH_S)
-                if not asking.done() and self._is_lost(owner, level):
-                    return None
-            return asking.result()
-        except Unavailable:
-            return None
-        finally:
-            asking.cancel()
-
-    def _is_lost(self, owner: str, level: int) -> bool:
-        """Say whether an answer is not to be waited for any more."""
-        core = self._core
-        if level == 3 and core.lacks_quorum():
-            return True
-        return owner != core.me and (owner not in core.peers or not core.is_alive(owner))
+        return sum(await self._owners.ask("counting", (factory,), level, timeout_s))
 
     # The owners
 

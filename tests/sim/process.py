@@ -115,7 +115,7 @@ class Process:
         self.replica = Replica(
             self.name,
             self.disk.recovered(self.store_id, self.boot),
-            service_for=lambda link: service,
+            service_for=lambda link, since: service,
             rng=Random(self._world.rng.random()),
             # Apart from the other generator, so that elections change no run without them.
             vote_rng=Random(f"{self._world.seed} {self.name} {self.boot}"),

@@ -247,6 +247,18 @@ class Run:
             wire.close()
         return int(first.split()[1]), told, json.loads(content) if content else None
 
+    async def _told(self, host: Host, verb: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """Return (status, page) of one request, (0, None) when nothing is heard."""
+        headers = {"Docstore-Timeout-Ms": "2000"}
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                status, _, page = await self._ask(host, verb, path, body, headers)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError):
+            return 0, None
+        if status == 500:
+            self.outcome.problems.append(f"500 for {verb} {path}: {page!r}")
+        return status, page
+
     def bury(self) -> None:
         """Let go of the tasks of the dead without a word."""
         _say_nothing_of_tasks(self.loop)

@@ -5,37 +5,15 @@ that was never there meanwhile is in none. A count lies between those two bounds
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tests.sim.checkers import INFINITE
+from tests.chaos.lives import Life, wrong_count, wrong_walk
 from tests.whole.faults import Nemesis
-from tests.whole.run import FAULTS_S, HEALED_S, PATIENCE_S, Host, Run
+from tests.whole.run import FAULTS_S, HEALED_S, Run
 
 STABLE = [f"/notes/s{number:02}" for number in range(24)]
 LIMITS = (1, 3, 7, 40)
-
-
-@dataclass(slots=True)
-class Life:
-    """When a document may have been there, and when it surely was."""
-
-    link: str
-    born_from: float = INFINITE
-    born_by: float = INFINITE
-    gone_from: float = INFINITE
-    gone_by: float = INFINITE
-
-    def was_there(self, start: float, end: float) -> bool:
-        """Say whether it was there all the time."""
-        return self.born_by <= start and self.gone_from >= end
-
-    def may_have_been(self, start: float, end: float) -> bool:
-        """Say whether it may have been there at some time."""
-        return self.born_from <= end and self.gone_by >= start
 
 
 class Walking(Run):
@@ -73,19 +51,6 @@ class Walking(Run):
 
     def _is_over(self) -> bool:
         return self.loop.time() > FAULTS_S + HEALED_S / 2
-
-    async def _told(self, host: Host, verb: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """Return (status, page) of one request, (0, None) when nothing is heard."""
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                status, _, page = await self._ask(
-                    host, verb, path, body, {"Docstore-Timeout-Ms": "2000"}
-                )
-        except (OSError, TimeoutError, asyncio.IncompleteReadError):
-            return 0, None
-        if status == 500:
-            self.outcome.problems.append(f"500 for {verb} {path}: {page!r}")
-        return status, page
 
     async def _until_told(self, verb: str, path: str, body: Any, rng: Random) -> int:
         """Ask again, of anybody, until the answer is no 503 or 504, or all is over."""
@@ -129,19 +94,8 @@ class Walking(Run):
                     await asyncio.sleep(0.05)
             if path is None:
                 self.walks += 1
-                self.outcome.problems += self._wrong(links, start, self.loop.time())
-
-    def _wrong(self, links: list[str], start: float, end: float) -> Iterator[str]:
-        seen = Counter(links)
-        for life in self.lives:
-            times = seen.pop(life.link, 0)
-            if times != 1 and life.was_there(start, end):
-                yield f"{life.link} was {times} times in the walk from {start} to {end}"
-            elif times and not life.may_have_been(start, end):
-                yield f"{life.link} was not there when it was listed, {start} to {end}: {life}"
-        yield from (f"{link} is nobody's" for link in seen)
-        if links != sorted(links):
-            yield "a walk is not in order"
+                end = self.loop.time()
+                self.outcome.problems += wrong_walk(self.lives, links, start, end)
 
     async def _count(self, rng: Random) -> None:
         while not self._is_over():
@@ -152,9 +106,6 @@ class Walking(Run):
             end = self.loop.time()
             if status == 200:
                 self.counts += 1
-                least = sum(life.was_there(start, end) for life in self.lives)
-                most = sum(life.may_have_been(start, end) for life in self.lives)
-                if not least <= page["documentCount"] <= most:
-                    found = f"{page['documentCount']} documents, not {least} to {most}"
-                    self.outcome.problems.append(f"{found}, {start} to {end}")
+                count = page["documentCount"]
+                self.outcome.problems += wrong_count(self.lives, count, start, end)
             await asyncio.sleep(0.1)

@@ -68,7 +68,7 @@ class Trio:
         service = Appending()
         self.replicas[name] = Replica(
             name, self.disks[name].recovered(f"{name}.0", self._boots[name]),
-            service_for=lambda link: service, rng=Random(1), vote_rng=Random(name),
+            service_for=lambda link, since: service, rng=Random(1), vote_rng=Random(name),
             config=CONFIG, now=self.now,
         )  # fmt: skip
 
