@@ -8,7 +8,7 @@ import logging
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
@@ -105,6 +105,9 @@ class Host:
 class Run:
     """The world of one seed."""
 
+    declaration: Mapping[str, Any] = {}
+    """Of the factory of its documents, beside the path."""
+
     def __init__(self, seed: int, directory: Path) -> None:
         self.rng = Random(seed)
         self.directory = directory
@@ -175,7 +178,7 @@ class Run:
     async def _declared(self) -> None:
         for _ in range(200):
             status, _, _ = await self._ask(self.hosts[0], "POST", "/core/factories",
-                                           {"path": "/notes"})  # fmt: skip
+                                           {"path": "/notes", **self.declaration})  # fmt: skip
             if status in (200, 201, 409):
                 return
             await asyncio.sleep(0.1)

@@ -5,19 +5,26 @@ that was never there meanwhile is in none. A count lies between those two bounds
 """
 
 import asyncio
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
+from docstore.service import LEVELS
 from tests.chaos.lives import Life, wrong_count, wrong_walk
 from tests.whole.faults import Nemesis
 from tests.whole.run import FAULTS_S, HEALED_S, Run
 
 STABLE = [f"/notes/s{number:02}" for number in range(24)]
 LIMITS = (1, 3, 7, 40)
+QUIET_S = 5.0
 
 
 class Walking(Run):
     """Writers, walkers and counters, in one world."""
+
+    strikes = True
+    is_converging = False
+    """Whether what one node has acknowledged comes to the others a while later."""
 
     def __init__(self, *about: Any) -> None:
         super().__init__(*about)
@@ -41,16 +48,17 @@ class Walking(Run):
             self._count(rngs[5]),
         ]
         tasks = [asyncio.create_task(client) for client in clients]
-        nemesis = Nemesis(self)
-        striking = asyncio.create_task(nemesis.run())
-        await asyncio.sleep(FAULTS_S)
-        nemesis.over = True
-        await striking
-        nemesis.heal()
+        if self.strikes:
+            nemesis = Nemesis(self)
+            striking = asyncio.create_task(nemesis.run())
+            await asyncio.sleep(FAULTS_S)
+            nemesis.over = True
+            await striking
+            nemesis.heal()
         await asyncio.gather(*tasks)
 
     def _is_over(self) -> bool:
-        return self.loop.time() > FAULTS_S + HEALED_S / 2
+        return self.loop.time() > (FAULTS_S + HEALED_S / 2 if self.strikes else QUIET_S)
 
     async def _until_told(self, verb: str, path: str, body: Any, rng: Random) -> int:
         """Ask again, of anybody, until the answer is no 503 or 504, or all is over."""
@@ -69,13 +77,15 @@ class Walking(Run):
             place = rng.choice(["a", *(link[len("/notes/") :] for link in STABLE), "z"])
             life = Life(f"/notes/{place}.{writer}.{number}", born_from=self.loop.time())
             self.lives.append(life)
-            if await self._until_told("PUT", life.link, {"n": number}, rng) in (200, 201):
+            told = await self._until_told("PUT", life.link, {"n": number}, rng)
+            if told in (200, 201) and not self.is_converging:
                 life.born_by = self.loop.time()
             await self._told(rng.choice(self.hosts), "PUT", rng.choice(STABLE), {"n": number})
             if rng.random() < 0.7:
                 life.gone_from = self.loop.time()
                 # An earlier attempt may have been the one that did it: 404 is as good.
-                if await self._until_told("DELETE", life.link, None, rng) in (200, 204, 404):
+                told = await self._until_told("DELETE", life.link, None, rng)
+                if told in (200, 204, 404) and not self.is_converging:
                     life.gone_by = self.loop.time()
 
     async def _walk(self, rng: Random) -> None:
@@ -109,3 +119,17 @@ class Walking(Run):
                 count = page["documentCount"]
                 self.outcome.problems += wrong_count(self.lives, count, start, end)
             await asyncio.sleep(0.1)
+
+
+class WalkingAtLevel2(Walking):
+    """Documents that the first live replica writes and the others receive, all well."""
+
+    declaration: Mapping[str, Any] = {"options": LEVELS[1]}
+    strikes = False
+    is_converging = True
+
+
+class WalkingAtLevel1(WalkingAtLevel2):
+    """Documents that every node writes on its own."""
+
+    declaration: Mapping[str, Any] = {"options": LEVELS[0]}
