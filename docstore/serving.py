@@ -61,8 +61,8 @@ class Serving:
         self.announcing = Announcing(replica.core, driver, ground.registry, questions, owners)
         self.holding = Holding(replica, self.listings)
         self.group = Group(
-            ground.node_id, replica, driver, founding=ground.founding, links=ground.links,
-            membership=ground.membership, questions=questions,
+            ground.node_id, replica, driver, founding=ground.founding, lookup=ground.lookup,
+            links=ground.links, membership=ground.membership, questions=questions,
         )  # fmt: skip
         self.administration = Administration(
             replica, store, questions, self.resync, ground.membership.describe, self.group

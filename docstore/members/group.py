@@ -10,11 +10,13 @@ from typing import Any
 
 import structlog
 
+from docstore.address import parse_url
 from docstore.driver import Driver
 from docstore.errors import BadRequest, Conflict, DocstoreError, NotFound, Unavailable, Undecided
 from docstore.links.peers import PeerLinks
 from docstore.links.questions import Questions
 from docstore.members.founding import Founding
+from docstore.members.lookup import Lookup
 from docstore.members.membership import Membership
 from docstore.protocol.change import Change, Kind
 from docstore.protocol.configuration import Configuration, MemberEntry
@@ -50,6 +52,7 @@ class Group:
         driver: Driver,
         *,
         founding: Founding,
+        lookup: Lookup,
         links: PeerLinks,
         membership: Membership,
         questions: Questions,
@@ -58,6 +61,7 @@ class Group:
         self._replica = replica
         self._driver = driver
         self._founding = founding
+        self._lookup = lookup
         self._links = links
         self._membership = membership
         self._questions = questions
@@ -86,17 +90,16 @@ class Group:
     # What is decided
 
     def _use(self, configuration: Configuration) -> None:
-        """Know the members by this configuration, connect to them, and let go of the others."""
-        before = self._founding.addresses()
+        """Know the members by this configuration, find them, and let go of the others."""
+        before = self._founding.others()
         self._founding.current = configuration
-        addresses = self._founding.addresses()
-        for peer, address in addresses.items():
+        others = self._founding.others()
+        for peer in others:
             if handle := self._hanging_up.pop(peer, None):
                 handle.cancel()
-            self._links.connect(peer, address)
-            self._membership.look_at((address[0], address[1] + 1))
+        self._lookup.look_for(others)
         loop = asyncio.get_running_loop()
-        for peer in sorted(before.keys() - addresses.keys()):
+        for peer in sorted(before.keys() - others.keys()):
             self._hanging_up[peer] = loop.call_later(HANG_UP_AFTER_S, self._hang_up, peer)
         self.view_changed()
         log.info("configuration", id=configuration.id, stage=configuration.stage.value,
@@ -110,7 +113,7 @@ class Group:
 
     def view_changed(self) -> None:
         """Tell the protocol whom membership believes to be there."""
-        known = self._founding.addresses()
+        known = self._founding.others()
         for peer, address in self._membership.peer_addresses().items():
             if peer in known:
                 self._links.connect(peer, address)
@@ -211,7 +214,7 @@ def _entries(configuration: Configuration, members: list[Json]) -> list[Json]:
         found.append(
             {
                 "id": name, "storeId": entry.store_id, "role": role, "zone": entry.zone,
-                "address": f"http://{entry.host}:{entry.port}",
+                "address": entry.address.url,
                 "status": status.get(name, "UNKNOWN"),
             }
         )  # fmt: skip
@@ -241,9 +244,12 @@ def _entry_of(member: Any) -> MemberEntry:
     observes = member.get("observer", False)
     if not all(isinstance(text, str) for text in texts) or not isinstance(observes, bool):
         raise BadRequest(wanted)
-    name, store_id, address, zone = texts
-    host, colon, port = address.removeprefix("http://").rstrip("/").rpartition(":")
-    fits = name and store_id and colon and host and port.isdecimal() and 0 < int(port) < 65_536
-    if not fits or not name.replace("-", "").replace(".", "").isalnum() or len(name) > 64:
+    name, store_id, url, zone = texts
+    try:
+        address = parse_url(url)
+    except ValueError:
+        raise BadRequest(wanted) from None
+    named = name.replace("-", "").replace(".", "").isalnum() and len(name) <= 64
+    if not named or not store_id or address.is_wildcard:
         raise BadRequest(wanted)
-    return MemberEntry(name, store_id, host, int(port), zone, votes=True, observes=observes)
+    return MemberEntry(name, store_id, *address, zone, votes=True, observes=observes)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
+from docstore.address import Address
 from docstore.ownership.by_hash import Placed, Placement, place
 
 VOTERS_MAX = 7
@@ -42,16 +43,21 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Founder:
-    """One entry of the bootstrap list: a node id and where its clients reach it."""
+    """One entry of the bootstrap list: a node id and where it is reached over HTTP."""
 
     id: str
     host: str
     port: int
 
+    @property
+    def address(self) -> Address:
+        """Where it is reached over HTTP."""
+        return Address(self.host, self.port)
+
 
 @dataclass(frozen=True, slots=True)
 class MemberEntry:
-    """One member: the node, its disk, where it is, and whose fate it shares."""
+    """One member: the node, its disk, where it is reached over HTTP, and whose fate it shares."""
 
     id: str
     store_id: str
@@ -64,6 +70,11 @@ class MemberEntry:
     """Its disk is gone, and a new one under the same id is on its way in."""
     observes: bool = False
     """Holds no slot and votes on nothing: an entry for clients only."""
+
+    @property
+    def address(self) -> Address:
+        """Where it is reached over HTTP; where its other ports are it says itself."""
+        return Address(self.host.strip("[]"), self.port)  # Of IPv6, some have brackets on disk.
 
     @property
     def name(self) -> str:
@@ -99,12 +110,10 @@ class Configuration:
         """Who takes part in any way, by name, sorted."""
         return tuple(sorted({each.name for each in (*self.members, *self.next_members)}))
 
-    def others(self, me: str) -> dict[str, tuple[str, int]]:
-        """Return where the clients' ports of the other nodes are, by node id."""
+    def others(self, me: str) -> dict[str, Address]:
+        """Return where the other nodes are reached over HTTP, by node id."""
         every = (*self.members, *self.next_members)
-        return {
-            each.id: (each.host, each.port) for each in every if each.id != me and not each.lost
-        }
+        return {each.id: each.address for each in every if each.id != me and not each.lost}
 
     @property
     def sets(self) -> tuple[tuple[str, ...], ...]:

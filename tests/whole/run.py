@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import hashlib
-import json
 import logging
 import sys
 import tempfile
@@ -18,12 +17,14 @@ from typing import Any
 
 import structlog
 
+from docstore.address import Address
 from docstore.config import Config
 from docstore.node import Node
 from docstore.protocol.configuration import Founder
 from tests.chaos.mix import Op, judge
 from tests.disk.vfs import Disk
 from tests.sim.checkers import INFINITE
+from tests.whole.asking import ask
 from tests.whole.faults import Nemesis
 from tests.whole.loop import LIFE, Life, VirtualLoop
 from tests.whole.network import Network
@@ -75,7 +76,9 @@ class Host:
         data.mkdir(exist_ok=True)
         config = Config(
             data=data, listen_host=self.address, listen_port=PORT, peer_host=self.address,
-            peer_port=PORT + 1, gossip_host=self.address, gossip_port=PORT + 2, node_id=self.name,
+            peer_port=PORT + 1, gossip_host=self.address, gossip_port=PORT + 2,
+            advertise=Address(self.address, PORT), peer_advertise=Address(self.address, PORT + 1),
+            gossip_advertise=Address(self.address, PORT + 2), node_id=self.name,
             bootstrap=founders, slots=4, replication_factor=factor, insecure=True,
             repair_interval_s=20.0,
         )  # fmt: skip
@@ -229,26 +232,7 @@ class Run:
         self, host: Host, verb: str, path: str, body: Any = None,
         headers: dict[str, str] | None = None,
     ) -> tuple[int, dict[str, str], Any]:  # fmt: skip
-        """Return status, headers and body; raises what a broken connection raises."""
-        loop = self.loop
-        reader = asyncio.StreamReader(loop=loop)
-        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
-        wire, _ = await loop.create_connection(lambda: protocol, host.address, PORT)
-        raw = b"" if body is None else json.dumps(body).encode()
-        named = {"Host": "x", "Content-Length": str(len(raw)), "Connection": "close"}
-        if raw:
-            named["Content-Type"] = "application/json"
-        lines = [f"{verb} {path} HTTP/1.1"]
-        lines += [f"{name}: {value}" for name, value in {**named, **(headers or {})}.items()]
-        wire.write("\r\n".join(lines).encode() + b"\r\n\r\n" + raw)
-        try:
-            head = await reader.readuntil(b"\r\n\r\n")
-            first, *rest = head.decode().strip().split("\r\n")
-            told = {k.lower(): v for k, _, v in (line.partition(": ") for line in rest)}
-            content = await reader.readexactly(int(told.get("content-length", 0)))
-        finally:
-            wire.close()
-        return int(first.split()[1]), told, json.loads(content) if content else None
+        return await ask((host.address, PORT), verb, path, body, headers)
 
     async def _told(self, host: Host, verb: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Return (status, page) of one request, (0, None) when nothing is heard."""
