@@ -5,7 +5,6 @@ earlier, and gives a configuration or refuses in one line that names the key. Re
 the environment is done where a process starts.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -14,11 +13,10 @@ from typing import Any
 from docstore.address import Address, parse_url, ports_of, reachable
 from docstore.errors import BadConfig
 from docstore.http.server import Limits
-from docstore.protocol.configuration import Founder
+from docstore.protocol.configuration import NODE_ID, Founder, is_node_id
 
 ENVIRONMENT_PREFIX = "DOCSTORE_"
 PRESETS = ("loopback", "lan", "wan")
-_NODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 
 def database_in(data: Path) -> Path:
@@ -197,11 +195,11 @@ def parse(settings: Mapping[str, Any]) -> Config:
         advertise=ports.advertise,
         peer_advertise=ports.peer_advertise,
         gossip_advertise=ports.gossip_advertise,
-        node_id=_node_id(settings.get("node_id", "")),
+        node_id=_node_id(settings, "node_id"),
         zone=str(settings.get("zone", "")),
         bootstrap=founders,
         join=_urls(settings.get("join", "")),
-        replaces=_node_id(settings.get("replaces", "")),
+        replaces=_node_id(settings, "replaces"),
         observer=_flag(settings.get("observer", False), "observer"),
         standby=_flag(settings.get("standby", False), "standby"),
         remove_after_s=_seconds(settings, "remove_after_s", 0.0, least=0, most=WEEK_S),
@@ -248,7 +246,9 @@ def _founders(value: object) -> tuple[Founder, ...]:
             address = reachable(parse_url(url), "bootstrap")
         except ValueError:
             raise BadConfig(f"bootstrap: {text.strip()!r} is not ID=http://HOST:PORT") from None
-        founders.append(Founder(_node_id(name), address.host, address.port))
+        if not is_node_id(name):
+            raise BadConfig(f"bootstrap: {name[:80]!r} is no id of a node: {NODE_ID}")
+        founders.append(Founder(name, *address))
     if len({each.id for each in founders}) < len(founders):
         raise BadConfig("bootstrap: an id is there twice")
     return tuple(founders)
@@ -266,10 +266,10 @@ def _urls(value: object) -> tuple[str, ...]:
     return urls
 
 
-def _node_id(value: object) -> str:
-    text = str(value)
-    if text and not _NODE_ID.match(text):
-        raise BadConfig(f"node_id: {text[:80]!r} has letters, digits, dots and hyphens, at most 64")
+def _node_id(settings: Mapping[str, Any], key: str) -> str:
+    text = str(settings.get(key, ""))
+    if text and not is_node_id(text):
+        raise BadConfig(f"{key}: {text[:80]!r} is no id of a node: {NODE_ID}")
     return text
 
 

@@ -19,7 +19,7 @@ from docstore.members.founding import Founding
 from docstore.members.lookup import Lookup
 from docstore.members.membership import Membership
 from docstore.protocol.change import Change, Kind
-from docstore.protocol.configuration import Configuration, MemberEntry
+from docstore.protocol.configuration import NODE_ID, Configuration, MemberEntry, is_node_id
 from docstore.protocol.events import LinkMade, ViewChanged
 from docstore.protocol.quorum import majority
 from docstore.protocol.replica import Replica
@@ -249,7 +249,8 @@ def _entry_of(member: Any) -> MemberEntry:
         address = parse_url(url)
     except ValueError:
         raise BadRequest(wanted) from None
-    named = name.replace("-", "").replace(".", "").isalnum() and len(name) <= 64
-    if not named or not store_id or address.is_wildcard:
+    if not is_node_id(name):
+        raise BadRequest(f"member: {name[:80]!r} is no id of a node: {NODE_ID}")
+    if not store_id or address.is_wildcard:
         raise BadRequest(wanted)
     return MemberEntry(name, store_id, *address, zone, votes=True, observes=observes)

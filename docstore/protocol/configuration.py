@@ -14,6 +14,7 @@ Source: joint consensus (Ongaro and Ousterhout, 2014, section 6), with learners 
 """
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -29,6 +30,14 @@ VOTERS_MAX = 7
 
 LOST = "!"
 """Behind the name of a member whose disk is lost: it still counts, and never answers."""
+
+_NODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+NODE_ID = "1 to 64 letters, digits, dots, hyphens and underscores, the first a letter or digit"
+
+
+def is_node_id(text: str) -> bool:
+    """Say whether a node may be called so: see `NODE_ID`. One that may found a group may join."""
+    return _NODE_ID.match(text) is not None
 
 
 class Stage(StrEnum):

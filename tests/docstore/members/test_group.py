@@ -184,6 +184,8 @@ async def test_a_group_shrinks_and_an_observer_only_takes_requests(cluster: Loca
         ({"kind": "CancelChangeRequest"}, 409),
         ({"kind": "AddMemberRequest"}, 400),
         ({"kind": "AddMemberRequest", "member": MEMBER | {"address": "ftp://x"}}, 400),
+        ({"kind": "AddMemberRequest", "member": MEMBER | {"address": "http://0.0.0.0:9"}}, 400),
+        ({"kind": "AddMemberRequest", "member": MEMBER | {"id": "n!"}}, 400),
         ({"kind": "AddMemberRequest", "member": MEMBER | {"id": "n1"}}, 409),
         ({"kind": "ReplaceMemberRequest", "id": "n8", "member": MEMBER}, 404),
         ({"kind": "JoinPeerRequest"}, 400),

@@ -50,6 +50,7 @@ async def test_nodes_behind_wildcards_form_a_group_and_may_move(cluster: LocalCl
         await store.declare("/notes")
         await store.put("/notes/a", {"a": 1})
     newcomer = cluster.prepare()
+    newcomer.name = "n_4"
     newcomer.flags += bound(newcomer, peer=2, gossip=1)
     cluster.start(newcomer)
     await asyncio.to_thread(until, lambda: settled(cluster), 30.0)
