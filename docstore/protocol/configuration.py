@@ -24,9 +24,7 @@ import msgpack
 
 from docstore.address import Address
 from docstore.ownership.by_hash import Placed, Placement, place
-
-VOTERS_MAX = 7
-"""Members that vote on configurations: five may be lost of eleven hundred, no more ask for it."""
+from docstore.protocol.voters import VOTERS_MAX, chosen
 
 LOST = "!"
 """Behind the name of a member whose disk is lost: it still counts, and never answers."""
@@ -254,22 +252,27 @@ def found(
 ) -> Configuration | None:
     """Return configuration 1, or None while a founder's disk is not known.
 
-    stores: founder id -> (store id, zone). The same on every founder.
+    stores: founder id -> (store id, zone). The same on every founder, of whichever version: it is
+    the one configuration that nobody chooses by vote. So the first ones by id vote, wherever
+    they stand; to spread the votes is the register's first act.
     """
     if any(founder.id not in stores for founder in founders):
         return None
     members = tuple(
-        MemberEntry(each.id, stores[each.id][0], each.host, each.port, stores[each.id][1])
-        for each in sorted(founders, key=lambda founder: founder.id)
-    )
+        MemberEntry(
+            each.id, stores[each.id][0], each.host, each.port, stores[each.id][1],
+            votes=number < VOTERS_MAX,
+        )
+        for number, each in enumerate(sorted(founders, key=lambda founder: founder.id))
+    )  # fmt: skip
     return Configuration(
-        1, cluster_id_of(founders), slots, points_per_node, replication_factor,
-        with_votes(members), reads=reads,
+        1, cluster_id_of(founders), slots, points_per_node, replication_factor, members,
+        reads=reads,
     )  # fmt: skip
 
 
 def with_votes(members: Sequence[MemberEntry]) -> tuple[MemberEntry, ...]:
-    """Return the members, as many of them voting as there may be: those that vote already first."""
-    order = sorted(members, key=lambda each: (each.lost, not each.votes, each.id))
-    voters = {each.id for each in [each for each in order if not each.observes][:VOTERS_MAX]}
+    """Return the members with the votes that they are to have, see `voters.py`."""
+    zones = {each.id: each.zone for each in members if not each.observes}
+    voters = chosen(zones, [each.id for each in members if each.votes])
     return tuple(replace(each, votes=each.id in voters) for each in members)

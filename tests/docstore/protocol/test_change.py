@@ -4,7 +4,6 @@ import pytest
 
 from docstore.protocol.change import Change, ChangeRefused, Kind, advanced, begin
 from docstore.protocol.configuration import (
-    VOTERS_MAX,
     Configuration,
     MemberEntry,
     Registered,
@@ -18,6 +17,7 @@ from docstore.protocol.configuration import (
 from docstore.protocol.core import start_of
 from docstore.protocol.quorum import decided_end, is_quorum
 from docstore.protocol.timing import ReplicaConfig
+from docstore.protocol.voters import VOTERS_MAX
 from docstore.storage.store import Recovered
 from tests.sim.cluster import Cluster
 from tests.sim.world import World
