@@ -34,7 +34,8 @@ Side roads: `protocol/takeover.py` (a new owner), `protocol/catchup.py` (a repli
 rest, for a cut through all slots), `protocol/liveness.py` (who is heard),
 `protocol/clock.py` (what time it is), `protocol/leases.py` (what readers were promised),
 `protocol/trim.py` (old versions go). Who the members are:
-`protocol/register.py` (chosen by vote), `protocol/change.py` (what a change is made of),
+`protocol/register.py` (chosen by vote), `protocol/voters.py` (of whom),
+`protocol/change.py` (what a change is made of),
 `protocol/readiness.py` (what its next step waits for) and `protocol/reconfigure.py` (going over to
 the next configuration).
 

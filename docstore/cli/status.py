@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from docstore.client import Client, ClientError
@@ -37,6 +38,8 @@ async def show_status(client: Client, out: Console, *, as_json: bool) -> None:
             member["zone"], member["address"],
         )  # fmt: skip
     out.print(table)
+    for warning in group.get("warnings", ()):
+        out.print(f"[yellow]warning:[/yellow] {escape(warning)}")
 
 
 def _title(group: dict[str, Any]) -> str:

@@ -23,6 +23,7 @@ from docstore.protocol.configuration import NODE_ID, Configuration, MemberEntry,
 from docstore.protocol.events import LinkMade, ViewChanged
 from docstore.protocol.quorum import majority
 from docstore.protocol.replica import Replica
+from docstore.protocol.voters import decisive_zones
 
 Json = dict[str, Any]
 
@@ -197,6 +198,21 @@ class Group:
                 "slotsReady": self._replica.register.readiness.progress,
             }
         return page
+
+
+def warnings_of(configuration: Configuration) -> list[str]:
+    """Return what an operator should know of how the members are chosen."""
+    zones = {each.id: each.zone for each in configuration.members if not each.observes}
+    voters = [each.id for each in configuration.members if each.votes]
+    found = []
+    for zone in decisive_zones(zones, voters):
+        count = sum(zones[each] == zone for each in voters)
+        place = f"zone {zone} holds" if zone else "members without a zone are"
+        found.append(
+            f"{place} {count} of the {len(voters)} voters: "
+            "while those are lost, the members cannot be changed"
+        )
+    return found
 
 
 def _entries(configuration: Configuration, members: list[Json]) -> list[Json]:

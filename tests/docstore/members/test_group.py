@@ -201,6 +201,12 @@ async def test_changes_that_make_no_sense_are_refused(
     assert refused.value.status == status
 
 
+def test_a_group_that_names_no_zones_is_not_warned_of_them(cluster_once: LocalCluster) -> None:
+    page = page_of(f"{cluster_once.nodes[0].url}{GROUP}")
+    assert page["kind"] == "NodeGroupState"
+    assert "warnings" not in page
+
+
 @pytest.fixture(scope="module")
 def cluster_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Three nodes for tests that change nothing."""

@@ -1,11 +1,14 @@
 """Real nodes that bind every address of the machine, and say at which they are reached."""
 
 import asyncio
+import io
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from docstore.cli.status import show_status
 from docstore.client import Client, LocalCluster
 from docstore.client.local import LocalNode
 from tests.docstore.watching import page_of, until
@@ -25,10 +28,10 @@ def bound(node: LocalNode, *, peer: int, gossip: int) -> tuple[str, ...]:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
-    """Three nodes, none of whose ports is where one might guess it."""
+    """Three nodes in two zones, none of whose ports is where one might guess it."""
     group = LocalCluster(3, tmp_path)
-    for node in group.nodes:
-        node.flags += bound(node, peer=2, gossip=1)
+    for node, zone in zip(group.nodes, "aab", strict=True):
+        node.flags += (*bound(node, peer=2, gossip=1), "--zone", zone)
     with group:
         yield group
 
@@ -49,6 +52,12 @@ async def test_nodes_behind_wildcards_form_a_group_and_may_move(cluster: LocalCl
     async with Client([first.url]) as store:
         await store.declare("/notes")
         await store.put("/notes/a", {"a": 1})
+    warning = "zone a holds 2 of the 3 voters: while those are lost, the members cannot be changed"
+    assert page_of(f"{first.url}{GROUP}")["warnings"] == [warning]
+    out = Console(file=io.StringIO(), width=120)
+    async with Client([first.url]) as store:
+        await show_status(store, out, as_json=False)
+    assert f"warning: {warning}" in out.file.getvalue()  # type: ignore[attr-defined]
     newcomer = cluster.prepare()
     newcomer.name = "n_4"
     newcomer.flags += bound(newcomer, peer=2, gossip=1)
