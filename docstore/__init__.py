@@ -26,7 +26,7 @@
 | proposed | `protocol/propose.py` | `Persist`, `Send(Propose)` | 503 no quorum, before any Send |
 | learned | `protocol/learn.py` | `Persist`, then `Accepted` or `Gap` | - |
 | decided | `protocol/decide.py` | the answer | 504: it may have happened |
-| read | `protocol/confirm.py`, `protocol/read_index.py` | what is current: a value, all slots | 503 |
+| read | `protocol/confirm.py`, `protocol/read_index.py` | what is current, of one or all | 503 |
 
 Side roads: `protocol/takeover.py` (a new owner), `protocol/catchup.py` (a replica that lags),
 `protocol/copying.py` (one that has nothing), `protocol/depose.py` (a reign ends),

@@ -25,7 +25,7 @@ from docstore.reads.owners import Owners
 from docstore.storage.arrivals import Heads
 from docstore.storage.store import UNBOUNDED, Bounds, Corrupt, Newest, Store
 
-ROWS_AT_ONCE, BYTES_MAX = 32, 4 << 20
+FIRST_ROWS, BYTES_MAX = 32, 4 << 20
 """An owner's answer ends soon after so many bytes of documents."""
 ALL_AT_ONCE = 1000
 
@@ -156,9 +156,9 @@ class Listings:
         """Return (slot, entry with its row), slots that are damaged, and where this had to end."""
         shown: list[tuple[int, Any]] = []
         damaged: set[int] = set()
-        size, reached = 0, ""
-        for start in range(0, len(found), ROWS_AT_ONCE):
-            part = found[start : start + ROWS_AT_ONCE]
+        done, at_once, size = 0, FIRST_ROWS, 0
+        while done < len(found) and size <= BYTES_MAX:
+            part = found[done : done + at_once]
             queries = [
                 Heads(slot, link) if level < 3 else Newest(slot, link, until[slot])
                 for slot, link, _ in part
@@ -169,11 +169,11 @@ class Listings:
                 elif (row := _shown(rows, level)) is not None:
                     shown.append((slot, (link, row.version, tuple(row))))
                     size += len(row.state)
-            if size > BYTES_MAX:
-                reached = part[-1][1]
-                break
+            done += len(part)
+            # The next are about as large as these were.
+            at_once = max(1, (BYTES_MAX - size) * done // (size + 1))
         self._doubt(damaged, level)
-        return shown, damaged, reached
+        return shown, damaged, found[done - 1][1] if done < len(found) else ""
 
     def _doubt(self, damaged: Iterable[int], level: int) -> None:
         """Have slots repaired in which a read met a wrong checksum."""

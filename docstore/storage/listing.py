@@ -1,14 +1,19 @@
 """What a slot or a factory holds, as a reader sees it: links, counts and digests."""
 
-import json
 import sqlite3
 from collections.abc import Container, Iterable, Iterator, Sequence
 from operator import itemgetter
+from typing import Any
+
+import orjson
 
 from docstore.storage import branching, tables
 from docstore.storage.ledger import digest_hex, is_child, link_digest
 from docstore.storage.reading import number, record_of, snapshot
 from docstore.storage.store import Bounds
+
+LINES_AT_ONCE = 4096
+"""Read in one go, a few more than are asked for: others own the rest of them."""
 
 _by_link = itemgetter(1, 0)
 
@@ -68,9 +73,10 @@ def _live(
     beyond = _beyond(prefix)
     first: str | None = max(after + "\x00", prefix) if after else prefix
     while first is not None and limit > 0:
-        below = connection.execute(statement, (first, beyond))
-        first = None
-        for slot, link, version in below:
+        at_once = min(4 * limit, LINES_AT_ONCE)
+        lines = _lines(connection, statement, first, beyond, at_once)
+        first = lines[-1][1] + "\x00" if len(lines) == at_once else None
+        for slot, link, version in lines:
             if is_child(link, prefix):
                 if slot in slots and (slot, link) not in passed_over:
                     yield slot, link, version
@@ -85,9 +91,16 @@ def _live(
 
 def _written_beyond(connection: sqlite3.Connection, until: Bounds) -> set[tuple[int, str]]:
     """Return (slot, link) of what was written beyond the bounds: seldom more than is in flight."""
-    bounds = json.dumps(until)
-    (found,) = connection.execute(tables.LINKS_BEYOND, (bounds,)).fetchone()
-    return {(slot, link) for slot, link in json.loads(found)}
+    bounds = orjson.dumps(until, option=orjson.OPT_NON_STR_KEYS).decode()
+    lines = _lines(connection, tables.LINKS_BEYOND, bounds, -1)  # -1 is no limit.
+    return {(slot, link) for slot, link in lines}
+
+
+def _lines(connection: sqlite3.Connection, statement: str, *asked: object) -> list[Any]:
+    """Return the lines of a statement that gives them all as one."""
+    (found,) = connection.execute(statement, asked).fetchone()
+    lines: list[Any] = orjson.loads(found)
+    return lines
 
 
 def _as_bounded(
