@@ -26,7 +26,7 @@
 | proposed | `protocol/propose.py` | `Persist`, `Send(Propose)` | 503 no quorum, before any Send |
 | learned | `protocol/learn.py` | `Persist`, then `Accepted` or `Gap` | - |
 | decided | `protocol/decide.py` | the answer | 504: it may have happened |
-| read | `protocol/confirm.py` | a value that is current | 503 |
+| read | `protocol/confirm.py`, `protocol/read_index.py` | what is current, of one or all | 503 |
 
 Side roads: `protocol/takeover.py` (a new owner), `protocol/catchup.py` (a replica that lags),
 `protocol/copying.py` (one that has nothing), `protocol/depose.py` (a reign ends),
@@ -34,7 +34,8 @@ Side roads: `protocol/takeover.py` (a new owner), `protocol/catchup.py` (a repli
 rest, for a cut through all slots), `protocol/liveness.py` (who is heard),
 `protocol/clock.py` (what time it is), `protocol/leases.py` (what readers were promised),
 `protocol/trim.py` (old versions go). Who the members are:
-`protocol/register.py` (chosen by vote), `protocol/change.py` (what a change is made of),
+`protocol/register.py` (chosen by vote), `protocol/voters.py` (of whom),
+`protocol/change.py` (what a change is made of),
 `protocol/readiness.py` (what its next step waits for) and `protocol/reconfigure.py` (going over to
 the next configuration).
 
@@ -46,7 +47,7 @@ What stands beside the road, and who may await there (pure: no clock, no socket,
 | folder | what it is | awaits |
 |---|---|---|
 | `ownership/` | who may act: policies that pick an owner, and one fence that all obey | no |
-| `services/` | what authors and declarations say of their documents | one file |
+| `services/` | what authors and declarations say of their documents | two files |
 | `query/` | conditions and aggregates on documents | no |
 | `storage/` | rows in order on a disk | the stores |
 | `links/` | messages as bytes between nodes | yes, `frames.py` not |

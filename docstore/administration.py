@@ -12,7 +12,7 @@ from typing import Any
 from docstore import __version__
 from docstore.errors import NotFound, Unavailable
 from docstore.links.questions import Questions
-from docstore.members.group import Group
+from docstore.members.group import Group, warnings_of
 from docstore.ownership.by_hash import member_points, ranking
 from docstore.protocol.configuration import Configuration
 from docstore.protocol.quorum import is_quorum
@@ -110,13 +110,16 @@ class Administration:
     def node_group(self) -> Json:
         """Return members, configuration and quorum."""
         members = self._members()
-        return {
+        page: Json = {
             "documentSelfLink": "/core/node-groups/default",
             "kind": "NodeGroupState",
             "members": members,
             "configuration": self._group.page(members),
             "convergence": "CONVERGED" if self.group_available() else "CONVERGING",
         }
+        if warnings := warnings_of(self.configuration):
+            page["warnings"] = warnings
+        return page
 
     def group_available(self) -> bool:
         """Say whether a majority of the members is connected and everybody alive is linked."""

@@ -5,20 +5,18 @@ earlier, and gives a configuration or refuses in one line that names the key. Re
 the environment is done where a process starts.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from docstore.address import Address, parse_url, ports_of, reachable
 from docstore.errors import BadConfig
 from docstore.limits import Limits
-from docstore.protocol.configuration import Founder
+from docstore.protocol.configuration import NODE_ID, Founder, is_node_id
 
 ENVIRONMENT_PREFIX = "DOCSTORE_"
-LOOPBACK = ("127.", "localhost", "::1")
 PRESETS = ("loopback", "lan", "wan")
-_NODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 
 def database_in(data: Path) -> Path:
@@ -44,6 +42,15 @@ class Config:
     gossip_host: str = "127.0.0.1"
     gossip_port: int = 8003
     """Where membership talks, UDP and TCP: two after the clients' port."""
+
+    advertise: Address
+    """Where clients and other nodes reach `listen`."""
+
+    peer_advertise: Address
+    """Where other nodes reach `peer`."""
+
+    gossip_advertise: Address
+    """Where other nodes reach `gossip`; a name is resolved when the node starts."""
 
     node_id: str = ""
     """Stable name of the node; "" takes the one kept on disk, or makes one."""
@@ -115,12 +122,15 @@ class Config:
     limits: Limits = field(default_factory=Limits)
 
     def public(self) -> dict[str, Any]:
-        """Return what the management page shows: addresses and limits, no secrets."""
+        """Return what the management page shows: where it is reached, and limits; no secrets.
+
+        Other nodes read the addresses there, see `members/lookup.py`.
+        """
         return {
             "addresses": {
-                "http": f"http://{self.listen_host}:{self.listen_port}",
-                "peer": f"{self.peer_host}:{self.peer_port}",
-                "gossip": f"{self.gossip_host}:{self.gossip_port}",
+                "http": self.advertise.url,
+                "peer": str(self.peer_advertise),
+                "gossip": str(self.gossip_advertise),
             },
             "zone": self.zone,
             "limits": {each.name: getattr(self.limits, each.name) for each in fields(self.limits)},
@@ -132,8 +142,9 @@ CENTURY_S = 36_600 * 86_400.0
 RETENTION_S_MIN = 600.0
 
 KEYS = (
-    "data", "listen", "peer", "gossip", "node_id", "zone", "bootstrap", "join", "replaces",
-    "observer", "standby", "remove_after_s", "history_retention_s", "slots",
+    "data", "listen", "peer", "gossip", "advertise", "peer_advertise", "gossip_advertise",
+    "node_id", "zone", "bootstrap", "join", "replaces", "observer", "standby",
+    "remove_after_s", "history_retention_s", "slots",
     "points_per_node", "replication_factor", "reads", "heartbeat_interval_s", "owner_timeout_s",
     "repair_interval_s", "segments_mb",
     "gossip_preset", "gossip_key_file", "insecure", "log", *(each.name for each in fields(Limits)),
@@ -169,26 +180,26 @@ def parse(settings: Mapping[str, Any]) -> Config:
         raise BadConfig(f"{unknown[0]}: there is no such setting")
     if not settings.get("data"):
         raise BadConfig("data: a directory is needed")
-    host, port = _address(settings.get("listen", "127.0.0.1:8001"), "listen")
-    peer = _address(settings.get("peer", f"{host}:{port + 1}"), "peer")
-    gossip = _address(settings.get("gossip", f"{host}:{port + 2}"), "gossip")
-    local = all(each.startswith(LOOPBACK) for each in (host, peer[0], gossip[0]))
+    founders = _founders(settings.get("bootstrap", ""))
+    own = next((each.address for each in founders if each.id == settings.get("node_id")), None)
     insecure = _flag(settings.get("insecure", False), "insecure")
-    if not local and not insecure:
-        raise BadConfig("listen: plain text beyond loopback needs --insecure")
+    ports = ports_of(settings, own, insecure=insecure)
     config = Config(
         data=Path(str(settings["data"])),
-        listen_host=host,
-        listen_port=port,
-        peer_host=peer[0],
-        peer_port=peer[1],
-        gossip_host=gossip[0],
-        gossip_port=gossip[1],
-        node_id=_node_id(settings.get("node_id", "")),
+        listen_host=ports.listen.host,
+        listen_port=ports.listen.port,
+        peer_host=ports.peer.host,
+        peer_port=ports.peer.port,
+        gossip_host=ports.gossip.host,
+        gossip_port=ports.gossip.port,
+        advertise=ports.advertise,
+        peer_advertise=ports.peer_advertise,
+        gossip_advertise=ports.gossip_advertise,
+        node_id=_node_id(settings, "node_id"),
         zone=str(settings.get("zone", "")),
-        bootstrap=_founders(settings.get("bootstrap", "")),
+        bootstrap=founders,
         join=_urls(settings.get("join", "")),
-        replaces=_node_id(settings.get("replaces", "")),
+        replaces=_node_id(settings, "replaces"),
         observer=_flag(settings.get("observer", False), "observer"),
         standby=_flag(settings.get("standby", False), "standby"),
         remove_after_s=_seconds(settings, "remove_after_s", 0.0, least=0, most=WEEK_S),
@@ -201,9 +212,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
         owner_timeout_s=_seconds(settings, "owner_timeout_s", 1.2),
         repair_interval_s=_seconds(settings, "repair_interval_s", 3600.0, least=0, most=WEEK_S),
         segments_mb=_integer(settings.get("segments_mb", 1024), "segments_mb", 0, 1 << 24),
-        gossip_preset=_choice(
-            settings.get("gossip_preset", "loopback" if local else "lan"), "gossip_preset", PRESETS
-        ),
+        gossip_preset=_preset(settings, "loopback" if ports.are_local else "lan"),
         gossip_key_file=str(settings.get("gossip_key_file", "")),
         insecure=insecure,
         log=_choice(settings.get("log", "auto"), "log", ("auto", "text", "json")),
@@ -225,13 +234,6 @@ def _check_together(config: Config) -> None:
         raise BadConfig("bootstrap: a node founds a group or joins one, not both")
 
 
-def _address(value: object, key: str) -> tuple[str, int]:
-    host, colon, port = str(value).rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
-        raise BadConfig(f"{key}: {value!r} is not HOST:PORT")
-    return host.strip("[]"), int(port)
-
-
 def _founders(value: object) -> tuple[Founder, ...]:
     parts = value if isinstance(value, Sequence) and not isinstance(value, str) else None
     texts = [str(each) for each in parts] if parts is not None else str(value).split(",")
@@ -239,11 +241,14 @@ def _founders(value: object) -> tuple[Founder, ...]:
     for text in texts:
         if not text.strip():
             continue
-        name, equals, url = text.strip().partition("=")
-        if not equals or not url.startswith("http://"):
-            raise BadConfig(f"bootstrap: {text.strip()!r} is not ID=http://HOST:PORT")
-        host, port = _address(url.removeprefix("http://").rstrip("/"), "bootstrap")
-        founders.append(Founder(_node_id(name), host, port))
+        name, _, url = text.strip().partition("=")
+        try:
+            address = reachable(parse_url(url), "bootstrap")
+        except ValueError:
+            raise BadConfig(f"bootstrap: {text.strip()!r} is not ID=http://HOST:PORT") from None
+        if not is_node_id(name):
+            raise BadConfig(f"bootstrap: {name[:80]!r} is no id of a node: {NODE_ID}")
+        founders.append(Founder(name, *address))
     if len({each.id for each in founders}) < len(founders):
         raise BadConfig("bootstrap: an id is there twice")
     return tuple(founders)
@@ -254,16 +259,17 @@ def _urls(value: object) -> tuple[str, ...]:
     texts = [str(each) for each in parts] if parts is not None else str(value).split(",")
     urls = tuple(text.strip().rstrip("/") for text in texts if text.strip())
     for url in urls:
-        if not url.startswith("http://"):
-            raise BadConfig(f"join: {url!r} is not http://HOST:PORT")
-        _address(url.removeprefix("http://"), "join")
+        try:
+            parse_url(url)
+        except ValueError as error:
+            raise BadConfig(f"join: {error}") from None
     return urls
 
 
-def _node_id(value: object) -> str:
-    text = str(value)
-    if text and not _NODE_ID.match(text):
-        raise BadConfig(f"node_id: {text[:80]!r} has letters, digits, dots and hyphens, at most 64")
+def _node_id(settings: Mapping[str, Any], key: str) -> str:
+    text = str(settings.get(key, ""))
+    if text and not is_node_id(text):
+        raise BadConfig(f"{key}: {text[:80]!r} is no id of a node: {NODE_ID}")
     return text
 
 
@@ -314,6 +320,10 @@ def _choice(value: object, key: str, choices: Sequence[str]) -> str:
     if value not in choices:
         raise BadConfig(f"{key}: {value!r} is not one of {', '.join(choices)}")
     return str(value)
+
+
+def _preset(settings: Mapping[str, Any], default: str) -> str:
+    return _choice(settings.get("gossip_preset", default), "gossip_preset", PRESETS)
 
 
 def _limits(settings: Mapping[str, Any]) -> Limits:

@@ -7,7 +7,7 @@ protocol asks to be stored joins the batch that forms while the disk is busy wit
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar, assert_never
 
@@ -25,6 +25,7 @@ from docstore.protocol.effects import (
     Persist,
     Publish,
     Read,
+    ReadIndexAnswered,
     Reconfigured,
     Respond,
     Send,
@@ -35,6 +36,7 @@ from docstore.protocol.events import (
     Event,
     Persisted,
     QueriesAnswered,
+    ReadIndexAsked,
     Requested,
     Tick,
     TurnEnded,
@@ -83,6 +85,7 @@ class Driver:
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
         self._changes: dict[int, asyncio.Future[tuple[int, str, str]]] = {}
+        self._indexes: dict[int, asyncio.Future[Mapping[int, tuple[int, int]]]] = {}
         self._requests = 0
         self._turn_planned = False
         self._writes: list[Write] = []
@@ -113,6 +116,8 @@ class Driver:
                 future.cancel()
         for change in self._changes.values():
             change.cancel()
+        for index in self._indexes.values():
+            index.cancel()
         for _, barrier in self._barriers:
             barrier.cancel()
 
@@ -130,6 +135,16 @@ class Driver:
         future: asyncio.Future[tuple[int, str, str]] = self._loop.create_future()
         self._changes[self._requests] = future
         self.feed(ChangeAsked(self._requests, change))
+        return await future
+
+    async def read_index(
+        self, slots: Sequence[int], timeout_s: float
+    ) -> Mapping[int, tuple[int, int]]:
+        """Return slot -> (epoch, decided), of those that this node owns as a quorum confirms."""
+        self._requests += 1
+        future: asyncio.Future[Mapping[int, tuple[int, int]]] = self._loop.create_future()
+        self._indexes[self._requests] = future
+        self.feed(ReadIndexAsked(self._requests, slots, clock() + timeout_s))
         return await future
 
     async def stored(self) -> None:
@@ -187,6 +202,10 @@ class Driver:
                     asked = self._changes.pop(request)
                     if not asked.done():
                         asked.set_result((status, code, detail))
+                case ReadIndexAnswered(request, found):
+                    reading = self._indexes.pop(request)
+                    if not reading.done():
+                        reading.set_result(found)
                 case Alarm(what):
                     log.error("alarm", what=what)
                 case _:

@@ -157,6 +157,12 @@ class Unavailable(DocstoreError):
     family = Family.REFUSED
 
 
+class NoQuorum(Unavailable):
+    """This node does not hear a majority of the members: what it knows may be old."""
+
+    code = "no-quorum"
+
+
 class Undecided(DocstoreError):
     """The deadline passed after a proposal left: it may or may not have happened."""
 

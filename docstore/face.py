@@ -5,19 +5,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from docstore.administration import Administration
-from docstore.document import Row
 from docstore.entrance import Entrance
 from docstore.errors import NotFound, Unavailable
 from docstore.ground import Ground
 from docstore.operation import Answer, Operation
 from docstore.process.usage import process_metrics
+from docstore.protocol.core import DECLARATIONS
 from docstore.protocol.events import CompactAsked
 from docstore.protocol.slots import slot_of
 from docstore.reads.feed import Stretch, Wanted
+from docstore.reads.listings import Listed
 from docstore.reads.local import read_here
 from docstore.scanning.cut import Cut
 from docstore.scanning.request import Scan
 from docstore.service import Service
+from docstore.services.announcing import NOT_YET
 from docstore.services.registry import declaration_link
 
 
@@ -36,7 +38,22 @@ class Face:
 
     def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
         """Carry an operation to its owner."""
+        if operation.link.startswith(DECLARATIONS) and not operation.is_read:
+            return asyncio.ensure_future(self._declare(operation, timeout_s))
         return self._entrance.submit(operation, timeout_s)
+
+    async def _declare(self, operation: Operation, timeout_s: float) -> Answer:
+        """Change a declaration, and answer once the change is in force everywhere."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        answer = await self._entrance.submit(operation, timeout_s)
+        if answer.is_success and answer.row is not None and answer.row.version > 0:
+            announcing = self._entrance.inside().announcing
+            try:
+                await announcing.announce(answer.row, deadline - loop.time())
+            except Unavailable:
+                return NOT_YET
+        return answer
 
     def drain(self) -> None:
         """Begin to stop: give all slots away first."""
@@ -87,9 +104,9 @@ class Face:
 
     async def listing(
         self, factory: str, *, after: str, limit: int, expand: bool, timeout_s: float
-    ) -> Sequence[tuple[str, int, Row | None]]:
-        """Return live documents under a factory."""
-        return await self._entrance.inside().listings.page(
+    ) -> Listed:
+        """Return live documents under a factory, and how far they reach."""
+        return await self._entrance.inside().listings.stretch(
             factory, after=after, limit=limit, expand=expand, level=self._level(factory),
             timeout_s=timeout_s,
         )  # fmt: skip

@@ -7,6 +7,7 @@ from docstore.links.peers import PeerLinks
 from docstore.links.questions import Questions
 from docstore.members.founding import Founding
 from docstore.members.joining import Joining
+from docstore.members.lookup import Lookup
 from docstore.members.membership import Membership
 from docstore.services.registry import Registry
 from docstore.storage.store import Store
@@ -23,6 +24,7 @@ class Ground:
     registry: Registry
     founding: Founding
     joining: Joining
+    lookup: Lookup
     links: PeerLinks
     questions: Questions
     membership: Membership

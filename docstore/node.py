@@ -21,6 +21,7 @@ from docstore.links.peers import PeerEvents, PeerLinks
 from docstore.links.questions import Questions
 from docstore.members.founding import Founding, identity
 from docstore.members.joining import Joining
+from docstore.members.lookup import Located, Lookup
 from docstore.members.membership import Membership
 from docstore.process.damage import end_process, refuse_damaged
 from docstore.process.draining import all_given_away
@@ -80,8 +81,8 @@ class Node:
         self._http = HttpServer(face, config.limits, Staging(config.data / "staging"))
         await self._http.start(config.listen_host, config.listen_port)
         running.push_async_callback(self._stop_http, self._http)
-        for peer, address in ground.founding.addresses().items():
-            ground.links.connect(peer, address)
+        running.push_async_callback(ground.lookup.stop)
+        ground.lookup.look_for(ground.founding.others())
         founder = asyncio.get_running_loop().create_task(self._join_group(recovered))
         running.push_async_callback(_cancel, founder)
         running.callback(self.entrance.close)
@@ -107,6 +108,7 @@ class Node:
             registry=Registry(),
             founding=founding,
             joining=Joining(founding.request, lambda: founding.has_group),
+            lookup=Lookup(self._located),
             links=links,
             questions=Questions(node_id, links),
             membership=Membership(self.config, node_id, recovered, self._view_changed),
@@ -185,6 +187,10 @@ class Node:
         if self.entrance.serving is not None:
             self.entrance.serving.driver.feed(event)
 
+    def _located(self, member: str, located: Located) -> None:
+        self.ground.links.connect(member, located.peer)
+        self.ground.membership.look_at(located.gossip)
+
     def _learnt(self, packed: bytes) -> None:
         self._feed(Received(self.ground.node_id, Configured(packed)))
 
@@ -201,7 +207,7 @@ class Node:
         if self.entrance.serving is not None:
             self.entrance.serving.group.view_changed()
             return
-        known = self.ground.founding.addresses()
+        known = self.ground.founding.others()
         for peer, address in self.ground.membership.peer_addresses().items():
             if peer in known:
                 self.ground.links.connect(peer, address)

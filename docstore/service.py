@@ -4,7 +4,7 @@ A service is pure: state and request in, new state out, or a refusal. It runs on
 update at a time per document. Factories declared over HTTP are services too (`services/`).
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -72,3 +72,11 @@ class Service(Protocol):
     @property
     def checks(self) -> bool:
         """Say whether `check` can refuse anything: if not, bytes are not parsed for it."""
+
+
+ServiceFor = Callable[[str, int], Service | None]
+"""(link, since) -> the service of a document; None while it is not known well enough.
+
+since: as declared at some moment after this process had opened so many reigns. A reign that was
+open when a declaration changed was told before the change was acknowledged; a later one must ask.
+"""

@@ -16,7 +16,9 @@ from docstore.protocol.timing import ReplicaConfig
 from docstore.reads.feed import Feed
 from docstore.reads.listings import Listings
 from docstore.reads.local import declarations
+from docstore.reads.owners import Owners
 from docstore.reads.scans import Scans
+from docstore.services.announcing import Announcing
 from docstore.services.declaring import Declaring
 from docstore.storage.store import Recovered
 from docstore.upkeep.expiring import Expiring
@@ -54,11 +56,13 @@ class Serving:
             replica, driver, store, questions, database_in(config.data), config.segments_mb << 20
         )
         self.feed = Feed(replica, questions, self.scans.page)
-        self.listings = Listings(replica, store, questions, driver.stored)
+        owners = Owners(replica, questions)
+        self.listings = Listings(replica, driver, store, questions, owners)
+        self.announcing = Announcing(replica.core, driver, ground.registry, questions, owners)
         self.holding = Holding(replica, self.listings)
         self.group = Group(
-            ground.node_id, replica, driver, founding=ground.founding, links=ground.links,
-            membership=ground.membership, questions=questions,
+            ground.node_id, replica, driver, founding=ground.founding, lookup=ground.lookup,
+            links=ground.links, membership=ground.membership, questions=questions,
         )  # fmt: skip
         self.administration = Administration(
             replica, store, questions, self.resync, ground.membership.describe, self.group
@@ -66,7 +70,7 @@ class Serving:
 
     async def recall(self) -> None:
         """Know the factories that are declared on this disk."""
-        for row in await declarations(self._ground.store, self.replica.core.placement.slots):
+        for row in await declarations(self._ground.store, self.replica.core.logs):
             self._ground.registry.publish(row)
 
     def start(self) -> None:

@@ -22,7 +22,14 @@ from gossip.audience import Audience
 from gossip.clock import Clock
 from gossip.config import Config
 from gossip.doorkeeper import Doorkeeper
-from gossip.errors import AlreadyStarted, MetaTooLarge, NameTooLong, NoteTooLarge, NotRunning
+from gossip.errors import (
+    AlreadyStarted,
+    BindFailed,
+    MetaTooLarge,
+    NameTooLong,
+    NoteTooLarge,
+    NotRunning,
+)
 from gossip.exchange import Exchanges, required
 from gossip.intake import Intake
 from gossip.joining import Joining, JoinReport
@@ -55,7 +62,7 @@ from gossip.security import SEAL_BYTES, SESSION_BYTES, Security
 from gossip.snapshot import Snapshot
 from gossip.stability import StableView, View
 from gossip.subscription import Subscription
-from gossip.transport import Transport, advertised_host
+from gossip.transport import Transport, advertised
 
 _log = logging.getLogger("gossip")
 
@@ -88,7 +95,7 @@ class Agent:
         bind: host and port for UDP and TCP; port 0 lets the kernel choose one.
         seeds: where other members may be found; host names are allowed here.
         meta: at most 512 bytes that all peers will see in `Member.meta`.
-        advertise: where peers reach us, an IP literal, if it is not `bind`.
+        advertise: where peers reach us, if it is not `bind`; a name is resolved once, at start.
         snapshot: keeps the addresses of the others over restarts.
         security: who may be a member; everybody by default.
         Raises NameTooLong, MetaTooLarge, ConfigError.
@@ -128,11 +135,15 @@ class Agent:
         if self._swim is not None or self._is_stopped:
             raise AlreadyStarted(self._name)
         bound = await self._transport.start(self._bind)
-        towards = self._seeds[0] if self._seeds else None
+        try:
+            address = await advertised(self._advertise, bound, next(iter(self._seeds), None))
+        except BindFailed:
+            await self._transport.stop()
+            raise
         me = Member(
             name=self._name,
             uid=secrets.token_bytes(messages.UID_BYTES),
-            address=self._advertise or (await advertised_host(bound[0], towards), bound[1]),
+            address=address,
             incarnation=time.time_ns() // 1_000_000,
             meta=self._meta,
             changed_at_s=time.monotonic(),

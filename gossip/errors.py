@@ -29,7 +29,10 @@ class MetaTooLarge(GossipError):
 
 
 class BindFailed(GossipError):
-    """UDP and TCP could not both be had on the wanted address. No socket is left open."""
+    """UDP and TCP could not both be had on the wanted address. No socket is left open.
+
+    The same when the name of the address to advertise does not resolve.
+    """
 
 
 class NotRunning(GossipError):

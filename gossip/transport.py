@@ -20,6 +20,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from gossip.config import Config
@@ -268,8 +269,27 @@ def _is_greeting(frame: bytes) -> bool:
     return frame[:1] == GREETING and len(frame) == 1 + _RANDOM_BYTES
 
 
-async def advertised_host(bound_host: str, towards: Address | None) -> str:
-    """Return the address at which others reach a socket bound to `bound_host`.
+async def advertised(said: Address | None, bound: Address, towards: Address | None) -> Address:
+    """Return where others reach a socket that is bound to `bound`: where we are told, or found.
+
+    said: what we are told, by name or by number. towards: a peer, if one is known.
+    Raises BindFailed when a name does not resolve.
+    """
+    if said is None:
+        return (await _advertised_host(bound[0], towards), bound[1])
+    with contextlib.suppress(ValueError):
+        return (str(ip_address(said[0])), said[1])
+    loop = asyncio.get_running_loop()
+    family = socket.AF_INET6 if ":" in bound[0] else socket.AF_INET
+    try:
+        found = await loop.getaddrinfo(*said, family=family, type=socket.SOCK_DGRAM)
+    except (OSError, UnicodeError) as error:
+        raise BindFailed(f"cannot advertise {said[0]}:{said[1]}: {error}") from error
+    return (str(found[0][4][0]), said[1])
+
+
+async def _advertised_host(bound_host: str, towards: Address | None) -> str:
+    """Return the host at which others reach a socket bound to `bound_host`.
 
     For a wildcard it is our end of the route `towards` a peer, else towards the world, else
     what our own host name resolves to, else the loopback. Takes about a second at most.

@@ -47,6 +47,7 @@ SHELLS = (
     "docstore/scanning/pool.py",
     "docstore/scanning/segments.py",
     "docstore/scanning/worker.py",
+    "docstore/services/announcing.py",
     "docstore/services/declaring.py",
     "docstore/storage/memory.py",
     "docstore/storage/sqlite.py",

@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
-from tests.whole.run import run
+from tests.whole.declaring import Declaring
+from tests.whole.run import Run, run
+from tests.whole.walking import Walking, WalkingAtLevel1, WalkingAtLevel2
 
 # Each of these once found a bug; what it was stands in the commit that pinned it.
 PINNED = (10_024,)
@@ -36,6 +38,34 @@ def test_a_seed_replays_exactly_in_another_process() -> None:
     }
     assert len(traces) == 1
     assert traces != {""}
+
+
+@pytest.mark.filterwarnings("ignore:coroutine")
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_walks_miss_nothing_and_show_nothing_twice(seed: int) -> None:
+    outcome = run(seed, Walking)
+    assert outcome.problems == []
+    assert outcome.operations > 100
+    assert outcome.faults.total() > 5
+
+
+@pytest.mark.parametrize("kind", [WalkingAtLevel1, WalkingAtLevel2])
+def test_walks_at_the_weaker_levels_miss_nothing_that_is_everywhere(kind: type[Run]) -> None:
+    outcome = run(1, kind)
+    assert outcome.problems == []
+    assert outcome.operations > 100
+
+
+# Of seeds 1 to 4, these two notice each of both rules being taken away.
+@pytest.mark.filterwarnings("ignore:coroutine")
+@pytest.mark.parametrize("seed", [1, 4])
+def test_what_a_declaration_forbids_is_refused_everywhere_once_it_is_acknowledged(
+    seed: int,
+) -> None:
+    outcome = run(seed, Declaring)
+    assert outcome.problems == []
+    assert outcome.operations > 100
+    assert outcome.faults.total() > 5
 
 
 @pytest.mark.slow

@@ -67,8 +67,10 @@ def status(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
     found: Status = talk(url, read_status)
     if as_json:
         show(found)
-    else:
-        show_table(table_of(found))
+        return
+    show_table(table_of(found))
+    for warning in found["group"].get("warnings", ()):
+        typer.secho(f"warning: {warning}", fg="yellow")
 
 
 @app.command()

@@ -15,7 +15,7 @@ from docstore.converge.documents import Documents
 from docstore.converge.lineage import begotten, covers, lineage_of, stamp_after
 from docstore.converge.spread import Spreader
 from docstore.document import Row
-from docstore.operation import Answer, Operation
+from docstore.operation import Answer
 from docstore.protocol.core import Core
 from docstore.protocol.handle import DELETED_SIGNATURE, New, Unchanged, handle
 from docstore.protocol.identity import fingerprint, has_created, unpack_identity
@@ -95,7 +95,7 @@ class Executor:
         repeated = inflight.attempt > 1 or operation.key or self._has_applied(inflight)
         if slot not in self.core.logs or self._is_anothers(slot, inflight):
             self._give_back(inflight)
-        elif self._must_wait(operation):
+        elif self.is_behind(operation.level):
             self._held.append(inflight)
         elif repeated and not operation.is_read:
             self._once(inflight)
@@ -113,7 +113,7 @@ class Executor:
             return False
         return self.who(slot, inflight.operation.level) != self.core.me
 
-    def _must_wait(self, operation: Operation) -> bool:
+    def is_behind(self, level: int) -> bool:
         """Say whether others know more than this node, which has just come back.
 
         At level 2 it would go on from an old version. At level 1 that is as promised, but a new
@@ -121,7 +121,7 @@ class Executor:
         """
         if not self.core.clock.is_known:
             return True  # No clock yet: what would be stamped now would seem to be very old.
-        if operation.level == 1 and not self._is_new_disk:
+        if level == 1 and not self._is_new_disk:
             return False
         return self.spreader.lags_behind()
 
@@ -140,7 +140,7 @@ class Executor:
         if self._has_applied(inflight):
             self.core.reply(inflight, TOO_FEW, proposed=True)  # Its version is kept no more.
             return
-        service = self.core.service_for(operation.link)
+        service = self.core.service_for(operation.link, 0)
         if service is None:
             self._give_back(inflight)  # The declaration has not reached this node yet.
             return

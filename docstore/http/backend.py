@@ -7,9 +7,9 @@ the cluster comes as plain JSON values from here.
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol
 
-from docstore.document import Row
 from docstore.operation import Answer, Operation
 from docstore.reads.feed import Stretch, Wanted
+from docstore.reads.listings import Listed
 from docstore.scanning.cut import Cut
 from docstore.scanning.request import Scan
 from docstore.service import Service
@@ -50,10 +50,11 @@ class Backend(Protocol):
 
     async def listing(
         self, factory: str, *, after: str, limit: int, expand: bool, timeout_s: float
-    ) -> Sequence[tuple[str, int, Row | None]]:
+    ) -> Listed:
         """Return up to `limit` live (link, version, row if `expand`) under a factory, by link.
 
-        Merged over the owners of all slots. Raises Unavailable when one cannot be asked.
+        Merged over the owners of all slots, all there is up to its horizon. Raises Unavailable when
+        one cannot be asked, NoQuorum.
         """
 
     async def counting(self, factory: str, timeout_s: float, *, level: int | None = None) -> int:

@@ -105,11 +105,16 @@ class Changes:
         return await self._backend.find_service(path, timeout_s) if path else None
 
     async def _has_factories_below(self, path: str, timeout_s: float) -> bool:
-        begins = declaration_link(path + "/")
-        found = await self._backend.listing(
-            FACTORIES, after=begins, limit=1, expand=False, timeout_s=timeout_s
-        )
-        return any(link.startswith(begins) for link, _, _ in found)
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        begins = after = declaration_link(path + "/")
+        while after.startswith(begins):  # A page may end before its first entry.
+            left_s = deadline - asyncio.get_running_loop().time()
+            found, after = await self._backend.listing(
+                FACTORIES, after=after, limit=1, expand=False, timeout_s=left_s
+            )
+            if found:
+                return found[0][0].startswith(begins)
+        return False
 
     async def _since(self, since: str, slot: int | None, timeout_s: float) -> Cut:
         """Return from where to go on: in one slot, or in all."""

@@ -1,5 +1,6 @@
 """A factory as a collection: GET lists its live documents by link, in pages, over all owners."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
@@ -66,19 +67,20 @@ async def _page(
     backend: Backend, factory: str, after: str, limit: int, *, expand: bool, patience_s: float
 ) -> tuple[list[Entry], bool]:
     """Return up to `limit` entries, fewer if they get too large, and if there are more."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + patience_s
     found: list[Entry] = []
     size = 0
     while True:
         wanted = limit + 1 - len(found)
-        part = min(wanted, EXPANDED_AT_ONCE) if expand else wanted
-        entries = await backend.listing(
-            factory, after=after, limit=part, expand=expand, timeout_s=patience_s
-        )
+        entries, after = await backend.listing(
+            factory, after=after, limit=min(wanted, EXPANDED_AT_ONCE) if expand else wanted,
+            expand=expand, timeout_s=deadline - loop.time(),
+        )  # fmt: skip
         for entry in entries:
             size += len(entry[2].state) + 400 if entry[2] is not None else 0
             if found and (len(found) == limit or size > PAGE_BYTES_MAX):
                 return found, True
             found.append(entry)
-        if len(entries) < part:
+        if not after:
             return found, False
-        after = entries[-1][0]

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import structlog
 
+from docstore.address import Address
 from docstore.config import Config
 from docstore.errors import BadConfig
 from docstore.protocol.configuration import (
@@ -55,8 +56,7 @@ class Founding:
     def _bootstrap(self) -> tuple[Founder, ...]:
         if self._config.join or self._config.standby:
             return ()
-        alone = (Founder(self._me, self._config.listen_host, self._config.listen_port),)
-        return tuple(self._config.bootstrap) or alone
+        return self._config.bootstrap or (Founder(self._me, *self._config.advertise),)
 
     @property
     def cluster_id(self) -> str:
@@ -70,13 +70,11 @@ class Founding:
         """Say whether this node has found its place."""
         return self.current is not None
 
-    def addresses(self) -> dict[str, tuple[str, int]]:
-        """Return where the peers listen for links: the port after the clients' port."""
+    def others(self) -> dict[str, Address]:
+        """Return where the other members, or founders, are reached over HTTP."""
         if self.current is not None:
-            known = self.current.others(self._me)
-        else:
-            known = {each.id: (each.host, each.port) for each in self._founders}
-        return {peer: (host, port + 1) for peer, (host, port) in known.items() if peer != self._me}
+            return self.current.others(self._me)
+        return {each.id: each.address for each in self._founders if each.id != self._me}
 
     def request(self) -> dict[str, object]:
         """Return what this node asks of a group that it wants to join."""
@@ -84,7 +82,7 @@ class Founding:
         member = {
             "id": self._me,
             "storeId": self._recovered.store_id,
-            "address": f"http://{config.listen_host}:{config.listen_port}",
+            "address": config.advertise.url,
             "zone": config.zone,
             "observer": config.observer,
         }

@@ -10,17 +10,20 @@ from typing import Any
 
 import structlog
 
+from docstore.address import parse_url
 from docstore.driver import Driver
 from docstore.errors import BadRequest, Conflict, DocstoreError, NotFound, Unavailable, Undecided
 from docstore.links.peers import PeerLinks
 from docstore.links.questions import Questions
 from docstore.members.founding import Founding
+from docstore.members.lookup import Lookup
 from docstore.members.membership import Membership
 from docstore.protocol.change import Change, Kind
-from docstore.protocol.configuration import Configuration, MemberEntry
+from docstore.protocol.configuration import NODE_ID, Configuration, MemberEntry, is_node_id
 from docstore.protocol.events import LinkMade, ViewChanged
 from docstore.protocol.quorum import majority
 from docstore.protocol.replica import Replica
+from docstore.protocol.voters import decisive_zones
 
 Json = dict[str, Any]
 
@@ -50,6 +53,7 @@ class Group:
         driver: Driver,
         *,
         founding: Founding,
+        lookup: Lookup,
         links: PeerLinks,
         membership: Membership,
         questions: Questions,
@@ -58,6 +62,7 @@ class Group:
         self._replica = replica
         self._driver = driver
         self._founding = founding
+        self._lookup = lookup
         self._links = links
         self._membership = membership
         self._questions = questions
@@ -86,17 +91,16 @@ class Group:
     # What is decided
 
     def _use(self, configuration: Configuration) -> None:
-        """Know the members by this configuration, connect to them, and let go of the others."""
-        before = self._founding.addresses()
+        """Know the members by this configuration, find them, and let go of the others."""
+        before = self._founding.others()
         self._founding.current = configuration
-        addresses = self._founding.addresses()
-        for peer, address in addresses.items():
+        others = self._founding.others()
+        for peer in others:
             if handle := self._hanging_up.pop(peer, None):
                 handle.cancel()
-            self._links.connect(peer, address)
-            self._membership.look_at((address[0], address[1] + 1))
+        self._lookup.look_for(others)
         loop = asyncio.get_running_loop()
-        for peer in sorted(before.keys() - addresses.keys()):
+        for peer in sorted(before.keys() - others.keys()):
             self._hanging_up[peer] = loop.call_later(HANG_UP_AFTER_S, self._hang_up, peer)
         self.view_changed()
         log.info("configuration", id=configuration.id, stage=configuration.stage.value,
@@ -110,7 +114,7 @@ class Group:
 
     def view_changed(self) -> None:
         """Tell the protocol whom membership believes to be there."""
-        known = self._founding.addresses()
+        known = self._founding.others()
         for peer, address in self._membership.peer_addresses().items():
             if peer in known:
                 self._links.connect(peer, address)
@@ -196,6 +200,21 @@ class Group:
         return page
 
 
+def warnings_of(configuration: Configuration) -> list[str]:
+    """Return what an operator should know of how the members are chosen."""
+    zones = {each.id: each.zone for each in configuration.members if not each.observes}
+    voters = [each.id for each in configuration.members if each.votes]
+    found = []
+    for zone in decisive_zones(zones, voters):
+        count = sum(zones[each] == zone for each in voters)
+        place = f"zone {zone} holds" if zone else "members without a zone are"
+        found.append(
+            f"{place} {count} of the {len(voters)} voters: "
+            "while those are lost, the members cannot be changed"
+        )
+    return found
+
+
 def _entries(configuration: Configuration, members: list[Json]) -> list[Json]:
     status = {str(each["id"]): each["status"] for each in members}
     now = {each.id: each for each in configuration.members}
@@ -211,7 +230,7 @@ def _entries(configuration: Configuration, members: list[Json]) -> list[Json]:
         found.append(
             {
                 "id": name, "storeId": entry.store_id, "role": role, "zone": entry.zone,
-                "address": f"http://{entry.host}:{entry.port}",
+                "address": entry.address.url,
                 "status": status.get(name, "UNKNOWN"),
             }
         )  # fmt: skip
@@ -241,9 +260,13 @@ def _entry_of(member: Any) -> MemberEntry:
     observes = member.get("observer", False)
     if not all(isinstance(text, str) for text in texts) or not isinstance(observes, bool):
         raise BadRequest(wanted)
-    name, store_id, address, zone = texts
-    host, colon, port = address.removeprefix("http://").rstrip("/").rpartition(":")
-    fits = name and store_id and colon and host and port.isdecimal() and 0 < int(port) < 65_536
-    if not fits or not name.replace("-", "").replace(".", "").isalnum() or len(name) > 64:
+    name, store_id, url, zone = texts
+    try:
+        address = parse_url(url)
+    except ValueError:
+        raise BadRequest(wanted) from None
+    if not is_node_id(name):
+        raise BadRequest(f"member: {name[:80]!r} is no id of a node: {NODE_ID}")
+    if not store_id or address.is_wildcard:
         raise BadRequest(wanted)
-    return MemberEntry(name, store_id, host, int(port), zone, votes=True, observes=observes)
+    return MemberEntry(name, store_id, *address, zone, votes=True, observes=observes)

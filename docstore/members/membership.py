@@ -36,18 +36,15 @@ class Membership:
     ) -> None:
         self._me = me
         self._changed = changed
-        address = {"http": f"http://{config.listen_host}:{config.listen_port}"}
-        links = {"peer": [config.peer_host, config.peer_port]}
-        meta = address | links | {"zone": config.zone, "boot": recovered.boot}
-        seeds = [
-            (founder.host, founder.port + 2) for founder in config.bootstrap if founder.id != me
-        ]
-        self._seeds = set(seeds)
+        reached = {"http": config.advertise.url, "peer": config.peer_advertise}
+        meta = reached | {"zone": config.zone, "boot": recovered.boot}
+        bind = (config.gossip_host, config.gossip_port)
+        self._seeds: set[tuple[str, int]] = set()
         self._agent = Agent(
             me,
-            (config.gossip_host, config.gossip_port),
+            bind,
             config=PRESETS[config.gossip_preset](),
-            seeds=seeds,
+            advertise=None if config.gossip_advertise == bind else config.gossip_advertise,
             meta=msgpack.packb(meta),
             security=Security(keyring=_keyring(config.gossip_key_file)),
         )

@@ -46,9 +46,7 @@ async def _announce(node: Node) -> None:
     """Print one line with the address as soon as the node can serve."""
     while not node.entrance.ready()[0]:  # noqa: ASYNC110 - readiness has many causes, and is met once
         await asyncio.sleep(POLL_S)
-    config = node.config
-    address = f"http://{config.listen_host}:{config.listen_port}"
-    _say(f"docstore {node.ground.node_id} serves at {address}", sys.stdout)
+    _say(f"docstore {node.ground.node_id} serves at {node.config.advertise.url}", sys.stdout)
 
 
 def _say(line: str, stream: TextIO) -> None:

@@ -7,7 +7,7 @@ its way unacknowledged, so a slow replica costs no memory. What is not acknowled
 that comes back with something to catch up in every slot does not make everybody else wait.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from docstore.document import Row, common_end, reigns_until
 from docstore.protocol.copying import Copying
@@ -75,6 +75,15 @@ class CatchUp:
         follower.sent, follower.sent_at = log.end - len(tenure.fresh), self.core.now
         offer = offer_of(log, tenure, follower.sent + 1, ())
         self.core.send(peer, Propose([offer]))
+
+    def resync(self, slots: Iterable[int]) -> None:
+        """Ask every replica of the slots that are ours where it stands; the rest follows."""
+        for slot in slots:
+            log = self.core.logs.get(slot)
+            if log and log.tenure and log.tenure.phase is Phase.OPEN:
+                for follower in log.tenure.followers.values():
+                    follower.adopted = False
+                self.probe_all(log, log.tenure)
 
     def probe_all(self, log: SlotLog, tenure: Tenure) -> None:
         """Ask every replica where it stands."""

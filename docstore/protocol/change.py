@@ -20,6 +20,8 @@ class Kind(StrEnum):
     REMOVE = "remove"
     REPLACE = "replace"
     CANCEL = "cancel"
+    SPREAD = "spread"
+    """The same members, other voters; asked for by the register itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +58,23 @@ def begin(now: Configuration, change: Change) -> Configuration:
             return _learning(now, now.members, (*now.members, _newcomer(now, change)))
         case Kind.REPLACE:
             return _replace(now, change)
+        case Kind.SPREAD:
+            return _learning(now, now.members, now.members)
         case _:
             return _remove(now, change)
 
 
 def advanced(now: Configuration) -> Configuration:
-    """Return the next step of a change that is under way."""
+    """Return the next step of a change that is under way.
+
+    Who votes at its end is not chosen anew: the joint majorities were of those voters.
+    """
     if now.stage is Stage.LEARNING:
         return replace(now, id=now.id + 1, stage=Stage.JOINT)
     assert now.stage is Stage.JOINT
-    members = with_votes(now.next_members)
-    return replace(now, id=now.id + 1, stage=Stage.STABLE, members=members, next_members=())
+    return replace(
+        now, id=now.id + 1, stage=Stage.STABLE, members=now.next_members, next_members=()
+    )
 
 
 def _learning(
@@ -97,7 +105,7 @@ def _newcomer(now: Configuration, change: Change) -> MemberEntry:
         if (member.host, member.port) == (entry.host, entry.port) and member.id != change.node:
             detail = f"{entry.host}:{entry.port} is the address of {member.id}"
             raise ChangeRefused(409, "address-taken", detail)
-    return entry
+    return replace(entry, votes=False)  # Until it is given one, by what all have then.
 
 
 def _replace(now: Configuration, change: Change) -> Configuration:

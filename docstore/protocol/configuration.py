@@ -14,6 +14,7 @@ Source: joint consensus (Ongaro and Ousterhout, 2014, section 6), with learners 
 """
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -21,13 +22,20 @@ from typing import Any, NamedTuple
 
 import msgpack
 
+from docstore.address import Address
 from docstore.ownership.by_hash import Placed, Placement, place
-
-VOTERS_MAX = 7
-"""Members that vote on configurations: five may be lost of eleven hundred, no more ask for it."""
+from docstore.protocol.voters import VOTERS_MAX, chosen
 
 LOST = "!"
 """Behind the name of a member whose disk is lost: it still counts, and never answers."""
+
+_NODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+NODE_ID = "1 to 64 letters, digits, dots, hyphens and underscores, the first a letter or digit"
+
+
+def is_node_id(text: str) -> bool:
+    """Say whether a node may be called so: see `NODE_ID`. One that may found a group may join."""
+    return _NODE_ID.match(text) is not None
 
 
 class Stage(StrEnum):
@@ -42,16 +50,21 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Founder:
-    """One entry of the bootstrap list: a node id and where its clients reach it."""
+    """One entry of the bootstrap list: a node id and where it is reached over HTTP."""
 
     id: str
     host: str
     port: int
 
+    @property
+    def address(self) -> Address:
+        """Where it is reached over HTTP."""
+        return Address(self.host, self.port)
+
 
 @dataclass(frozen=True, slots=True)
 class MemberEntry:
-    """One member: the node, its disk, where it is, and whose fate it shares."""
+    """One member: the node, its disk, where it is reached over HTTP, and whose fate it shares."""
 
     id: str
     store_id: str
@@ -64,6 +77,11 @@ class MemberEntry:
     """Its disk is gone, and a new one under the same id is on its way in."""
     observes: bool = False
     """Holds no slot and votes on nothing: an entry for clients only."""
+
+    @property
+    def address(self) -> Address:
+        """Where it is reached over HTTP; where its other ports are it says itself."""
+        return Address(self.host.strip("[]"), self.port)  # Of IPv6, some have brackets on disk.
 
     @property
     def name(self) -> str:
@@ -99,12 +117,10 @@ class Configuration:
         """Who takes part in any way, by name, sorted."""
         return tuple(sorted({each.name for each in (*self.members, *self.next_members)}))
 
-    def others(self, me: str) -> dict[str, tuple[str, int]]:
-        """Return where the clients' ports of the other nodes are, by node id."""
+    def others(self, me: str) -> dict[str, Address]:
+        """Return where the other nodes are reached over HTTP, by node id."""
         every = (*self.members, *self.next_members)
-        return {
-            each.id: (each.host, each.port) for each in every if each.id != me and not each.lost
-        }
+        return {each.id: each.address for each in every if each.id != me and not each.lost}
 
     @property
     def sets(self) -> tuple[tuple[str, ...], ...]:
@@ -236,22 +252,27 @@ def found(
 ) -> Configuration | None:
     """Return configuration 1, or None while a founder's disk is not known.
 
-    stores: founder id -> (store id, zone). The same on every founder.
+    stores: founder id -> (store id, zone). The same on every founder, of whichever version: it is
+    the one configuration that nobody chooses by vote. So the first ones by id vote, wherever
+    they stand; to spread the votes is the register's first act.
     """
     if any(founder.id not in stores for founder in founders):
         return None
     members = tuple(
-        MemberEntry(each.id, stores[each.id][0], each.host, each.port, stores[each.id][1])
-        for each in sorted(founders, key=lambda founder: founder.id)
-    )
+        MemberEntry(
+            each.id, stores[each.id][0], each.host, each.port, stores[each.id][1],
+            votes=number < VOTERS_MAX,
+        )
+        for number, each in enumerate(sorted(founders, key=lambda founder: founder.id))
+    )  # fmt: skip
     return Configuration(
-        1, cluster_id_of(founders), slots, points_per_node, replication_factor,
-        with_votes(members), reads=reads,
+        1, cluster_id_of(founders), slots, points_per_node, replication_factor, members,
+        reads=reads,
     )  # fmt: skip
 
 
 def with_votes(members: Sequence[MemberEntry]) -> tuple[MemberEntry, ...]:
-    """Return the members, as many of them voting as there may be: those that vote already first."""
-    order = sorted(members, key=lambda each: (each.lost, not each.votes, each.id))
-    voters = {each.id for each in [each for each in order if not each.observes][:VOTERS_MAX]}
+    """Return the members with the votes that they are to have, see `voters.py`."""
+    zones = {each.id: each.zone for each in members if not each.observes}
+    voters = chosen(zones, [each.id for each in members if each.votes])
     return tuple(replace(each, votes=each.id in voters) for each in members)

@@ -14,13 +14,16 @@ leases: Gray and Cheriton (1989).
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 
 from docstore.document import Ballot
 from docstore.protocol import quorum
 from docstore.protocol.core import NEVER, Core
 from docstore.protocol.log import SlotLog
-from docstore.protocol.tenure import Inflight
 from docstore.wire import Confirm, Confirmed, Release
+
+Voting = tuple[tuple[str, ...], ...]
+"""The replica sets of which each must give a majority."""
 
 CLOCKS_DIFFER = 1e-3
 """By how much two monotonic clocks may run at different rates."""
@@ -32,9 +35,28 @@ class Waiter:
 
     log: SlotLog
     ballot: Ballot
-    inflight: Inflight | None
-    """None when nobody waits, and only a lease is to be renewed."""
+    deadline: float
     then: Callable[[], None]
+    lost: Callable[[], None]
+    """Instead of `then`, when the reign is over or the deadline has passed."""
+
+
+def _nothing() -> None:
+    """Nobody waits: only a lease is to be renewed."""
+
+
+@dataclass(slots=True)
+class IndexRead:
+    """A question about many slots: how far each is decided, once its reign is confirmed.
+
+    rest: the slots that are not confirmed yet, by the replica sets that must confirm them. found:
+    slot -> (epoch, decided). then: runs when there is no rest, or the deadline has passed.
+    """
+
+    deadline: float
+    rest: dict[Voting, list[tuple[SlotLog, Ballot]]]
+    then: Callable[[dict[int, tuple[int, int]]], None]
+    found: dict[int, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -43,6 +65,7 @@ class Round:
 
     number: int
     waiters: list[Waiter]
+    reads: list[IndexRead]
     slots: list[tuple[int, int]]
     heard: set[str] = field(default_factory=set)
     begun_at: float = NEVER
@@ -55,6 +78,7 @@ class Confirmer:
     def __init__(self, core: Core) -> None:
         self.core = core
         self._waiting: list[Waiter] = []
+        self._reads: list[IndexRead] = []
         self._round: Round | None = None
         # Numbers are not used again by a later process of this node: the boot stands in front.
         self._number = core.boot << 32
@@ -67,20 +91,28 @@ class Confirmer:
             self._waiting.append(waiter)
             return
         if left_s < self.core.config.lease_s / 2:
-            renewal = Waiter(waiter.log, waiter.ballot, None, lambda: None)
+            renewal = Waiter(waiter.log, waiter.ballot, inf, _nothing, _nothing)
             if not any(each.log is waiter.log for each in self._waiting):
                 self._waiting.append(renewal)
         waiter.then()
 
+    def read(self, read: IndexRead) -> None:
+        """Let a question about many slots join the next round."""
+        self._reads.append(read)
+
     def start_round(self) -> None:
         """Start the next round if none is on its way; at the end of a turn."""
-        if self._round is not None or not self._waiting:
+        if not self.has_more:
             return
         self._number += 1
         waiters, self._waiting = self._waiting, []
+        reads, self._reads = self._reads, []
         slots = {(waiter.log.slot, waiter.ballot[0]) for waiter in waiters}
-        now = self.core.now
-        self._round = Round(self._number, waiters, sorted(slots), {self.core.me}, begun_at=now)
+        for read in reads:
+            for part in read.rest.values():
+                slots.update((log.slot, ballot[0]) for log, ballot in part)
+        now, me = self.core.now, {self.core.me}
+        self._round = Round(self._number, waiters, reads, sorted(slots), me, begun_at=now)
         self.core.counters["confirm_rounds"] += 1
         self._ask(self._round)
         self._conclude(self._round)
@@ -113,23 +145,36 @@ class Confirmer:
         """Give up waiters whose time is over, and those whose reign has ended."""
         if self._round is not None:
             self._round.waiters = [each for each in self._round.waiters if self._is_live(each)]
+            self._round.reads = [each for each in self._round.reads if self._is_read(each)]
             self._conclude(self._round)
         self._waiting = [each for each in self._waiting if self._is_live(each)]
+        self._reads = [each for each in self._reads if self._is_read(each)]
 
     def _is_live(self, waiter: Waiter) -> bool:
-        inflight = waiter.inflight
-        if inflight is None:
-            return self._still_reigns(waiter)
-        if self.core.now < inflight.deadline and self._still_reigns(waiter):
+        if self.core.now < waiter.deadline and self._still_reigns(waiter):
             return True
-        self.core.reply(inflight, None)
+        waiter.lost()
         return False
+
+    def _is_read(self, read: IndexRead) -> bool:
+        """Say whether a question about many slots is still open; what is lost of it goes."""
+        overdue = self.core.now >= read.deadline
+        for sets, part in list(read.rest.items()):
+            rest = [] if overdue else [each for each in part if _reigns(*each)]
+            if rest:
+                read.rest[sets] = rest
+            else:
+                del read.rest[sets]
+        if not read.rest:
+            read.then(read.found)
+        return bool(read.rest)
 
     def _ask(self, asked: Round) -> None:
         """Ask those whose answers count: in a large group that is not everybody."""
         asked.sent_at = self.core.now
         message = Confirm(asked.number, asked.slots)
         sets = {waiter.log.voting for waiter in asked.waiters}
+        sets.update(*(read.rest for read in asked.reads))
         counting = {peer for each in sets for replicas in each for peer in replicas}
         for peer in self.core.peers:
             if peer in counting and peer not in asked.heard:
@@ -138,7 +183,7 @@ class Confirmer:
     def _conclude(self, asked: Round) -> None:
         """Release the waiters whose replica set has answered in a quorum."""
         rest = []
-        quorums: dict[tuple[tuple[str, ...], ...], bool] = {}
+        quorums: dict[Voting, bool] = {}
         for waiter in asked.waiters:
             sets = waiter.log.voting
             if sets not in quorums:
@@ -148,11 +193,23 @@ class Confirmer:
             elif self._still_reigns(waiter):
                 self._lease(asked, waiter.log)
                 waiter.then()
-            elif waiter.inflight is not None:
-                self.core.reply(waiter.inflight, None)
+            else:
+                waiter.lost()
         asked.waiters = rest
-        if not rest and self._round is asked:
+        asked.reads = [read for read in asked.reads if not self._has_read(asked, read)]
+        if not rest and not asked.reads and self._round is asked:
             self._round = None
+
+    def _has_read(self, asked: Round, read: IndexRead) -> bool:
+        """Take the slots of a question that are confirmed; say whether that is all, and tell."""
+        for sets in [each for each in read.rest if self.is_confirmed(asked, each)]:
+            for log, ballot in read.rest.pop(sets):
+                if _reigns(log, ballot):
+                    self._lease(asked, log)
+                    read.found[log.slot] = (ballot[0], log.decided)
+        if not read.rest:
+            read.then(read.found)
+        return not read.rest
 
     def _lease(self, asked: Round, log: SlotLog) -> None:
         """Trust the quorum for as long as all of it is sure to keep its word."""
@@ -175,10 +232,14 @@ class Confirmer:
             self.core.leases.release(slot, epoch, sender)
 
     def _still_reigns(self, waiter: Waiter) -> bool:
-        tenure = waiter.log.tenure
-        return tenure is not None and tenure.ballot == waiter.ballot
+        return _reigns(waiter.log, waiter.ballot)
 
     @property
     def has_more(self) -> bool:
         """Say whether a round waits for the end of the turn."""
-        return self._round is None and bool(self._waiting)
+        return self._round is None and bool(self._waiting or self._reads)
+
+
+def _reigns(log: SlotLog, ballot: Ballot) -> bool:
+    """Say whether this node owns a slot under this ballot still."""
+    return log.tenure is not None and log.tenure.ballot == ballot

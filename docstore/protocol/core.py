@@ -26,7 +26,7 @@ from docstore.protocol.quorum import is_quorum
 from docstore.protocol.slots import slot_of
 from docstore.protocol.tenure import Inflight, Phase, Tenure
 from docstore.protocol.timing import ReplicaConfig
-from docstore.service import Service
+from docstore.service import ServiceFor
 from docstore.storage.store import Append, Query, Recovered, Result, SaveSlot, Write
 from docstore.wire import Accepted, Message
 
@@ -88,7 +88,7 @@ class Core:
         me: str,
         recovered: Recovered,
         *,
-        service_for: Callable[[str], Service | None],
+        service_for: ServiceFor,
         rng: Random,
         config: ReplicaConfig,
         now: float,

@@ -4,7 +4,7 @@ Send never waits: a full queue drops, and the protocol's timers repair. What spe
 node's own disk (a promise, an acceptance) is sent only after `Persisted` has come back.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from docstore.document import Row
@@ -71,10 +71,31 @@ class ChangeAnswered:
 
 
 @dataclass(slots=True)
+class ReadIndexAnswered:
+    """slot -> (epoch of the reign, decided): a quorum confirmed the reign after it was asked.
+
+    So whatever was acknowledged before the question is in the rows up to `decided`.
+    """
+
+    request: int
+    found: Mapping[int, tuple[int, int]]
+
+
+@dataclass(slots=True)
 class Alarm:
     """Something that must never happen did; the slot concerned abstains. For the operator."""
 
     what: str
 
 
-Effect = Send | Persist | Read | Respond | Publish | Reconfigured | ChangeAnswered | Alarm
+Effect = (
+    Send
+    | Persist
+    | Read
+    | Respond
+    | Publish
+    | Reconfigured
+    | ChangeAnswered
+    | ReadIndexAnswered
+    | Alarm
+)

@@ -125,6 +125,18 @@ class StillnessAsked:
     seconds: float
 
 
+@dataclass(slots=True)
+class ReadIndexAsked:
+    """How far are those of these slots decided that this node owns? Answered by ReadIndexAnswered.
+
+    deadline: on the clock of `now`; what no quorum has confirmed by then is left out.
+    """
+
+    request: int
+    slots: Sequence[int]
+    deadline: float
+
+
 Event = (
     Requested
     | Received
@@ -142,4 +154,5 @@ Event = (
     | ChangeAsked
     | DrainAsked
     | StillnessAsked
+    | ReadIndexAsked
 )

@@ -25,6 +25,7 @@ from docstore.protocol.configuration import (
     Registered,
     Stage,
     unpack_configuration,
+    with_votes,
 )
 from docstore.protocol.core import NEVER, Core
 from docstore.protocol.effects import ChangeAnswered
@@ -302,16 +303,29 @@ class Register:
         if self.latest.id != configuration.id:
             return
         if configuration.stage is Stage.STABLE:
-            self._propose_removal(configuration)
+            if not self._propose_removal(configuration):
+                self._spread_votes(configuration)
         elif self.readiness.is_complete():
             self.core.counters["steps_of_change"] += 1
             self._offer(advanced(configuration))
 
-    def _propose_removal(self, configuration: Configuration) -> None:
-        """Take out a member that has been silent for as long as the operator allows."""
+    def _spread_votes(self, configuration: Configuration) -> None:
+        """Move votes to other zones, when all members are there: nothing then stands in its way.
+
+        Founders do not spread them, nor do older versions.
+        """
+        core = self.core
+        if with_votes(configuration.members) == configuration.members:
+            return
+        if all(map(core.is_alive, core.peers)):
+            core.counters["votes_spread"] += 1
+            self._offer(begin(configuration, Change(Kind.SPREAD)))
+
+    def _propose_removal(self, configuration: Configuration) -> bool:
+        """Take out a member that has been silent for as long as the operator allows, if one has."""
         patience_s = self.core.config.remove_after_s
         if patience_s <= 0 or self.core.now - self.core.started_at < patience_s:
-            return
+            return False
         for member, peer in self.core.peers.items():
             if self.core.now - peer.last_word_at < patience_s:
                 continue
@@ -321,7 +335,8 @@ class Register:
                 continue  # Too few would remain.
             self.core.counters["removals_proposed"] += 1
             self._offer(following)
-            return
+            return True
+        return False
 
     # Learning
 

@@ -6,7 +6,6 @@ thread can run a whole cluster in virtual time. This file only dispatches; each 
 own file, named in `docstore/__init__.py`.
 """
 
-from collections.abc import Callable, Iterable
 from random import Random
 from typing import assert_never
 
@@ -34,6 +33,7 @@ from docstore.protocol.events import (
     LinkMade,
     Persisted,
     QueriesAnswered,
+    ReadIndexAsked,
     Received,
     Requested,
     ResyncAsked,
@@ -50,14 +50,15 @@ from docstore.protocol.learn import Learner
 from docstore.protocol.liveness import Liveness
 from docstore.protocol.log import SlotLog
 from docstore.protocol.propose import Proposer
+from docstore.protocol.read_index import ReadIndex
 from docstore.protocol.register import Register
 from docstore.protocol.serve import Server
 from docstore.protocol.stillness import Stillness
 from docstore.protocol.takeover import TakeOver
-from docstore.protocol.tenure import Inflight, Phase, Tenure
+from docstore.protocol.tenure import Inflight, Tenure
 from docstore.protocol.timing import ReplicaConfig
 from docstore.protocol.trim import Trimmer
-from docstore.service import Service
+from docstore.service import ServiceFor
 from docstore.storage.store import Recovered
 from docstore.wire import (
     Accepted,
@@ -99,7 +100,7 @@ class Replica:
         node_id: str,
         recovered: Recovered,
         *,
-        service_for: Callable[[str], Service | None],
+        service_for: ServiceFor,
         rng: Random,
         vote_rng: Random,
         config: ReplicaConfig | None = None,
@@ -118,6 +119,7 @@ class Replica:
         self.confirmer = Confirmer(core)
         self.decider = Decider(core, self._opened)
         self.server = Server(core, self.decider, self.confirmer)
+        self.read_index = ReadIndex(core, self.confirmer)
         self.proposer = Proposer(core, self.server.stored)
         self.takeover = TakeOver(core, self.learner, self.decider, self.catchup)
         self.register = Register(core, _registered(recovered), vote_rng, self._use)
@@ -176,13 +178,15 @@ class Replica:
                 self.catchup.doubt(peer)
                 self.spreader.link_made(peer)
             case ResyncAsked(slots):
-                self._resync(slots)
+                self.catchup.resync(slots)
             case CompactAsked(before_us):
                 self.trimmer.ask(before_us)
             case ChangeAsked(request, change):
                 self.register.ask(request, change)
             case StillnessAsked(seconds):
                 self.stillness.begin(seconds)
+            case ReadIndexAsked():
+                self.read_index.asked(event)
             case DrainAsked():
                 self.core.draining_since, self.core.claims_changed = self.core.now, True
             case SlotDoubted(slot):
@@ -363,18 +367,10 @@ class Replica:
     def _opened(self, log: SlotLog, tenure: Tenure) -> None:
         core = self.core
         core.counters["opened"] += 1
+        tenure.opened_as = core.counters["opened"]
         core.claims_changed = core.routes_changed = True
         self.takeover.opened()
         self.server.opened(log, tenure)
-
-    def _resync(self, slots: Iterable[int]) -> None:
-        """Ask every replica of the slots that are ours where it stands; the rest follows."""
-        for slot in slots:
-            log = self.core.logs.get(slot)
-            if log and log.tenure and log.tenure.phase is Phase.OPEN:
-                for follower in log.tenure.followers.values():
-                    follower.adopted = False
-                self.catchup.probe_all(log, log.tenure)
 
     def _disk_filled(self, recovered: Recovered) -> None:
         """Go on from what the disk holds: reigns end, as after a crash, but nobody is dropped."""

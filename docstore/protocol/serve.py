@@ -190,9 +190,9 @@ class Server:
         if operation.is_read:
             self._when_confirmed(log, tenure, inflight, lambda: self._read(log, head, inflight))
             return
-        service = self.core.service_for(operation.link)
+        service = self.core.service_for(operation.link, tenure.opened_as)
         if service is None:
-            # The declaration has not reached this node yet: the entry node asks again.
+            # The declaration is not known here yet, or may be old: the entry node asks again.
             self.core.reply(inflight, None)
             return
         self._update(log, tenure, head, inflight, service)
@@ -287,7 +287,8 @@ class Server:
     def _when_confirmed(
         self, log: SlotLog, tenure: Tenure, inflight: Inflight, then: Callable[[], None]
     ) -> None:
-        self.confirmer.add(Waiter(log, tenure.ballot, inflight, then))
+        lost = partial(self.core.reply, inflight, None)
+        self.confirmer.add(Waiter(log, tenure.ballot, inflight.deadline, then, lost))
 
     def _read(self, log: SlotLog, head: Head, inflight: Inflight) -> None:
         """Answer from what is decided."""

@@ -9,6 +9,8 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
+_BITS = [[bit for bit in range(8) if byte >> bit & 1] for byte in range(256)]
+
 
 @lru_cache(maxsize=8_192)  # All that may be in flight; each asks for its slot again and again.
 def slot_of(link: str, slots: int) -> int:
@@ -27,8 +29,6 @@ def to_bitmap(slots: Iterable[int], count: int) -> bytes:
 
 def from_bitmap(bitmap: bytes) -> Iterator[int]:
     """Yield the slots that are set, in ascending order."""
-    rest = int.from_bytes(bitmap, "little")
-    while rest:
-        low = rest & -rest
-        yield low.bit_length() - 1
-        rest ^= low
+    for place, byte in enumerate(bitmap):
+        for bit in _BITS[byte]:
+            yield 8 * place + bit

@@ -12,7 +12,7 @@ Source: the view change of Viewstamped Replication Revisited (Liskov and Cowling
 
 from collections.abc import Collection, Iterable
 
-from docstore.document import ballot_at, common_end, reign_added, reigns_until
+from docstore.document import common_end, reign_added, reigns_until
 from docstore.ownership.ballot import next_ballot
 from docstore.protocol import quorum
 from docstore.protocol.catchup import CatchUp
@@ -219,7 +219,7 @@ class TakeOver:
         full = {sender: each for sender, each in tenure.evidence.items() if each.full}
         best = self.best(log, full.values())
         tenure.phase, tenure.best = Phase.SETTLING, best
-        tenure.base, tenure.base_ballot = best.end, ballot_at(best.reigns, best.end)
+        tenure.base = best.end
         tenure.deadline = self.core.now + self.core.config.attempt_timeout_s
         tenure.identical = {
             sender

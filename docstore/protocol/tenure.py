@@ -98,8 +98,6 @@ class Tenure:
     deadline: float
     evidence: dict[str, Evidence] = field(default_factory=dict)
     base: int = 0
-    base_ballot: Ballot = (0, "")
-    """Ballot of the row at the base: what the first row of this reign follows."""
     best: Evidence | None = None
     identical: set[str] = field(default_factory=set)
     """Replicas whose evidence is the base itself."""
@@ -133,6 +131,8 @@ class Tenure:
     """Set while it is about to be given away: what arrives waits in `held`."""
     open_until: float = 0.0
     """Not to be closed again before."""
+    opened_as: int = 0
+    """How many reigns this process had opened by then, this one among them."""
     progress_at: float = 0.0
     """When it last decided something, or had nothing to decide."""
     still_until: float = 0.0

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from docstore.document import ballot_at
-from docstore.errors import SnapshotGone, Unavailable
+from docstore.errors import NoQuorum, SnapshotGone, Unavailable
 from docstore.links.questions import Questions
 from docstore.protocol.replica import Replica
 from docstore.scanning.cut import Cut, Position
@@ -72,7 +72,7 @@ class Feed:
         Raises SnapshotGone; Unavailable where no majority is heard, since nothing new comes there.
         """
         if self._core.lacks_quorum():
-            raise Unavailable("this node does not hear a majority of the members: ask another")
+            raise NoQuorum("this node does not hear a majority of the members: ask another")
         positions = since.by_slot()
         asked = {
             holder: {slot: positions[slot][1] for slot in slots}

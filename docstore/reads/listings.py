@@ -1,128 +1,191 @@
 """A factory as a collection: each owner lists what it holds, and the entry node merges.
 
-Every owner answers for the slots that it owns, so a link is listed once. What was answered before
-the question is in the answer: the owner's disk may lag behind what the others have decided, so it
-waits for the disk; what is not decided yet it takes out again.
+Every slot is answered for by its owner, whose reign a quorum confirms after the question came (R1),
+as of the rows that were decided then: a listing and a count are as true as a GET. An owner says
+with its entries how far they reach, its *horizon*; what the entry node merges is complete up to the
+least of them, and the next stretch goes on from there. A slot that changed hands meanwhile is left
+out of the answer, and asked for again.
+
+At levels 1 and 2 there is nobody to confirm anything: whoever would execute an operation on a
+document lists it, as it is on that disk.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from docstore.converge.branches import Branches
 from docstore.document import Row
-from docstore.errors import Unavailable
+from docstore.driver import Driver
 from docstore.links.questions import Questions
+from docstore.protocol.events import SlotDoubted
 from docstore.protocol.replica import Replica
 from docstore.protocol.slots import from_bitmap, to_bitmap
+from docstore.reads.owners import Owners
 from docstore.storage.arrivals import Heads
-from docstore.storage.ledger import is_child
-from docstore.storage.store import Newest, Store
+from docstore.storage.store import UNBOUNDED, Bounds, Corrupt, Newest, Store
+
+FIRST_ROWS, BYTES_MAX = 32, 4 << 20
+"""An owner's answer ends soon after so many bytes of documents."""
+ALL_AT_ONCE = 1000
 
 Entry = tuple[str, int, Row | None]
 """Link, newest version, and its row if it was asked for."""
 
 
-class Listings:
-    """Both sides of a listing: the entry node's and the owners'.
+class Listed(NamedTuple):
+    """Live documents by link. horizon: up to where this is all; "" when nothing is beyond."""
 
-    stored: returns when all that the protocol has given to the disk by now is there.
-    """
+    entries: list[Entry]
+    horizon: str
+
+
+class Listings:
+    """Both sides of a listing and of a count: the entry node's and the owners'."""
 
     def __init__(
-        self,
-        replica: Replica,
-        store: Store,
-        questions: Questions,
-        stored: Callable[[], Awaitable[None]],
+        self, replica: Replica, driver: Driver, store: Store, questions: Questions, owners: Owners
     ) -> None:
         self._core = replica.core
-        self._replica = replica
+        self._executor = replica.executor
+        self._driver = driver
         self._store = store
-        self._questions = questions
-        self._stored = stored
-        questions.answer("list", self._list_here)
-        questions.answer("count", self._count_here)
+        self._owners = owners
+        questions.answer("listing", self._list_here)
+        questions.answer("counting", self._count_here)
 
-    async def page(
+    # The entry node
+
+    async def all(self, factory: str, *, level: int, timeout_s: float) -> list[Entry]:
+        """Return every live document under a factory, with its row. Raises Unavailable."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        listed = Listed([], "")
+        found: list[Entry] = []
+        while True:
+            listed = await self.stretch(
+                factory, after=listed.horizon, limit=ALL_AT_ONCE, expand=True, level=level,
+                timeout_s=deadline - loop.time(),
+            )  # fmt: skip
+            found += listed.entries
+            if not listed.horizon:
+                return found
+
+    async def stretch(
         self, factory: str, *, after: str, limit: int, expand: bool, level: int, timeout_s: float
-    ) -> list[Entry]:
-        """Return up to `limit` live documents under a factory, by link, over all owners."""
-        argument = (factory, after, limit, expand, level)
-        parts = await self._ask_owners("list", argument, timeout_s)
-        merged = sorted(entry for part in parts for entry in part)[:limit]
-        return [(link, version, Row(*row) if row else None) for link, version, row in merged]
+    ) -> Listed:
+        """Return up to `limit` live documents behind `after`, over all owners.
+
+        Raises Unavailable, NoQuorum.
+        """
+        asked = (factory, after, limit, expand)
+        parts = await self._owners.ask("listing", asked, level, timeout_s)
+        horizon = min((reached for reached, _ in parts if reached), default="")
+        every = (entry for _, entries in parts for entry in entries)
+        merged = sorted(each for each in every if not horizon or each[0] <= horizon)
+        if len(merged) > limit:
+            merged, horizon = merged[:limit], merged[limit - 1][0]
+        entries = [(link, version, Row(*row) if row else None) for link, version, row in merged]
+        return Listed(entries, horizon)
 
     async def count(self, factory: str, *, level: int, timeout_s: float) -> int:
-        """Return the number of live documents under a factory."""
-        return sum(await self._ask_owners("count", (factory, level), timeout_s))
+        """Return the number of live documents under a factory. Raises Unavailable, NoQuorum."""
+        return sum(await self._owners.ask("counting", (factory,), level, timeout_s))
 
-    async def _ask_owners(self, question: str, argument: Any, timeout_s: float) -> list[Any]:
-        slots, level = self._core.placement.slots, argument[-1]
-        owners: dict[str, list[int]] = {}
-        for slot in range(slots):
-            owner = (
-                self._core.owner_of(slot) if level == 3 else self._replica.executor.who(slot, level)
-            )
-            if owner is None:
-                raise Unavailable(f"slot {slot} has no owner now")
-            owners.setdefault(owner, []).append(slot)
-        asks = [
-            self._questions.ask(owner, question, (*argument, to_bitmap(owned, slots)), timeout_s)
-            for owner, owned in owners.items()
-        ]
-        return list(await asyncio.gather(*asks))
+    # The owners
 
-    async def _list_here(self, argument: Any) -> list[Any]:
-        factory, after, limit, expand, level, bitmap = argument
-        prefix, slots = factory.rstrip("/") + "/", frozenset(from_bitmap(bitmap))
-        await self._stored()
-        found = await self._store.links(prefix, after, limit, slots, level=level)
+    async def _list_here(self, argument: Any) -> Any:
+        factory, after, limit, expand, level, bitmap, timeout_s = argument
+        until = await self._bounds(bitmap, level, timeout_s)
+        unchanged = self._watch(until)
+        found = await self._store.links(_below(factory), after, limit, until, level=level)
+        horizon = found[-1][1] if len(found) == limit else ""
+        shown = [(slot, (link, version, None)) for slot, link, version in found]
+        damaged: set[int] = set()
+        if expand:
+            shown, damaged, reached = await self._expanded(found, until, level)
+            horizon = reached or horizon
+        answered = unchanged() - damaged
+        return self._bitmap(answered), (horizon, [each for slot, each in shown if slot in answered])
+
+    async def _count_here(self, argument: Any) -> Any:
+        factory, level, bitmap, timeout_s = argument
+        until = await self._bounds(bitmap, level, timeout_s)
+        unchanged = self._watch(until)
+        counted = await self._store.count(_below(factory), until, level=level)
+        answered = unchanged()
+        return self._bitmap(answered), sum(counted.get(slot, 0) for slot in answered)
+
+    def _bitmap(self, slots: Iterable[int]) -> bytes:
+        return to_bitmap(slots, self._core.placement.slots)
+
+    async def _bounds(self, bitmap: bytes, level: int, timeout_s: float) -> Bounds:
+        """Return up to where the slots are looked at that this node may answer for.
+
+        What others have decided this node's disk may still lack: it is waited for.
+        """
+        slots = list(from_bitmap(bitmap))
         if level < 3:
-            return await self._branching(found, expand=expand)
-        seen = self._as_decided(prefix, slots)
-        live = [(slot, link, version) for slot, link, version in found if link not in seen]
-        live += [
-            (row.slot, row.link, row.version)
-            for row in seen.values()
-            if row is not None and not row.deleted and row.link > after
-        ]
-        live = sorted(live, key=lambda entry: entry[1])[:limit]
-        if not expand:
-            return [(link, version, None) for _, link, version in live]
-        queries = [Newest(slot, link, self._decided(slot)) for slot, link, _ in live]
-        results = await self._store.read(queries)
-        rows = [result[0] for result in results if isinstance(result, list) and result]
-        return [(row.link, row.version, tuple(row)) for row in rows if not row.deleted]
+            behind = self._executor.is_behind(level)
+            return {} if behind else {s: UNBOUNDED for s in slots if s in self._core.logs}
+        index = await self._driver.read_index(slots, timeout_s)
+        await self._driver.stored()
+        return {slot: n for slot, (_, n) in index.items()}
 
-    async def _count_here(self, argument: Any) -> int:
-        factory, level, bitmap = argument
-        prefix, slots = factory.rstrip("/") + "/", frozenset(from_bitmap(bitmap))
-        await self._stored()
-        return await self._store.count(prefix, slots, level=level)
+    def _watch(self, until: Bounds) -> Callable[[], set[int]]:
+        """Return what tells, after a look at the disk, in which slots it has missed nothing.
 
-    async def _branching(self, found: list[tuple[int, str, int]], *, expand: bool) -> list[Any]:
-        """Return documents of levels 1 and 2 as listed: the winners, as they are on this disk."""
-        if not expand:
-            return [(link, version, None) for _, link, version in found]
-        results = await self._store.read([Heads(slot, link) for slot, link, _ in found])
-        heads = [Branches.of(result) for result in results if isinstance(result, list)]
-        rows = [each.winner for each in heads]
-        return [(row.link, row.version, tuple(row)) for row in rows if row and not row.deleted]
+        It may have where the slot has left this node or been filled anew, or has let go of versions
+        up to beyond where it was looked at.
+        """
+        logs = self._core.logs
+        before = [(log, log.cuts) for slot in until if (log := logs.get(slot)) is not None]
 
-    def _as_decided(self, prefix: str, slots: frozenset[int]) -> dict[str, Row | None]:
-        """Return link -> its newest decided row, for links with a newer one in the balance."""
-        seen: dict[str, Row | None] = {}
-        for slot in slots:
-            log = self._core.logs.get(slot)
-            if log is None or log.tenure is None or log.end == log.decided:
-                continue
-            for row in log.pending.values():
-                if row.n > log.decided and is_child(row.link, prefix):
-                    head = log.tenure.heads.get(row.link)
-                    seen[row.link] = head.settled if head else None
-        return seen
+        def unchanged() -> set[int]:
+            return {
+                log.slot
+                for log, cuts in before
+                if logs.get(log.slot) is log and log.cuts == cuts and log.kept <= until[log.slot]
+            }
 
-    def _decided(self, slot: int) -> int:
-        log = self._core.logs.get(slot)
-        return log.decided if log else 0
+        return unchanged
+
+    async def _expanded(
+        self, found: Sequence[tuple[int, str, int]], until: Bounds, level: int
+    ) -> tuple[list[tuple[int, Any]], set[int], str]:
+        """Return (slot, entry with its row), slots that are damaged, and where this had to end."""
+        shown: list[tuple[int, Any]] = []
+        damaged: set[int] = set()
+        done, at_once, size = 0, FIRST_ROWS, 0
+        while done < len(found) and size <= BYTES_MAX:
+            part = found[done : done + at_once]
+            queries = [
+                Heads(slot, link) if level < 3 else Newest(slot, link, until[slot])
+                for slot, link, _ in part
+            ]
+            for (slot, link, _), rows in zip(part, await self._store.read(queries), strict=True):
+                if isinstance(rows, Corrupt):
+                    damaged.add(slot)
+                elif (row := _shown(rows, level)) is not None:
+                    shown.append((slot, (link, row.version, tuple(row))))
+                    size += len(row.state)
+            done += len(part)
+            # The next are about as large as these were.
+            at_once = max(1, (BYTES_MAX - size) * done // (size + 1))
+        self._doubt(damaged, level)
+        return shown, damaged, found[done - 1][1] if done < len(found) else ""
+
+    def _doubt(self, damaged: Iterable[int], level: int) -> None:
+        """Have slots repaired in which a read met a wrong checksum."""
+        for slot in damaged if level == 3 else ():
+            self._driver.feed(SlotDoubted(slot))
+
+
+def _below(factory: str) -> str:
+    return factory.rstrip("/") + "/"
+
+
+def _shown(rows: Sequence[Row], level: int) -> Row | None:
+    """Return the version that a listing shows of a document, None if it has gone meanwhile."""
+    row = Branches.of(rows).winner if level < 3 else next(iter(rows), None)
+    return row if row is not None and not row.deleted else None

@@ -5,10 +5,11 @@ node itself, which wants to know its factories when it starts.
 """
 
 import asyncio
+from collections.abc import Mapping
 
 from docstore.document import Row
 from docstore.operation import CURRENT, Answer, Operation
-from docstore.protocol.core import Core
+from docstore.protocol.core import DECLARATIONS, Core
 from docstore.protocol.log import SlotLog
 from docstore.protocol.past import (
     KEPT_VERSIONS_MAX,
@@ -74,9 +75,9 @@ def _at_hand(log: SlotLog, operation: Operation) -> Result | None:
     return [head.settled] if head is not None and head.settled is not None else None
 
 
-async def declarations(store: Store, slots: int) -> list[Row]:
-    """Return the factories that this disk knows; later ones come as they are decided."""
-    every = frozenset(range(slots))
-    found = await store.links("/core/factories/", "", DECLARATIONS_MAX, every)
-    results = await store.read([Newest(slot, link, 1 << 62) for slot, link, _ in found])
+async def declarations(store: Store, logs: Mapping[int, SlotLog]) -> list[Row]:
+    """Return the factories that this disk knows as decided; others come as they are decided."""
+    until = {slot: log.decided for slot, log in logs.items()}
+    found = await store.links(DECLARATIONS, "", DECLARATIONS_MAX, until)
+    results = await store.read([Newest(slot, link, until[slot]) for slot, link, _ in found])
     return [row for result in results if isinstance(result, list) for row in result]

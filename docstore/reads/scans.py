@@ -21,7 +21,7 @@ from docstore.links.questions import Questions
 from docstore.operation import Operation
 from docstore.protocol.log import SlotLog
 from docstore.protocol.replica import Replica
-from docstore.protocol.slots import from_bitmap, slot_of, to_bitmap
+from docstore.protocol.slots import from_bitmap, to_bitmap
 from docstore.protocol.tenure import Phase
 from docstore.reads.barrier import Barrier
 from docstore.scanning.cut import Cut, cut_of, is_token, unpack_cut, unpack_part
@@ -52,7 +52,6 @@ class Scans:
         self._questions = questions
         self._pool = ScanPool(file, PROCESSES, segments_bytes)
         self.counters: Counter[str] = Counter()
-        self._probes = _links_in_slots(self.slots)
         self._barrier = Barrier(driver, questions, self._open, self._confirmed, self._by_owner)
         questions.answer("positions", self._positions_here)
 
@@ -155,8 +154,8 @@ class Scans:
     async def _positions_here(self, argument: Any) -> list[tuple[int, ...]]:
         """Answer for the slots that are ours, after a read that a quorum has confirmed."""
         bitmap, at_us, timeout_s = argument
-        ours = await self._confirmed(list(from_bitmap(bitmap)), timeout_s)
-        ends = {slot: self._core.logs[slot].decided for slot in ours}
+        index = await self._driver.read_index(list(from_bitmap(bitmap)), timeout_s)
+        ends = {slot: n for slot, (_, n) in index.items() if slot in self._core.logs}
         epochs = {slot: ballot_at(self._core.logs[slot].reigns, n)[0] for slot, n in ends.items()}
         if at_us is not None:
             ends = await self._back(ends, at_us)
@@ -170,15 +169,8 @@ class Scans:
 
     async def _confirmed(self, slots: Sequence[int], timeout_s: float) -> list[int]:
         """Return those that are ours, as a quorum has confirmed after this was called."""
-        slots = [slot for slot in slots if self._open(slot) is not None]
-        answers = await asyncio.gather(
-            *(self._driver.submit(Operation("GET", self._probes[s]), timeout_s) for s in slots)
-        )
-        return [
-            slot
-            for slot, answer in zip(slots, answers, strict=True)
-            if answer.owner == self._core.me and self._open(slot) is not None
-        ]
+        index = await self._driver.read_index(slots, timeout_s)
+        return [slot for slot in index if self._open(slot) is not None]
 
     async def _back(self, ends: Mapping[int, int], at_us: int) -> dict[int, int]:
         """Return the last row of each slot that is not younger than a moment."""
@@ -310,14 +302,3 @@ def _micros(as_of: str) -> int | None:
     if instant.tzinfo is None:
         raise BadRequest("asOf: a time needs its zone, such as Z")
     return int(instant.timestamp() * 1_000_000)
-
-
-def _links_in_slots(slots: int) -> dict[int, str]:
-    """Return a link in each slot, at which nothing is ever stored."""
-    found: dict[int, str] = {}
-    number = 0
-    while len(found) < slots:
-        link = f"/core/positions/{number}"
-        found.setdefault(slot_of(link, slots), link)
-        number += 1
-    return found

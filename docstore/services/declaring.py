@@ -3,11 +3,14 @@
 A declaration is a document like any other: with fewer replicas than members it is not on every
 node, but every node may have to execute updates of the factory's documents. Those that hold it
 are told when it is decided. The others ask its owner: when the first operation on a document of
-an unknown factory comes in, and every few seconds for the factories that they know.
+an unknown factory comes in, and every few seconds for the factories that they know. A new owner
+asks for every factory again: while it was none, a change of it may have been acknowledged without
+its knowing (`announcing.py`).
 """
 
 import asyncio
 from collections.abc import Callable
+from math import inf
 
 import structlog
 
@@ -34,6 +37,8 @@ class Declaring:
         self._submit = submit
         self._asked: dict[str, asyncio.Task[None]] = {}
         self._refreshing: asyncio.Task[None] | None = None
+        # Path -> the `since` as of which it is known, see ServiceFor; what is built in is for ever.
+        self._known = dict.fromkeys((each.options.path for each in registry.services()), inf)
 
     def start(self, replica: Replica) -> None:
         """Begin to look for changes of what this node does not hold."""
@@ -47,26 +52,34 @@ class Declaring:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def service_for(self, link: str) -> Service | None:
-        """Return the service of a document; None, and ask for it, while it is not known."""
-        found = self._registry.service_for(link)
-        if found is None:
-            self._ask(link.rpartition("/")[0])
+    def service_for(self, link: str, since: int) -> Service | None:
+        """Return the service of a document, see ServiceFor; ask for it while it is not known."""
+        path = link.rpartition("/")[0]
+        found = self._registry.service_at(path)
+        if found is None or self._known.get(path, 0) < since:
+            self._ask(path, since)
+            return None
         return found
 
-    def _ask(self, path: str) -> None:
+    def _ask(self, path: str, since: int) -> None:
         if path in self._asked:
             return
-        task = asyncio.get_running_loop().create_task(self._learn(path))
+        task = asyncio.get_running_loop().create_task(self._learn(path, since))
         self._asked[path] = task
         task.add_done_callback(lambda _: self._asked.pop(path, None))
 
-    async def _learn(self, path: str) -> None:
-        answer = await self._submit(Operation("GET", declaration_link(path)), TIMEOUT_S)
-        if answer.row is not None and answer.status in (200, 404):
-            self._registry.publish(answer.row)
-        elif answer.status != 404:
+    async def _learn(self, path: str, since: int) -> None:
+        link = declaration_link(path)
+        before = self._registry.version_of(link)
+        answer = await self._submit(Operation("GET", link), TIMEOUT_S)
+        if answer.status not in (200, 404):
             log.info("a declaration is not known yet", path=path, why=answer.detail)
+            return
+        if answer.row is not None:
+            self._registry.publish(answer.row)
+        else:  # Deleted so long ago that its tombstone has gone.
+            self._registry.forget(link, before)
+        self._known[path] = max(self._known.get(path, 0), since)
 
     async def _refresh(self, replica: Replica) -> None:
         while True:
@@ -74,4 +87,4 @@ class Declaring:
             core = replica.core
             for path in self._registry.declared():
                 if core.slot_of(declaration_link(path)) not in core.logs:
-                    self._ask(path)
+                    self._ask(path, 0)

@@ -57,6 +57,16 @@ class Registry:
         else:
             self._declare(row)
 
+    def version_of(self, link: str) -> int:
+        """Return the version of a declaration, or of its deletion, that is known; -1 for none."""
+        return self._declared.get(link, (-1, ""))[0]
+
+    def forget(self, link: str, version: int) -> None:
+        """Know nothing of a declaration any more, unless another version became known meanwhile."""
+        if self.version_of(link) == version:
+            _, path = self._declared.pop(link, (-1, ""))
+            self._services.pop(path, None)
+
     def _declare(self, row: Row) -> None:
         known = self._declared.get(row.link)
         if known is not None and known[0] >= row.version:

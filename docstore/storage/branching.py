@@ -16,7 +16,7 @@ from docstore.storage.arrivals import Aged, Arrivals, Arrive, Heads, Lines, Prun
 from docstore.storage.schema import branches, cursors, wins
 from docstore.storage.shelf import within_bytes
 from docstore.storage.store import Expired
-from docstore.storage.tables import sql
+from docstore.storage.tables import in_one_line, sql
 
 _ROW = [each for each in branches.columns if each.name not in ("standing", "expires_us")]
 _ARRIVE = sql(insert(branches), *(column.name for column in branches.columns))
@@ -99,11 +99,14 @@ _between = (
     branches.c.link < bindparam("beyond"),
 )
 LINKS = sql(
-    select(branches.c.slot, branches.c.link, branches.c.version)
-    .where(*_between)
-    .order_by(branches.c.link, branches.c.slot),
+    in_one_line(
+        select(branches.c.slot, branches.c.link, branches.c.version)
+        .where(*_between)
+        .order_by(branches.c.link, branches.c.slot)
+    ),
     "first",
     "beyond",
+    "limit",
 )
 _name = func.substr(branches.c.link, bindparam("name_at", type_=Integer))
 COUNT = sql(

@@ -10,6 +10,7 @@ bug and fails an assertion; the ledger is not to be used after that.
 
 import hashlib
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import assert_never
@@ -22,6 +23,7 @@ from docstore.storage.store import (
     Append,
     AsOf,
     Base,
+    Bounds,
     Cut,
     Erase,
     Expired,
@@ -274,27 +276,28 @@ class Ledger:
         )  # fmt: skip
 
     def links(
-        self, prefix: str, after: str, limit: int, slots: frozenset[int], *, level: int = 3
+        self, prefix: str, after: str, limit: int, until: Bounds, *, level: int = 3
     ) -> list[tuple[int, str, int]]:
         """Return up to `limit` (slot, link, version) of live children of `prefix`, by link."""
-        found = [row for row in self._children(prefix, slots, level) if row.link > after]
+        found = [row for row in self._children(prefix, until, level) if row.link > after]
         found.sort(key=lambda row: (row.link, row.slot))
         return [(row.slot, row.link, row.version) for row in found[:limit]]
 
-    def count(self, prefix: str, slots: frozenset[int], *, level: int = 3) -> int:
-        """Return how many live direct children `prefix` has in the given slots."""
-        return sum(1 for _ in self._children(prefix, slots, level))
+    def count(self, prefix: str, until: Bounds, *, level: int = 3) -> dict[int, int]:
+        """Return slot -> how many live direct children `prefix` has there."""
+        return dict(Counter(row.slot for row in self._children(prefix, until, level)))
 
-    def _children(self, prefix: str, slots: frozenset[int], level: int) -> Iterator[Row]:
+    def _children(self, prefix: str, until: Bounds, level: int) -> Iterator[Row]:
         if level < 3:
             for row in self._shelf.winners():
-                if row.slot in slots and not row.deleted and is_child(row.link, prefix):
+                if row.slot in until and not row.deleted and is_child(row.link, prefix):
                     yield row
             return
-        for slot in slots:
+        for slot, bound in until.items():
             for link, rows in self._logs.get(slot, _EMPTY).links.items():
-                if not rows[-1].deleted and is_child(link, prefix):
-                    yield rows[-1]
+                before = bisect_right(rows, bound, key=_n)
+                if before and not rows[before - 1].deleted and is_child(link, prefix):
+                    yield rows[before - 1]
 
     def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
         """Return slot -> (end, number of links, digest in hex)."""

@@ -1,11 +1,21 @@
 """What a slot or a factory holds, as a reader sees it: links, counts and digests."""
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
+from operator import itemgetter
+from typing import Any
+
+import orjson
 
 from docstore.storage import branching, tables
 from docstore.storage.ledger import digest_hex, is_child, link_digest
 from docstore.storage.reading import number, record_of, snapshot
+from docstore.storage.store import Bounds
+
+LINES_AT_ONCE = 4096
+"""Read in one go, a few more than are asked for: others own the rest of them."""
+
+_by_link = itemgetter(1, 0)
 
 
 def links(
@@ -13,39 +23,92 @@ def links(
     prefix: str,
     after: str,
     limit: int,
-    slots: frozenset[int],
+    until: Bounds,
     *,
     level: int,
 ) -> list[tuple[int, str, int]]:
     """Return up to `limit` (slot, link, version) of live children of `prefix`, by link."""
-    statement = tables.LINKS if level == 3 else branching.LINKS
-    found: list[tuple[int, str, int]] = []
+    with snapshot(connection):
+        if level < 3:
+            return list(_live(connection, branching.LINKS, prefix, after, limit, until))
+        beyond = _written_beyond(connection, until)
+        found = list(_live(connection, tables.LINKS, prefix, after, limit, until, beyond))
+        last = found[-1][1] if len(found) == limit > 0 else None
+        for slot, link in beyond:
+            if is_child(link, prefix) and link > after and (last is None or link <= last):
+                found += _as_bounded(connection, slot, link, until[slot])
+    found.sort(key=_by_link)
+    return found[:limit]
+
+
+def count(
+    connection: sqlite3.Connection, prefix: str, until: Bounds, *, level: int
+) -> dict[int, int]:
+    """Return slot -> how many live direct children `prefix` has there, where it has some."""
+    # Behind the slash: `prefix` itself is not its own child.
+    span = (prefix + "\x00", _beyond(prefix), len(prefix) + 1)
+    with snapshot(connection):
+        if level < 3:
+            counted = dict(connection.execute(branching.COUNT, span).fetchall())
+        else:
+            counted = dict(connection.execute(tables.COUNT, span).fetchall())
+            for slot, link in _written_beyond(connection, until):
+                if is_child(link, prefix):
+                    now = connection.execute(tables.LIVE, (slot, link)).fetchone()
+                    then = len(_as_bounded(connection, slot, link, until[slot]))
+                    counted[slot] = counted.get(slot, 0) + then - (now is not None)
+    return {slot: n for slot, n in counted.items() if slot in until and n}
+
+
+def _live(
+    connection: sqlite3.Connection,
+    statement: str,
+    prefix: str,
+    after: str,
+    limit: int,
+    slots: Container[int],
+    passed_over: Container[tuple[int, str]] = (),
+) -> Iterator[tuple[int, str, int]]:
+    """Yield up to `limit` (slot, link, version) of children as they are in the tables, by link."""
     beyond = _beyond(prefix)
     first: str | None = max(after + "\x00", prefix) if after else prefix
-    with snapshot(connection):
-        while first is not None:
-            below = connection.execute(statement, (first, beyond))
-            first = None
-            for slot, link, version in below:
-                if len(found) >= limit:
-                    break
-                if is_child(link, prefix):
-                    if slot in slots:
-                        found.append((slot, link, version))
-                elif link != prefix:
-                    # A grandchild: go on behind all of its siblings, however many there are.
-                    first = _beyond(link[: link.index("/", len(prefix)) + 1])
-                    break
-    return found
+    while first is not None and limit > 0:
+        at_once = min(4 * limit, LINES_AT_ONCE)
+        lines = _lines(connection, statement, first, beyond, at_once)
+        first = lines[-1][1] + "\x00" if len(lines) == at_once else None
+        for slot, link, version in lines:
+            if is_child(link, prefix):
+                if slot in slots and (slot, link) not in passed_over:
+                    yield slot, link, version
+                    limit -= 1
+                    if limit == 0:
+                        break
+            elif link != prefix:
+                # A grandchild: go on behind all of its siblings, however many there are.
+                first = _beyond(link[: link.index("/", len(prefix)) + 1])
+                break
 
 
-def count(connection: sqlite3.Connection, prefix: str, slots: frozenset[int], *, level: int) -> int:
-    """Return how many live direct children `prefix` has in the given slots."""
-    statement = tables.COUNT if level == 3 else branching.COUNT
-    with snapshot(connection):
-        # Behind the slash: `prefix` itself is not its own child.
-        span = (prefix + "\x00", _beyond(prefix), len(prefix) + 1)
-        return sum(n for slot, n in connection.execute(statement, span) if slot in slots)
+def _written_beyond(connection: sqlite3.Connection, until: Bounds) -> set[tuple[int, str]]:
+    """Return (slot, link) of what was written beyond the bounds: seldom more than is in flight."""
+    bounds = orjson.dumps(until, option=orjson.OPT_NON_STR_KEYS).decode()
+    lines = _lines(connection, tables.LINKS_BEYOND, bounds, -1)  # -1 is no limit.
+    return {(slot, link) for slot, link in lines}
+
+
+def _lines(connection: sqlite3.Connection, statement: str, *asked: object) -> list[Any]:
+    """Return the lines of a statement that gives them all as one."""
+    (found,) = connection.execute(statement, asked).fetchone()
+    lines: list[Any] = orjson.loads(found)
+    return lines
+
+
+def _as_bounded(
+    connection: sqlite3.Connection, slot: int, link: str, until: int
+) -> list[tuple[int, str, int]]:
+    """Return (slot, link, version) as row `until` left the document; nothing if it was not live."""
+    found = connection.execute(tables.BOUNDED, (slot, link, until)).fetchone()
+    return [(slot, link, found[0])] if found and not found[1] else []
 
 
 def digests(

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Sequence
 
 from docstore.storage.ledger import Ledger
-from docstore.storage.store import Query, Recovered, Result, Write
+from docstore.storage.store import Bounds, Query, Recovered, Result, Write
 
 
 class MemoryStore:
@@ -37,14 +37,14 @@ class MemoryStore:
         return self._ledger.recovered(self._store_id, self._boot)
 
     async def links(
-        self, prefix: str, after: str, limit: int, slots: frozenset[int], *, level: int = 3
+        self, prefix: str, after: str, limit: int, until: Bounds, *, level: int = 3
     ) -> list[tuple[int, str, int]]:
         """Return live direct children of `prefix` after `after`, by link."""
-        return self._ledger.links(prefix, after, limit, slots, level=level)
+        return self._ledger.links(prefix, after, limit, until, level=level)
 
-    async def count(self, prefix: str, slots: frozenset[int], *, level: int = 3) -> int:
-        """Return how many live direct children `prefix` has."""
-        return self._ledger.count(prefix, slots, level=level)
+    async def count(self, prefix: str, until: Bounds, *, level: int = 3) -> dict[int, int]:
+        """Return slot -> how many live direct children `prefix` has."""
+        return self._ledger.count(prefix, until, level=level)
 
     async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
         """Return slot -> (end, number of links, digest)."""

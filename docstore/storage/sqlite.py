@@ -32,7 +32,7 @@ from sqlalchemy.pool import NullPool
 
 from docstore.errors import StoreBroken
 from docstore.storage import listing, reading
-from docstore.storage.store import LONG, Query, Recovered, Result, Write
+from docstore.storage.store import LONG, Bounds, Query, Recovered, Result, Write
 from docstore.storage.writing import FILE_ERRORS, Writer
 
 T = TypeVar("T")
@@ -128,20 +128,20 @@ class SqliteStore:
         return await self._lane("lister").run(reading.recovered)
 
     async def links(
-        self, prefix: str, after: str, limit: int, slots: frozenset[int], *, level: int = 3
+        self, prefix: str, after: str, limit: int, until: Bounds, *, level: int = 3
     ) -> list[tuple[int, str, int]]:
         """Return live direct children of `prefix` after `after`, by link."""
 
         def job(connection: sqlite3.Connection) -> list[tuple[int, str, int]]:
-            return listing.links(connection, prefix, after, limit, slots, level=level)
+            return listing.links(connection, prefix, after, limit, until, level=level)
 
         return await self._lane("lister").run(job)
 
-    async def count(self, prefix: str, slots: frozenset[int], *, level: int = 3) -> int:
-        """Return how many live direct children `prefix` has."""
+    async def count(self, prefix: str, until: Bounds, *, level: int = 3) -> dict[int, int]:
+        """Return slot -> how many live direct children `prefix` has."""
 
-        def job(connection: sqlite3.Connection) -> int:
-            return listing.count(connection, prefix, slots, level=level)
+        def job(connection: sqlite3.Connection) -> dict[int, int]:
+            return listing.count(connection, prefix, until, level=level)
 
         return await self._lane("lister").run(job)
 

@@ -7,7 +7,7 @@ A commit is all or nothing and carries many writes: whatever gathered while the 
 on its way to the disk (group commit). When `commit` returns, a power cut loses none of it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -287,6 +287,13 @@ class Recovered:
     cursors: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
+Bounds = Mapping[int, int]
+"""slot -> n: what is looked at are its rows up to that one, and no other slots."""
+
+UNBOUNDED = 1 << 62
+"""In the place of n: all rows."""
+
+
 class Store(Protocol):
     """Rows in order, for one node. One writer; readers see only what is committed."""
 
@@ -310,16 +317,18 @@ class Store(Protocol):
         """Read again what `open` found, without counting a boot: after DiskFull."""
 
     async def links(
-        self, prefix: str, after: str, limit: int, slots: frozenset[int], *, level: int = 3
+        self, prefix: str, after: str, limit: int, until: Bounds, *, level: int = 3
     ) -> list[tuple[int, str, int]]:
         """Return up to `limit` (slot, link, version) of live documents, by link.
 
-        Direct children of `prefix` (which ends in "/") that sort after `after` ("" for all),
-        in the given slots; deleted ones are left out. Those of levels 1 and 2 are kept apart.
+        Direct children of `prefix` (which ends in "/") that sort after `after` ("" for all), in the
+        given slots, as the rows up to each slot's bound leave them: one whose birth lies beyond is
+        not there, one whose deletion does still is. A version between may be gone if history is
+        kept from beyond the bound. Those of levels 1 and 2 are kept apart, and are as they are now.
         """
 
-    async def count(self, prefix: str, slots: frozenset[int], *, level: int = 3) -> int:
-        """Return how many live direct children `prefix` has in the given slots."""
+    async def count(self, prefix: str, until: Bounds, *, level: int = 3) -> dict[int, int]:
+        """Return slot -> how many documents `links` would find there; only slots with some."""
 
     async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
         """Return slot -> (end, number of live links, digest in hex) from one snapshot.

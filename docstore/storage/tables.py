@@ -4,10 +4,13 @@ SQLAlchemy Core describes tables and statements and compiles them to text once, 
 there on SQLite gets text and tuples, since compiling per call would cost more than the call.
 """
 
+from typing import Any
+
 from sqlalchemy import (
     Column,
     ColumnElement,
     Integer,
+    Select,
     Table,
     Text,
     and_,
@@ -68,6 +71,14 @@ def _is(*columns: Column[int] | Column[str]) -> list[ColumnElement[bool]]:
 
 _ONE = literal_column("1", Integer)
 _NONE = literal_column("0", Integer)
+
+
+def in_one_line(lines: Select[Any]) -> Select[Any]:
+    """Return up to `limit` lines as one, [[...], ...] in JSON, for the reason given at MANY."""
+    part = lines.limit(bindparam("limit", type_=Integer)).offset(_NONE).subquery()
+    return select(func.json_group_array(func.json_array(*part.columns)))
+
+
 # The sum keeps SQLite from walking the whole slot by n: a link's rows are found by its key.
 _until = history.c.n + literal_column("0") <= bindparam("until", type_=Integer)
 _of_link = _is(history.c.slot, history.c.link)
@@ -302,12 +313,33 @@ _between = (
     current.c.link < bindparam("beyond"),
 )
 LINKS = sql(
-    select(current.c.slot, current.c.link, current.c.version)
-    .where(*_between)
-    .order_by(current.c.link, current.c.slot),
+    in_one_line(
+        select(current.c.slot, current.c.link, current.c.version)
+        .where(*_between)
+        .order_by(current.c.link, current.c.slot)
+    ),
     "first",
     "beyond",
+    "limit",
 )
+_bounds = func.json_each(bindparam("bounds", type_=Text)).table_valued("key", "value")
+_beyond = and_(history.c.slot == _bounds.c.key, history.c.n > _bounds.c.value)
+LINKS_BEYOND = sql(
+    in_one_line(select(history.c.slot, history.c.link).select_from(_bounds.join(history, _beyond))),
+    "bounds",
+    "limit",
+)
+BOUNDED = sql(
+    select(history.c.version, history.c.deleted)
+    .where(*_of_link, _until)
+    .order_by(history.c.version.desc())
+    .limit(_ONE)
+    .offset(_NONE),
+    "slot",
+    "link",
+    "until",
+)
+LIVE = sql(select(_ONE).where(*_is(current.c.slot, current.c.link), live), "slot", "link")
 _name = func.substr(current.c.link, bindparam("name_at", type_=Integer))
 COUNT = sql(
     select(current.c.slot, func.count(literal_column("*")))

@@ -17,7 +17,6 @@ from docstore.upkeep.background import Background
 
 INTERVAL_S = 2.0
 TIMEOUT_S = 10.0
-SNAPSHOTS_MAX = 1000
 
 log = structlog.get_logger("docstore.upkeep.holding")
 
@@ -49,9 +48,7 @@ class Holding:
     async def look(self) -> None:
         """Read all snapshots. Raises Unavailable."""
         asked_at = clock()
-        found = await self._listings.page(
-            SNAPSHOTS, after="", limit=SNAPSHOTS_MAX, expand=True, level=3, timeout_s=TIMEOUT_S
-        )
+        found = await self._listings.all(SNAPSHOTS, level=3, timeout_s=TIMEOUT_S)
         cuts: dict[int, int] = {}
         for link, _, row in found:
             try:

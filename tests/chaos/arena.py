@@ -45,12 +45,13 @@ class Arena:
         rng: random.Random,
         copies: str = "3",
         repair_s: float = REPAIR_S,
+        slots: str = SLOTS,
     ) -> None:
         """copies: the replication factor, or all. repair_s: see REPAIR_S."""
         self.rng = rng
         self.directory = directory
         settings = (
-            "--slots", SLOTS, "--repair-interval-s", str(repair_s), "--replication-factor", copies,
+            "--slots", slots, "--repair-interval-s", str(repair_s), "--replication-factor", copies,
         )  # fmt: skip
         self.cluster = LocalCluster(size, directory, settings)
         self.retention_s = RETENTION_S

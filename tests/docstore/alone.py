@@ -83,11 +83,11 @@ async def alone(store: SmallDisk) -> tuple[Driver, Replica]:
     member = MemberEntry("n1", "disk", "127.0.0.1", 1)
     founded = first_registered(Configuration(1, "c", SLOTS, 1, None, (member,)))
     await MemoryStore.commit(store, [SaveConfiguration(founded.pack())])
-    links = unlinked()
+    links, registry = unlinked(), Registry()
     replica = Replica(
         "n1",
         await store.recover(),
-        service_for=Registry().service_for,
+        service_for=lambda link, since: registry.service_for(link),
         rng=Random(1),
         vote_rng=Random(2),
         now=asyncio.get_running_loop().time(),

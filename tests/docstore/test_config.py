@@ -15,6 +15,60 @@ def test_ports_follow_the_clients_port_unless_they_are_given() -> None:
     assert config.gossip_preset == "loopback"
 
 
+@pytest.mark.parametrize(
+    ("settings", "reached"),
+    [
+        ({"listen": "127.0.0.1:9000"}, ("127.0.0.1:9000", "127.0.0.1:9001", "127.0.0.1:9002")),
+        ({"listen": "[::1]:9000"}, ("[::1]:9000", "[::1]:9001", "[::1]:9002")),
+        # One word is enough: the same host, and the ports that are bound.
+        (
+            {"listen": "0.0.0.0:9000", "advertise": "db.lan:80", "insecure": True},
+            ("db.lan:80", "db.lan:9001", "db.lan:9002"),
+        ),
+        (
+            {"insecure": True, "listen": "[::]:9000", "peer": "[::]:7", "advertise": "[fd0::1]:80"},
+            ("[fd0::1]:80", "[fd0::1]:7", "[fd0::1]:9002"),
+        ),
+        # What is bound at a host of its own is reached there; what is said goes before all.
+        (
+            {"listen": "127.0.0.1:1", "gossip": "127.0.0.2:2", "advertise": "h:3"},
+            ("h:3", "h:2", "127.0.0.2:2"),
+        ),
+        (
+            {"peer_advertise": "p:1", "gossip_advertise": "g:2"},
+            ("127.0.0.1:8001", "p:1", "g:2"),
+        ),
+        # The list of founders says where a founder is.
+        (
+            {
+                "listen": "0.0.0.0:9000", "insecure": True, "node_id": "a",
+                "bootstrap": "a=http://db.lan:80,b=http://b:2",
+            },
+            ("db.lan:80", "db.lan:9001", "db.lan:9002"),
+        ),
+    ],
+)  # fmt: skip
+def test_a_node_says_where_it_is_reached(
+    settings: dict[str, object], reached: tuple[str, str, str]
+) -> None:
+    config = parse({"data": "d"} | settings)
+    said = (config.advertise, config.peer_advertise, config.gossip_advertise)
+    assert tuple(map(str, said)) == reached
+    assert tuple(config.public()["addresses"].values()) == (f"http://{reached[0]}", *reached[1:])
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "[::]", "0", "[::0]"])
+def test_a_wildcard_is_no_place_where_a_node_is_reached(host: str) -> None:
+    bound = {"data": "d", "insecure": True, "listen": f"{host}:9000"}
+    with pytest.raises(BadConfig, match=r"^advertise: .* every address of this machine"):
+        parse(bound)
+    for key in ("advertise", "peer_advertise", "gossip_advertise"):
+        with pytest.raises(BadConfig, match=f"^{key}: .* every address of a machine"):
+            parse(bound | {"advertise": "127.0.0.1:9000", key: f"{host}:9000"})
+    with pytest.raises(BadConfig, match=r"^bootstrap: .* every address of a machine"):
+        parse({"data": "d", "node_id": "a", "bootstrap": f"a=http://{host}:9000"})
+
+
 def test_founders_are_read_from_their_list() -> None:
     config = parse(
         {"data": "d", "node_id": "b", "bootstrap": "a=http://127.0.0.1:1,b=http://127.0.0.1:4/"}
@@ -44,10 +98,15 @@ def test_the_environment_is_read_by_name_and_checked() -> None:
         ({"data": "d", "listen": "x"}, "listen"),
         ({"data": "d", "listen": "127.0.0.1:0"}, "listen"),
         ({"data": "d", "listen": "10.0.0.1:8001"}, "insecure"),
+        ({"data": "d", "advertise": "h"}, "advertise"),
+        ({"data": "d", "peer_advertise": "h/x:1"}, "peer_advertise"),
         ({"data": "d", "bootstrap": "a"}, "bootstrap"),
         ({"data": "d", "bootstrap": "a=http://h:1,a=http://h:2"}, "bootstrap"),
         ({"data": "d", "node_id": "c", "bootstrap": "a=http://h:1"}, "node_id"),
         ({"data": "d", "node_id": "a b"}, "node_id"),
+        ({"data": "d", "bootstrap": "=http://h:1", "node_id": "a"}, "bootstrap"),
+        ({"data": "d", "bootstrap": "a/b=http://h:1", "node_id": "a"}, "bootstrap"),
+        ({"data": "d", "join": "http://h:1", "replaces": "n!"}, "replaces"),
         ({"data": "d", "owner_timeout_s": "soon"}, "owner_timeout_s"),
         ({"data": "d", "owner_timeout_s": 0.3}, "owner_timeout_s"),
         ({"data": "d", "gossip_preset": "moon"}, "gossip_preset"),

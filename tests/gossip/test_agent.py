@@ -211,6 +211,19 @@ async def test_a_wildcard_advertises_an_address_that_others_can_use(launch: Laun
     assert c.address[0] != "0.0.0.0"
 
 
+async def test_a_name_that_is_advertised_is_resolved_at_the_start(launch: Launch) -> None:
+    a = await launch("a")
+    where = a.address
+    b = await launch("b", a, bind=("0.0.0.0", 0), advertise=("localhost", 1))
+    assert b.address == ("127.0.0.1", 1)
+    c = await launch("c", a, bind=("0.0.0.0", 0), advertise=("127.0.0.2", 2))
+    assert c.address == ("127.0.0.2", 2)
+    await a.stop()
+    with pytest.raises(BindFailed, match=r"no\.\.name"):
+        await launch("a", bind=where, advertise=("no..name", 3))
+    await launch("a", bind=where)  # Nothing was left open.
+
+
 async def test_an_agent_refuses_what_cannot_work(launch: Launch) -> None:
     a = await launch("a")
     with pytest.raises(BindFailed):

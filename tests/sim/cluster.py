@@ -1,5 +1,6 @@
 """N processes, the links between them, and what membership makes each believe."""
 
+from dataclasses import replace
 from typing import Any
 
 from docstore.protocol.change import Change
@@ -7,6 +8,7 @@ from docstore.protocol.configuration import Configuration, MemberEntry, first_re
 from docstore.protocol.events import ChangeAsked, LinkLost, LinkMade, Received, ViewChanged
 from docstore.protocol.reconfigure import join_writes
 from docstore.protocol.timing import ReplicaConfig
+from docstore.protocol.voters import VOTERS_MAX
 from docstore.storage.store import SaveConfiguration
 from docstore.wire import Message
 from tests.sim.network import Network
@@ -27,8 +29,9 @@ class Cluster:
         config: ReplicaConfig,
         changes: bool = False,
         reads: str = "confirm",
+        zones: str = "",
     ) -> None:
-        """changes: whether the members vote, so that the group may be changed."""
+        """changes: whether members vote, so that the group may be changed. zones: one a letter."""
         self.world = world
         self.names = [f"n{i}" for i in range(size)]
         """The nodes that take part; those that were removed stay here."""
@@ -37,7 +40,13 @@ class Cluster:
         self.processes = {
             name: Process(name, world, config, self._send) for name in [*self.names, *self.spares]
         }
-        members = tuple(self.entry(name, votes=changes) for name in self.names)
+        members = tuple(
+            replace(
+                self.entry(name, votes=changes and number < VOTERS_MAX),
+                zone=zones[number : number + 1],
+            )
+            for number, name in enumerate(self.names)
+        )
         self.configuration = Configuration(1, "sim", slots, 4, factor, members, reads=reads)
         """The newest that any process has used."""
         founded = SaveConfiguration(first_registered(self.configuration).pack())

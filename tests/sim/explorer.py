@@ -106,7 +106,7 @@ class Node:
         service = Appending()
         self.replica = Replica(
             self.name, self.disk.recovered(f"{self.name}.0", self.boot),
-            service_for=lambda link: service, rng=Random(1), vote_rng=Random(1), now=NOW,
+            service_for=lambda link, since: service, rng=Random(1), vote_rng=Random(1), now=NOW,
         )  # fmt: skip
 
 

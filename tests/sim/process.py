@@ -12,6 +12,7 @@ from docstore.protocol.effects import (
     Persist,
     Publish,
     Read,
+    ReadIndexAnswered,
     Reconfigured,
     Respond,
     Send,
@@ -114,7 +115,7 @@ class Process:
         self.replica = Replica(
             self.name,
             self.disk.recovered(self.store_id, self.boot),
-            service_for=lambda link: service,
+            service_for=lambda link, since: service,
             rng=Random(self._world.rng.random()),
             # Apart from the other generator, so that elections change no run without them.
             vote_rng=Random(f"{self._world.seed} {self.name} {self.boot}"),
@@ -173,7 +174,7 @@ class Process:
                     self.alarms.append(what)
                 case Reconfigured(configuration):
                     self.reconfigured(configuration)
-                case Publish() | ChangeAnswered():
+                case Publish() | ChangeAnswered() | ReadIndexAnswered():
                     pass
         self.after_step(self)
         self._sync()

@@ -3,12 +3,11 @@
 import asyncio
 import gc
 import hashlib
-import json
 import logging
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
@@ -18,12 +17,14 @@ from typing import Any
 
 import structlog
 
+from docstore.address import Address
 from docstore.config import Config
 from docstore.node import Node
 from docstore.protocol.configuration import Founder
 from tests.chaos.mix import Op, judge
 from tests.disk.vfs import Disk
 from tests.sim.checkers import INFINITE
+from tests.whole.asking import ask
 from tests.whole.faults import Nemesis
 from tests.whole.loop import LIFE, Life, VirtualLoop
 from tests.whole.network import Network
@@ -75,7 +76,9 @@ class Host:
         data.mkdir(exist_ok=True)
         config = Config(
             data=data, listen_host=self.address, listen_port=PORT, peer_host=self.address,
-            peer_port=PORT + 1, gossip_host=self.address, gossip_port=PORT + 2, node_id=self.name,
+            peer_port=PORT + 1, gossip_host=self.address, gossip_port=PORT + 2,
+            advertise=Address(self.address, PORT), peer_advertise=Address(self.address, PORT + 1),
+            gossip_advertise=Address(self.address, PORT + 2), node_id=self.name,
             bootstrap=founders, slots=4, replication_factor=factor, insecure=True,
             repair_interval_s=20.0,
         )  # fmt: skip
@@ -105,6 +108,9 @@ class Host:
 class Run:
     """The world of one seed."""
 
+    declaration: Mapping[str, Any] = {}
+    """Of the factory of its documents, beside the path."""
+
     def __init__(self, seed: int, directory: Path) -> None:
         self.rng = Random(seed)
         self.directory = directory
@@ -118,6 +124,11 @@ class Run:
         self.outcome = Outcome(seed)
         self.links = [f"/notes/{each}" for each in range(4)]
         self._tasks: list[asyncio.Task[Any]] = []
+
+    @property
+    def operations(self) -> int:
+        """Return how much its clients have asked for."""
+        return len(self.ops)
 
     def keep(self, task: asyncio.Task[Any]) -> None:
         """Hold on to a task of a node; one that fails is a finding."""
@@ -170,7 +181,7 @@ class Run:
     async def _declared(self) -> None:
         for _ in range(200):
             status, _, _ = await self._ask(self.hosts[0], "POST", "/core/factories",
-                                           {"path": "/notes"})  # fmt: skip
+                                           {"path": "/notes", **self.declaration})  # fmt: skip
             if status in (200, 201, 409):
                 return
             await asyncio.sleep(0.1)
@@ -221,26 +232,19 @@ class Run:
         self, host: Host, verb: str, path: str, body: Any = None,
         headers: dict[str, str] | None = None,
     ) -> tuple[int, dict[str, str], Any]:  # fmt: skip
-        """Return status, headers and body; raises what a broken connection raises."""
-        loop = self.loop
-        reader = asyncio.StreamReader(loop=loop)
-        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
-        wire, _ = await loop.create_connection(lambda: protocol, host.address, PORT)
-        raw = b"" if body is None else json.dumps(body).encode()
-        named = {"Host": "x", "Content-Length": str(len(raw)), "Connection": "close"}
-        if raw:
-            named["Content-Type"] = "application/json"
-        lines = [f"{verb} {path} HTTP/1.1"]
-        lines += [f"{name}: {value}" for name, value in {**named, **(headers or {})}.items()]
-        wire.write("\r\n".join(lines).encode() + b"\r\n\r\n" + raw)
+        return await ask((host.address, PORT), verb, path, body, headers)
+
+    async def _told(self, host: Host, verb: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """Return (status, page) of one request, (0, None) when nothing is heard."""
+        headers = {"Docstore-Timeout-Ms": "2000"}
         try:
-            head = await reader.readuntil(b"\r\n\r\n")
-            first, *rest = head.decode().strip().split("\r\n")
-            told = {k.lower(): v for k, _, v in (line.partition(": ") for line in rest)}
-            content = await reader.readexactly(int(told.get("content-length", 0)))
-        finally:
-            wire.close()
-        return int(first.split()[1]), told, json.loads(content) if content else None
+            async with asyncio.timeout(PATIENCE_S):
+                status, _, page = await self._ask(host, verb, path, body, headers)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError):
+            return 0, None
+        if status == 500:
+            self.outcome.problems.append(f"500 for {verb} {path}: {page!r}")
+        return status, page
 
     def bury(self) -> None:
         """Let go of the tasks of the dead without a word."""
@@ -330,10 +334,10 @@ def _unwinding() -> Iterator[None]:
         sys.unraisablehook = before
 
 
-def run(seed: int) -> Outcome:
-    """Return the outcome of a seed; the same for the same, always."""
+def run(seed: int, kind: type[Run] = Run) -> Outcome:
+    """Return the outcome of a seed; the same for the same, always. kind: what is played."""
     with tempfile.TemporaryDirectory(prefix="docstore-whole-") as directory, _quiet():
-        world = Run(seed, Path(directory))
+        world = kind(seed, Path(directory))
         loop = world.loop
         loop.set_exception_handler(
             lambda _, about: world.outcome.problems.append(
@@ -346,7 +350,7 @@ def run(seed: int) -> Outcome:
         except Exception as error:  # noqa: BLE001 - whatever goes wrong is a finding
             world.outcome.problems.append(f"{type(error).__name__}: {error}")
         outcome = world.outcome
-        outcome.operations, outcome.virtual_s = len(world.ops), loop.time()
+        outcome.operations, outcome.virtual_s = world.operations, loop.time()
         outcome.trace = hashlib.sha256(repr(world.ops).encode()).hexdigest()
         for host in world.hosts:
             host.end()

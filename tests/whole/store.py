@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from docstore.errors import StoreBroken
 from docstore.storage import listing, reading
-from docstore.storage.store import Query, Recovered, Result, Write
+from docstore.storage.store import Bounds, Query, Recovered, Result, Write
 from docstore.storage.writing import Writer
 from tests.disk.connection import Connection
 from tests.disk.failures import error_of_disk, no_room
@@ -75,14 +75,16 @@ class SimulatedStore:
         return reading.recovered(self._raw)
 
     async def links(
-        self, prefix: str, after: str, limit: int, slots: frozenset[int], *, level: int = 3
+        self, prefix: str, after: str, limit: int, until: Bounds, *, level: int = 3
     ) -> list[tuple[int, str, int]]:
-        """List live documents."""
-        return listing.links(self._raw, prefix, after, limit, slots, level=level)
+        """List live documents, after a while."""
+        await self._time_passes(0.0001, 0.001)
+        return listing.links(self._raw, prefix, after, limit, until, level=level)
 
-    async def count(self, prefix: str, slots: frozenset[int], *, level: int = 3) -> int:
-        """Count live documents."""
-        return listing.count(self._raw, prefix, slots, level=level)
+    async def count(self, prefix: str, until: Bounds, *, level: int = 3) -> dict[int, int]:
+        """Count live documents, after a while."""
+        await self._time_passes(0.0001, 0.001)
+        return listing.count(self._raw, prefix, until, level=level)
 
     async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
         """Return the digests of slots."""

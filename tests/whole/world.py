@@ -3,6 +3,7 @@
 A release has no switches for this; the names that its shells use are replaced while a run lasts.
 """
 
+import asyncio
 import time as real_time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
@@ -17,11 +18,13 @@ import docstore.http.ids
 import docstore.http.reply
 import docstore.links.peers
 import docstore.members.founding
+import docstore.members.lookup
 import docstore.members.membership
 import docstore.node
 import docstore.upkeep.resync
 import gossip.agent
 import gossip.clock
+from tests.whole.asking import ask
 from tests.whole.loop import LIFE, VirtualLoop
 
 EPOCH_S = 1_700_000_000
@@ -90,8 +93,6 @@ class SimulatedTransport:
         self._network: Any = None
 
     async def start(self, bind: tuple[str, int]) -> tuple[str, int]:
-        import asyncio
-
         self._network = asyncio.get_running_loop().network  # type: ignore[attr-defined]
         self._address = bind
         self._network.bind(bind, self._on_datagram, self._on_request)
@@ -107,10 +108,18 @@ class SimulatedTransport:
         """Datagrams are delivered as they come."""
 
     async def ask(self, to: tuple[str, int], body: bytes, *, timeout_s: float) -> Any:
-        import asyncio
-
         async with asyncio.timeout(timeout_s):
             return await self._network.ask(self._address[0], to, body), None
+
+
+async def management_page(at: tuple[str, int]) -> Any:
+    """What a node says of itself, asked over the simulated network."""
+    try:
+        async with asyncio.timeout(docstore.members.lookup.PATIENCE_S):
+            _, _, page = await ask(at, "GET", "/core/management")
+    except asyncio.IncompleteReadError as error:
+        raise ConnectionResetError("it ended half-way") from error
+    return page
 
 
 @contextmanager
@@ -129,4 +138,6 @@ def simulated(loop: VirtualLoop, rng: Random, ended: Callable[..., None]) -> Ite
             stack.enter_context(patch.object(module, "random", chance))
         stack.enter_context(patch.object(gossip.agent, "Transport", SimulatedTransport))
         stack.enter_context(patch.object(docstore.node, "end_process", ended))
+        lookup = docstore.members.lookup
+        stack.enter_context(patch.object(lookup, "management_page", management_page))
         yield

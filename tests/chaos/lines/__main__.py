@@ -9,10 +9,10 @@ import sys
 import time
 from pathlib import Path
 
-from tests.chaos.lines import counting, cut, disks, levels, members, owners, stage, strain
+from tests.chaos.lines import counting, cut, disks, levels, members, owners, stage, strain, walks
 from tests.chaos.lines.stage import LINES, Line, Seen
 
-__all__ = ["counting", "cut", "disks", "levels", "members", "owners", "strain"]
+__all__ = ["counting", "cut", "disks", "levels", "members", "owners", "strain", "walks"]
 """Each enters its lines."""
 
 

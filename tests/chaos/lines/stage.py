@@ -16,7 +16,7 @@ import aiohttp
 from docstore.client.local import LocalNode
 from docstore.protocol.slots import slot_of
 from tests.chaos import report
-from tests.chaos.arena import REPAIR_S, Arena, mount_small_disk, unmount
+from tests.chaos.arena import REPAIR_S, SLOTS, Arena, mount_small_disk, unmount
 from tests.chaos.mix import FACTORY, Mixer, Op, Story, declare
 from tests.chaos.verdict import one_history
 from tests.docstore.watching import page_of
@@ -41,6 +41,7 @@ class Line:
     copies: str = "3"
     size: int = 5
     spares: int = 0
+    slots: str = SLOTS
     retention_s: float | None = None
     """Old versions and tombstones go after that long; None: as late as in torture."""
     repair_s: float = REPAIR_S
@@ -160,7 +161,9 @@ async def play(each: Line, seed: int, share: float) -> Seen:
     """Set a group up, play a line on it, and take it down."""
     with tempfile.TemporaryDirectory(prefix="docstore-line-", dir="/var/tmp") as directory:
         rng = random.Random(seed)
-        arena = Arena(Path(directory), each.size, each.spares, rng, each.copies, each.repair_s)
+        arena = Arena(
+            Path(directory), each.size, each.spares, rng, each.copies, each.repair_s, each.slots
+        )
         if each.retention_s is not None:
             arena.retention_s = arena.retries_s = each.retention_s
         small = arena.members[-1].data

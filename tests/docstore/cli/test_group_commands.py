@@ -94,6 +94,7 @@ def test_settings_of_a_later_node_fit_each_other(tmp_path: Path) -> None:
         (("--join", "http://x"), "join:"),
         (("--bootstrap", "a=http://127.0.0.1:39001", "--standby"), "not both"),
         (("--remove-after-s", "-1"), "remove_after_s:"),
+        (("--listen", "0.0.0.0:39001", "--insecure"), "advertise:"),
     ):
         code, said = docstore(*common, *flags)
         assert (code, complaint in said) == (2, True), said

@@ -11,6 +11,7 @@ from docstore.document import Row, chain_digest
 from docstore.errors import BadRequest, Conflict, NotFound
 from docstore.operation import Answer, Operation
 from docstore.protocol.handle import New, Unchanged, handle
+from docstore.reads.listings import Listed
 from docstore.service import Service
 from docstore.services.registry import FACTORIES, Registry
 
@@ -112,17 +113,18 @@ class SingleNode:
 
     async def listing(
         self, factory: str, *, after: str, limit: int, expand: bool, timeout_s: float
-    ) -> Sequence[tuple[str, int, Row | None]]:
+    ) -> Listed:
         live = [rows[-1] for rows in self.histories.values() if rows and not rows[-1].deleted]
         under = sorted(
             row for row in live if row.link.rpartition("/")[0] == factory and row.link > after
         )
         under.sort(key=lambda row: row.link)
-        return [(row.link, row.version, row if expand else None) for row in under[:limit]]
+        entries = [(row.link, row.version, row if expand else None) for row in under[:limit]]
+        return Listed(entries, entries[-1][0] if len(entries) == limit else "")
 
     async def counting(self, factory: str, timeout_s: float, *, level: int | None = None) -> int:
         found = await self.listing(factory, after="", limit=1 << 30, expand=False, timeout_s=1)
-        return len(found)
+        return len(found.entries)
 
     async def explain(self, link: str, timeout_s: float) -> Any:
         return {"documentSelfLink": link, "slot": 0, "owner": self.node_id}

@@ -184,6 +184,8 @@ async def test_a_group_shrinks_and_an_observer_only_takes_requests(cluster: Loca
         ({"kind": "CancelChangeRequest"}, 409),
         ({"kind": "AddMemberRequest"}, 400),
         ({"kind": "AddMemberRequest", "member": MEMBER | {"address": "ftp://x"}}, 400),
+        ({"kind": "AddMemberRequest", "member": MEMBER | {"address": "http://0.0.0.0:9"}}, 400),
+        ({"kind": "AddMemberRequest", "member": MEMBER | {"id": "n!"}}, 400),
         ({"kind": "AddMemberRequest", "member": MEMBER | {"id": "n1"}}, 409),
         ({"kind": "ReplaceMemberRequest", "id": "n8", "member": MEMBER}, 404),
         ({"kind": "JoinPeerRequest"}, 400),
@@ -197,6 +199,12 @@ async def test_changes_that_make_no_sense_are_refused(
         with pytest.raises(RequestFailed) as refused:
             await store.json("PATCH", GROUP, asked)
     assert refused.value.status == status
+
+
+def test_a_group_that_names_no_zones_is_not_warned_of_them(cluster_once: LocalCluster) -> None:
+    page = page_of(f"{cluster_once.nodes[0].url}{GROUP}")
+    assert page["kind"] == "NodeGroupState"
+    assert "warnings" not in page
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,12 @@ import pytest
 
 from docstore.protocol.change import Change, ChangeRefused, Kind, advanced, begin
 from docstore.protocol.configuration import (
-    VOTERS_MAX,
     Configuration,
     MemberEntry,
     Registered,
     Stage,
     first_registered,
+    is_node_id,
     unpack_configuration,
     unpack_registered,
     with_votes,
@@ -17,6 +17,7 @@ from docstore.protocol.configuration import (
 from docstore.protocol.core import start_of
 from docstore.protocol.quorum import decided_end, is_quorum
 from docstore.protocol.timing import ReplicaConfig
+from docstore.protocol.voters import VOTERS_MAX
 from docstore.storage.store import Recovered
 from tests.sim.cluster import Cluster
 from tests.sim.world import World
@@ -122,6 +123,18 @@ def test_an_observer_holds_nothing_and_counts_for_nothing() -> None:
     assert now.sets == (("a", "b", "c"),)
     assert now.voting == (("a", "b", "c"),)
     assert now.placement().held_by("w") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        ("n1", True), ("n_1", True), ("7", True), ("A.b-c_d", True), ("n" * 64, True),
+        ("", False), ("n" * 65, False), ("_n", False), (".n", False), ("-n", False),
+        ("n 1", False), ("n!", False), ("n/1", False), ("n\n", False), ("\u00fc", False),
+    ],
+)  # fmt: skip
+def test_a_node_has_an_id_that_is_good_everywhere(name: str, is_one: bool) -> None:
+    assert is_node_id(name) is is_one
 
 
 def test_what_is_stored_comes_back() -> None:

@@ -61,7 +61,7 @@ def replica(
     machine = Replica(
         name,
         Recovered(name, 1, first_registered(founded(*order, *elsewhere)).pack()),
-        service_for=lambda link: service,
+        service_for=lambda link, since: service,
         rng=Random(1),
         vote_rng=Random(2),
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from docstore.operation import Operation
 from docstore.protocol.configuration import Configuration, MemberEntry, first_registered
-from docstore.protocol.effects import Persist, Read, Respond, Send
+from docstore.protocol.effects import Persist, Read, ReadIndexAnswered, Respond, Send
 from docstore.protocol.events import (
     Event,
     LinkMade,
@@ -43,6 +43,7 @@ class Trio:
         self.stored: Counter[str] = Counter()
         """Replica -> how often rows were given to its disk."""
         self.answers: list[tuple[float, Respond]] = []
+        self.indexes: dict[int, dict[int, tuple[int, int]]] = {}
         self.queries: list[Query] = []
         """What was read from the disks."""
         self.lost = 0.0
@@ -67,7 +68,7 @@ class Trio:
         service = Appending()
         self.replicas[name] = Replica(
             name, self.disks[name].recovered(f"{name}.0", self._boots[name]),
-            service_for=lambda link: service, rng=Random(1), vote_rng=Random(name),
+            service_for=lambda link, since: service, rng=Random(1), vote_rng=Random(name),
             config=CONFIG, now=self.now,
         )  # fmt: skip
 
@@ -108,6 +109,8 @@ class Trio:
                             self._at(LINK_S, to, Received(name, message))
                     case Respond():
                         self.answers.append((self.now, effect))
+                    case ReadIndexAnswered(request, found):
+                        self.indexes[request] = dict(found)
                     case Persist(token, writes):
                         # One commit after the other, as a disk does them.
                         begun = max(self.now, self._synced_at[name])

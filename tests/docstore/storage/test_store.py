@@ -1,11 +1,13 @@
 """What every store promises, told once for all of them."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from docstore.document import Row
 from docstore.storage.store import (
+    UNBOUNDED,
     Append,
     AsOf,
     Cut,
@@ -38,6 +40,11 @@ RECORD = SlotRecord(
     decided=41,
     status=Status.FAULTY,
 )
+
+
+def all_of(*slots: int) -> dict[int, int]:
+    """Return bounds beyond every row of some slots."""
+    return dict.fromkeys(slots, UNBOUNDED)
 
 
 async def one(store: Store, query: Query) -> list[Row]:
@@ -121,16 +128,16 @@ async def test_cut_makes_the_newest_remaining_row_current(disk: Disk) -> None:
     assert await one(store, Newest(1, B, FOR_EVER)) == []
     assert await one(store, Newest(2, "/notes/c", FOR_EVER)) == other
     assert (await disk.restart()).slots[1].end == 2
-    assert await disk.store.count("/notes/", frozenset([1, 2])) == 2
+    assert await disk.store.count("/notes/", all_of(1, 2)) == {1: 1, 2: 1}
 
 
 async def test_cut_of_a_deletion_brings_the_document_back(store: Store) -> None:
     author = Author()
     [row] = await author.append(store, 1, A)
     await author.append(store, 1, A, deleted=True)
-    assert await store.links("/notes/", "", 9, frozenset([1])) == []
+    assert await store.links("/notes/", "", 9, all_of(1)) == []
     await store.commit([Cut(1, 1)])
-    assert await store.links("/notes/", "", 9, frozenset([1])) == [(1, A, 0)]
+    assert await store.links("/notes/", "", 9, all_of(1)) == [(1, A, 0)]
     assert await one(store, Newest(1, A, FOR_EVER)) == [row]
 
 
@@ -152,7 +159,7 @@ async def test_erase_takes_the_rows_and_leaves_the_record(disk: Disk) -> None:
     await author.append(disk.store, 3, A, B)
     await disk.store.commit([SaveSlot(SlotRecord(3, promised=(4, "n4"))), Erase(3)])
     assert await one(disk.store, Newest(3, A, FOR_EVER)) == []
-    assert await disk.store.count("/notes/", frozenset([3])) == 0
+    assert await disk.store.count("/notes/", all_of(3)) == {}
     record = SlotRecord(3, promised=(4, "n4"))
     assert (await disk.restart()).slots == {3: SlotRecovered(record, 0, 0)}
 
@@ -206,7 +213,8 @@ async def test_many_rows_in_a_batch_and_many_queries_at_once(store: Store) -> No
     assert await store.read(queries) == found
     absent = [query for query, rows in zip(queries, found, strict=True) if not rows]
     assert await store.read(absent) == [[]] * len(absent)
-    assert await store.count("/notes/", frozenset(range(4))) == len(links)
+    counted = await store.count("/notes/", all_of(*range(4)))
+    assert counted == Counter(slots.values())
 
 
 async def test_links_are_live_direct_children_in_order_and_in_pages(store: Store) -> None:
@@ -216,13 +224,13 @@ async def test_links_are_live_direct_children_in_order_and_in_pages(store: Store
     await author.append(store, 1, "/note", "/notes", "/notes0", "/other/a")
     await author.append(store, 2, "/notes/d", "/notes/e")
     await author.append(store, 1, "/notes/c", deleted=True)
-    both = frozenset([1, 2])
+    both = all_of(1, 2)
     everything = await store.links("/notes/", "", 99, both)
     assert [link[7:] for _, link, _ in everything] == ["a", "a0", "b", "d", "e", "é"]
     assert [slot for slot, _, _ in everything] == [1, 1, 1, 2, 2, 1]
     assert await store.links("/notes/", "", 2, both) == everything[:2]
     assert await store.links("/notes/", "/notes/a0", 2, both) == everything[2:4]
-    assert await store.links("/notes/", "", 99, frozenset([2])) == everything[3:5]
+    assert await store.links("/notes/", "", 99, all_of(2)) == everything[3:5]
     assert await store.links("/notes/a/", "", 99, both) == [(1, "/notes/a/x", 0)]
     assert await store.links("/", "", 99, both) == [
         (1, "/note", 0),
@@ -230,14 +238,34 @@ async def test_links_are_live_direct_children_in_order_and_in_pages(store: Store
         (1, "/notes0", 0),
     ]
     assert await store.links("/notes/", "", 0, both) == []
-    assert await store.count("/notes/", both) == 6
-    assert await store.count("/notes/", frozenset([2])) == 2
-    assert await store.count("/", both) == 3
+    assert await store.count("/notes/", both) == {1: 4, 2: 2}
+    assert await store.count("/notes/", all_of(2)) == {2: 2}
+    assert await store.count("/", both) == {1: 3}
 
 
 async def test_links_come_with_their_newest_version(store: Store) -> None:
     await Author().append(store, 1, A, B, A)
-    assert await store.links("/notes/", "", 9, frozenset([1])) == [(1, A, 1), (1, B, 0)]
+    assert await store.links("/notes/", "", 9, all_of(1)) == [(1, A, 1), (1, B, 0)]
+
+
+async def test_links_and_counts_are_as_the_rows_up_to_a_bound_have_them(store: Store) -> None:
+    author = Author()
+    await author.append(store, 1, A, B, "/notes/c", "/notes/d")
+    await author.append(store, 1, A)
+    await author.append(store, 1, "/notes/c", "/notes/d", deleted=True)
+    await author.append(store, 1, "/notes/a/x", "/notes/b0")
+    await author.append(store, 1, "/notes/d")
+    await author.append(store, 2, "/notes/e")
+    first = [(1, A, 0), (1, B, 0), (1, "/notes/c", 0), (1, "/notes/d", 0)]
+    assert await store.links("/notes/", "", 99, {1: 4}) == first
+    assert await store.links("/notes/", "", 2, {1: 4}) == first[:2]
+    assert await store.links("/notes/", B, 1, {1: 4}) == first[2:3]
+    assert await store.links("/notes/", "", 99, {1: 6}) == [(1, A, 1), *first[1:2], first[3]]
+    assert await store.links("/notes/", "", 99, {1: 0, 2: 1}) == [(2, "/notes/e", 0)]
+    counts = [(await store.count("/notes/", {1: n})).get(1, 0) for n in range(11)]
+    assert counts == [0, 1, 2, 3, 4, 4, 3, 2, 2, 3, 4]
+    listed = [await store.links("/notes/", "", 99, {1: n}) for n in range(11)]
+    assert [len(each) for each in listed] == counts
 
 
 async def test_digests_depend_on_newest_rows_only_and_not_on_their_order(store: Store) -> None:

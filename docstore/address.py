@@ -1,0 +1,119 @@
+"""Where a node is reached: HOST:PORT, as settings, requests and pages spell it.
+
+Two addresses belong to each of a node's three ports: the one that it binds, and the one that it
+advertises, at which others reach it. They differ in a container, and behind a wildcard, which is
+every address of a machine and none that another machine could use.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from docstore.errors import BadConfig
+
+LOOPBACK = ("127.", "localhost", "::1")
+_HOST = re.compile(r"[^\s/@?#\[\]]+\Z")
+_SCHEME = "http://"
+
+
+class Address(NamedTuple):
+    """A host, by name or by number and without brackets, and a port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """Return HOST:PORT, an IPv6 host in brackets."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The root of what is served there over HTTP."""
+        return f"{_SCHEME}{self}"
+
+    @property
+    def is_wildcard(self) -> bool:
+        """Whether the host is 0.0.0.0 or ::, however it is spelt."""
+        return not self.host.strip("0.:")
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What a node binds, and where others reach each of it."""
+
+    are_local: bool
+    """Whether nothing is bound that another machine could reach."""
+    listen: Address
+    peer: Address
+    gossip: Address
+    advertise: Address
+    peer_advertise: Address
+    gossip_advertise: Address
+
+
+def parse_address(text: str) -> Address:
+    """Return the address that HOST:PORT names. Raises ValueError in one line."""
+    host, _, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    if not _HOST.match(host) or not port.isdecimal() or not 0 < int(port) < 65_536:
+        raise ValueError(f"{text[:80]!r} is not HOST:PORT")
+    return Address(host, int(port))
+
+
+def parse_url(text: str) -> Address:
+    """Return the address that http://HOST:PORT names. Raises ValueError in one line."""
+    if not text.startswith(_SCHEME):
+        raise ValueError(f"{text[:80]!r} is not http://HOST:PORT")
+    return parse_address(text.removeprefix(_SCHEME).rstrip("/"))
+
+
+def ports_of(settings: Mapping[str, Any], listed: Address | None, *, insecure: bool) -> Ports:
+    """Return the addresses that the settings of a node give it. Raises BadConfig in one line.
+
+    listed: where the list of founders has this node; None when it is not there.
+    insecure: whether other machines may be let in.
+    """
+    listen = _setting(settings, "listen", Address("127.0.0.1", 8001))
+    peer = _setting(settings, "peer", Address(listen.host, listen.port + 1))
+    gossip = _setting(settings, "gossip", Address(listen.host, listen.port + 2))
+    local = all(each.host.startswith(LOOPBACK) for each in (listen, peer, gossip))
+    if not local and not insecure:
+        raise BadConfig("listen: plain text beyond loopback needs --insecure")
+    otherwise = listed if listed is not None and listen.is_wildcard else listen
+    if otherwise.is_wildcard and "advertise" not in settings:
+        raise BadConfig(
+            f"advertise: listen is {listen}, every address of this machine; say HOST:PORT of the "
+            "one at which others reach it"
+        )
+    advertise = reachable(_setting(settings, "advertise", otherwise), "advertise")
+    return Ports(
+        local, listen, peer, gossip, advertise,
+        _advertised_beside(settings, "peer", peer, advertise.host),
+        _advertised_beside(settings, "gossip", gossip, advertise.host),
+    )  # fmt: skip
+
+
+def reachable(address: Address, key: str) -> Address:
+    """Return the address. Raises BadConfig, naming the setting, when nobody could reach it."""
+    if address.is_wildcard:
+        raise BadConfig(f"{key}: {address} is every address of a machine, and none to reach it at")
+    return address
+
+
+def _advertised_beside(
+    settings: Mapping[str, Any], port: str, bound: Address, host: str
+) -> Address:
+    """Return where the port of that name is reached: by default at the host of `advertise`."""
+    key = f"{port}_advertise"
+    own = port in settings and not bound.is_wildcard
+    return reachable(_setting(settings, key, bound if own else Address(host, bound.port)), key)
+
+
+def _setting(settings: Mapping[str, Any], key: str, default: Address) -> Address:
+    try:
+        return parse_address(str(settings[key])) if key in settings else default
+    except ValueError as error:
+        raise BadConfig(f"{key}: {error}") from None

@@ -1,0 +1,105 @@
+"""Questions to the owners of all slots: each slot is answered for once, by who owns it.
+
+Whoever is asked answers for the slots that it is sure of, at level 3 because a quorum has confirmed
+its reign since; the others are asked for again, until each has found its owner.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from docstore.errors import NoQuorum, Unavailable
+from docstore.links.questions import Questions
+from docstore.protocol.replica import Replica
+from docstore.protocol.slots import from_bitmap, to_bitmap
+
+AGAIN_S = 0.05
+"""Between two attempts to find owners for slots that have none."""
+WATCH_S = 0.1
+"""How often it is looked whether those that are asked are still there."""
+
+
+class Owners:
+    """The entry node's side of such questions."""
+
+    def __init__(self, replica: Replica, questions: Questions) -> None:
+        self._core = replica.core
+        self._executor = replica.executor
+        self._questions = questions
+        self._as_of = (0, 0.0)
+        self._owned: dict[str, list[int]] = {}
+
+    async def ask(
+        self, question: str, asked: Sequence[Any], level: int, timeout_s: float
+    ) -> list[Any]:
+        """Return what the owners answer to `asked`, level, bitmap of slots and seconds left.
+
+        An answerer returns the bitmap of the slots that it answers for, and its answer. Slots that
+        nobody answers for are asked for again, elsewhere if they have another owner then, until the
+        time is over or they have had none for as long as a GET would wait. Raises Unavailable,
+        NoQuorum.
+        """
+        loop = asyncio.get_running_loop()
+        began = progress_at = loop.time()
+        slots = self._core.placement.slots
+        missing, answers = set(range(slots)), []
+        while missing:
+            left_s = began + timeout_s - loop.time()
+            waited_s = loop.time() - progress_at
+            if level == 3 and self._core.lacks_quorum():
+                raise NoQuorum("this node does not hear a majority of the members")
+            if left_s <= 0 or waited_s > self._core.config.owner_patience_s:
+                raise Unavailable(f"{len(missing)} of {slots} slots have no owner that answers")
+            whole = len(missing) == slots and waited_s < AGAIN_S
+            owners = self._known(level) if whole else self._by_owner(missing, level)
+            asks = (
+                self._ask(owner, question, (*asked, level, to_bitmap(owned, slots), left_s))
+                for owner, owned in owners.items()
+            )
+            found = [each for each in await asyncio.gather(*asks) if each is not None]
+            answered = {slot for bitmap, _ in found for slot in from_bitmap(bitmap)}
+            answers += [answer for _, answer in found]
+            missing -= answered
+            if answered:
+                progress_at = loop.time()
+            elif missing:
+                await asyncio.sleep(AGAIN_S)
+        return answers
+
+    def _known(self, level: int) -> dict[str, list[int]]:
+        """Return who owned all slots a moment ago: good enough to begin with, since they say so."""
+        key = (level, self._core.ticked_at)
+        if self._as_of != key:
+            self._as_of = key
+            self._owned = self._by_owner(range(self._core.placement.slots), level)
+        return self._owned
+
+    def _by_owner(self, slots: Iterable[int], level: int) -> dict[str, list[int]]:
+        owners: dict[str, list[int]] = {}
+        for slot in slots:
+            owner = self._core.owner_of(slot) if level == 3 else self._executor.who(slot, level)
+            if owner is not None:
+                owners.setdefault(owner, []).append(slot)
+        return owners
+
+    async def _ask(self, owner: str, question: str, argument: tuple[Any, ...]) -> Any:
+        """Return (bitmap of slots, answer); None as soon as there will be no answer."""
+        *_, level, _, left_s = argument
+        asking = asyncio.ensure_future(self._questions.ask(owner, question, argument, left_s))
+        try:
+            while not asking.done():
+                await asyncio.wait([asking], timeout=WATCH_S)
+                if not asking.done() and self._is_lost(owner, level):
+                    return None
+            return asking.result()
+        except Unavailable:
+            return None
+        finally:
+            asking.cancel()
+
+    def _is_lost(self, owner: str, level: int) -> bool:
+        """Say whether an answer is not to be waited for any more."""
+        core = self._core
+        if level == 3 and core.lacks_quorum():
+            return True
+        return owner != core.me and (owner not in core.peers or not core.is_alive(owner))

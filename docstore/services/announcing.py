@@ -1,0 +1,59 @@
+"""A changed declaration is in force at every owner before its change is acknowledged. A shell.
+
+Whoever took the change in asks the owners of all slots. Each takes the declaration over, and then
+has a quorum confirm that it still owns what it answers for. So the reigns that may execute updates
+are those that were told, and those that open later: their owners read the declaration first (see
+`ServiceFor`). Reigns from before can decide nothing any more. A factory that is new needs none of
+this, since nobody knows an older declaration of it.
+
+Levels 1 and 2 know no reigns: all members that are reached are told.
+"""
+
+import asyncio
+from typing import Any
+
+from docstore.document import Row
+from docstore.driver import Driver
+from docstore.links.questions import Questions
+from docstore.operation import Answer
+from docstore.protocol.core import Core
+from docstore.protocol.slots import from_bitmap, to_bitmap
+from docstore.reads.owners import Owners
+from docstore.services.registry import Registry
+
+TELL_S = 1.0
+"""A member that is connected and silent is not waited for any longer, at levels 1 and 2."""
+
+NOT_YET = Answer(
+    504, "undecided", "it is stored, but not every owner is known to follow it", unknown=True
+)
+
+
+class Announcing:
+    """Both sides."""
+
+    def __init__(
+        self, core: Core, driver: Driver, registry: Registry, questions: Questions, owners: Owners
+    ) -> None:
+        self._core = core
+        self._driver = driver
+        self._registry = registry
+        self._questions = questions
+        self._owners = owners
+        questions.answer("declared", self._declared)
+
+    async def announce(self, row: Row, timeout_s: float) -> None:
+        """Return once a declaration is in force everywhere. Raises Unavailable."""
+        nothing = to_bitmap((), self._core.placement.slots)
+        asked = (tuple(row), 3, nothing, TELL_S)
+        others = [peer for peer in self._core.peers if self._questions.reaches(peer)]
+        tellings = (self._questions.ask(peer, "declared", asked, TELL_S) for peer in others)
+        telling = asyncio.gather(*tellings, return_exceptions=True)
+        await self._owners.ask("declared", (tuple(row),), 3, timeout_s)
+        await telling
+
+    async def _declared(self, argument: Any) -> Any:
+        fields, _, bitmap, timeout_s = argument
+        self._registry.publish(Row(*fields))
+        index = await self._driver.read_index(list(from_bitmap(bitmap)), timeout_s)
+        return to_bitmap(index, self._core.placement.slots), None
