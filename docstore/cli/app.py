@@ -20,7 +20,6 @@ from docstore.cli.terminal import (
     console,
     failed,
     show,
-    show_table,
     talk,
 )
 
@@ -62,15 +61,13 @@ def serve() -> None:
 @app.command(rich_help_panel=NODES)
 def status(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
     """Show members, owners and lag at a glance."""
-    from docstore.cli.status import Status, read_status, table_of
+    from docstore.cli.status import read_status, show_status
 
-    found: Status = talk(url, read_status)
+    found = talk(url, read_status)
     if as_json:
         show(found)
-        return
-    show_table(table_of(found))
-    for warning in found["group"].get("warnings", ()):
-        typer.secho(f"warning: {warning}", fg="yellow")
+    else:
+        show_status(found, console(is_wide=True))
 
 
 @app.command()

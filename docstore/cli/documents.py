@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, show, show_table, talk
+from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, console, show, talk
 
 if TYPE_CHECKING:
     from docstore.client import Client
@@ -108,7 +108,7 @@ def history(link: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> Non
             str(each["documentVersion"]), str(each["documentEpoch"]), each["documentOwner"],
             each["documentUpdateAction"], _line(state).rstrip()[:100],
         )  # fmt: skip
-    show_table(table)
+    console(is_wide=True).print(table)
 
 
 @command()

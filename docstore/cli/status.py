@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from docstore.client import Client, ClientError
@@ -18,8 +20,8 @@ async def read_status(client: Client) -> Status:
     return {"group": group, "shares": selector["shares"], "nodes": nodes}
 
 
-def table_of(status: Status) -> Table:
-    """Return members with their state, what they own, and who lags."""
+def show_status(status: Status, out: Console) -> None:
+    """Print members with their state, what they own, and who lags; and what to worry about."""
     group, nodes = status["group"], status["nodes"]
     roles = {each["id"]: each["role"] for each in group["configuration"]["members"]}
     table = Table(
@@ -38,7 +40,9 @@ def table_of(status: Status) -> Table:
             str(share.get("owned", 0)), f"{share.get('share', 0):.0%}", f"{behind} rows",
             member["zone"], member["address"],
         )  # fmt: skip
-    return table
+    out.print(table)
+    for warning in group.get("warnings", ()):
+        out.print(f"[yellow]warning:[/yellow] {escape(warning)}")
 
 
 def _title(group: dict[str, Any]) -> str:

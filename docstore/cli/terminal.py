@@ -11,7 +11,6 @@ import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
     from docstore.client import Client, ClientError
 
@@ -42,16 +41,14 @@ WIDTH = 1_000
 DEFAULT_URLS = ["http://127.0.0.1:8001"]
 
 
-def console(*, stderr: bool = False, width: int | None = None) -> "Console":
-    """Return where tables and progress go."""
+def console(*, stderr: bool = False, is_wide: bool = False) -> "Console":
+    """Return where tables and progress go.
+
+    is_wide: where there is no terminal, a table is as wide as it is, so that nothing is cut off.
+    """
     from rich.console import Console
 
-    return Console(stderr=stderr, width=width)
-
-
-def show_table(table: "Table") -> None:
-    """Print a table; where there is no terminal, as wide as it is, so that nothing is cut off."""
-    console(width=None if sys.stdout.isatty() else WIDTH).print(table)
+    return Console(stderr=stderr, width=WIDTH if is_wide and not sys.stdout.isatty() else None)
 
 
 def talk(urls: list[str], work: "Callable[[Client], Awaitable[T]]") -> T:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from docstore.cli.status import show_status
+from docstore.cli.status import read_status, show_status
 from docstore.client import Client, LocalCluster
 from docstore.client.local import LocalNode
 from tests.docstore.watching import page_of, until
@@ -56,7 +56,7 @@ async def test_nodes_behind_wildcards_form_a_group_and_may_move(cluster: LocalCl
     assert page_of(f"{first.url}{GROUP}")["warnings"] == [warning]
     out = Console(file=io.StringIO(), width=120)
     async with Client([first.url]) as store:
-        await show_status(store, out, as_json=False)
+        show_status(await read_status(store), out)
     assert f"warning: {warning}" in out.file.getvalue()  # type: ignore[attr-defined]
     newcomer = cluster.prepare()
     newcomer.name = "n_4"
