@@ -7,6 +7,7 @@ problems in one place.
 
 import asyncio
 import time
+from collections.abc import Iterable
 
 import structlog
 from aiohttp import web
@@ -20,6 +21,7 @@ from docstore.http.changes import CHANGES, Changes
 from docstore.http.changes import METHODS as CHANGES_METHODS
 from docstore.http.core import SELECTORS, CorePages, check_method
 from docstore.http.documents import FACTORY_METHODS, Documents, allowed, not_allowed
+from docstore.http.guard import Guard
 from docstore.http.listener import Limits, Listener
 from docstore.http.listing import listing
 from docstore.http.metrics import KNOWN_METHODS, HttpMetrics
@@ -44,9 +46,20 @@ __all__ = ["HttpServer", "Limits"]
 class HttpServer:
     """Serves one backend."""
 
-    def __init__(self, backend: Backend, limits: Limits, staging: Staging | None = None) -> None:
-        """staging: where parts of jobs may wait; None where there is no disk for them."""
+    def __init__(
+        self,
+        backend: Backend,
+        limits: Limits,
+        staging: Staging | None = None,
+        *,
+        names: Iterable[str] = (),
+    ) -> None:
+        """staging: where parts of jobs may wait; None where there is no disk for them.
+
+        names: what clients may call this node, beside its addresses and `localhost`.
+        """
         self._backend = backend
+        self._guard = Guard(names)
         self._limits = limits
         self.metrics = HttpMetrics()
         self._documents = Documents(backend, state_bytes_max=limits.body_bytes_max)
@@ -122,6 +135,7 @@ class HttpServer:
         method = request.method
         if method not in KNOWN_METHODS:
             raise not_allowed(method, ALL_METHODS)
+        self._guard.check(request)
         reading.refuse_oddities(request)
         raw = request.raw_path.partition("?")[0]
         if not raw.startswith("/"):

@@ -227,7 +227,7 @@ class Run:
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
         wire, _ = await loop.create_connection(lambda: protocol, host.address, PORT)
         raw = b"" if body is None else json.dumps(body).encode()
-        named = {"Host": "x", "Content-Length": str(len(raw)), "Connection": "close"}
+        named = {"Host": host.address, "Content-Length": str(len(raw)), "Connection": "close"}
         if raw:
             named["Content-Type"] = "application/json"
         lines = [f"{verb} {path} HTTP/1.1"]

@@ -225,7 +225,7 @@ async def test_a_client_that_sends_all_before_it_reads_is_not_locked_out(
     count = 60_000
     parts = urlsplit(base_url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=1024)
-    head = "POST /core/bulk HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\n"
+    head = "POST /core/bulk HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
     writer.write(f"{head}Content-Length: {count * len(line)}\r\n\r\n".encode())
     async with asyncio.timeout(60):
         for _ in range(count // 1000):
@@ -251,7 +251,7 @@ async def test_what_failed_is_let_go_of_without_a_collection(
 
 
 async def test_silence_in_a_stream_is_told(raw: Raw, node: Any) -> None:
-    head = b"POST /core/bulk HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\n"
+    head = b"POST /core/bulk HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
     answer = await raw(head + b"Content-Length: 100\r\n\r\n{")
     assert b'"status":408' in answer
 
@@ -263,7 +263,7 @@ async def test_a_client_that_goes_away_hurts_nobody(
     parts = urlsplit(base_url)
     _, writer = await asyncio.open_connection(parts.hostname, parts.port)
     line = json.dumps({"link": f"{factory}/gone", "body": {}}).encode() + b"\n"
-    head = b"POST /core/bulk HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\n"
+    head = b"POST /core/bulk HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
     writer.write(head + b"Content-Length: 100000\r\n\r\n" + line)
     if where == "inside":
         writer.write(b'{"link":')
