@@ -24,7 +24,7 @@ from docstore.http.quotas import WRITES, Quotas
 from docstore.http.representation import MSGPACK_TYPE
 from docstore.operation import Answer, Conditions, Operation
 from docstore.paths import SUFFIXES, canonical_link
-from docstore.service import Refusal, Service
+from docstore.service import Refusal, Service, ServiceOptions
 from docstore.services.registry import FACTORIES
 
 NDJSON_TYPE = "application/x-ndjson"
@@ -175,7 +175,7 @@ class Bulk:
             raise BadRequest(f"a line has no member {min(value.keys() - MEMBERS)[:40]!r}")
         options = service.options
         recreate, key = value.get("recreate", False), _key(value)
-        version = bodies.sent_version({"documentVersion": value.get("ifVersion")}, name="ifVersion")
+        version = _version(value, options)
         if options.needs_precondition and version is None and verb != "POST":
             raise PreconditionRequired("this factory demands ifVersion")
         must_exist = value.get("mustExist", False)
@@ -226,6 +226,15 @@ def _parsed(line: Any) -> dict[str, Any]:
     if not isinstance(line, bytes):
         raise BadRequest("a line is an object")
     return json.parse_object(line)
+
+
+def _version(value: dict[str, Any], options: ServiceOptions) -> int | None:
+    """Return the version that a line is based on, None if it does not say."""
+    version = bodies.sent_version({"documentVersion": value.get("ifVersion")}, name="ifVersion")
+    body = value.get("body")
+    if version is None and options.strict_updates and isinstance(body, dict):
+        return bodies.sent_version(body)
+    return version
 
 
 def _key(value: dict[str, Any]) -> str:

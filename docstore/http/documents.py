@@ -65,7 +65,8 @@ class Documents:
         """Answer a POST to a factory."""
         raw = bodies.json_bytes(body, reading.content_media(request, reading.BODIES))
         raw, state, theirs = bodies.author_state(raw, self._state_bytes_max)
-        raw, state = bodies.with_expiry(raw, state, service.options)
+        options, version = service.options, bodies.sent_version(theirs)
+        raw, state = bodies.with_expiry(raw, state, options)
         key = reading.idempotency_key(request)
         link = self._new_link(factory, state, theirs, key)
         if factory == FACTORIES:
@@ -76,10 +77,10 @@ class Documents:
             link,
             raw,
             signature=json.signature(state),
-            conditions=reading.conditions(request, None),
-            recreate=recreate or bodies.sent_version(theirs) or False,
+            conditions=reading.conditions(request, version if options.strict_updates else None),
+            recreate=recreate or version or False,
             key=key,
-            replicas=self._replicas(request, service.options.level),
+            replicas=self._replicas(request, options.level),
         )
         return await self._submit(request, operation, service)
 

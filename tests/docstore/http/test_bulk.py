@@ -14,6 +14,7 @@ import msgpack
 import pytest
 
 from docstore.errors import BadRequest, NotFound
+from docstore.service import LEVEL_3
 from tests.docstore.http.conftest import Declare, Raw
 from tests.docstore.http.problem import problem_of
 from tests.docstore.http.single import SingleNode
@@ -201,6 +202,27 @@ async def test_preconditions_are_demanded_of_lines_too(client: Client, declare: 
         ],
     )
     assert [each["status"] for each in results] == [201, 428, 200]
+
+
+async def test_lines_say_what_they_read_where_updates_are_checked_strictly(
+    client: Client, declare: Declare
+) -> None:
+    factory = await declare(options=[*LEVEL_3, "STRICT_UPDATE_CHECKING"])
+    link = f"{factory}/a"
+    lines: list[dict[str, Any]] = [
+        {"op": "PUT", "link": link, "body": {}},
+        {"op": "PUT", "link": link, "body": {}},
+        {"op": "PUT", "link": link, "body": {}, "mustExist": True},
+        {"op": "PATCH", "link": link, "body": {"n": 1}},
+        {"op": "DELETE", "link": link},
+        {"op": "PATCH", "link": link, "body": {"n": 1, "documentVersion": 7}},
+        {"op": "PATCH", "link": link, "body": {"n": 1, "documentVersion": 0}},
+        {"op": "PATCH", "link": link, "body": [], "ifVersion": 1},
+        {"op": "DELETE", "link": link, "ifVersion": 2},
+        {"op": "POST", "link": link, "body": {}, "recreate": True},
+    ]
+    statuses = [each["status"] for each in await bulk(client, lines)]
+    assert statuses == [201, 428, 428, 428, 428, 409, 200, 200, 200, 201]
 
 
 async def test_results_come_while_lines_are_still_sent(client: Client, factory: str) -> None:
