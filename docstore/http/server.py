@@ -13,7 +13,7 @@ import structlog
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from docstore.errors import BadRequest, DocstoreError, Misdirected, NotFound
+from docstore.errors import BadRequest, DocstoreError, Family, Misdirected, NotFound
 from docstore.http import bodies, reading
 from docstore.http.backend import Backend
 from docstore.http.bulk import Bulk
@@ -107,21 +107,13 @@ class HttpServer:
         self._listener.heard(request.protocol)
         try:
             reply = await self._route(request)
-        except DocstoreError as error:
-            reply = problem_of_error(error, instance=_instance(request))
-        except Refusal as error:
-            code = "refused-by-service"
-            reply = problem(error.status, code, error.detail, instance=_instance(request))
-        except (web.RequestPayloadError, HttpProcessingError):
-            detail = "the body is not what its headers say"
-            reply = problem(400, "malformed", detail, instance=_instance(request), closes=True)
         except (asyncio.CancelledError, ConnectionError):
             raise  # The client has gone, or this node stops.
-        except Exception as error:
-            log.exception("a request failed", method=request.method, path=_instance(request)[:200])
-            if request.writer.output_size:
-                raise ConnectionResetError("the answer cannot be finished") from error
-            reply = problem(500, "internal", "an error of ours", instance=_instance(request))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is answered
+            reply = self._refused(request, error)
+        else:
+            if reply.status == 500:  # Its owner, or the author of a service, has failed.
+                self._note_error(request, None)
         if isinstance(reply, Reply):
             trace = reading.trace(request)
             if trace:
@@ -130,6 +122,34 @@ class HttpServer:
                 reply.close_after()
         self.metrics.note(request.method, reply.status, time.perf_counter() - began)
         return reply
+
+    def _refused(self, request: web.BaseRequest, error: Exception) -> Reply:
+        """Return the answer that an exception is. What is an error of ours is not described."""
+        instance = _instance(request)
+        if request.writer.output_size:  # Whoever began to answer should have known what to do.
+            self._note_error(request, error)
+            raise ConnectionResetError("the answer cannot be finished") from error
+        if isinstance(error, DocstoreError) and error.family is not Family.BROKEN:
+            return problem_of_error(error, instance=instance)
+        if isinstance(error, Refusal):
+            return problem(error.status, "refused-by-service", error.detail, instance=instance)
+        if isinstance(error, web.RequestPayloadError | HttpProcessingError):
+            detail = "the body is not what its headers say"
+            return problem(400, "malformed", detail, instance=instance, closes=True)
+        self._note_error(request, error)
+        return problem(500, "internal", "an error of ours", instance=instance)
+
+    def _note_error(self, request: web.BaseRequest, error: Exception | None) -> None:
+        """Count an error of ours, and log it with what finds its request again."""
+        self.metrics.internal_errors += 1
+        log.error(
+            "a request failed",
+            method=request.method,
+            path=_instance(request)[:200],
+            traceparent=reading.trace(request),
+            request_id=request.headers.get("X-Request-Id", "")[:128],
+            exc_info=error,
+        )
 
     async def _route(self, request: web.BaseRequest) -> Reply | web.StreamResponse:
         method = request.method
@@ -201,14 +221,6 @@ class HttpServer:
         if request.method == "POST":
             return await self._scans.scan(request, body)
         return await self._scans.get(request, name)
-
-    async def _changes_since(
-        self, request: web.BaseRequest, body: bytes
-    ) -> Reply | web.StreamResponse:
-        if request.method == "OPTIONS":
-            return allowed(CHANGES_METHODS)
-        check_method(request, CHANGES_METHODS)
-        return await self._changes.serve(request, body)
 
     async def _find(self, request: web.BaseRequest, path: str) -> Service | None:
         """Return the service at a path, asking the cluster if this node has not heard of it."""
