@@ -22,6 +22,7 @@ from docstore.http.changes import METHODS as CHANGES_METHODS
 from docstore.http.core import SELECTORS, CorePages, check_method
 from docstore.http.documents import FACTORY_METHODS, Documents, allowed, not_allowed
 from docstore.http.guard import Guard
+from docstore.http.large import LargeBodies
 from docstore.http.listener import Limits, Listener
 from docstore.http.listing import listing
 from docstore.http.metrics import KNOWN_METHODS, HttpMetrics
@@ -62,12 +63,14 @@ class HttpServer:
         self._guard = Guard(names)
         self._limits = limits
         self.metrics = HttpMetrics()
-        self._documents = Documents(backend, state_bytes_max=limits.body_bytes_max)
+        large = LargeBodies()
+        self._documents = Documents(backend, large, state_bytes_max=limits.body_bytes_max)
         self._core = CorePages(backend, self._documents, self.metrics)
         quotas = Quotas(backend)
         self._bulk = Bulk(
             backend,
             quotas,
+            large,
             state_bytes_max=limits.body_bytes_max,
             timeout_s=limits.body_timeout_s,
         )

@@ -18,11 +18,12 @@ from aiohttp import web
 
 from docstore.errors import BadRequest, NotFound, TooSlow
 from docstore.http import bodies, reading
-from docstore.http.bulk import BATCH_LINES, NDJSON_TYPE, Bulk
+from docstore.http.bulk import Bulk
 from docstore.http.documents import allowed, not_allowed
-from docstore.http.lines import JsonLines
+from docstore.http.lines import BATCH_LINES, JsonLines
 from docstore.http.reply import Reply
 from docstore.http.representation import JSON_TYPE, page_reply
+from docstore.http.results import NDJSON_TYPE
 from docstore.staging import Arriving, Staging
 
 STAGING = "/core/spark/staging"

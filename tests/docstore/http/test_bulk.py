@@ -144,6 +144,43 @@ async def test_a_wrong_line_fails_alone(client: Client, factory: str) -> None:
         await problem_of(response, 404)
 
 
+OTHER_BODIES = {
+    "a megabyte of msgpack numbers": ("application/msgpack", bytes(1 << 20)),
+    "JSON sent as msgpack": ("application/msgpack", b'{"link":"/a/b","body":{}}\n' * 30_000),
+    "text": ("application/x-ndjson", b"one,two\n" * 100_000),
+    "indented JSON": ("application/x-ndjson", b'{\n"a":\n1,\n' * 100_000),
+    "documents that are no operations": ("application/x-ndjson", b'{"name":"x"}\n' * 100_000),
+    "values": ("application/json", b"1\n" * 500_000),
+}
+
+
+@pytest.mark.parametrize(("media", "body"), OTHER_BODIES.values(), ids=OTHER_BODIES.keys())
+async def test_a_body_that_is_something_else_ends_in_one_problem(
+    client: Client, media: str, body: bytes
+) -> None:
+    headers = {"Content-Type": media}
+    async with client.post("/core/bulk", data=io.BytesIO(body), headers=headers) as response:
+        told = await problem_of(response, 400)
+    assert "10 lines in a row" in told["detail"]
+
+
+async def test_a_stream_that_goes_over_into_something_else_ends_there(
+    client: Client, factory: str
+) -> None:
+    good = json.dumps({"link": f"{factory}/a", "body": {}}).encode()
+    results = await bulk(client, [good, *[b"{"] * 9, good, *[b"{"] * 9, good, *[b"{"] * 500, good])
+    statuses = [each["status"] for each in results]
+    assert statuses == [201, *[400] * 9, 200, *[400] * 9, 200, *[400] * 11]
+    assert "the rest was not read" in results[-1]["detail"]
+    assert "the rest was not read" not in results[-2]["detail"]
+    packed = msgpack.packb({"link": f"{factory}/a", "body": {}})
+    headers = {"Content-Type": "application/msgpack"}
+    data = io.BytesIO(packed + bytes(100_000))
+    async with client.post("/core/bulk", data=data, headers=headers) as response:
+        results = [json.loads(line) for line in (await response.text()).splitlines()]
+    assert [each["status"] for each in results] == [200, *[400] * 11]
+
+
 async def test_empty_lines_and_an_empty_body(client: Client, factory: str) -> None:
     line = json.dumps({"link": f"{factory}/a", "body": {}}).encode()
     assert len(await bulk(client, [b"", line, b"  ", line + b"\r", b""])) == 2
