@@ -5,6 +5,7 @@ earlier, and gives a configuration or refuses in one line that names the key. Re
 the environment is done where a process starts.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -17,6 +18,7 @@ from docstore.protocol.configuration import NODE_ID, Founder, is_node_id
 
 ENVIRONMENT_PREFIX = "DOCSTORE_"
 PRESETS = ("loopback", "lan", "wan")
+_HOST_NAME = re.compile(r"(?:\*|[A-Za-z0-9_][A-Za-z0-9._-]{0,252})\Z")
 
 
 def database_in(data: Path) -> Path:
@@ -116,10 +118,19 @@ class Config:
     insecure: bool = False
     """Allow plain text beyond loopback."""
 
+    allowed_hosts: tuple[str, ...] = ()
+    """Names beside its own by which requests may call this node; "*" for any."""
+
     log: str = "auto"
     """Logs as text or json; auto: text on a terminal."""
 
     limits: Limits = field(default_factory=Limits)
+
+    @property
+    def host_names(self) -> set[str]:
+        """Return by which names clients may call this node, beside that of its machine."""
+        founder = [each.host for each in self.bootstrap if each.id == self.node_id]
+        return {self.listen_host, self.advertise.host, *founder, *self.allowed_hosts}
 
     def public(self) -> dict[str, Any]:
         """Return what the management page shows: where it is reached, and limits; no secrets.
@@ -147,7 +158,8 @@ KEYS = (
     "remove_after_s", "history_retention_s", "slots",
     "points_per_node", "replication_factor", "reads", "heartbeat_interval_s", "owner_timeout_s",
     "repair_interval_s", "segments_mb",
-    "gossip_preset", "gossip_key_file", "insecure", "log", *(each.name for each in fields(Limits)),
+    "gossip_preset", "gossip_key_file", "insecure", "allowed_hosts",
+    "log", *(each.name for each in fields(Limits)),
 )  # fmt: skip
 """Every key of the file; also a flag, and in capitals after DOCSTORE_ an environment variable."""
 
@@ -215,6 +227,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
         gossip_preset=_preset(settings, "loopback" if ports.are_local else "lan"),
         gossip_key_file=str(settings.get("gossip_key_file", "")),
         insecure=insecure,
+        allowed_hosts=_host_names(settings.get("allowed_hosts", "")),
         log=_choice(settings.get("log", "auto"), "log", ("auto", "text", "json")),
         limits=_limits(settings),
     )
@@ -235,17 +248,13 @@ def _check_together(config: Config) -> None:
 
 
 def _founders(value: object) -> tuple[Founder, ...]:
-    parts = value if isinstance(value, Sequence) and not isinstance(value, str) else None
-    texts = [str(each) for each in parts] if parts is not None else str(value).split(",")
     founders = []
-    for text in texts:
-        if not text.strip():
-            continue
-        name, _, url = text.strip().partition("=")
+    for text in _listed(value):
+        name, _, url = text.partition("=")
         try:
             address = reachable(parse_url(url), "bootstrap")
         except ValueError:
-            raise BadConfig(f"bootstrap: {text.strip()!r} is not ID=http://HOST:PORT") from None
+            raise BadConfig(f"bootstrap: {text!r} is not ID=http://HOST:PORT") from None
         if not is_node_id(name):
             raise BadConfig(f"bootstrap: {name[:80]!r} is no id of a node: {NODE_ID}")
         founders.append(Founder(name, *address))
@@ -254,10 +263,23 @@ def _founders(value: object) -> tuple[Founder, ...]:
     return tuple(founders)
 
 
-def _urls(value: object) -> tuple[str, ...]:
+def _host_names(value: object) -> tuple[str, ...]:
+    names = tuple(_listed(value))
+    for name in names:
+        if not _HOST_NAME.match(name):
+            raise BadConfig(f"allowed_hosts: {name[:80]!r} is not a host's name without its port")
+    return names
+
+
+def _listed(value: object) -> list[str]:
+    """Return the members of a list, or of a text with commas between them; empty ones are none."""
     parts = value if isinstance(value, Sequence) and not isinstance(value, str) else None
     texts = [str(each) for each in parts] if parts is not None else str(value).split(",")
-    urls = tuple(text.strip().rstrip("/") for text in texts if text.strip())
+    return [text.strip() for text in texts if text.strip()]
+
+
+def _urls(value: object) -> tuple[str, ...]:
+    urls = tuple(text.rstrip("/") for text in _listed(value))
     for url in urls:
         try:
             parse_url(url)

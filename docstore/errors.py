@@ -93,6 +93,14 @@ class TooSlow(DocstoreError):
     family = Family.REFUSED
 
 
+class CrossSite(DocstoreError):
+    """A page of another site speaks, through the browser of somebody who can reach this node."""
+
+    status = 403
+    code = "cross-site"
+    family = Family.REFUSED
+
+
 class Conflict(DocstoreError):
     """The state of the thing does not allow this."""
 
@@ -131,6 +139,12 @@ class Misdirected(DocstoreError):
     status = 421
     code = "misdirected"
     family = Family.REFUSED
+
+
+class ForeignHost(Misdirected):
+    """The Host is none of this node's names: perhaps a page's own, that leads here."""
+
+    code = "foreign-host"
 
 
 class Unprocessable(DocstoreError):

@@ -16,6 +16,7 @@ from docstore.entrance import Entrance
 from docstore.errors import StoreBroken, StoreDamaged
 from docstore.face import Face
 from docstore.ground import Ground
+from docstore.http.guard import machine_names
 from docstore.http.server import HttpServer
 from docstore.links.peers import PeerEvents, PeerLinks
 from docstore.links.questions import Questions
@@ -78,7 +79,9 @@ class Node:
         await ground.membership.start()
         running.push_async_callback(ground.membership.stop)
         face = Face(ground, self.entrance, self.drain)
-        self._http = HttpServer(face, config.limits, Staging(config.data / "staging"))
+        names = config.host_names | machine_names()
+        staging = Staging(config.data / "staging")
+        self._http = HttpServer(face, config.limits, staging, names=names)
         await self._http.start(config.listen_host, config.listen_port)
         running.push_async_callback(self._stop_http, self._http)
         running.push_async_callback(ground.lookup.stop)

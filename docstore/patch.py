@@ -48,9 +48,10 @@ def apply(state: Any, operations: Any) -> Any:
             copied += size
             if copied > COPIED_BYTES_MAX:
                 raise TooLarge("the patch copies more than a document may hold")
+        levels = json.depth(json.dump(result))
     except (RecursionError, json.NotWritable):
         raise BadRequest("the patch nests too deep") from None
-    if json.depth(result) > json.DEPTH_MAX:
+    if levels > json.DEPTH_MAX:
         raise BadRequest(f"the patch nests deeper than {json.DEPTH_MAX}")
     return result
 

@@ -7,7 +7,7 @@ import asyncio
 import math
 import re
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgpack
 from aiohttp import web
@@ -16,6 +16,7 @@ from docstore import json
 from docstore.document import EXPIRY_NAME, STORE_SET
 from docstore.errors import BadRequest, TooLarge, TooSlow
 from docstore.http.encodings import inflater
+from docstore.http.reading import PATCHES
 from docstore.http.representation import MSGPACK_TYPE
 from docstore.paths import SUFFIXES, canonical_link
 from docstore.service import ServiceOptions
@@ -129,6 +130,36 @@ def check_value(value: Any, room: int = json.DEPTH_MAX) -> None:
             raise BadRequest("a number that is not finite")
     elif value is not None and not isinstance(value, str):
         raise BadRequest(f"JSON has no {type(value).__name__}")
+
+
+class Written(NamedTuple):
+    """What a body says of a document.
+
+    raw: the author's bytes, or a patch. signature: of the state that they are, b"" for a patch.
+    theirs: the fields that the store sets and the client sent. waited_s: until they were read.
+    """
+
+    raw: bytes
+    signature: bytes
+    theirs: dict[str, Any]
+    waited_s: float = 0.0
+
+
+def written(body: bytes, media: str, *, bytes_max: int, options: ServiceOptions) -> Written:
+    """Return a whole new state. Raises BadRequest, TooLarge."""
+    raw, state, theirs = author_state(json_bytes(body, media), bytes_max)
+    raw, state = with_expiry(raw, state, options)
+    return Written(raw, json.signature(state), theirs)
+
+
+def change(body: bytes, media: str, *, bytes_max: int) -> Written:
+    """Return a patch. Raises BadRequest, TooLarge."""
+    raw = json_bytes(body, media)
+    if PATCHES[media] == "json":
+        json.parse(raw)
+        return Written(raw, b"", {})
+    raw, _, theirs = author_state(raw, bytes_max)
+    return Written(raw, b"", theirs)
 
 
 def author_state(raw: bytes, bytes_max: int) -> tuple[bytes, dict[str, Any], dict[str, Any]]:

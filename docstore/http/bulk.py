@@ -8,52 +8,63 @@ the client to read them, up to a bound: many clients send everything before they
 import asyncio
 from collections import Counter, deque
 from collections.abc import Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from aiohttp import web
 
 from docstore import json
-from docstore.errors import BadRequest, DocstoreError, NotFound, TooLarge, TooSlow
+from docstore.errors import BadRequest, DocstoreError, NotFound, TooLarge
 from docstore.http import bodies, reading
 from docstore.http.backend import Backend
 from docstore.http.documents import PreconditionRequired
 from docstore.http.encodings import inflater
 from docstore.http.ids import id_of_key, new_id
-from docstore.http.lines import InflatedLines, JsonLines, Lines, MsgpackLines
+from docstore.http.large import LARGE_BYTES, LargeBodies
+from docstore.http.lines import (
+    BROKEN_LINES_MAX,
+    InflatedLines,
+    JsonLines,
+    Lines,
+    MsgpackLines,
+    RequestLines,
+    Source,
+)
 from docstore.http.quotas import WRITES, Quotas
 from docstore.http.representation import MSGPACK_TYPE
-from docstore.operation import Answer, Conditions, Operation
+from docstore.http.results import NDJSON_TYPE, Results, Submitted, answers
+from docstore.operation import Conditions, Operation
 from docstore.paths import SUFFIXES, canonical_link
-from docstore.service import Refusal, Service
+from docstore.service import Refusal, Service, ServiceOptions
 from docstore.services.registry import FACTORIES
 
-NDJSON_TYPE = "application/x-ndjson"
-BATCH_LINES = 256
-"""Submitted in one turn of the loop, in which nobody else is heard: some ten milliseconds. What one
-turn brings goes to the disk and to the replicas as one, so that fewer cost the load a fifth."""
 BATCHES_IN_FLIGHT = 16
 BATCHES_OF_ALL = 24
 """Of all requests together: fewer lines and bytes than the protocol lets wait at one node. More
 would be refused by it; so they wait here, and their clients with them."""
-UNREAD_BYTES_MAX = 16 << 20
 NO_SEQUENCE = -1
 WRITER = frozenset({"job", "batch", "sequence"})
 VERBS = frozenset({"PUT", "POST", "PATCH", "DELETE"})
 MEMBERS = frozenset({"op", "link", "body", "ifVersion", "mustExist", "recreate", "key", "writer"})
 TYPES = {NDJSON_TYPE: "", "application/ndjson": "", "application/json": "", MSGPACK_TYPE: ""}
 
-Submitted = Any
-"""The future answer of a line, or the error that kept it from being submitted."""
-
 
 class Bulk:
     """POST /core/bulk."""
 
     def __init__(
-        self, backend: Backend, quotas: Quotas, *, state_bytes_max: int, timeout_s: float
+        self,
+        backend: Backend,
+        quotas: Quotas,
+        large: LargeBodies,
+        *,
+        state_bytes_max: int,
+        timeout_s: float,
     ) -> None:
         self._backend = backend
         self._quotas = quotas
+        self._large = large
         self._state_bytes_max = state_bytes_max
         self._timeout_s = timeout_s
         self._room = asyncio.Semaphore(BATCHES_OF_ALL)
@@ -68,19 +79,21 @@ class Bulk:
         inflate = inflater(request.headers.get("Content-Encoding"))
         if inflate is not None:
             lines = InflatedLines(lines, inflate)
-        return await self.answer(request, _Source(request, lines, self._timeout_s))
+        return await self.answer(request, RequestLines(request, lines, self._timeout_s))
 
-    async def answer(self, request: web.BaseRequest, source: "Source") -> web.StreamResponse:
-        """Do what lines say, wherever they come from, and answer each."""
+    async def answer(self, request: web.BaseRequest, source: Source) -> web.StreamResponse:
+        """Do what lines say, wherever they come from, and answer each.
+
+        Raises BadRequest when not one of the first lines is an operation.
+        """
         patience_s = reading.timeout_s(request)
-        response = web.StreamResponse(headers={"Content-Type": NDJSON_TYPE})
-        await response.prepare(request)
-        await self._run(source, patience_s, _Results(request, response))
-        await response.write_eof()
-        return response
+        results = Results(request)
+        await self._run(source, patience_s, results)
+        return await results.end()
 
-    async def _run(self, source: "Source", patience_s: float, results: "_Results") -> None:
+    async def _run(self, source: Source, patience_s: float, results: Results) -> None:
         """Read and answer side by side, with some batches in flight."""
+        streak = _Streak()
         pending: deque[asyncio.Task[bytes]] = deque()
         reader: asyncio.Task[Sequence[Any]] | None = asyncio.create_task(source.read())
         try:
@@ -95,46 +108,57 @@ class Bulk:
                     batch = reader.result()
                     reader = None
                     if batch:
-                        begun, jobs = await self._begin(batch, patience_s)
+                        begun, jobs = await self._begin(batch, patience_s, streak)
                         pending.append(begun)
-                        reader = asyncio.create_task(self._next(source, jobs))
+                        await results.begin()
+                        streak.is_answered = True
+                        if not streak.is_over:
+                            reader = asyncio.create_task(self._next(source, jobs))
         finally:
             for task in (*pending, *([reader] if reader is not None else [])):
                 task.cancel()
 
     async def _begin(
-        self, lines: Sequence[Any], patience_s: float
+        self, lines: Sequence[Any], patience_s: float, streak: "_Streak"
     ) -> tuple[asyncio.Task[bytes], Counter[str]]:
         """Submit a batch when there is room; return its result lines to come, and the jobs."""
         await self._room.acquire()
         try:
-            submitted, jobs = await self._submit(lines, patience_s)
+            submitted, jobs = await self._submit(lines, patience_s, streak)
         except BaseException:
             self._room.release()
             raise
-        task = asyncio.create_task(_answers(submitted))
+        task = asyncio.create_task(answers(submitted))
         task.add_done_callback(lambda _: self._room.release())
         return task, jobs
 
-    async def _next(self, source: "Source", jobs: Counter[str]) -> Sequence[Any]:
+    async def _next(self, source: Source, jobs: Counter[str]) -> Sequence[Any]:
         """Return the next lines; what has been too fast waits with them unread."""
         for job, count in jobs.items():
             await self._quotas.wait(job, WRITES, await self._quotas.rate(job, WRITES), count)
         return await source.read()
 
     async def _submit(
-        self, lines: Sequence[Any], patience_s: float
+        self, lines: Sequence[Any], patience_s: float, streak: "_Streak"
     ) -> tuple[list[tuple[Any, Submitted]], Counter[str]]:
-        """Return each line's link with its future answer, or why it cannot be submitted."""
+        """Return each line's link with its future answer, or why it cannot be submitted.
+
+        Ends behind a streak of lines that is too long, with why.
+        """
         submitted: list[tuple[Any, Submitted]] = []
         unknown: set[str] = set()
         jobs: Counter[str] = Counter()
         backend = self._backend
         for line in lines:
-            link: Any = ""
+            link = ""
+            large = len(line) if isinstance(line, bytes) and len(line) > LARGE_BYTES else 0
             try:
-                value = line if isinstance(line, dict) else _parsed(line)
-                link = value.get("link")
+                if large:
+                    value, _ = await self._large.read(large, patience_s, partial(_parsed, line))
+                else:
+                    value = _parsed(line)
+                link = value["link"]
+                streak.broken, streak.has_operations = 0, True
                 factory = self._factory(link, value)
                 service = backend.service_at(factory)
                 if service is None and factory not in unknown:
@@ -142,20 +166,25 @@ class Bulk:
                 if service is None:
                     unknown.add(factory)
                     raise NotFound(f"there is no factory {factory}")
-                operation = self._operation(value, link, factory, service)
+                if large:
+                    make = partial(self._operation, value, link, factory, service)
+                    operation, _ = await self._large.read(large, patience_s, make)
+                else:
+                    operation = self._operation(value, link, factory, service)
                 submitted.append((operation.link, backend.submit(operation, patience_s)))
                 if operation.writer:
                     jobs[operation.writer[0]] += 1
             except (DocstoreError, Refusal) as error:
                 # Where they were raised refers to this very list: a circle around all these bodies.
                 error.__traceback__ = error.__context__ = None
-                submitted.append((link if isinstance(link, str) else "", error))
+                submitted.append((link, error))
+                if isinstance(error, NoOperation) and (why := streak.ends(error)):
+                    submitted.append(("", why))
+                    break
         return submitted, jobs
 
-    def _factory(self, link: Any, value: dict[str, Any]) -> str:
+    def _factory(self, link: str, value: dict[str, Any]) -> str:
         """Return the factory that a line is for: above its link, or the link of a POST itself."""
-        if not isinstance(link, str):
-            raise BadRequest("link is a path")
         canonical_link(link)
         if value.get("op") in ("POST", "post") and self._backend.service_at(link) is not None:
             return link
@@ -175,7 +204,7 @@ class Bulk:
             raise BadRequest(f"a line has no member {min(value.keys() - MEMBERS)[:40]!r}")
         options = service.options
         recreate, key = value.get("recreate", False), _key(value)
-        version = bodies.sent_version({"documentVersion": value.get("ifVersion")}, name="ifVersion")
+        version = _version(value, options)
         if options.needs_precondition and version is None and verb != "POST":
             raise PreconditionRequired("this factory demands ifVersion")
         must_exist = value.get("mustExist", False)
@@ -220,12 +249,60 @@ class Bulk:
         return packed
 
 
+class NoOperation(BadRequest):
+    """A line cannot be read, or is something else than an operation."""
+
+
+@dataclass(slots=True)
+class _Streak:
+    """Lines in a row that are no operations: a few are mistakes, many are another kind of body.
+
+    is_answered: whether results have been sent. is_over: the streak was too long.
+    """
+
+    broken: int = 0
+    has_operations: bool = False
+    is_answered: bool = False
+    is_over: bool = False
+
+    def ends(self, error: NoOperation) -> BadRequest | None:
+        """Count one more; return why the request ends, None if it goes on.
+
+        Raises that instead if there was nothing else in the request: then it can be its status.
+        """
+        self.broken += 1
+        if self.broken < BROKEN_LINES_MAX:
+            return None
+        why = f"{self.broken} lines in a row are no operations ({error}); the rest was not read"
+        if not self.has_operations and not self.is_answered:
+            raise BadRequest(f"{why}: is the body what its Content-Type says?")
+        self.is_over = True
+        return BadRequest(why)
+
+
 def _parsed(line: Any) -> dict[str, Any]:
+    """Return the operation that a line says. Raises NoOperation, or the error that a line is."""
     if isinstance(line, DocstoreError):
         raise line
-    if not isinstance(line, bytes):
-        raise BadRequest("a line is an object")
-    return json.parse_object(line)
+    if isinstance(line, bytes):
+        try:
+            line = json.parse(line)
+        except BadRequest as error:
+            raise NoOperation(str(error)) from None
+    if not isinstance(line, dict):
+        raise NoOperation("a line is an object")
+    if not isinstance(line.get("link"), str):
+        raise NoOperation("link is a path")
+    return line
+
+
+def _version(value: dict[str, Any], options: ServiceOptions) -> int | None:
+    """Return the version that a line is based on, None if it does not say."""
+    version = bodies.sent_version({"documentVersion": value.get("ifVersion")}, name="ifVersion")
+    body = value.get("body")
+    if version is None and options.strict_updates and isinstance(body, dict):
+        return bodies.sent_version(body)
+    return version
 
 
 def _key(value: dict[str, Any]) -> str:
@@ -256,104 +333,3 @@ def _is_name(value: Any) -> bool:
 
 def _is_number(value: Any, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value < 1 << 63
-
-
-async def _answers(submitted: Sequence[tuple[str, Submitted]]) -> bytes:
-    """Return the result lines of a batch, when all are there."""
-    results = []
-    for link, outcome in submitted:
-        if isinstance(outcome, DocstoreError):
-            results.append(_refused(link, outcome.status, outcome.code, str(outcome)))
-        elif isinstance(outcome, Refusal):
-            results.append(_refused(link, outcome.status, "refused-by-service", outcome.detail))
-        else:
-            results.append(_result(link, await outcome))
-    return b"".join(results)
-
-
-def _result(link: str, answer: Answer) -> bytes:
-    row = answer.row
-    if answer.status < 300 and row is not None:
-        line = b'{"link":%b,"status":%d,"version":%d%b}\n'
-        repeated = b',"repeated":true' if answer.code else b""
-        return line % (json.dump(link), answer.status, row.version, repeated)
-    return _refused(
-        link, answer.status, answer.code, answer.detail,
-        unknown=answer.unknown, version=row.version if row is not None else None,
-    )  # fmt: skip
-
-
-def _refused(
-    link: str,
-    status: int,
-    code: str,
-    detail: str,
-    *,
-    unknown: bool = False,
-    version: int | None = None,
-) -> bytes:
-    line: dict[str, Any] = {"link": link, "status": status}
-    if version is not None:
-        line["version"] = version
-    line["outcome"] = "unknown" if unknown else "not_applied"
-    line["errorCode"] = code
-    line["detail"] = detail[:512]
-    return json.dump(line) + b"\n"
-
-
-class Source(Protocol):
-    """Where lines come from."""
-
-    async def read(self) -> Sequence[Any]:
-        """Return the next lines, none at the end."""
-
-
-class _Source:
-    """The lines of a request, in batches of a bounded size: what waits is not submitted yet."""
-
-    def __init__(self, request: web.BaseRequest, lines: Lines, timeout_s: float) -> None:
-        self._request = request
-        self._lines = lines
-        self._timeout_s = timeout_s
-        self._waiting: Sequence[Any] = ()
-
-    async def read(self) -> Sequence[Any]:
-        """Return the next lines, none at the end. An error of the whole is the last line."""
-        if not self._waiting:
-            self._waiting = await self._more()
-        batch, self._waiting = self._waiting[:BATCH_LINES], self._waiting[BATCH_LINES:]
-        return batch
-
-    async def _more(self) -> Sequence[Any]:
-        lines = self._lines
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                while not lines.is_over:
-                    chunk = await self._request.content.readany()
-                    found = lines.feed(chunk) if chunk else lines.end()
-                    if found:
-                        return found
-        except TimeoutError:
-            lines.is_over = True
-            return [TooSlow("no more lines arrived in time")]
-        except web.RequestPayloadError:
-            lines.is_over = True
-            return [BadRequest("the body is not what its headers say")]
-        return ()
-
-
-class _Results:
-    """The answer's stream. Waits for the client only when very much is unread."""
-
-    def __init__(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
-        self._request = request
-        self._response = response
-
-    async def write(self, lines: bytes) -> None:
-        """Send result lines."""
-        transport = self._request.transport
-        if transport is None:
-            raise ConnectionResetError("the client has gone")
-        await self._request.writer.write(lines, drain=False)  # type: ignore[call-arg]
-        if transport.get_write_buffer_size() > UNREAD_BYTES_MAX:
-            await self._response.drain()

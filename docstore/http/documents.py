@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -13,6 +14,7 @@ from docstore.http import bodies, reading
 from docstore.http.backend import Backend
 from docstore.http.declarations import declaration_bytes, without_warnings
 from docstore.http.ids import id_of_key, new_id
+from docstore.http.large import LARGE_BYTES, LargeBodies
 from docstore.http.problems import problem_of_answer
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import (
@@ -23,7 +25,7 @@ from docstore.http.representation import (
 )
 from docstore.operation import CURRENT, Answer, Conditions, Operation
 from docstore.paths import encoded
-from docstore.service import Service
+from docstore.service import Service, ServiceOptions
 from docstore.services.declared import options_of, path_of
 from docstore.services.registry import FACTORIES, check_declaration, declaration_link
 
@@ -39,8 +41,9 @@ Handler = Callable[[web.BaseRequest, str, Service, bytes], Awaitable[Reply]]
 class Documents:
     """Translates requests about documents into operations, and answers into replies."""
 
-    def __init__(self, backend: Backend, *, state_bytes_max: int) -> None:
+    def __init__(self, backend: Backend, large: LargeBodies, *, state_bytes_max: int) -> None:
         self._backend = backend
+        self._large = large
         self._state_bytes_max = state_bytes_max
         self._handlers: dict[str, Handler] = {
             "GET": self._get,
@@ -64,49 +67,60 @@ class Documents:
         self, request: web.BaseRequest, factory: str, service: Service, body: bytes
     ) -> Reply:
         """Answer a POST to a factory."""
-        raw = bodies.json_bytes(body, reading.content_media(request, reading.BODIES))
-        raw, state, theirs = bodies.author_state(raw, self._state_bytes_max)
-        raw, state = bodies.with_expiry(raw, state, service.options)
+        options = service.options
+        raw, signature, theirs, waited_s = await self._written(request, body, options)
+        version = bodies.sent_version(theirs)
         key = reading.idempotency_key(request)
-        link = self._new_link(factory, state, theirs, key)
         if factory == FACTORIES:
-            raw, state = without_warnings(raw, state)
+            raw, state = without_warnings(raw, json.load(raw))
+            signature = json.signature(state)
+            link = declaration_link(path_of(state))
+            bodies.check_self_link(theirs, link)
             await self._check_level(state, reading.timeout_s(request))
+        else:
+            # A retry under the same key must meet the same document.
+            link = bodies.named_link(theirs, factory) or (
+                f"{factory}/{id_of_key(factory, key) if key else new_id()}"
+            )
         recreate: bool | int = reading.preference(request, "recreate") is not None
         operation = Operation(
             "POST",
             link,
             raw,
-            signature=json.signature(state),
-            conditions=reading.conditions(request, None),
-            recreate=recreate or bodies.sent_version(theirs) or False,
+            signature=signature,
+            conditions=reading.conditions(request, version if options.strict_updates else None),
+            recreate=recreate or version or False,
             key=key,
-            replicas=self._replicas(request, service.options.level),
+            replicas=self._replicas(request, options.level),
         )
-        return await self._submit(request, operation, service)
+        return await self._submit(request, operation, service, waited_s)
 
-    def _new_link(
-        self, factory: str, state: dict[str, Any], theirs: dict[str, Any], key: str
-    ) -> str:
-        if factory == FACTORIES:
-            link = declaration_link(path_of(state))
-            bodies.check_self_link(theirs, link)
-            return link
-        named = bodies.named_link(theirs, factory)
-        # A retry under the same key must meet the same document.
-        return named or f"{factory}/{id_of_key(factory, key) if key else new_id()}"
+    async def _written(
+        self, request: web.BaseRequest, body: bytes, options: ServiceOptions
+    ) -> bodies.Written:
+        media, most = reading.content_media(request, reading.BODIES), self._state_bytes_max
+        if len(body) <= LARGE_BYTES:
+            return bodies.written(body, media, bytes_max=most, options=options)
+        read = partial(bodies.written, body, media, bytes_max=most, options=options)
+        return await self._read_large(request, body, read)
+
+    async def _read_large(
+        self, request: web.BaseRequest, body: bytes, read: Callable[[], bodies.Written]
+    ) -> bodies.Written:
+        patience_s = reading.timeout_s(request)
+        written, waited_s = await self._large.read(len(body), patience_s, read)
+        return written._replace(waited_s=waited_s)
 
     async def _put(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
     ) -> Reply:
-        raw = bodies.json_bytes(body, reading.content_media(request, reading.BODIES))
-        raw, state, theirs = bodies.author_state(raw, self._state_bytes_max)
+        options = service.options
+        raw, signature, theirs, waited_s = await self._written(request, body, options)
         if theirs:
             bodies.check_self_link(theirs, link)
-        options = service.options
-        raw, state = bodies.with_expiry(raw, state, options)
         if options.path == FACTORIES:
-            raw, state = without_warnings(raw, state)
+            raw, state = without_warnings(raw, json.load(raw))
+            signature = json.signature(state)
             check_declaration(link, state)
             await self._check_level(state, reading.timeout_s(request))
         operation = Operation(
@@ -114,27 +128,26 @@ class Documents:
             link,
             raw,
             "",
-            json.signature(state),
+            signature,
             self._conditions(request, service, theirs),
             False,
             options.put_creates,
             reading.idempotency_key(request),
             self._replicas(request, options.level),
         )
-        return await self._submit(request, operation, service)
+        return await self._submit(request, operation, service, waited_s)
 
     async def _patch(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
     ) -> Reply:
         content = reading.content_media(request, reading.PATCHES)
-        raw = bodies.json_bytes(body, content)
-        media = reading.PATCHES[content]
-        theirs: dict[str, Any] = {}
-        if media == "json":
-            json.parse(raw)
+        media, most = reading.PATCHES[content], self._state_bytes_max
+        if len(body) <= LARGE_BYTES:
+            patch = bodies.change(body, content, bytes_max=most)
         else:
-            raw, _, theirs = bodies.author_state(raw, self._state_bytes_max)
-            bodies.check_self_link(theirs, link)
+            read = partial(bodies.change, body, content, bytes_max=most)
+            patch = await self._read_large(request, body, read)
+        bodies.check_self_link(patch.theirs, link)
         if service.options.path == FACTORIES:
             if media == "json":
                 raise UnsupportedMedia("a factory is patched with JSON or a merge patch")
@@ -142,13 +155,13 @@ class Documents:
         operation = Operation(
             "PATCH",
             link,
-            raw,
+            patch.raw,
             media,
-            conditions=self._conditions(request, service, theirs),
+            conditions=self._conditions(request, service, patch.theirs),
             key=reading.idempotency_key(request),
             replicas=self._replicas(request, service.options.level),
         )
-        return await self._submit(request, operation, service)
+        return await self._submit(request, operation, service, patch.waited_s)
 
     async def _delete(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
@@ -205,11 +218,15 @@ class Documents:
         return wanted
 
     async def _submit(
-        self, request: web.BaseRequest, operation: Operation, service: Service
+        self,
+        request: web.BaseRequest,
+        operation: Operation,
+        service: Service,
+        waited_s: float = 0.0,
     ) -> Reply:
         media = reading.accepted_media(request)
         asked = _at_level(operation, service)
-        answer = await self._backend.submit(asked, reading.timeout_s(request))
+        answer = await self._backend.submit(asked, reading.timeout_s(request) - waited_s)
         return self._reply(request, answer, service, media)
 
     # Reading

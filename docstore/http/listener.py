@@ -170,6 +170,8 @@ class Connection(RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         """Return the answer to bytes that the parser refused; the connection is closed after it."""
+        if isinstance(exc, ConnectionError):
+            raise exc  # The client has gone, or its answer was begun and cannot be finished.
         self._metrics.malformed += 1
         detail = "the request is not well-formed HTTP, or longer than its limits"
         return problem(status, "malformed", detail, instance="/", closes=True)

@@ -7,12 +7,13 @@ problems in one place.
 
 import asyncio
 import time
+from collections.abc import Iterable
 
 import structlog
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from docstore.errors import BadRequest, DocstoreError, Misdirected, NotFound
+from docstore.errors import BadRequest, DocstoreError, Family, Misdirected, NotFound
 from docstore.http import bodies, reading
 from docstore.http.backend import Backend
 from docstore.http.bulk import Bulk
@@ -20,6 +21,8 @@ from docstore.http.changes import CHANGES, Changes
 from docstore.http.changes import METHODS as CHANGES_METHODS
 from docstore.http.core import SELECTORS, CorePages, check_method
 from docstore.http.documents import FACTORY_METHODS, Documents, allowed, not_allowed
+from docstore.http.guard import Guard
+from docstore.http.large import LargeBodies
 from docstore.http.listener import Listener
 from docstore.http.listing import listing
 from docstore.http.metrics import KNOWN_METHODS, HttpMetrics
@@ -43,17 +46,30 @@ log = structlog.get_logger("docstore.http")
 class HttpServer:
     """Serves one backend."""
 
-    def __init__(self, backend: Backend, limits: Limits, staging: Staging | None = None) -> None:
-        """staging: where parts of jobs may wait; None where there is no disk for them."""
+    def __init__(
+        self,
+        backend: Backend,
+        limits: Limits,
+        staging: Staging | None = None,
+        *,
+        names: Iterable[str] = (),
+    ) -> None:
+        """staging: where parts of jobs may wait; None where there is no disk for them.
+
+        names: what clients may call this node, beside its addresses and `localhost`.
+        """
         self._backend = backend
+        self._guard = Guard(names)
         self._limits = limits
         self.metrics = HttpMetrics()
-        self._documents = Documents(backend, state_bytes_max=limits.body_bytes_max)
+        large = LargeBodies()
+        self._documents = Documents(backend, large, state_bytes_max=limits.body_bytes_max)
         self._core = CorePages(backend, self._documents, self.metrics)
         quotas = Quotas(backend)
         self._bulk = Bulk(
             backend,
             quotas,
+            large,
             state_bytes_max=limits.body_bytes_max,
             timeout_s=limits.body_timeout_s,
         )
@@ -94,21 +110,13 @@ class HttpServer:
         self._listener.heard(request.protocol)
         try:
             reply = await self._route(request)
-        except DocstoreError as error:
-            reply = problem_of_error(error, instance=_instance(request))
-        except Refusal as error:
-            code = "refused-by-service"
-            reply = problem(error.status, code, error.detail, instance=_instance(request))
-        except (web.RequestPayloadError, HttpProcessingError):
-            detail = "the body is not what its headers say"
-            reply = problem(400, "malformed", detail, instance=_instance(request), closes=True)
         except (asyncio.CancelledError, ConnectionError):
             raise  # The client has gone, or this node stops.
-        except Exception as error:
-            log.exception("a request failed", method=request.method, path=_instance(request)[:200])
-            if request.writer.output_size:
-                raise ConnectionResetError("the answer cannot be finished") from error
-            reply = problem(500, "internal", "an error of ours", instance=_instance(request))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is answered
+            reply = self._refused(request, error)
+        else:
+            if reply.status == 500:  # Its owner, or the author of a service, has failed.
+                self._note_error(request, None)
         if isinstance(reply, Reply):
             trace = reading.trace(request)
             if trace:
@@ -118,10 +126,39 @@ class HttpServer:
         self.metrics.note(request.method, reply.status, time.perf_counter() - began)
         return reply
 
+    def _refused(self, request: web.BaseRequest, error: Exception) -> Reply:
+        """Return the answer that an exception is. What is an error of ours is not described."""
+        instance = _instance(request)
+        if request.writer.output_size:  # Whoever began to answer should have known what to do.
+            self._note_error(request, error)
+            raise ConnectionResetError("the answer cannot be finished") from error
+        if isinstance(error, DocstoreError) and error.family is not Family.BROKEN:
+            return problem_of_error(error, instance=instance)
+        if isinstance(error, Refusal):
+            return problem(error.status, "refused-by-service", error.detail, instance=instance)
+        if isinstance(error, web.RequestPayloadError | HttpProcessingError):
+            detail = "the body is not what its headers say"
+            return problem(400, "malformed", detail, instance=instance, closes=True)
+        self._note_error(request, error)
+        return problem(500, "internal", "an error of ours", instance=instance)
+
+    def _note_error(self, request: web.BaseRequest, error: Exception | None) -> None:
+        """Count an error of ours, and log it with what finds its request again."""
+        self.metrics.internal_errors += 1
+        log.error(
+            "a request failed",
+            method=request.method,
+            path=_instance(request)[:200],
+            traceparent=reading.trace(request),
+            request_id=request.headers.get("X-Request-Id", "")[:128],
+            exc_info=error,
+        )
+
     async def _route(self, request: web.BaseRequest) -> Reply | web.StreamResponse:
         method = request.method
         if method not in KNOWN_METHODS:
             raise not_allowed(method, ALL_METHODS)
+        self._guard.check(request)
         reading.refuse_oddities(request)
         raw = request.raw_path.partition("?")[0]
         if not raw.startswith("/"):
@@ -187,14 +224,6 @@ class HttpServer:
         if request.method == "POST":
             return await self._scans.scan(request, body)
         return await self._scans.get(request, name)
-
-    async def _changes_since(
-        self, request: web.BaseRequest, body: bytes
-    ) -> Reply | web.StreamResponse:
-        if request.method == "OPTIONS":
-            return allowed(CHANGES_METHODS)
-        check_method(request, CHANGES_METHODS)
-        return await self._changes.serve(request, body)
 
     async def _find(self, request: web.BaseRequest, path: str) -> Service | None:
         """Return the service at a path, asking the cluster if this node has not heard of it."""

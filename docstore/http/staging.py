@@ -11,19 +11,19 @@ so that a job that fails has done nothing.
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import unquote
 
 from aiohttp import web
 
 from docstore.errors import BadRequest, NotFound, TooSlow
 from docstore.http import bodies, reading
-from docstore.http.bulk import BATCH_LINES, NDJSON_TYPE, Bulk
+from docstore.http.bulk import Bulk
 from docstore.http.documents import allowed, not_allowed
-from docstore.http.lines import JsonLines
+from docstore.http.lines import BATCH_LINES, JsonLines
 from docstore.http.reply import Reply
 from docstore.http.representation import JSON_TYPE, page_reply
+from docstore.http.results import NDJSON_TYPE
 from docstore.staging import Arriving, Staging
 
 STAGING = "/core/spark/staging"
@@ -79,8 +79,7 @@ class StagedParts:
         return page_reply({"part": part, "bytes": arriving.size}, JSON_TYPE, status=201)
 
     async def _do(self, request: web.BaseRequest, job: str, part: str) -> web.StreamResponse:
-        path = await asyncio.to_thread(self._staging.found, job, part)
-        lines = FileLines(path)
+        lines = FileLines(await asyncio.to_thread(self._staging.open, job, part))
         try:
             return await self._bulk.answer(request, lines)
         finally:
@@ -106,8 +105,8 @@ class StagedParts:
 class FileLines:
     """The lines of a part, in batches of a bounded size."""
 
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("rb")
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
         self._lines = JsonLines()
         self._waiting: Sequence[Any] = ()
 

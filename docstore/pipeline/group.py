@@ -19,6 +19,8 @@ RETRIES = 5
 PAUSE_S = 0.2
 AGAIN = frozenset({421, 425, 429, 503})
 """Statuses after which another node, or the same one later, may do better."""
+STRANGE = "foreign-host"
+"""The code of a node that does not answer to the name in our URL, now or later."""
 _idle: dict[tuple[int, str], list[http.client.HTTPConnection]] = {}
 
 
@@ -57,7 +59,7 @@ class Group:
                 with self.open(method, url, path, body) as answer:
                     return json.loads(answer.read())
             except GroupError as error:
-                if error.status not in AGAIN:
+                if error.status not in AGAIN or error.code == STRANGE:
                     raise
                 last = error
             except (OSError, http.client.HTTPException) as error:

@@ -1,9 +1,10 @@
 """Step 4b of the road, on the owner: state and request in, the next state out. Pure.
 
 Preconditions first (RFC 9110: a header that fails is 412; a `documentVersion` in the body that
-fails is 409), then whether the document may come into being or go, then the author's service.
-A version is one more than the one before, also over a tombstone (rule D2): numbers are never
-used again. Bytes that nobody changed are kept as they came.
+fails is 409; an update that has to say what it read, and does not, is 428). Then whether the
+document may come into being or go, then the author's service. A version is one more than the one
+before, also over a tombstone (rule D2): numbers are never used again. Bytes that nobody changed are
+kept as they came.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from docstore import json, patch
 from docstore.document import STORE_SET, Row, tag_of
 from docstore.errors import BadRequest, Conflict, TooLarge
 from docstore.operation import Answer, Conditions, Operation
-from docstore.service import Refusal, Service, State
+from docstore.service import Refusal, Service, ServiceOptions, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,10 @@ def handle(head: Row | None, operation: Operation, service: Service, *, floor: i
     floor: the version that an absent link counts as having.
     """
     live = head if head is not None and not head.deleted else None
-    refusal = _precondition(live, operation.conditions, service.options.level)
+    options = service.options
+    refusal = _precondition(live, operation.conditions, options.level)
+    if refusal is None and options.strict_updates and live is not None:
+        refusal = _unread(live, operation, options)
     if refusal is not None:
         return refusal
     try:
@@ -187,6 +191,20 @@ def _precondition(live: Row | None, conditions: Conditions | None, level: int) -
         detail = f"documentVersion {conditions.version} is not current"
         return _refuse(409, "version-conflict", detail, live)
     return None
+
+
+def _unread(live: Row, operation: Operation, options: ServiceOptions) -> Refused | None:
+    """Return why an update may not go over what its client does not say that it has read.
+
+    That the document exists (`If-Match: *`) does not say it. What creates has nothing to read.
+    """
+    if operation.verb == "POST" and not options.idempotent_post:
+        return None  # It changes nothing that is there.
+    said = operation.conditions
+    if said is not None and (said.version is not None or said.match not in (None, "*")):
+        return None
+    detail = "an update must say which version it has read: If-Match, documentVersion or ifVersion"
+    return _refuse(428, "precondition-required", detail, live)
 
 
 def _matches(live: Row | None, tags: str | Sequence[Sequence[int]], level: int) -> bool:

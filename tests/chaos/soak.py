@@ -186,7 +186,7 @@ async def _half(caller: Caller) -> None:
     """Send half a request."""
     host, _, port = caller.rng.choice(caller.urls).removeprefix("http://").partition(":")
     _, writer = await asyncio.open_connection(host, int(port))
-    writer.write(b"PUT /chaos/half HTTP/1.1\r\nHost: x\r\nContent-Le")
+    writer.write(b"PUT /chaos/half HTTP/1.1\r\nHost: localhost\r\nContent-Le")
     await writer.drain()
     writer.close()
 

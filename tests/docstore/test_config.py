@@ -76,6 +76,12 @@ def test_founders_are_read_from_their_list() -> None:
     assert [(each.id, each.port) for each in config.bootstrap] == [("a", 1), ("b", 4)]
 
 
+def test_a_node_knows_the_names_that_its_settings_give_it() -> None:
+    founders = "a=http://a.example:1,b=http://b.example:4"
+    settings = {"data": "d", "node_id": "b", "bootstrap": founders, "allowed_hosts": ["db", "*"]}
+    assert parse(settings).host_names == {"127.0.0.1", "b.example", "db", "*"}
+
+
 def test_the_later_layer_wins_and_silence_says_nothing() -> None:
     layers = ({"zone": "file", "slots": 4}, {"zone": "environment"}, {"zone": None})
     assert merged(*layers) == {"zone": "environment", "slots": 4}
@@ -113,6 +119,8 @@ def test_the_environment_is_read_by_name_and_checked() -> None:
         ({"data": "d", "replication_factor": 0}, "replication_factor"),
         ({"data": "d", "body_bytes_max": -1}, "body_bytes_max"),
         ({"data": "d", "insecure": "perhaps"}, "insecure"),
+        ({"data": "d", "allowed_hosts": "db.example:8001"}, "allowed_hosts"),
+        ({"data": "d", "allowed_hosts": "http://db.example"}, "allowed_hosts"),
     ],
 )
 def test_what_is_wrong_is_named_in_one_line(settings: dict[str, object], named: str) -> None:

@@ -56,6 +56,13 @@ REFUSED = {
     "same key twice, spaced": b'{"a": 1, "a": 2}',
     "same key twice, escaped": b'{"a":1,"\\u0061":2}',
     "same key twice, deep": b'{"x":[{"a":1,"a":2}]}',
+    "same key twice, a colon escaped": b'{"a":1,"a":"\\u003a"}',
+    "same key twice, a colon escaped in capitals": b'{"a":1, "a":"\\u003A"}',
+    "same key twice, a colon in it": b'{"a:b":1,"b":":","a:b":2}',
+    "2**63 in spaces": b'{"a": [ 9223372036854775808 ]}',
+    "2**63 behind a fraction": b'{"a": 0.1234567890123456789, "b": 9223372036854775808}',
+    "-2**64": b'{"a": -18446744073709551616}',
+    "depth 65 beside quoted brackets": b'{"a": "]]", "b": ' + b"[" * 64 + b"]" * 64 + b"}",
     "lone surrogate": b'{"a":"\\ud800"}',
     "lone surrogate as key": b'{"\\udfff":1}',
     "swapped surrogates": b'{"a":"\\udc00\\ud800"}',
@@ -155,10 +162,50 @@ def test_keys_are_there_once_however_they_are_spaced(pairs: Any, comma: str, col
 
 def test_64_levels_are_allowed_also_beside_many_brackets() -> None:
     deep = b"[" * 64 + b"]" * 64
-    assert json.depth(json.parse(deep)) == 64
+    assert json.depth(deep) == 64
     assert json.parse(b"[" + b"[]," * 500 + b"[]]")
     assert json.parse(b"[" + b"[], " * 500 + b"[]]")
     assert json.parse(b'{"a": "' + b"[" * 500 + b'"}')
+
+
+ORDINARY = {
+    "Python's spaces": standard.dumps([{"a": 1}, {"b": [True, {"c": None}]}]).encode(),
+    "indented": standard.dumps({"a": [{"b": 1.5}], "c": {}}, indent=2).encode(),
+    "not ASCII, escaped": standard.dumps({"wört": "\u2028 😀 <a>"}).encode(),
+    "slashes escaped": b'{"url":"http:\\/\\/x"}',
+    "other floats": b"[1E5, 1e-05, 100.0, 0.00012345678901234567, -0]",
+    "nanoseconds": b'{"at":1700000000123456789,"least":-9223372036854775807}',
+    "the largest integer": b'{"a": 9223372036854775807}',
+    "nested, many brackets": b'{"a": [' + b'{"b": "[{"}, ' * 100 + b"[[1]]]}",
+}
+
+
+@pytest.mark.parametrize("raw", ORDINARY.values(), ids=ORDINARY.keys())
+def test_ordinary_spellings_are_read_once(raw: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = json._parse_slowly(raw)
+    monkeypatch.setattr(json, "_parse_slowly", None)  # Ten times as long, with the loop stopped.
+    assert same(json.parse(raw), expected)
+
+
+@given(VALUES)
+def test_depth_is_that_of_arrays_and_objects_and_not_of_texts(value: Any) -> None:
+    def levels(value: Any) -> int:
+        if not isinstance(value, list | dict):
+            return 0
+        members = value.values() if isinstance(value, dict) else value
+        return 1 + max((levels(member) for member in members), default=0)
+
+    nested = [value, {'["\\': [value]}, ['\\"]]', "[{"]]
+    assert json.depth(json.dump(value)) == levels(value)
+    assert json.depth(json.dump(nested)) == levels(nested)
+
+
+@pytest.mark.parametrize("number", [0.0, -0.0, 3.0, 1e15, 1e16, 1.5e17, -9.2e18])
+def test_a_float_that_is_a_whole_number_is_that_number(number: float) -> None:
+    for one, other in ((number, int(number)), ([number], [int(number)])):
+        assert json.canonical(one) == json.canonical(other)
+        assert json.canonical({"a": one, "b": ".0,"}) == json.canonical({"a": other, "b": ".0,"})
+    assert json.canonical([1e19, 0.5, 1e-7]) == b"[1e+19,0.5,1e-7]"
 
 
 def test_a_large_document_in_another_spelling_is_read_in_time() -> None:

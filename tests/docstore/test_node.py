@@ -14,6 +14,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from docstore.client import Client, LocalCluster, RequestFailed
@@ -143,6 +144,21 @@ async def test_a_rolling_restart_fails_no_request(cluster: LocalCluster) -> None
         stop.set()
         await asyncio.gather(*writers)
         assert min(written.values()) > 3
+
+
+async def test_large_documents_that_come_at_once_stop_no_node(cluster: LocalCluster) -> None:
+    rows = [{"id": number, "name": f"n{number}", "tags": ["a", "b"]} for number in range(20_000)]
+    body = json.dumps({"rows": rows}, separators=(",", ":")).encode()
+    async with Client(cluster.urls[:1]) as store, aiohttp.ClientSession() as session:
+        await store.declare("/large")
+
+        async def put(number: int) -> int:
+            url = f"{cluster.urls[0]}/large/{number}"
+            headers = {"Content-Type": "application/json"}
+            async with session.put(url, data=body, headers=headers) as response:
+                return response.status
+
+        assert await asyncio.gather(*(put(number) for number in range(40))) == [201] * 40
 
 
 async def test_a_wiped_disk_is_a_learner_and_says_so(cluster: LocalCluster) -> None:

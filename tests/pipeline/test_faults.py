@@ -3,12 +3,14 @@
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -126,6 +128,15 @@ def test_a15_an_answer_without_its_end_is_never_a_whole_one(own: Stage) -> None:
         links(share)
     proxy.close()
     assert proxy.broken >= 2
+
+
+def test_a_name_that_a_node_does_not_answer_to_is_told_at_once(cluster: LocalCluster) -> None:
+    url = cluster.urls[0]
+    refused = r'requests_total\{method="GET",status="421"\} 1\n'
+    with pytest.raises(GroupError, match="allowed_hosts"):  # To the resolver this is an address.
+        Group([url.replace("127.0.0.1", "0x7f.1")]).json("GET", "/core/spark/plan")
+    with urllib.request.urlopen(f"{url}/metrics", timeout=5) as page:
+        assert re.search(refused, page.read().decode())
 
 
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.99])

@@ -35,14 +35,14 @@ def status_of(answer: bytes) -> int:
     return int(found[1])
 
 
-GET = b"GET /core/examples HTTP/1.1\r\nHost: x\r\n"
-PUT = b"PUT /core/examples/x HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+GET = b"GET /core/examples HTTP/1.1\r\nHost: localhost\r\n"
+PUT = b"PUT /core/examples/x HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 MALFORMED = {
     "no Host": b"GET /core/examples HTTP/1.1\r\n\r\n",
     "garbage": bytes(range(256)) + b"\r\n\r\n",
     "TLS hello": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\xaa" * 200 + b"\r\n\r\n",
-    "request line of 9 KB": b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+    "request line of 9 KB": b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "header of 9 KB": GET + b"X: " + b"a" * 9000 + b"\r\n\r\n",
     "40 KB of headers": GET + b"".join(b"X%d: %b\r\n" % (n, b"a" * 800) for n in range(50)),
     "200 headers": GET + b"".join(b"X%d: 1\r\n" % n for n in range(200)) + b"\r\n",
@@ -58,14 +58,14 @@ MALFORMED = {
     "space before colon": GET + b"X : a\r\n\r\n",
     "NUL in a value": GET + b"X: a\x00b\r\n\r\n",
     "CR in a value": GET + b"X: a\rb\r\n\r\n",
-    "only LF": b"GET /core/examples HTTP/1.1\nHost: x\n\n",
+    "only LF": b"GET /core/examples HTTP/1.1\nHost: localhost\n\n",
     "HTTP/2 preface": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-    "HTTP/9.9": b"GET / HTTP/9.9\r\nHost: x\r\n\r\n",
-    "method with @": b"G@T / HTTP/1.1\r\nHost: x\r\n\r\n",
-    "method of 5 KB": b"A" * 5000 + b" / HTTP/1.1\r\nHost: x\r\n\r\n",
-    "no target": b"GET HTTP/1.1\r\nHost: x\r\n\r\n",
-    "raw bytes in the path": b"GET /core/\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
-    "raw UTF-8 in the path": "GET /core/ä HTTP/1.1\r\nHost: x\r\n\r\n".encode(),
+    "HTTP/9.9": b"GET / HTTP/9.9\r\nHost: localhost\r\n\r\n",
+    "method with @": b"G@T / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "method of 5 KB": b"A" * 5000 + b" / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "no target": b"GET HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "raw bytes in the path": b"GET /core/\xff\xfe HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "raw UTF-8 in the path": "GET /core/ä HTTP/1.1\r\nHost: localhost\r\n\r\n".encode(),
 }
 
 
@@ -92,14 +92,14 @@ async def test_a_header_may_be_as_long_as_a_token_of_the_group(raw: Raw, node: S
 
 
 async def test_an_absolute_target_must_be_ours(raw: Raw) -> None:
-    foreign = b"GET http://evil.example/core/management HTTP/1.1\r\nHost: x\r\n"
+    foreign = b"GET http://evil.example/core/management HTTP/1.1\r\nHost: localhost\r\n"
     assert status_of(await raw(foreign + b"Connection: close\r\n\r\n")) == 421
-    ours = b"GET http://x/core/management HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-    assert status_of(await raw(ours)) == 200
+    ours = b"GET http://localhost/core/management HTTP/1.1\r\nHost: localhost\r\n"
+    assert status_of(await raw(ours + b"Connection: close\r\n\r\n")) == 200
 
 
 async def test_odd_targets(raw: Raw) -> None:
-    end = b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    end = b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     assert status_of(await raw(b"OPTIONS *" + end)) == 204
     assert status_of(await raw(b"GET *" + end)) == 400
     assert status_of(await raw(b"CONNECT x:443" + end)) == 405
@@ -117,7 +117,7 @@ async def test_odd_targets(raw: Raw) -> None:
 async def test_paths_with_another_spelling_are_400(raw: Raw, path: str) -> None:
     for verb in (b"GET ", b"PUT "):
         answer = await raw(
-            verb + path.encode() + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+            verb + path.encode() + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         )
         assert status_of(answer) == 400
 
@@ -256,7 +256,7 @@ async def test_reads_with_headers_that_are_refused(
 async def test_expectations(client: Client, factory: str, raw: Raw) -> None:
     async with client.get(factory, headers={"Expect": "nonsense"}) as response:
         await problem_of(response, 417)
-    head = f"PUT {factory}/e HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    head = f"PUT {factory}/e HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     waiting = f"{head}Content-Length: 2\r\nExpect: 100-continue\r\n\r\n".encode()
     assert (await raw(waiting, silence_s=0.15)).startswith(b"HTTP/1.1 100 Continue\r\n\r\n")
     async with client.put(f"{factory}/e", json={}, expect100=True) as response:
@@ -353,7 +353,7 @@ class TestFewConnections:
             async with asyncio.timeout(2):
                 answers = await links[2][0].read()
             assert status_of(answers) == 503
-            links[0][1].write(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+            links[0][1].write(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
             async with asyncio.timeout(2):
                 assert b"200 OK" in await links[0][0].readline()
         finally:

@@ -14,6 +14,7 @@ import msgpack
 import pytest
 
 from docstore.errors import BadRequest, NotFound
+from docstore.service import LEVEL_3
 from tests.docstore.http.conftest import Declare, Raw
 from tests.docstore.http.problem import problem_of
 from tests.docstore.http.single import SingleNode
@@ -143,6 +144,43 @@ async def test_a_wrong_line_fails_alone(client: Client, factory: str) -> None:
         await problem_of(response, 404)
 
 
+OTHER_BODIES = {
+    "a megabyte of msgpack numbers": ("application/msgpack", bytes(1 << 20)),
+    "JSON sent as msgpack": ("application/msgpack", b'{"link":"/a/b","body":{}}\n' * 30_000),
+    "text": ("application/x-ndjson", b"one,two\n" * 100_000),
+    "indented JSON": ("application/x-ndjson", b'{\n"a":\n1,\n' * 100_000),
+    "documents that are no operations": ("application/x-ndjson", b'{"name":"x"}\n' * 100_000),
+    "values": ("application/json", b"1\n" * 500_000),
+}
+
+
+@pytest.mark.parametrize(("media", "body"), OTHER_BODIES.values(), ids=OTHER_BODIES.keys())
+async def test_a_body_that_is_something_else_ends_in_one_problem(
+    client: Client, media: str, body: bytes
+) -> None:
+    headers = {"Content-Type": media}
+    async with client.post("/core/bulk", data=io.BytesIO(body), headers=headers) as response:
+        told = await problem_of(response, 400)
+    assert "10 lines in a row" in told["detail"]
+
+
+async def test_a_stream_that_goes_over_into_something_else_ends_there(
+    client: Client, factory: str
+) -> None:
+    good = json.dumps({"link": f"{factory}/a", "body": {}}).encode()
+    results = await bulk(client, [good, *[b"{"] * 9, good, *[b"{"] * 9, good, *[b"{"] * 500, good])
+    statuses = [each["status"] for each in results]
+    assert statuses == [201, *[400] * 9, 200, *[400] * 9, 200, *[400] * 11]
+    assert "the rest was not read" in results[-1]["detail"]
+    assert "the rest was not read" not in results[-2]["detail"]
+    packed = msgpack.packb({"link": f"{factory}/a", "body": {}})
+    headers = {"Content-Type": "application/msgpack"}
+    data = io.BytesIO(packed + bytes(100_000))
+    async with client.post("/core/bulk", data=data, headers=headers) as response:
+        results = [json.loads(line) for line in (await response.text()).splitlines()]
+    assert [each["status"] for each in results] == [200, *[400] * 11]
+
+
 async def test_empty_lines_and_an_empty_body(client: Client, factory: str) -> None:
     line = json.dumps({"link": f"{factory}/a", "body": {}}).encode()
     assert len(await bulk(client, [b"", line, b"  ", line + b"\r", b""])) == 2
@@ -203,6 +241,27 @@ async def test_preconditions_are_demanded_of_lines_too(client: Client, declare: 
     assert [each["status"] for each in results] == [201, 428, 200]
 
 
+async def test_lines_say_what_they_read_where_updates_are_checked_strictly(
+    client: Client, declare: Declare
+) -> None:
+    factory = await declare(options=[*LEVEL_3, "STRICT_UPDATE_CHECKING"])
+    link = f"{factory}/a"
+    lines: list[dict[str, Any]] = [
+        {"op": "PUT", "link": link, "body": {}},
+        {"op": "PUT", "link": link, "body": {}},
+        {"op": "PUT", "link": link, "body": {}, "mustExist": True},
+        {"op": "PATCH", "link": link, "body": {"n": 1}},
+        {"op": "DELETE", "link": link},
+        {"op": "PATCH", "link": link, "body": {"n": 1, "documentVersion": 7}},
+        {"op": "PATCH", "link": link, "body": {"n": 1, "documentVersion": 0}},
+        {"op": "PATCH", "link": link, "body": [], "ifVersion": 1},
+        {"op": "DELETE", "link": link, "ifVersion": 2},
+        {"op": "POST", "link": link, "body": {}, "recreate": True},
+    ]
+    statuses = [each["status"] for each in await bulk(client, lines)]
+    assert statuses == [201, 428, 428, 428, 428, 409, 200, 200, 200, 201]
+
+
 async def test_results_come_while_lines_are_still_sent(client: Client, factory: str) -> None:
     first_result = asyncio.Event()
 
@@ -225,7 +284,7 @@ async def test_a_client_that_sends_all_before_it_reads_is_not_locked_out(
     count = 60_000
     parts = urlsplit(base_url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=1024)
-    head = "POST /core/bulk HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\n"
+    head = "POST /core/bulk HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
     writer.write(f"{head}Content-Length: {count * len(line)}\r\n\r\n".encode())
     async with asyncio.timeout(60):
         for _ in range(count // 1000):
@@ -251,7 +310,7 @@ async def test_what_failed_is_let_go_of_without_a_collection(
 
 
 async def test_silence_in_a_stream_is_told(raw: Raw, node: Any) -> None:
-    head = b"POST /core/bulk HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\n"
+    head = b"POST /core/bulk HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
     answer = await raw(head + b"Content-Length: 100\r\n\r\n{")
     assert b'"status":408' in answer
 
@@ -263,7 +322,7 @@ async def test_a_client_that_goes_away_hurts_nobody(
     parts = urlsplit(base_url)
     _, writer = await asyncio.open_connection(parts.hostname, parts.port)
     line = json.dumps({"link": f"{factory}/gone", "body": {}}).encode() + b"\n"
-    head = b"POST /core/bulk HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\n"
+    head = b"POST /core/bulk HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
     writer.write(head + b"Content-Length: 100000\r\n\r\n" + line)
     if where == "inside":
         writer.write(b'{"link":')

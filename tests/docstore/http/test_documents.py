@@ -241,13 +241,32 @@ async def test_a_factory_may_demand_a_precondition(client: Client, declare: Decl
 async def test_strict_update_checking(client: Client, declare: Declare) -> None:
     factory = await declare(options=[*LEVEL_3, "STRICT_UPDATE_CHECKING"])
     link = f"{factory}/a"
-    await put(client, link, {})
+    assert (await put(client, link, {}))[0] == 201
+    for verb in ("PUT", "PATCH", "DELETE"):
+        for headers in ({}, {"If-Match": "*"}):
+            async with client.request(verb, link, json={}, headers=headers) as response:
+                refused = await problem_of(response, 428)
+                assert refused["errorCode"] == "precondition-required"
+                assert response.headers["Docstore-Version"] == "0"
     for version in (1, 7):
         async with client.patch(link, json={"documentVersion": version}) as response:
             refused = await problem_of(response, 409)
             assert refused["errorCode"] == "version-conflict"
     async with client.patch(link, json={"x": 1, "documentVersion": 0}) as response:
         assert (await response.json())["documentVersion"] == 1
+        tag = response.headers["ETag"]
+    assert (await put(client, link, {"y": 1}, **{"If-Match": tag}))[0] == 200
+    async with client.get(link) as response:
+        state, tag = await response.json(), response.headers["ETag"]
+    again = await declare(options=[*LEVEL_3, "STRICT_UPDATE_CHECKING", "IDEMPOTENT_POST"])
+    for version, status in ((None, 201), (None, 428), (3, 409), (0, 200)):
+        body = {"documentSelfLink": "a"} | ({} if version is None else {"documentVersion": version})
+        async with client.post(again, json=body) as response:
+            assert response.status == status
+    async with client.delete(link, headers={"If-Match": tag}) as response:
+        assert response.status == 200
+    assert (await put(client, link, state | {"documentVersion": 3}))[0] == 409
+    assert (await put(client, link, {}, **{"If-None-Match": "*"}))[0] == 201
 
 
 async def test_a_version_in_the_body_is_ignored_elsewhere(client: Client, factory: str) -> None:

@@ -1,19 +1,23 @@
 """What a cluster can say, and how it is said over HTTP: status, code, outcome, retry advice."""
 
 import asyncio
+import re
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
+from structlog.testing import capture_logs
 
 from docstore.document import Row
-from docstore.errors import Unavailable
+from docstore.errors import StoreBroken, Unavailable
 from docstore.operation import Answer
 from tests.docstore.http.problem import problem_of
 from tests.docstore.http.single import SingleNode
 
 Client = aiohttp.ClientSession
 LINK = "/core/examples/x"
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 ROW = Row(0, 1, 3, "n2", LINK, 7, "PUT", 1, False, b"s" * 16, b"", b"", b'{"name":"x"}')
 
 SAID = [
@@ -123,3 +127,56 @@ async def test_drain_is_accepted_and_told(client: Client, node: SingleNode) -> N
     async with client.delete("/core/management") as response:
         assert response.status == 202
     assert node.draining
+
+
+async def counter(client: Client, name: str) -> int:
+    async with client.get("/metrics") as response:
+        page = await response.text()
+    [value] = re.findall(rf"^docstore_http_{name}_total (\d+)$", page, re.MULTILINE)
+    return int(value)
+
+
+async def test_an_error_of_ours_is_counted_and_logged_with_its_request(
+    client: Client, node: SingleNode
+) -> None:
+    assert await counter(client, "internal_errors") == 0
+    node.answers = [Answer(500, "refused-by-service", "the service failed: KeyError")]
+    traced = {"traceparent": TRACE, "X-Request-Id": "of-the-client"}
+    failures = [(LINK, None), (LINK, RuntimeError("x")), (LINK, StoreBroken("/secret/disk"))]
+    for path, error in failures:
+
+        def fail(*_: Any, error: Exception | None = error) -> Any:
+            raise error or AssertionError
+
+        if error is not None:
+            node.submit = fail  # type: ignore[method-assign]
+        with capture_logs() as logs:
+            async with client.get(path, headers=traced) as response:
+                told = await problem_of(response, 500)
+        assert "secret" not in told["detail"]
+        [line] = [line for line in logs if line["log_level"] == "error"]
+        said = (line["method"], line["path"], line["traceparent"], line["request_id"])
+        assert said == ("GET", path, TRACE, "of-the-client")
+        assert line["exc_info"] is error
+    assert await counter(client, "internal_errors") == len(failures)
+
+
+async def test_an_answer_that_cannot_be_finished_is_cut_off_and_counted(
+    base_url: str, client: Client, node: SingleNode
+) -> None:
+    parts = urlsplit(base_url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    line = b'{"link":"/core/examples/x","op":"POST","body":{"name":"x"}}\n'
+    head = b"POST /core/bulk HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+    writer.write(head + b"Content-Length: %d\r\n\r\n%b" % (2 * len(line), line))
+    async with asyncio.timeout(10):
+        await reader.readuntil(b'"status":201')
+        node.fails = True
+        with capture_logs() as logs:
+            writer.write(line)
+            rest = await reader.read()
+    writer.close()
+    assert b"HTTP/" not in rest
+    assert not rest.endswith(b"0\r\n\r\n")
+    assert [line["path"] for line in logs if line["log_level"] == "error"] == ["/core/bulk"]
+    assert (await counter(client, "internal_errors"), await counter(client, "malformed")) == (1, 0)

@@ -189,10 +189,10 @@ async def test_trace_context_is_passed_back(client: Client, factory: str) -> Non
 async def test_pipelined_and_split_requests_are_answered_in_order(
     client: Client, factory: str, raw: Any
 ) -> None:
-    head = f"PUT {factory}/p HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    head = f"PUT {factory}/p HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     one = f'{head}Content-Length: 7\r\n\r\n{{"n":1}}'.encode()
     two = f'{head}Transfer-Encoding: chunked\r\n\r\n3\r\n{{"n\r\n4\r\n":2}}\r\n0\r\n\r\n'.encode()
-    three = f"GET {factory}/p HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
+    three = f"GET {factory}/p HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
     answer = (await raw(one + two + three)).decode()
     assert re.findall(r"HTTP/1.1 (\d+)", answer) == ["201", "200", "200"]
     assert '"n":2,"documentSelfLink"' in answer

@@ -96,6 +96,37 @@ async def test_a_part_that_breaks_off_leaves_nothing(
     assert names_in(tmp_path / "staging" / "job-job") == set()
 
 
+async def test_a_part_that_several_send_at_once_is_that_of_one_of_them(
+    client: aiohttp.ClientSession, declare: Declare, tmp_path: Path
+) -> None:
+    path = await declare()
+    url = f"{PATH}/job/p"
+    sent = [lines(f"{path}/{n}", 300 + n) for n in range(12)]
+    statuses = await asyncio.gather(*(keep(client, url, body) for body in sent))
+    assert statuses == [201] * len(sent)
+    assert names_in(tmp_path / "staging" / "job-job") == {"p.ndjson"}
+    assert (tmp_path / "staging" / "job-job" / "p.ndjson").read_bytes() in sent
+
+
+async def test_whatever_is_done_with_a_part_at_once_none_of_it_is_an_error_of_ours(
+    client: aiohttp.ClientSession,
+) -> None:
+    url = f"{PATH}/job/p"
+
+    async def again(method: str, path: str, allowed: set[int]) -> set[int]:
+        found = set()
+        for _ in range(60):
+            body = {"data": b"\n", "headers": NDJSON} if method == "PUT" else {}
+            async with client.request(method, path, **body) as told:  # type: ignore[arg-type]
+                await told.read()
+                found.add(told.status)
+        return found - allowed
+
+    done = [again("PUT", url, {201}), again("POST", url, {200, 404}), again("GET", PATH, {200})]
+    done += [again(method, url, {200, 201}) for method in ("DELETE", "DELETE", "PUT", "PUT")]
+    assert await asyncio.gather(*done) == [set()] * len(done)
+
+
 async def test_what_documents_need_is_left_free(
     client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -31,7 +31,7 @@ async def soon(what: Awaitable[Any]) -> Any:
 async def test_idle_connections_are_not_waited_for() -> None:
     server, port = await started(SingleNode())
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+    writer.write(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
     await reader.readuntil(b"\r\n\r\n")
     with closing(writer):
         await soon(server.stop(LONG_S))
@@ -95,7 +95,7 @@ async def test_a_body_that_never_ends_is_waited_for_no_longer_than_said() -> Non
     server, port = await started(SingleNode())
     _, writer = await asyncio.open_connection("127.0.0.1", port)
     with closing(writer):
-        head = b"POST /core/factories HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{"
+        head = b"POST /core/factories HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{"
         writer.write(head)
         while server.metrics.connections == 0:
             await asyncio.sleep(0)

@@ -163,6 +163,41 @@ def test_preconditions_on_what_is_not_there(head: Row | None) -> None:
     assert new(head, update("PUT", {}, creates=True, conditions=absent)).action == "PUT"
 
 
+SAYS_WHAT_IT_READ = [Conditions(match=[[5, 3]]), Conditions(version=3)]
+SAYS_NOTHING = [None, Conditions(match="*"), Conditions(none_match=[[5, 2]])]
+STRICT = service(strict_updates=True)
+
+
+@pytest.mark.parametrize("verb", ["PUT", "PATCH", "DELETE"])
+def test_where_updates_are_checked_strictly_each_says_what_it_read(verb: str) -> None:
+    for conditions in SAYS_NOTHING:
+        operation = update(verb, {"x": 1}, conditions=conditions, media="merge")
+        assert refusal(row(), operation, STRICT) == (428, "precondition-required")
+    for conditions in SAYS_WHAT_IT_READ:
+        operation = update(verb, {"x": 1}, conditions=conditions, media="merge")
+        assert new(row(), operation, STRICT).version == 4
+
+
+@pytest.mark.parametrize("head", [None, TOMBSTONE])
+def test_where_updates_are_checked_strictly_what_is_not_there_needs_no_reading(
+    head: Row | None,
+) -> None:
+    for conditions in (None, Conditions(none_match="*")):
+        made = new(head, update("PUT", {}, creates=True, conditions=conditions), STRICT)
+        assert made.action == "PUT"
+    assert new(head, update("POST", {}, recreate=True), STRICT).action == "POST"
+    assert refusal(head, update("DELETE"), STRICT) == (404, "not-found")
+    exists = update("PUT", {}, creates=True, conditions=Conditions(none_match="*"))
+    assert refusal(row(), exists, STRICT) == (412, "precondition-failed")
+
+
+def test_a_post_that_becomes_a_put_says_what_it_read_as_well() -> None:
+    again = service(strict_updates=True, idempotent_post=True)
+    assert refusal(row(), update("POST", {}), again) == (428, "precondition-required")
+    assert new(row(), update("POST", {}, conditions=Conditions(version=3)), again).version == 4
+    assert refusal(row(), update("POST", {}), STRICT) == (409, "already-exists")
+
+
 # Patches
 
 

@@ -1,0 +1,107 @@
+"""What a page in a browser may do with a node: nothing, unless the node itself has served it.
+
+Every browser that can reach a node lets any page that is open in it send requests there, and a node
+asks for no password. Four rules, which no client outside a browser meets:
+
+    Host is no name of this node     421   a page whose own name leads here (DNS rebinding)
+    Origin is not Host               403   what a page's script or form sends
+    Sec-Fetch-Site is another site   403   that, and what a page embeds; to follow a link is allowed
+    a body without Content-Type      415   which a browser sends without asking the node first
+
+No header of CORS is ever given, so that a browser refuses to send whatever it asks about first, and
+hides what it got. Any address will do as Host: whoever owns a name can lead it here, nobody an
+address. Browsers send Sec-Fetch-Site over TLS and to this very machine only, Origin everywhere.
+
+Source: the Fetch standard; W3C Fetch Metadata; Go's http.CrossOriginProtection, which is milder.
+Left out: pages of other sites that may (CORS).
+"""
+
+import re
+import socket
+from collections.abc import Iterable
+from ipaddress import ip_address
+
+from aiohttp import web
+from aiohttp.hdrs import CONTENT_TYPE, HOST, ORIGIN
+from multidict import istr
+
+from docstore.errors import CrossSite, ForeignHost, UnsupportedMedia
+
+ANY_NAME = "*"
+LOCALHOST = "localhost"
+HOSTS_REMEMBERED_MAX = 256
+SITE, MODE, DEST = istr("Sec-Fetch-Site"), istr("Sec-Fetch-Mode"), istr("Sec-Fetch-Dest")
+OWN_SITES = ("same-origin", "none")
+"""The page is the node's own, or there is no page: somebody has typed the address."""
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+_HOST = re.compile(r"(?:\[([^]]*)\]|([^]:[]*))(?::\d*)?\Z")
+
+
+class Guard:
+    """Judges each request before anybody else looks at it."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """names: what the node may be called, beside `localhost`; `*`: anything."""
+        self._names = frozenset({LOCALHOST, *(name.lower().rstrip(".") for name in names)})
+        self._known: set[str | None] = {None}
+        """Values of Host that are ours. No browser leaves it out, as HTTP/1.0 allows."""
+
+    def check(self, request: web.BaseRequest) -> None:
+        """Raise ForeignHost, CrossSite or UnsupportedMedia if a page could be behind a request."""
+        headers = request.headers
+        host = headers.get(HOST)
+        if host not in self._known:
+            self._judge(host or "")
+        if ORIGIN in headers or SITE in headers:
+            _refuse_other_sites(request, host)
+        if CONTENT_TYPE not in headers and request.body_exists and request.method not in READS:
+            raise UnsupportedMedia("a body needs a Content-Type, such as application/json")
+
+    def _judge(self, host: str) -> None:
+        if ANY_NAME not in self._names and not self._is_ours(host):
+            detail = f"this node is not called {host[:100]!r}; allowed_hosts adds names to it"
+            raise ForeignHost(detail)
+        if len(self._known) < HOSTS_REMEMBERED_MAX:
+            self._known.add(host)
+
+    def _is_ours(self, host: str) -> bool:
+        found = _HOST.match(host)
+        if found is None:
+            return False
+        name = (found[2] or "").lower().removesuffix(".")
+        return name in self._names or _is_address(found[1], name)
+
+
+def machine_names() -> set[str]:
+    """Return what this machine calls itself, with its domain and without."""
+    name = socket.gethostname()
+    return {name, name.partition(".")[0]}
+
+
+def _is_address(bracketed: str | None, name: str) -> bool:
+    try:
+        if bracketed is not None:
+            return ip_address(bracketed.partition("%")[0]).version == 6
+        return ip_address(name).version == 4
+    except ValueError:
+        return False
+
+
+def _refuse_other_sites(request: web.BaseRequest, host: str | None) -> None:
+    headers = request.headers
+    origin, site = headers.get(ORIGIN), headers.get(SITE)
+    if origin is not None:
+        scheme, _, authority = origin.lower().partition("://")
+        if scheme not in ("http", "https") or host is None or authority != host.lower():
+            raise CrossSite(f"a page of {origin[:100]!r} may not talk to this node")
+    if site is None or site in OWN_SITES or _follows_a_link(request):
+        return
+    raise CrossSite("a page of another site may not talk to this node")
+
+
+def _follows_a_link(request: web.BaseRequest) -> bool:
+    """Say whether somebody opens an answer as a page of its own, where the other cannot see it."""
+    headers = request.headers
+    goes = (headers.get(MODE), headers.get(DEST)) == ("navigate", "document")
+    return goes and request.method in ("GET", "HEAD")
