@@ -10,6 +10,10 @@ BIN := .venv/bin
 # Written last by an installation that came to its end, and remembers what it installed.
 STAMP := .venv/installed.stamp
 
+# One worker per core, but not many Sparks and groups of nodes at once; who plays what stands in
+# tests/side_by_side.py. For a debugger: PYTEST_FLAGS="-n 0".
+SIDE_BY_SIDE := -n auto --maxprocesses 4 --no-loadscope-reorder
+
 DEMO_FLAGS ?=
 PYTEST_FLAGS ?=
 SEED ?= 0
@@ -32,7 +36,7 @@ demo: $(STAMP) ## Three nodes on this machine, and a tour of what they do (DEMO_
 
 .PHONY: test
 test: $(STAMP) ## All tests but the slow ones, and a short simulation (PYTEST_FLAGS=).
-	$(BIN)/python -m pytest -m "not slow" $(PYTEST_FLAGS) tests
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow" $(PYTEST_FLAGS) tests
 	$(BIN)/python -m tests.sim --seed 0 --seeds $(SEEDS_SHORT)
 
 .PHONY: check
