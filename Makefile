@@ -10,6 +10,10 @@ BIN := .venv/bin
 # Written last by an installation that came to its end, and remembers what it installed.
 STAMP := .venv/installed.stamp
 
+# One worker per core, but not many Sparks and groups of nodes at once; who plays what stands in
+# tests/side_by_side.py. For a debugger: PYTEST_FLAGS="-n 0".
+SIDE_BY_SIDE := -n auto --maxprocesses 4 --no-loadscope-reorder
+
 DEMO_FLAGS ?=
 PYTEST_FLAGS ?=
 SEED ?= 0
@@ -18,7 +22,9 @@ SEEDS ?= 200
 MINUTES ?= 10
 SOAK_MINUTES ?= 30
 BENCH_FLAGS ?=
-# Short enough for every run of the tests; `make sim` and `make long` go far beyond.
+# Short enough for every run of the tests, whose own seeds end before; `make sim` and `make long`
+# go far beyond.
+SEED_SHORT := 24
 SEEDS_SHORT := 20
 SEEDS_LONG ?= 5000
 
@@ -31,9 +37,13 @@ demo: $(STAMP) ## Three nodes on this machine, and a tour of what they do (DEMO_
 	$(BIN)/docstore demo $(DEMO_FLAGS)
 
 .PHONY: test
-test: $(STAMP) ## All tests but the slow ones, and a short simulation (PYTEST_FLAGS=).
-	$(BIN)/python -m pytest -m "not slow" $(PYTEST_FLAGS) tests
-	$(BIN)/python -m tests.sim --seed 0 --seeds $(SEEDS_SHORT)
+test: $(STAMP) ## The quick tests and a short simulation, in minutes (PYTEST_FLAGS="-k link").
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not thorough and not slow" $(PYTEST_FLAGS) tests
+	$(BIN)/python -m tests.sim --seed $(SEED_SHORT) --seeds $(SEEDS_SHORT)
+
+.PHONY: thorough
+thorough: $(STAMP) ## The tests that `make test` leaves out and that take minutes more (PYTEST_FLAGS=).
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m thorough $(PYTEST_FLAGS) tests
 
 .PHONY: check
 check: $(STAMP) ## Lint, format, types and the house rules, in under a minute.
@@ -69,8 +79,8 @@ soak: $(STAMP) ## Three real processes in long quiet use, in which nothing may g
 	$(BIN)/python -m tests.chaos.soak --minutes $(SOAK_MINUTES)
 
 .PHONY: long
-long: $(STAMP) ## The slow tests and a large simulation (SEEDS_LONG=5000).
-	$(BIN)/python -m pytest -m slow $(PYTEST_FLAGS) tests
+long: $(STAMP) ## The thorough and the slow tests, and a large simulation (SEEDS_LONG=5000).
+	$(BIN)/python -m pytest -m "thorough or slow" $(PYTEST_FLAGS) tests
 	$(BIN)/python -m tests.sim --seed $(SEED) --seeds $(SEEDS_LONG)
 
 .PHONY: bench

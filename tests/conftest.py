@@ -1,13 +1,27 @@
-"""What holds for every test: examples of Hypothesis are the same on every run.
+"""What holds for every test: the examples of Hypothesis, and who plays what.
 
-A failure here must be a failure everywhere, so the seed is fixed and no time limit applies to
-a single example. To search wider: HYPOTHESIS_PROFILE=search.
+A failure here must be a failure everywhere, so the seed of Hypothesis is fixed and no time limit
+applies to a single example. To search wider: HYPOTHESIS_PROFILE=search.
 """
 
 import os
+from typing import Any
 
+import pytest
 from hypothesis import settings
+
+from tests.side_by_side import PIPELINE, InPortions, portion_of
 
 settings.register_profile("steady", derandomize=True, deadline=None, database=None)
 settings.register_profile("search", max_examples=5000, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the pipeline: what takes longest must not be what others wait for at the end."""
+    items.sort(key=lambda item: portion_of(item.nodeid) != PIPELINE)
+
+
+@pytest.hookimpl(optionalhook=True)  # There is no such hook where tests play one by one.
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    return InPortions(config, log)

@@ -38,6 +38,7 @@ def test_a_hundred_thousand_states() -> None:
     assert found.states >= 100_000
 
 
+@pytest.mark.thorough
 def test_all_states_of_three_ballots_and_two_documents_with_a_message_late() -> None:
     found = explore(Bounds(crashes=0, late=1), 1_000_000)
     assert (found.problem, found.complete) == ("", True)

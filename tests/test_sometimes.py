@@ -28,6 +28,7 @@ def test_there_are_enough_of_them() -> None:
     assert len(EVERY) >= 40
 
 
+@pytest.mark.thorough
 def test_most_of_them_happen_at_once() -> None:
     counters: Counter[str] = Counter()
     for seed in range(60, 104):

@@ -1,4 +1,7 @@
-"""A group of real nodes on this machine, for trying things out: examples, the demo, tests."""
+"""A group of real nodes on this machine, for trying things out: examples, the demo, tests.
+
+Several may be made at once, by this process and by others: no two of them take the same ports.
+"""
 
 import contextlib
 import json
@@ -12,6 +15,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +23,8 @@ from types import TracebackType
 from typing import Any, Self
 
 POLL_S = 0.05
+CLAIM = 3
+"""How many ports a node takes, one after the other; the next one is the claim to them."""
 
 
 @dataclass(slots=True)
@@ -49,10 +55,11 @@ class LocalCluster:
         self._settings = tuple(settings)
         self._own_directory = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="docstore-"))
-        self.nodes = [
-            LocalNode(f"n{i + 1}", f"http://127.0.0.1:{port}", self.directory / f"n{i + 1}")
-            for i, port in enumerate(_free_ports(size))
-        ]
+        self._claims = contextlib.ExitStack()
+        weakref.finalize(self, self._claims.close)  # A group that was stopped may start again.
+        self.nodes: list[LocalNode] = []
+        for _ in range(size):
+            self._add_node()
         bootstrap = ",".join(f"{node.name}={node.url}" for node in self.nodes)
         for node in self.nodes:
             node.flags = ("--bootstrap", bootstrap)
@@ -94,12 +101,17 @@ class LocalCluster:
 
     def prepare(self, *flags: str) -> LocalNode:
         """Return one more node that will ask the others to be taken in once it is started."""
-        name = f"n{len(self.nodes) + 1}"
-        [port] = _free_ports(1)
-        node = LocalNode(name, f"http://127.0.0.1:{port}", self.directory / name)
-        node.flags = ("--join", ",".join(self.urls), *flags)
-        self.nodes.append(node)
+        members = ",".join(self.urls)
+        node = self._add_node()
+        node.flags = ("--join", members, *flags)
         return node
+
+    def _add_node(self) -> LocalNode:
+        name = f"n{len(self.nodes) + 1}"
+        claim = self._claims.enter_context(_claim_ports())
+        port = claim.getsockname()[1] - CLAIM
+        self.nodes.append(LocalNode(name, f"http://127.0.0.1:{port}", self.directory / name))
+        return self.nodes[-1]
 
     def start(self, node: LocalNode) -> None:
         """Start a node on its data."""
@@ -168,19 +180,23 @@ def _is_ready(url: str) -> bool:
         return False
 
 
-def _free_ports(count: int) -> Sequence[int]:
-    """Return ports p so that p, p + 1 and p + 2 are free, TCP and UDP."""
-    found: list[int] = []
-    while len(found) < count:
-        port = random.randrange(20_000, 32_000, 4)
-        with contextlib.ExitStack() as stack:
-            try:
-                for offset in range(3):
+def _claim_ports() -> socket.socket:
+    """Find p so that p, p + 1 and p + 2 are free, TCP and UDP; return a socket bound to p + 3.
+
+    As long as that is open, nobody who looks here takes the three before it: not between now and
+    the node's start, and not while the node is down.
+    """
+    while True:
+        port = random.randrange(20_000, 32_000, CLAIM + 1)
+        claim = socket.socket()
+        try:
+            claim.bind(("127.0.0.1", port + CLAIM))
+            with contextlib.ExitStack() as stack:
+                for offset in range(CLAIM):
                     for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
                         probe = stack.enter_context(socket.socket(socket.AF_INET, kind))
                         probe.bind(("127.0.0.1", port + offset))
-            except OSError:
-                continue
-        if port not in found:
-            found.append(port)
-    return found
+        except OSError:
+            claim.close()
+        else:
+            return claim

@@ -4,6 +4,7 @@ Connections are kept between requests of one process, since Spark's workers live
 task; nothing else is, so that what has changed is seen.
 """
 
+import atexit
 import contextlib
 import http.client
 import json
@@ -109,6 +110,14 @@ def _connected(url: str, timeout_s: float) -> http.client.HTTPConnection:
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     return kind(parts.hostname or "", parts.port, timeout=timeout_s)
+
+
+@atexit.register
+def _close_idle() -> None:
+    """Close what is kept, which Python would otherwise complain about when it ends."""
+    for kept in _idle.values():
+        for connection in kept:
+            connection.close()
 
 
 def _has_ended(connection: http.client.HTTPConnection) -> bool:

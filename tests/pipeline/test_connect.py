@@ -11,6 +11,8 @@ import pytest
 
 from tests.pipeline.stage import Stage
 
+pytestmark = pytest.mark.thorough  # It starts a Java of its own.
+
 ROOT = Path(__file__).parent.parent.parent
 NEEDED = ("grpc", "grpc_status", "zstandard")
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]

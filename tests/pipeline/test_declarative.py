@@ -12,6 +12,8 @@ import pytest
 
 from tests.pipeline.stage import Stage
 
+pytestmark = pytest.mark.thorough  # It starts a Java of its own.
+
 ROOT = Path(__file__).parent.parent.parent
 EXAMPLE = ROOT / "examples" / "declarative"
 MISSING = [name for name in ("grpc", "grpc_status", "yaml") if not importlib.util.find_spec(name)]

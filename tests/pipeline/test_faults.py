@@ -32,14 +32,25 @@ from docstore.query.aggregates import grouping_of
 from tests.pipeline.stage import Stage
 
 
+def filled(spark: Any, cluster: LocalCluster) -> Stage:
+    """Return a factory of three thousand documents."""
+    stage = Stage.of(spark, cluster, "/filled")
+    for first in range(0, 3000, 1000):
+        stage.put({f"{n:05d}": {"n": n} for n in range(first, first + 1000)})
+    return stage
+
+
+@pytest.fixture(scope="module")
+def whole(spark: Any, cluster: LocalCluster) -> Stage:
+    """Nodes that all tests share: only the way to them is hurt."""
+    return filled(spark, cluster)
+
+
 @pytest.fixture
 def own(spark: Any, tmp_path: Path) -> Iterator[Stage]:
     """A group of the test's own, to be hurt."""
     with LocalCluster(3, tmp_path / "own") as cluster:
-        stage = Stage.of(spark, cluster, "/own")
-        for first in range(0, 3000, 1000):
-            stage.put({f"{n:05d}": {"n": n} for n in range(first, first + 1000)})
-        yield stage
+        yield filled(spark, cluster)
 
 
 def plan_of(stage: Stage) -> tuple[dict[str, Any], list[tuple[int, int]]]:
@@ -106,23 +117,23 @@ def _pass_on(source: socket.socket, sink: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("after", [1, 900, 20_000, 60_000])
-def test_a15_a_scan_goes_on_where_it_broke_off(own: Stage, after: int) -> None:
-    plan, spans = plan_of(own)
+def test_a15_a_scan_goes_on_where_it_broke_off(whole: Stage, after: int) -> None:
+    plan, spans = plan_of(whole)
     proxy = BreakingProxy(plan["nodes"][0]["url"], after, 3)
     nodes = (scanning.Node(proxy.url), scanning.Node(plan["nodes"][1]["url"]))
-    share = scanning.Share(tuple(spans), nodes, request_of(own), urls=(proxy.url,))
+    share = scanning.Share(tuple(spans), nodes, request_of(whole), urls=(proxy.url,))
     found = links(share)
     proxy.close()
     assert proxy.broken >= 1
-    assert found == links(scanning.Share(tuple(spans), nodes[1:], request_of(own)))
+    assert found == links(scanning.Share(tuple(spans), nodes[1:], request_of(whole)))
     assert len(set(found)) == len(found) == 3000
 
 
-def test_a15_an_answer_without_its_end_is_never_a_whole_one(own: Stage) -> None:
-    plan, spans = plan_of(own)
+def test_a15_an_answer_without_its_end_is_never_a_whole_one(whole: Stage) -> None:
+    plan, spans = plan_of(whole)
     proxy = BreakingProxy(plan["nodes"][0]["url"], 30_000, 1 << 30)
     share = scanning.Share(
-        tuple(spans), (scanning.Node(proxy.url),), request_of(own), urls=(proxy.url,), retries=1
+        tuple(spans), (scanning.Node(proxy.url),), request_of(whole), urls=(proxy.url,), retries=1
     )
     with pytest.raises((OSError, Incomplete, http.client.HTTPException, pa.ArrowException)):
         links(share)
@@ -141,12 +152,14 @@ def test_a_name_that_a_node_does_not_answer_to_is_told_at_once(cluster: LocalClu
 
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
 def test_a15_aggregates_count_nothing_twice_when_an_answer_breaks_off(
-    own: Stage, share: float
+    whole: Stage, share: float
 ) -> None:
     grouping = grouping_of("count(*), sum(n)", "documentOwner")
     assert grouping is not None
-    plan, spans = plan_of(own)
-    request = {"prefix": "/own/", "aggregates": "count(*), sum(n)", "groupBy": "documentOwner"}
+    plan, spans = plan_of(whole)
+    request = {
+        "prefix": whole.path + "/", "aggregates": "count(*), sum(n)", "groupBy": "documentOwner",
+    }  # fmt: skip
     urls = [node["url"] for node in plan["nodes"]]
 
     def totals(*nodes: str) -> Any:
@@ -154,14 +167,14 @@ def test_a15_aggregates_count_nothing_twice_when_an_answer_breaks_off(
         return totals_of(grouping, scanning.Share(tuple(spans), asked, request, urls=nodes))
 
     honest = BreakingProxy(urls[0])
-    whole = totals(honest.url)
+    full = totals(honest.url)
     honest.close()
     # How long an answer is depends on who owns how much; so it is broken at a share of it.
     proxy = BreakingProxy(urls[0], int(share * honest.longest), 3)
     found = totals(proxy.url, urls[1])
     proxy.close()
     assert proxy.broken >= 1
-    assert sorted(found.rows()) == sorted(whole.rows())
+    assert sorted(found.rows()) == sorted(full.rows())
     assert sum(row[1] for row in found.rows()) == found.documents == 3000
     assert sum(row[2] for row in found.rows()) == sum(range(3000))
 
@@ -175,12 +188,12 @@ def test_a15_a_node_that_dies_after_the_plan_is_gone_around(own: Stage) -> None:
     own.cluster.wait_ready()
 
 
-def test_a17_a_copy_behind_the_cut_says_so(own: Stage) -> None:
-    plan, spans = plan_of(own)
+def test_a17_a_copy_behind_the_cut_says_so(whole: Stage) -> None:
+    plan, spans = plan_of(whole)
     ahead = [(slot, n + 5) for slot, n in spans]
     share = scanning.Share(
         tuple(ahead), (scanning.Node(plan["nodes"][0]["url"]),),
-        {**request_of(own), "catchUpMs": 50}, urls=tuple(own.url.split(",")), retries=0,
+        {**request_of(whole), "catchUpMs": 50}, urls=tuple(whole.url.split(",")), retries=0,
     )  # fmt: skip
     with pytest.raises(GroupError, match="not-caught-up"):
         links(share)
@@ -223,6 +236,7 @@ def test_a18_slots_that_have_moved_are_read_where_they_are(spark: Any, tmp_path:
         assert sum(counted) == 1000
 
 
+@pytest.mark.thorough
 def test_a35_a_view_survives_owners_and_its_own_driver(own: Stage, tmp_path: Path) -> None:
     """A query is stopped in its middle and begun anew, and owners die, under a writer."""
     work = Work(own.spark, own.url, "matview", "a35")
@@ -284,6 +298,7 @@ print(json.dumps([first, second, third, len(mine)]))
 """
 
 
+@pytest.mark.thorough  # It starts three Javas of its own.
 def test_a37_executors_of_a_cluster_read_and_write_and_may_die(
     stage: Stage, tmp_path: Path
 ) -> None:
@@ -324,6 +339,7 @@ query.awaitTermination()
 """
 
 
+@pytest.mark.thorough  # It starts two Javas of its own.
 def test_a25_a_driver_that_was_paused_changes_nothing_any_more(
     stage: Stage, tmp_path: Path
 ) -> None:

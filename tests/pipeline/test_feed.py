@@ -41,7 +41,7 @@ def folded(changes: Any) -> dict[str, Any]:
 
 
 class Writing:
-    """Somebody who goes on writing beside a test."""
+    """Somebody who goes on writing beside a test, without taking the whole machine for it."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -58,7 +58,7 @@ class Writing:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._over.is_set():
+        while not self._over.wait(0.05):
             lines: list[dict[str, Any]] = [
                 {"link": f"{self._stage.path}/{n}", "body": {"turn": self.turns}}
                 for n in range(self.turns % 5, 100, 5)
@@ -177,10 +177,10 @@ def test_a19_a_share_of_the_lag_is_exact_and_comes_to_the_end(lags: list[int], r
     assert unpack_cut(at.pack()) == at
 
 
-@pytest.fixture
-def trimmed(spark: Any, scratch: Path) -> Iterator[Stage]:
+@pytest.fixture(scope="module")
+def trimmed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A group that lets go of old versions after a second."""
-    with forgetful(scratch) as cluster:
+    with forgetful(tmp_path_factory.mktemp("trimmed")) as cluster:
         stage = Stage.of(spark, cluster, "/trimmed")
         for turn in range(5):
             stage.put({str(n): {"turn": turn} for n in range(50)})
@@ -201,6 +201,7 @@ def test_a23_a_trimmed_beginning_is_said_or_gone_around(trimmed: Stage) -> None:
     assert trimmed.changes(start="earliest").count() == skipped.count()
 
 
+@pytest.mark.thorough  # It waits until all would be gone that nobody holds.
 def test_a_consumer_with_a_name_finds_what_it_has_not_read(spark: Any, scratch: Path) -> None:
     with forgetful(scratch, retention_s=6.0) as cluster:
         stage = Stage.of(spark, cluster, "/held")

@@ -99,7 +99,9 @@ def test_a_factory_goes_back_to_a_moment(stage: Stage, tmp_path: Path) -> None:
     assert stage.documents() == wanted
 
 
-def test_a_view_fed_by_changes_equals_a_batch(stage: Stage, tmp_path: Path) -> None:
+@pytest.mark.parametrize("turns", [2, pytest.param(4, marks=pytest.mark.thorough)])
+def test_a_view_fed_by_changes_equals_a_batch(stage: Stage, tmp_path: Path, turns: int) -> None:
+    stage = Stage.of(stage.spark, stage.cluster, f"{stage.path}-{turns}")
     view = {
         "path": stage.path, "into": f"{stage.path}-view", "keys": "decade,genre", "sums": "n",
         "rows": "SELECT floor(year / 10) * 10 AS decade, explode(genres) AS genre, n"
@@ -107,7 +109,7 @@ def test_a_view_fed_by_changes_equals_a_batch(stage: Stage, tmp_path: Path) -> N
         "schema": "year long, genres array<string>, n long",
         "checkpoint": str(tmp_path / "checkpoint"), "check": True,
     }  # fmt: skip
-    for turn in range(4):
+    for turn in range(turns):
         stage.put({
             f"{n}": {"year": 1990 + (n + turn) % 30, "genres": genres(n + turn), "n": n * turn}
             for n in range(turn, 60, turn + 1)
@@ -245,6 +247,7 @@ def _spoil(file: Path, path: str, altered: str, missing: str, copied: str) -> No
     connection.close()
 
 
+@pytest.mark.thorough  # It starts two Javas of its own.
 def test_the_command_line_prints_one_line_of_json(stage: Stage) -> None:
     asked = [sys.executable, "-m", "docstore", "spark", "balance", "--url", stage.url]
     done = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=300)
@@ -265,6 +268,7 @@ def test_contents_tell_apart(spark: Any) -> None:
     assert digest(table.unionByName(table)) != digest(table)
 
 
+@pytest.mark.thorough  # It waits until every node knows of every snapshot, for half a minute.
 def test_compact_lets_go_of_what_nobody_holds(stage: Stage, tmp_path: Path) -> None:
     with LocalCluster(3, tmp_path) as cluster:
         own, first = Stage.of(stage.spark, cluster, "/notes"), ""

@@ -9,6 +9,8 @@ nbclient = pytest.importorskip("nbclient")
 nbformat = pytest.importorskip("nbformat")
 pytest.importorskip("matplotlib")
 
+pytestmark = pytest.mark.thorough  # It starts a Java of its own.
+
 NOTEBOOK = Path(__file__).parent.parent.parent / "examples" / "films.ipynb"
 PNG = b"\x89PNG\r\n\x1a\n"
 

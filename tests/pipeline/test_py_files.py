@@ -8,8 +8,11 @@ import zipfile
 from pathlib import Path
 
 import pyspark
+import pytest
 
 from tests.pipeline.stage import Stage
+
+pytestmark = pytest.mark.thorough  # It starts a Java of its own.
 
 ROOT = Path(__file__).parent.parent.parent
 SCRIPT = """

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +10,10 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from docstore.client.local import LocalCluster
 from tests.pipeline.stage import Stage
+
+pytestmark = pytest.mark.thorough  # It starts four Javas of its own.
 
 ROOT = Path(__file__).parent.parent.parent
 SCRIPT = """
@@ -27,15 +29,11 @@ spark.stop()
 """
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
 @pytest.fixture
 def master(tmp_path: Path) -> Iterator[str]:
     home = Path(pyspark.__file__).parent
-    port = free_port()
+    group = LocalCluster(1, tmp_path)  # Never started: its ports are claimed, and nobody else's.
+    port = int(group.urls[0].rpartition(":")[2])
     address = f"spark://127.0.0.1:{port}"
     deploy, script = "org.apache.spark.deploy", str(home / "bin" / "spark-class")
     commands = (
@@ -45,12 +43,12 @@ def master(tmp_path: Path) -> Iterator[str]:
     )  # fmt: skip
     processes = [
         subprocess.Popen(
-            [script, *command, "--webui-port", str(free_port())],
+            [script, *command, "--webui-port", str(webui)],
             env=environment(home),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        for command in commands
+        for webui, command in enumerate(commands, port + 1)
     ]
     yield address
     for process in reversed(processes):

@@ -38,7 +38,10 @@ def versions(stage: Stage) -> int:
     return int(stage.load(versions="all", includeDeleted="true").count())
 
 
-@pytest.mark.parametrize("operation", ["insert", "ignore", "upsert", "patch", "replace", "delete"])
+MORE = [pytest.param(name, marks=pytest.mark.thorough) for name in ("ignore", "upsert", "replace")]
+
+
+@pytest.mark.parametrize("operation", ["insert", "patch", "delete", *MORE])
 def test_a_repeated_job_changes_nothing(stage: Stage, operation: str) -> None:
     stage = Stage.of(stage.spark, stage.cluster, f"{stage.path}-{operation}")
     if operation in ("patch", "replace", "delete"):

@@ -7,14 +7,18 @@ import pytest
 
 from tests.disk.failures import calls_of, error_of_disk, no_room, play, read_with_failure
 
-SCRIPTS = 12
+QUICK, SCRIPTS = 4, 12
+SEEDS = [
+    *range(QUICK),
+    *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(QUICK, SCRIPTS)),
+]
 
 
 def _every(seed: int, step: int) -> range:
     return range(1 + seed % step, calls_of(seed) + 1, step)
 
 
-@pytest.mark.parametrize("seed", range(SCRIPTS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_an_error_at_any_call_loses_nothing(seed: int) -> None:
     failed = 0
     for nth in _every(seed, 5):
@@ -24,7 +28,7 @@ def test_an_error_at_any_call_loses_nothing(seed: int) -> None:
     assert failed > 10
 
 
-@pytest.mark.parametrize("seed", range(SCRIPTS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_no_room_at_any_write_keeps_nothing_of_the_batch(seed: int) -> None:
     failed = 0
     for nth in _every(seed, 5):

@@ -302,7 +302,15 @@ def shorten(content: bytearray, rng: random.Random) -> None:
     del content[rng.randrange(len(content)) :]
 
 
-@pytest.mark.parametrize(("damage", "times"), [(flip, 300), (blank, 60), (shorten, 20)])
+DAMAGE = [
+    (flip, 60),
+    pytest.param(flip, 300, marks=pytest.mark.thorough),
+    (blank, 60),
+    (shorten, 20),
+]
+
+
+@pytest.mark.parametrize(("damage", "times"), DAMAGE)
 async def test_no_damage_to_the_file_is_ever_served(
     path: Path,
     whole: list[Result],

@@ -70,7 +70,7 @@ def test_11_loss_kills_nobody_in_ten_minutes(seeds: range, loss: float, most: in
     assert false <= most
 
 
-@trials(2)
+@trials(1, thorough=2)
 def test_12_a_fifth_of_all_packets_lost_for_five_minutes(seeds: range) -> None:
     false = 0
     for seed in seeds:
@@ -96,7 +96,7 @@ def test_13_a_pause_of_five_seconds(seeds: range) -> None:
         assert not falsely_dead(world)
 
 
-@trials(3)
+@trials(1, thorough=3)
 def test_14_a_pause_of_a_minute(seeds: range) -> None:
     for seed in seeds:
         world = acquainted(seed, 100)
@@ -109,7 +109,7 @@ def test_14_a_pause_of_a_minute(seeds: range) -> None:
         assert not falsely_dead(world, "n9")
 
 
-@trials(3, 100)
+@trials(2, 100, thorough=3)
 def test_16_starved_members_and_loss(seeds: range) -> None:
     first_s, false = [], 0
     for seed in seeds:

@@ -25,7 +25,7 @@ def split(world: World) -> None:
     world.network.partition(names[:half], names[half:])
 
 
-@trials(3)
+@trials(1, thorough=3)
 def test_17_a_partition_of_five_seconds(seeds: range) -> None:
     for seed in seeds:
         world = acquainted(seed, 100)
@@ -36,7 +36,7 @@ def test_17_a_partition_of_five_seconds(seeds: range) -> None:
         assert not falsely_dead(world)
 
 
-@trials(2)
+@trials(1, thorough=2)
 def test_18_a_partition_of_two_minutes(seeds: range) -> None:
     took_s = []
     for seed in seeds:
@@ -110,7 +110,7 @@ def test_46_one_of_a_hundred_comes_and_goes_every_ten_seconds(seeds: range) -> N
         assert not world.ever(State.DEAD)
 
 
-@trials(2)
+@trials(1, thorough=2)
 def test_52_copies_and_overtaking_change_nothing(seeds: range) -> None:
     for seed in seeds:
         quiet, noisy = acquainted(seed, 50, codec=True), acquainted(seed, 50, codec=True)

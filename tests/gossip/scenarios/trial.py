@@ -13,11 +13,15 @@ from tests.gossip.world import World
 LAN = Config.lan()
 
 
-def trials(quick: int, whole: int = 30) -> pytest.MarkDecorator:
-    """Run a test over `quick` seeds, and over the `whole` number of them when there is time."""
-    slow = pytest.param(range(1, whole + 1), marks=pytest.mark.slow, id=f"{whole}-seeds")
-    few = pytest.param(range(1, quick + 1), id=f"{quick}-seeds")
-    return pytest.mark.parametrize("seeds", [few, slow])
+def trials(quick: int, whole: int = 30, *, thorough: int = 0) -> pytest.MarkDecorator:
+    """Run a test over `quick` seeds; and over more of them, and all, when there is time."""
+    counts = {quick: (), thorough: pytest.mark.thorough, whole: pytest.mark.slow}
+    seeds = [
+        pytest.param(range(1, count + 1), marks=marks, id=f"{count}-seeds")
+        for count, marks in counts.items()
+        if count
+    ]
+    return pytest.mark.parametrize("seeds", seeds)
 
 
 def acquainted(seed: int, count: int, config: Config = LAN, *, codec: bool = False) -> World:

@@ -1,0 +1,21 @@
+"""Which tests a worker gets when several play side by side (`pytest -n`).
+
+What shares a group of nodes or a Spark session stays with one worker: the tests of a file, and
+those of the whole pipeline. All else is handed out file by file to whoever is free.
+"""
+
+from xdist.scheduler import LoadScopeScheduling
+
+PIPELINE = "tests/pipeline/"
+
+
+def portion_of(nodeid: str) -> str:
+    """Return the name of all that is played by the same worker."""
+    return PIPELINE if nodeid.startswith(PIPELINE) else nodeid.split("::", 1)[0]
+
+
+class InPortions(LoadScopeScheduling):
+    """Hands out one portion after the other, in the order in which they were collected."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return portion_of(nodeid)
