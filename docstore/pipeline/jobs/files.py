@@ -213,7 +213,7 @@ def _with(rows: DataFrame, columns: list[Column], fault: Column) -> DataFrame:
     """Return the rows with the JSON of some columns in place of their bytes."""
     raw = F.to_json(F.struct(*columns), _JSON).cast("binary")
     wrong = F.coalesce(F.col("wrong"), fault)
-    kept = F.when(wrong.isNull(), raw).otherwise(F.col("raw"))
+    kept = F.when(wrong.isNull(), raw).otherwise(F.coalesce("raw", raw))
     return rows.select("file", "block", "line", kept.alias("raw"), wrong.alias("wrong"), "isEnd")
 
 

@@ -106,9 +106,11 @@ def _judge(
     raw: bytes, wrong: str | None, fields: list[str]
 ) -> tuple[str | None, str | None, str | None]:
     """Return what is wrong with a row, or its id and its body."""
+    if wrong:
+        return wrong, None, None
     record = record_of(0, raw)
-    if wrong or record.wrong:
-        return wrong or record.wrong, None, None
+    if record.wrong:
+        return record.wrong, None, None
     try:
         name = id_of_fields(record.value, fields) if fields else _content(record.value)
     except ValueError as error:
