@@ -138,6 +138,25 @@ def test_a_column_keeps_its_nulls_and_refuses_what_json_cannot_say(
         run(stage, file)
 
 
+def test_a_schema_keeps_some_members_and_refuses_what_does_not_fit(
+    stage: Stage, tmp_path: Path
+) -> None:
+    file = written(tmp_path / "a.ndjson", '{"id": "a", "n": 1, "x": 1}\n{"id": "b"}\n')
+    run(stage, file, schema="id string, n bigint")
+    assert stored(stage) == [{"id": "a", "n": 1}, {"id": "b", "n": None}]
+    file = written(tmp_path / "b.ndjson", '{"id": "a", "n": 1}\n{"id": "b", "n": "one"}\n')
+    with pytest.raises(BadLines, match="line 2: does not fit the schema"):
+        run(stage, file, schema="id string, n bigint")
+
+
+def test_a_file_of_arrow_is_read_as_parquet_is(stage: Stage, tmp_path: Path) -> None:
+    table = pa.table({"id": ["a", "b"], "n": [None, 2**53 + 1], "a.b": [[None], []]})
+    with pa.ipc.new_file(str(tmp_path / "a.arrow"), table.schema) as file:
+        file.write_table(table)
+    run(stage, tmp_path / "a.arrow")
+    assert stored(stage) == table.to_pylist()
+
+
 def test_a_restore_is_equal_by_value_and_says_that_versions_begin_anew(
     stage: Stage, tmp_path: Path
 ) -> None:
