@@ -5,14 +5,18 @@ become a separator. Refused are encoded slashes and backslashes, control charact
 segments, empty segments, what is not UTF-8 in normal form C, and what is too long.
 """
 
+import hashlib
 import re
 import unicodedata
+from collections.abc import Iterable
 from urllib.parse import quote, unquote_to_bytes
 
 from docstore.errors import BadRequest
 
 PATH_BYTES_MAX = 1024
 SEGMENTS_MAX = 32
+ID_BYTES_MAX = 512
+"""Of an id that is made of texts: it leaves as much for the path of any factory."""
 RESERVED = ("core", "mgmt", "health", "metrics")
 SUFFIXES = frozenset(
     {
@@ -25,7 +29,8 @@ SUFFIXES = frozenset(
 _PLAIN = re.compile(r"(?:/[A-Za-z0-9_~@!$&'()*+,;=:-][A-Za-z0-9._~@!$&'()*+,;=:-]*)+\Z")
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f/\\\ud800-\udfff]")
-_SLUGGED = re.compile(r"[^\w.~-]+")
+_ESCAPED = re.compile(r"[\x00-\x1f\x7f-\x9f/\\\ud800-\udfff%~]")
+_DIGEST = "%sha256="
 
 
 def canonical(raw_path: str) -> str:
@@ -96,7 +101,32 @@ def check_factory_path(path: str) -> None:
         raise BadRequest("a colon cannot be part of a factory's path")  # Declarations' ids have it.
 
 
-def slug(text: str) -> str:
-    """Return an id made from any text: what a segment cannot hold becomes a hyphen."""
-    cleaned = _SLUGGED.sub("-", unicodedata.normalize("NFC", text)).strip("-.")
-    return cleaned[:200] or "-"
+def id_of(parts: Iterable[str | None]) -> str:
+    """Return the one segment that stands for these texts, in this order, and for no others.
+
+    What a segment cannot hold is percent-encoded, and so are `%` and the `~` between the parts.
+    No text at all (None), an empty one, and a digest behind the beginning of what is too long are
+    marked by a percent sign without two hexadecimal digits, as no encoding has it.
+    """
+    name = "~".join(_escaped(part) for part in parts)
+    if name in SUFFIXES or name in (".", ".."):
+        name = _percent(name[0]) + name[1:]
+    raw = name.encode()
+    if len(raw) <= ID_BYTES_MAX:
+        return name
+    kept = raw[: ID_BYTES_MAX - len(_DIGEST) - 64].decode(errors="ignore")
+    return kept + _DIGEST + hashlib.sha256(raw).hexdigest()
+
+
+def _escaped(text: str | None) -> str:
+    if not text:
+        return "%null" if text is None else "%empty"
+    escaped = _ESCAPED.sub(lambda found: _percent(found[0]), text)
+    if escaped.isascii() or unicodedata.normalize("NFC", escaped) == escaped:
+        return escaped
+    # Normalizing would make it another text's: its letters are spelled out.
+    return "".join(each if each.isascii() else _percent(each) for each in escaped)
+
+
+def _percent(letter: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in letter.encode("utf-8", "surrogatepass"))

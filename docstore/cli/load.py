@@ -1,28 +1,28 @@
 """`docstore load`: a file into a factory, through /core/bulk, several requests in flight.
 
-Ids come from fields of a row, or from the file's name and the row's number. What a path cannot
-hold is slugged. A duplicate id is an error that names both rows, found before anything is sent.
-What was acknowledged is written down, so that an interrupted load goes on where it stopped.
+Ids come from fields of a row, or from the file's name and the row's number; what a path cannot
+hold is percent-encoded, so that different fields make different ids. A duplicate id is an error
+that names both rows, found before anything is sent. What was acknowledged is written down, so that
+an interrupted load goes on where it stopped.
 """
 
 import asyncio
-import csv
 import hashlib
 import io
-import json
 import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from docstore.cli.terminal import CommandFailed
 from docstore.client import Client
-from docstore.paths import slug
+from docstore.paths import id_of
+from docstore.records import Record, id_of_fields, is_array, of_array, of_lines, of_table
 
 BATCH_ROWS = 250
 IN_FLIGHT = 6
@@ -42,6 +42,14 @@ class Plan:
     upsert: bool = False
 
 
+class Numbered(NamedTuple):
+    """A row on its way: which one of its file it is, its link and its members."""
+
+    number: int
+    link: str
+    body: dict[str, Any]
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """What came of a load."""
@@ -54,39 +62,20 @@ class Loaded:
 def read_rows(file: Path) -> list[dict[str, Any]]:
     """Return the rows of a JSON array, NDJSON or CSV file. Raises BadFile."""
     try:
-        text = file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadFile(f"{file}: {error}") from None
+        raw = file.read_bytes()
+    except OSError as error:
+        raise BadFile(f"{file}: {error.strerror}") from None
     if file.suffix.lower() == ".csv":
-        return _table(file, text)
-    if text.lstrip().startswith("["):
-        rows = _parsed(file, 1, text)
+        found = of_table(io.BytesIO(raw))
     else:
-        lines = enumerate(io.StringIO(text), 1)  # Ends of lines alone, not U+2028 in a title.
-        rows = [_parsed(file, number, line) for number, line in lines if line.strip()]
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, dict):
-            raise BadFile(f"{file}: row {number} is not an object")
-    return list(rows)
+        found = of_array(raw) if is_array(raw[:1024]) else of_lines(io.BytesIO(raw))
+    return [_good(file, record) for record in found]
 
 
-def _table(file: Path, text: str) -> list[dict[str, Any]]:
-    try:
-        rows = list(csv.DictReader(io.StringIO(text)))
-    except csv.Error as error:
-        raise BadFile(f"{file}: {error}") from None
-    for number, row in enumerate(rows, 1):
-        if None in row:
-            raise BadFile(f"{file}: row {number} has more fields than the header")
-    return rows
-
-
-def _parsed(file: Path, line: int, text: str) -> Any:
-    """Parse what begins at this line of the file."""
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise BadFile(f"{file}: line {line + error.lineno - 1}: {error.msg}") from None
+def _good(file: Path, record: Record) -> dict[str, Any]:
+    if record.wrong:
+        raise BadFile(f"{file}: line {record.line}: {record.wrong}")
+    return record.value
 
 
 def links_of(plan: Plan, rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -108,20 +97,19 @@ def links_of(plan: Plan, rows: Sequence[dict[str, Any]]) -> list[str]:
 
 def _id_of(plan: Plan, fields: list[str], number: int, row: dict[str, Any]) -> str:
     if not fields:
-        return slug(f"{plan.file.stem}-{number:06d}")
-    parts = []
-    for field in fields:
-        value = row.get(field)
-        if value is None or value == "":
-            raise BadFile(f"{plan.file}: row {number} has no {field}; try --id row")
-        parts.append(str(value))
-    return slug("-".join(parts))
+        return id_of([f"{plan.file.stem}-{number:06d}"])
+    try:
+        return id_of_fields(row, fields)
+    except ValueError as error:
+        raise BadFile(f"{plan.file}: row {number} {error}; try --id row") from None
 
 
 async def load(client: Client, plan: Plan, out: Console) -> Loaded:
     """Load the file; print progress and the rate. Raises BadFile, ClientError."""
-    rows = read_rows(plan.file)
-    links = links_of(plan, rows)
+    found = read_rows(plan.file)
+    # Of rows with one id only the last is sent: requests overtake each other.
+    last = {link: number for number, link in enumerate(links_of(plan, found), 1)}
+    rows = [Numbered(number, link, found[number - 1]) for link, number in last.items()]
     await client.declare(plan.into)
     journal = Journal(plan)
     todo = [batch for batch in _batches(len(rows)) if batch[0] not in journal.done]
@@ -134,7 +122,7 @@ async def load(client: Client, plan: Plan, out: Console) -> Loaded:
 
         async def work(one: Client) -> None:
             for first, last in queue:
-                await _send(one, plan, links[first:last], rows[first:last], first)
+                await _send(one, plan, rows[first:last])
                 journal.note(first)
                 progress.advance(bar, last - first)
 
@@ -169,22 +157,18 @@ def _batches(count: int) -> Iterator[tuple[int, int]]:
         yield first, min(first + BATCH_ROWS, count)
 
 
-async def _send(
-    client: Client, plan: Plan, links: list[str], rows: list[dict[str, Any]], first: int
-) -> None:
+async def _send(client: Client, plan: Plan, left: list[Numbered]) -> None:
     """Put a batch; a row that the group could not take is sent again, others end the load."""
-    left = list(zip(links, rows, strict=True))
     for pause_s in (0.1, 0.3, 1.0, 2.0, None):
-        lines = [{"op": "PUT", "link": link, "body": row} for link, row in left]
+        lines = [{"op": "PUT", "link": row.link, "body": row.body} for row in left]
         results = await client.bulk(lines)
         again = []
-        for (link, row), result in zip(left, results, strict=True):
+        for row, result in zip(left, results, strict=True):
             if result["status"] in (503, 504):
-                again.append((link, row))  # A PUT of the same state: safe to repeat.
+                again.append(row)  # A PUT of the same state: safe to repeat.
             elif result["status"] >= 300:
                 detail = result.get("detail", result["status"])
-                row_number = first + links.index(link) + 1
-                raise BadFile(f"{plan.file}: row {row_number}: {link}: {detail}")
+                raise BadFile(f"{plan.file}: row {row.number}: {row.link}: {detail}")
         if not again:
             return
         left = again
@@ -198,7 +182,7 @@ class Journal:
 
     def __init__(self, plan: Plan) -> None:
         content = hashlib.sha256(plan.file.read_bytes())
-        content.update(f"{plan.into}\0{plan.ids}\0{BATCH_ROWS}".encode())
+        content.update(f"{plan.into}\0{plan.ids}\0{plan.upsert}\0{BATCH_ROWS}".encode())
         cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
         self._path = cache / "docstore" / "loads" / content.hexdigest()[:32]
         self.done: set[int] = set()

@@ -75,11 +75,25 @@ def import_(
     into: Annotated[str, typer.Option(help="The factory; declared if it is not there.")],
     ids: Annotated[str, typer.Option("--id", help="Fields that make the id.")] = "",
     form: Annotated[str, typer.Option("--format", help="json, csv, parquet...")] = "auto",
+    schema: Annotated[str, typer.Option(help="Of the rows, in DDL; else values stay as they are.")]
+    = "",
+    infer: Annotated[bool, typer.Option("--infer", help="A CSV's types from its values.")] = False,
+    bad_lines: Annotated[str, typer.Option(help="fail, skip, deadletter: rows that are none.")]
+    = "fail",
     url: Url = URL, master: Master = LOCAL, job_id: JobId = "", dry_run: DryRun = False,
 ) -> None:  # fmt: skip
-    """Files into a factory."""
+    """Files into a factory. Versions begin anew, those of an export as well."""
     run = _Run("import", url, master, job_id, dry_run)
-    run.job("importing:import_", source=source, into=into, ids=ids, form=form)
+    run.job(
+        "importing:import_",
+        source=source,
+        into=into,
+        ids=ids,
+        form=form,
+        schema=schema,
+        infer=infer,
+        bad_lines=bad_lines,
+    )
 
 
 @app.command()
@@ -103,7 +117,7 @@ def restore(
     until: Annotated[str, typer.Option(help="The moment, with --feed-url.")] = "",
     url: Url = URL, master: Master = LOCAL, job_id: JobId = "", dry_run: DryRun = False,
 ) -> None:  # fmt: skip
-    """A factory as it was at a moment."""
+    """A factory as it was at a moment, by value. Versions and epochs begin anew."""
     run = _Run("restore", url, master, job_id, dry_run)
     run.job("restoring:restore", source=source, into=into, feed_url=feed_url, until=until)
 

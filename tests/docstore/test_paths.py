@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from docstore.errors import BadRequest
 from docstore.paths import (
+    ID_BYTES_MAX,
     PATH_BYTES_MAX,
     SEGMENTS_MAX,
     canonical,
     canonical_link,
     check_factory_path,
     encoded,
-    slug,
+    id_of,
 )
 
 REFUSED = [
@@ -91,7 +92,36 @@ def test_what_only_looks_reserved_is_free() -> None:
         check_factory_path(path)
 
 
-@given(st.text(max_size=300))
-def test_a_slug_is_always_a_segment(text: str) -> None:
-    made = slug(text)
-    assert canonical_link(f"/x/{made}") == f"/x/{made}"
+TEXTS = st.lists(st.none() | st.text(max_size=8), min_size=1, max_size=3)
+"""Short, so that two of them are often nearly the same."""
+
+
+@given(TEXTS | st.lists(st.text(min_size=150, max_size=400), min_size=1, max_size=3))
+def test_an_id_made_of_any_texts_is_a_segment(parts: list[str | None]) -> None:
+    made = id_of(parts)
+    assert canonical_link(f"/x/{made}") == f"/x/{made}" == canonical(encoded(f"/x/{made}"))
+    assert len(made.encode()) <= ID_BYTES_MAX
+
+
+@given(TEXTS, TEXTS)
+def test_different_texts_have_different_ids(
+    parts: list[str | None], more: list[str | None]
+) -> None:
+    assert (id_of(parts) == id_of(more)) == (parts == more)
+
+
+ALIKE = [
+    ["C"], ["C#"], ["C++"], ["c"], ["中文"], ["日本"], ["-"], ["."], [".."], ["%2E"], ["/"],
+    ["%2F"], [" "], [""], [None], ["None"], ["null"], ["%null"], ["unnamed"], ["stats"],
+    ["%73tats"], ["é"], ["e\u0301"], ["a", "b-c"], ["a-b", "c"], ["a~b", "c"], ["a", "b~c"],
+    ["a~b~c"], ["a", "", "b"], ["a", "b"], ["a", None, "b"], ["x" * 600], ["x" * 601], ["x" * 500],
+]  # fmt: skip
+
+
+def test_ids_never_fall_together() -> None:
+    assert len({id_of(parts) for parts in ALIKE}) == len(ALIKE)
+
+
+def test_an_id_keeps_what_a_path_can_hold() -> None:
+    assert id_of(["Amélie: 中文 #1", "2001"]) == "Amélie: 中文 #1~2001"
+    assert id_of(["Face/Off"]) == "Face%2FOff"

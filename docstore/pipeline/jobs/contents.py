@@ -1,11 +1,28 @@
-"""Digests of documents: whether two tables hold the same, without comparing them row by row."""
+"""What documents hold: whether two tables have the same, by their bytes or by what they mean.
 
+A digest is of the bytes: an export is what its manifest says, or it was altered. What a job has
+written is held against what it was given by value, as the store itself compares: the order of
+members, white space and the spelling of numbers and texts say nothing, and 1 is 1.0.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+import pyarrow as pa
 import pyspark.sql.functions as F  # noqa: N812
 from pyspark.sql import Column, DataFrame
 
+from docstore import json
+from docstore.document import EXPIRY_NAME, STORE_SET
+
 BUCKETS = 64
+NAMED = 3
+_EXPIRY = EXPIRY_NAME.decode().strip('"')
+
+
+class NotTheSame(Exception):
+    """What is there is not what was meant to be."""
 
 
 def content(link: Column, body: Column) -> Column:
@@ -15,7 +32,7 @@ def content(link: Column, body: Column) -> Column:
 
 
 def digest(df: DataFrame) -> dict[str, Any]:
-    """Return the number of documents, and a digest for each bucket of links.
+    """Return the number of documents, and a digest of their bytes for each bucket of links.
 
     The digest is a sum, so that order does not matter, and twice the same is not nothing.
     """
@@ -31,3 +48,57 @@ def digest(df: DataFrame) -> dict[str, Any]:
         "rows": sum(row["rows"] for row in rows),
         "buckets": {str(row["bucket"]): [row["rows"], str(row["sum"])] for row in rows},
     }
+
+
+def moved(documents: DataFrame, path: str, into: str) -> DataFrame:
+    """Return the links and bodies of documents below `path`, as they are below another path."""
+    name = F.substring("documentSelfLink", len(path.rstrip("/")) + 2, 1 << 30)
+    link = F.concat(F.lit(into.rstrip("/") + "/"), name)
+    return documents.select(link.alias("documentSelfLink"), "body")
+
+
+def told_apart(path: str, wanted: DataFrame, found: DataFrame, *, how: str) -> None:
+    """Raise NotTheSame, with the first links, if documents differ in value.
+
+    how: `left` if others may be there beside those wanted, `full` if they may not.
+    """
+    mine = _valued(wanted).withColumnRenamed("value", "wanted").drop("lasting")
+    both = mine.join(_valued(found), "documentSelfLink", how)
+    # A factory may set a time for documents to expire that the row did not have.
+    is_same = (F.col("wanted") == F.col("value")) | (F.col("wanted") == F.col("lasting"))
+    other = both.filter(is_same.isNull() | ~is_same)
+    links = [row[0] for row in other.select("documentSelfLink").limit(NAMED).collect()]
+    if links:
+        such = ", ".join(links)
+        raise NotTheSame(f"{path}: {other.count()} documents are not as they came, such as {such}")
+
+
+def _valued(documents: DataFrame) -> DataFrame:
+    """Return links with a digest of each value, and one of it without its time of expiry."""
+    schema = "documentSelfLink string, value binary, lasting binary"
+    return documents.select("documentSelfLink", "body").mapInArrow(_values, schema)
+
+
+def _values(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        bodies = [value_of(body) for body in batch.column("body").to_pylist()]
+        values = [pa.array([each[at] for each in bodies], pa.binary()) for at in (0, 1)]
+        names = ["documentSelfLink", "value", "lasting"]
+        yield pa.RecordBatch.from_arrays([batch.column("documentSelfLink"), *values], names=names)
+
+
+def value_of(body: str) -> tuple[bytes, bytes]:
+    """Return what equal documents have equal: 16 bytes, and those without the time of expiry.
+
+    Members that the store sets are not the author's, and say nothing.
+    """
+    value = json.load(body.encode())
+    mine = {name: member for name, member in value.items() if name not in STORE_SET}
+    whole = _hashed(mine)
+    if _EXPIRY not in mine:
+        return whole, whole
+    return whole, _hashed({name: mine[name] for name in mine if name != _EXPIRY})
+
+
+def _hashed(value: dict[str, Any]) -> bytes:
+    return hashlib.blake2b(json.canonical(value), digest_size=16).digest()

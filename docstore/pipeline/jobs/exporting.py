@@ -5,10 +5,10 @@ read back, so that a directory with a manifest is whole.
 """
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from docstore import __version__
 from docstore.pipeline import tables
@@ -16,6 +16,7 @@ from docstore.pipeline.jobs.contents import digest
 from docstore.pipeline.jobs.work import Work
 
 MANIFEST = "_manifest.json"
+_PATTERN = re.compile(r"[*?\[\]{}\\]")
 COLUMNS = (
     "documentSelfLink", "documentVersion", "documentEpoch", "documentOwner",
     "documentUpdateTimeMicros", "documentUpdateAction", "slot", "seq", "body",
@@ -26,6 +27,8 @@ def export(
     work: Work, *, path: str, to: str, as_of: str = "latest", where: str = ""
 ) -> dict[str, Any]:
     """Write the documents of a factory as they were at a cut. Raises ValueError."""
+    if _PATTERN.search(to):
+        raise ValueError(f"--to {to}: Spark reads *, ?, [], {{}} and \\ in a name as a pattern")
     table = tables.read(
         work.spark, work.url, path, columns=COLUMNS, where=where, as_of=as_of,
     )  # fmt: skip
@@ -53,8 +56,9 @@ def _summary(manifest: dict[str, Any]) -> dict[str, Any]:
 
 def manifest_of(work: Work, directory: str) -> dict[str, Any] | None:
     """Return the manifest of an export, None if there is none: then it is no whole export."""
-    if _is_local(directory):
-        file = Path(urlsplit(directory).path) / MANIFEST
+    local = local_path(directory)
+    if local is not None:
+        file = local / MANIFEST
         return dict(json.loads(file.read_text())) if file.exists() else None
     path, system = _hadoop(work, directory)
     if not system.exists(path):
@@ -64,8 +68,9 @@ def manifest_of(work: Work, directory: str) -> dict[str, Any] | None:
 
 
 def _put(work: Work, directory: str, text: str) -> None:
-    if _is_local(directory):
-        (Path(urlsplit(directory).path) / MANIFEST).write_text(text)
+    local = local_path(directory)
+    if local is not None:
+        (local / MANIFEST).write_text(text)
         return
     path, system = _hadoop(work, directory)
     stream = system.create(path, True)
@@ -73,8 +78,14 @@ def _put(work: Work, directory: str, text: str) -> None:
     stream.close()
 
 
-def _is_local(directory: str) -> bool:
-    return urlsplit(directory).scheme in ("", "file")
+def local_path(directory: str) -> Path | None:
+    """Return where a directory is on this machine, None if it is elsewhere.
+
+    A name is taken as it stands, as Spark takes it: nothing in it is a query or a fragment.
+    """
+    parts = re.fullmatch(r"(?:([A-Za-z][A-Za-z0-9+.-]*):(?://[^/]*)?)?(.*)", directory, re.DOTALL)
+    assert parts is not None
+    return Path(parts[2]) if parts[1] in (None, "file") else None
 
 
 def _hadoop(work: Work, directory: str) -> tuple[Any, Any]:

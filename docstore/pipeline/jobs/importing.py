@@ -1,120 +1,172 @@
 """`import`: files into a factory: an export of ours, or JSON, CSV and Parquet of anybody's.
 
+JSON is carried as the text that it is, and a CSV's values are texts, unless a schema is asked for.
 Ids come from fields, or, where there are none, from the row's content: the same file gives the same
-ids, so that a run that broke off is simply repeated.
+ids, so that a run that broke off is simply repeated. Nothing is written before every row is known
+to be one, and to have an id of its own.
 """
 
-from pathlib import Path
+import hashlib
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+import pyarrow as pa
 import pyspark.sql.functions as F  # noqa: N812
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 
+from docstore import json
 from docstore.pipeline import tables
-from docstore.pipeline.jobs.contents import digest
+from docstore.pipeline.jobs.contents import NotTheSame, digest, moved, told_apart
 from docstore.pipeline.jobs.exporting import manifest_of
+from docstore.pipeline.jobs.files import place, rows_of
 from docstore.pipeline.jobs.work import Work, declare
+from docstore.pipeline.outcomes import DEAD_LETTERS
+from docstore.records import id_of_fields, record_of
 
-FORMATS = ("auto", "export", "json", "ndjson", "csv", "parquet", "arrow")
+BAD_LINES = ("fail", "skip", "deadletter")
+_JUDGED = ("file string, block long, line long, raw binary, wrong string, isEnd boolean,"
+           " id string, body string")  # fmt: skip
 
 
-class NotTheSame(Exception):
-    """What arrived is not what the manifest says."""
+class BadLines(ValueError):
+    """Rows of a file that are none, or have no id of their own."""
 
 
 def import_(
-    work: Work, *, source: str, into: str, ids: str = "", form: str = "auto",
-    check: bool = True,
+    work: Work, *, source: str, into: str, ids: str = "", form: str = "auto", schema: str = "",
+    infer: bool = False, bad_lines: str = "fail", check: bool = True,
 ) -> dict[str, Any]:  # fmt: skip
-    """Write every row of the source as a document. Raises ValueError, NotTheSame, WriteFailed."""
+    """Write every row of the source as a document. Raises ValueError, NotTheSame, WriteFailed.
+
+    bad_lines: what is done with rows that are none: `fail` before anything is written, `skip`, or
+    `deadletter`, a document for each under /core/spark/dead.
+    """
+    if bad_lines not in BAD_LINES:
+        raise ValueError(f"--bad-lines is one of {', '.join(BAD_LINES)}")
     manifest = manifest_of(work, source) if form in ("auto", "export", "parquet") else None
     if manifest is not None:
-        documents = _moved(work.spark.read.parquet(source), into)
-    else:
-        documents = documents_of(_rows(work, source, form), into, ids)
+        exported = work.spark.read.parquet(source)
+        insist_on_manifest(source, manifest, exported)
+        return _stored(work, source, moved(exported, manifest["path"], into), into, check=check)
+    if form == "export":
+        raise ValueError(f"{source} is not a whole export: it has no manifest")
+    rows = _judged(rows_of(work, source, form, schema=schema, infer=infer), ids).persist()
+    try:
+        count = _settle(work, source, into, rows.filter("wrong IS NOT NULL"), bad_lines)
+        good = rows.filter("wrong IS NULL")
+        if ids:
+            _insist_on_ids(work, source, good)
+        result = _stored(work, source, documents_of(good, into), into, check=check)
+    finally:
+        rows.unpersist()
+    return result if bad_lines == "fail" else result | {"badLines": count}
+
+
+def insist_on_manifest(source: str, manifest: dict[str, Any], exported: DataFrame) -> None:
+    """Raise NotTheSame unless an export holds, byte for byte, what its manifest says."""
+    found = digest(exported)
+    if found != {name: manifest[name] for name in found}:
+        raise NotTheSame(f"{source} is not what its manifest says")
+
+
+def _stored(
+    work: Work, source: str, documents: DataFrame, into: str, *, check: bool
+) -> dict[str, Any]:
+    """Write documents, and look whether they are there: by value, however they are spelled."""
+    result = {"source": source, "into": into, "rows": documents.count(), "versions": "begin anew"}
     if work.dry_run:
-        return {"source": source, "into": into, "rows": documents.count()}
+        return result
     declare(work.group, into)
     tables.write(documents, work.url, into, job_id=work.job_id + "-rows")
     work.progress("written")
-    result: dict[str, Any] = {"source": source, "into": into, "rows": documents.count()}
     if not check:
         return result
     now = tables.read(work.spark, work.url, into, columns=("documentSelfLink", "body"))
-    stored = digest(now.join(documents, "documentSelfLink", "left_semi"))
-    wanted = digest(documents)
-    if manifest is not None and wanted != {name: manifest[name] for name in wanted}:
-        raise NotTheSame(f"{source} is not what its manifest says")
-    if stored != wanted:
-        raise NotTheSame(f"{into} has {stored['rows']} of {wanted['rows']} documents as they came")
+    told_apart(into, documents, now, how="left")
     return result | {"digestsEqual": True}
 
 
-def _moved(exported: DataFrame, into: str) -> DataFrame:
-    """Return an export's documents under another path."""
-    name = F.element_at(F.split("documentSelfLink", "/"), -1)
-    link = F.concat(F.lit(into.rstrip("/") + "/"), name)
-    return exported.select(link.alias("documentSelfLink"), "body")
+def _judged(rows: DataFrame, ids: str) -> DataFrame:
+    """Return the rows with their ids and bodies, or with what is wrong with them."""
+    fields = [name.strip() for name in ids.split(",") if name.strip()]
+
+    def judged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            raws, wrongs = batch.column("raw").to_pylist(), batch.column("wrong").to_pylist()
+            found = [_judge(*each, fields) for each in zip(raws, wrongs, strict=True)]
+            columns = {name: batch.column(name) for name in batch.schema.names}
+            for at, name in enumerate(("wrong", "id", "body")):
+                columns[name] = pa.array([each[at] for each in found], pa.string())
+            yield pa.RecordBatch.from_pydict(columns)
+
+    return rows.mapInArrow(judged, _JUDGED)
 
 
-def _rows(work: Work, source: str, form: str) -> DataFrame:
-    kind = Path(source.rstrip("/")).suffix.lower().lstrip(".") if form == "auto" else form
-    reader = work.spark.read
-    match kind:
-        case "csv":
-            return reader.option("header", "true").option("inferSchema", "true").csv(source)
-        case "ndjson" | "jsonl":
-            return reader.json(source)
-        case "json":
-            return reader.option("multiLine", _is_array(source)).json(source)
-        case "arrow" | "feather":
-            return _arrow(work, source)
-        case "parquet" | "":
-            return reader.parquet(source)
-        case _:
-            raise ValueError(f"--format is one of {', '.join(FORMATS)}")
+def _judge(
+    raw: bytes, wrong: str | None, fields: list[str]
+) -> tuple[str | None, str | None, str | None]:
+    """Return what is wrong with a row, or its id and its body."""
+    if wrong:
+        return wrong, None, None
+    record = record_of(0, raw)
+    if record.wrong:
+        return record.wrong, None, None
+    try:
+        name = id_of_fields(record.value, fields) if fields else _content(record.value)
+    except ValueError as error:
+        return f"the row {error}", None, None
+    return None, name, raw.decode()
 
 
-def _is_array(source: str) -> bool:
-    """Say whether a file is one JSON array, rather than a document a line."""
-    path = Path(source)
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"["
+def _content(value: dict[str, Any]) -> str:
+    return hashlib.sha256(json.canonical(value)).hexdigest()[:20]
 
 
-def _arrow(work: Work, source: str) -> DataFrame:
-    """Return a file in Arrow's own format, which Spark does not read by itself."""
-    import pyarrow as pa  # noqa: PLC0415 - here only
+def _settle(work: Work, source: str, into: str, bad: DataFrame, bad_lines: str) -> int:
+    """Do with rows that are none what was asked for; return their number. Raises BadLines."""
+    count = bad.count()
+    if not count:
+        return 0
+    # Behind the end nobody knows what there is, so it cannot be passed over.
+    order = (F.desc("isEnd"), "file", "block", "line")
+    first = bad.orderBy(*order).first()
+    assert first is not None
+    if bad_lines == "fail" or first["isEnd"]:
+        more = f" (and {count - 1} more such lines)" if count > 1 else ""
+        raise BadLines(f"{place(work, source, first)}: {first['wrong']}{more}")
+    if bad_lines == "deadletter" and not work.dry_run:
+        for row in bad.toLocalIterator():
+            _bury(work, into, row, place(work, source, row))
+    return count
 
-    with pa.memory_map(source) as file:
-        try:
-            table = pa.ipc.open_file(file).read_all()
-        except pa.ArrowInvalid:
-            file.seek(0)
-            table = pa.ipc.open_stream(file).read_all()
-    return work.spark.createDataFrame(table)
+
+def _bury(work: Work, into: str, row: Any, where: str) -> None:
+    """Keep a row that is none; its name is made of its place, so that a repetition is the same."""
+    raw = bytes(row["raw"] or b"")
+    name = hashlib.sha256(f"{work.job_id}\0{where}\0".encode() + raw).hexdigest()[:32]
+    letter = {
+        "job": work.job_id, "batch": 0, "link": into, "status": 400, "errorCode": "malformed",
+        "detail": f"{where}: {row['wrong']}", "row": raw.decode(errors="replace"),
+    }  # fmt: skip
+    work.group.json("PUT", f"{DEAD_LETTERS}/{name}", letter)
 
 
-def documents_of(rows: DataFrame, into: str, ids: str) -> DataFrame:
-    """Return links and bodies of rows whose ids are made of some fields, or of all they have."""
-    body = F.to_json(F.struct(*(F.col(f"`{name}`") for name in rows.columns)))
-    if ids:
-        fields = [F.col(f"`{name.strip()}`").cast("string") for name in ids.split(",")]
-        name = slugged(F.concat_ws("-", *fields))
-        named = rows.select(name.alias("id"), body.alias("body"))
-    else:
-        named = rows.select(F.substring(F.sha2(body, 256), 1, 20).alias("id"), body.alias("body"))
-    # Rows that are the same in all that counts are told apart by how many there were.
-    turn = F.row_number().over(Window.partitionBy("id").orderBy("body"))
+def _insist_on_ids(work: Work, source: str, rows: DataFrame) -> None:
+    """Raise BadLines if two rows have one id: one of them would be lost."""
+    where = F.struct("file", "block", "line")
+    same = rows.groupBy("id").agg(F.min(where).alias("first"), F.max(where).alias("last"))
+    twice = same.filter("first <> last").orderBy("first").first()
+    if twice is not None:
+        first, last = (place(work, source, twice[name]) for name in ("first", "last"))
+        raise BadLines(
+            f"{first} and {last} have the same id {twice['id']!r}: name more fields with --id,"
+            " or none: then ids are made of what is in the rows"
+        )
+
+
+def documents_of(rows: DataFrame, into: str) -> DataFrame:
+    """Return links and bodies. Rows that are the same are told apart by how many there were."""
+    turn = F.row_number().over(Window.partitionBy("id").orderBy("file", "block", "line"))
     name = F.when(turn == 1, F.col("id")).otherwise(F.concat_ws("-", "id", turn.cast("string")))
     link = F.concat(F.lit(into.rstrip("/") + "/"), name)
-    return named.select(link.alias("documentSelfLink"), "body")
-
-
-def slugged(name: Column) -> Column:
-    """Return what a path can hold of a text."""
-    kept = F.regexp_replace(F.lower(name), "[^a-z0-9._~]+", "-")
-    short = F.substring(F.regexp_replace(kept, "^-+|-+$", ""), 1, 100)
-    return F.when(short.isin("", ".", ".."), F.lit("unnamed")).otherwise(short)
+    return rows.select(link.alias("documentSelfLink"), "body")

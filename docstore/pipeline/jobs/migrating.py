@@ -8,6 +8,7 @@ from typing import Any
 
 from docstore.pipeline import tables
 from docstore.pipeline.group import Group
+from docstore.pipeline.jobs.contents import moved
 from docstore.pipeline.jobs.work import Work, declare
 from docstore.scanning.cut import unpack_cut
 
@@ -24,7 +25,7 @@ def migrate(
         return {"path": path, "to": to, "rows": snapshot.count()}
     target = Group(to.split(","))
     declare(target, into)
-    tables.write(_moved(snapshot, path, into), to, into, job_id=f"{work.job_id}-snapshot")
+    tables.write(moved(snapshot, path, into), to, into, job_id=f"{work.job_id}-snapshot")
     at = tables.cut_of(snapshot)
     copied, left = 0, lag + 1
     for number in range(rounds):
@@ -34,8 +35,8 @@ def migrate(
         ).cache()
         left = feed.count()
         job = f"{work.job_id}-round"
-        living = _moved(feed.filter("NOT deleted").select("documentSelfLink", "body"), path, into)
-        gone = _moved(feed.filter("deleted").select("documentSelfLink", "body"), path, into)
+        living = moved(feed.filter("NOT deleted").select("documentSelfLink", "body"), path, into)
+        gone = moved(feed.filter("deleted").select("documentSelfLink", "body"), path, into)
         tables.write(living, to, into, job_id=job, batchId=2 * number)
         tables.write(gone, to, into, operation="delete", job_id=job, batchId=2 * number + 1)
         feed.unpersist()
@@ -47,10 +48,3 @@ def migrate(
         "path": path, "to": to, "into": into, "changes": copied, "left": left, "cut": at,
         "slots": unpack_cut(at).slots,
     }  # fmt: skip
-
-
-def _moved(documents: Any, path: str, into: str) -> Any:
-    if path == into:
-        return documents
-    link = f"concat('{into}/', substring(documentSelfLink, {len(path) + 2})) AS documentSelfLink"
-    return documents.selectExpr(link, "body")

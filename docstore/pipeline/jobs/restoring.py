@@ -6,9 +6,9 @@ import pyspark.sql.functions as F  # noqa: N812
 from pyspark.sql import DataFrame, Window
 
 from docstore.pipeline import tables
-from docstore.pipeline.jobs.contents import digest
+from docstore.pipeline.jobs.contents import moved, told_apart
 from docstore.pipeline.jobs.exporting import manifest_of
-from docstore.pipeline.jobs.importing import NotTheSame
+from docstore.pipeline.jobs.importing import insist_on_manifest
 from docstore.pipeline.jobs.work import Work, declare
 
 
@@ -18,12 +18,15 @@ def restore(
     """Write an export's documents; with `feed_url`, brought on to `until` by its change feed.
 
     Documents that the factory has and the restored moment has not are deleted: it is the whole
-    factory that goes back. Raises ValueError, NotTheSame, TrimmedFeed.
+    factory that goes back. What is restored is what the documents say: their versions and epochs
+    go on, or begin, where the factory stands. Raises ValueError, NotTheSame, TrimmedFeed.
     """
     manifest = manifest_of(work, source)
     if manifest is None:
         raise ValueError(f"{source} is not a whole export: it has no manifest")
-    state = work.spark.read.parquet(source).select("documentSelfLink", "body")
+    exported = work.spark.read.parquet(source)
+    insist_on_manifest(source, manifest, exported)  # Whatever a lost file held would be deleted.
+    state = exported.select("documentSelfLink", "body")
     changed = 0
     if feed_url:
         feed = tables.changes(
@@ -32,17 +35,17 @@ def restore(
         ).cache()  # fmt: skip
         changed = feed.count()
         state = folded(state, feed)
-    name = F.element_at(F.split("documentSelfLink", "/"), -1)
-    link = F.concat(F.lit(into.rstrip("/") + "/"), name)
-    state = state.select(link.alias("documentSelfLink"), "body").cache()
-    result = {"source": source, "into": into, "changes": changed, "rows": state.count()}
+    state = moved(state, manifest["path"], into).cache()
+    result = {
+        "source": source, "into": into, "changes": changed, "rows": state.count(),
+        "versions": "begin anew",
+    }  # fmt: skip
     if work.dry_run:
         return result
     declare(work.group, into)
     tables.write(state, work.url, into, mode="overwrite", job_id=work.job_id + "-rows")
-    now = digest(tables.read(work.spark, work.url, into, columns=("documentSelfLink", "body")))
-    if now != digest(state):
-        raise NotTheSame(f"{into} has {now['rows']} documents, not those that were restored")
+    now = tables.read(work.spark, work.url, into, columns=("documentSelfLink", "body"))
+    told_apart(into, state, now, how="full")
     return {**result, "digestsEqual": True}
 
 

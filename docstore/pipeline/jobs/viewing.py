@@ -13,14 +13,15 @@ writes the groups that it changed, once.
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pyspark.sql.functions as F  # noqa: N812
-from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.types import ArrayType, MapType, StringType, StructType
 
+from docstore.paths import id_of
 from docstore.pipeline import tables
-from docstore.pipeline.jobs.importing import slugged
 from docstore.pipeline.jobs.work import Work, declare
 
 WEIGHT, COUNT = "weight_", "rows"
@@ -153,5 +154,14 @@ class View:
         ]
         count = F.sum(F.col(WEIGHT)).cast("long").alias(COUNT)
         grouped = made.groupBy(*self._keys).agg(count, *sums)
-        name = slugged(F.concat_ws("-", *(F.col(key).cast("string") for key in self._keys)))
-        return grouped.withColumn("documentSelfLink", name)
+        return grouped.withColumn("documentSelfLink", group_id(grouped, self._keys))
+
+
+def group_id(groups: DataFrame, keys: Sequence[str]) -> Column:
+    """Return the ids of groups: different keys have different ones, and null is a key as well."""
+    texts = []
+    for key in keys:
+        is_nested = isinstance(groups.schema[key].dataType, (ArrayType, MapType, StructType))
+        texts.append(F.to_json(key) if is_nested else F.col(key).cast("string"))
+    made = F.udf(id_of, StringType(), useArrow=True)
+    return made(F.array(*texts))

@@ -56,7 +56,13 @@ def test_what_is_no_list_of_objects_is_refused(tmp_path: Path, text: str) -> Non
     [
         ("a.ndjson", '{"a": 1}\n\n{"a": }\n', "line 3"),
         ("a.json", '[{"a": 1},\n{"a": }]', "line 2"),
-        ("a.csv", "id,name\n1,x\n2,y,z\n", "row 2"),
+        ("a.csv", "id,name\n1,x\n2,y,z\n", "line 3: 3 fields"),
+        ("a.csv", "id,name\n1\n", "line 2: 1 fields"),
+        ("a.csv", 'id,name\n1,"x\ny"\n2,"z\n', "line 4: not CSV"),
+        ("a.csv", "id,id\n1,2\n", "two columns are named 'id'"),
+        ("a.ndjson", '{"a": 1, "a": 2}\n', "line 1: the key 'a' is there twice"),
+        ("a.ndjson", '{"a": 1}\n{"a": NaN}\n', "line 2: NaN is not JSON"),
+        ("a.json", '[{"a": 1},\n\n{"a": 9223372036854775808}]', "line 3: an integer of more"),
         ("a.csv", f"id,name\n1,{'x' * 200_000}\n", "field larger"),
     ],
 )
@@ -67,7 +73,11 @@ def test_a_refusal_names_the_place(tmp_path: Path, name: str, text: str, told: s
 
 def test_ids_come_from_fields_and_are_made_fit_for_a_path() -> None:
     plan = Plan(Path("films.json"), "/films", "title,year")
-    assert links_of(plan, ROWS) == ["/films/Heat-1995", "/films/Face-Off-1997", "/films/Heat-1986"]
+    assert links_of(plan, ROWS) == [
+        "/films/Heat~1995",
+        "/films/Face%2FOff~1997",
+        "/films/Heat~1986",
+    ]
 
 
 def test_rows_are_numbered_by_default() -> None:
@@ -78,6 +88,28 @@ def test_a_duplicate_names_both_rows() -> None:
     with pytest.raises(BadFile, match="rows 1 and 3"):
         links_of(Plan(Path("f.json"), "/films", "title"), ROWS)
     assert links_of(Plan(Path("f.json"), "/films", "title", upsert=True), ROWS)[2] == "/films/Heat"
+
+
+@pytest.mark.parametrize("ids", ["name", "name,kind"])
+def test_different_fields_are_different_documents(ids: str) -> None:
+    names = [
+        "C",
+        "c",
+        "C#",
+        "C++",
+        "中文",
+        "русский",
+        "a/b",
+        "a b",
+        "rocky",
+        "rocky-2",
+        "..",
+        "%2E.",
+    ]
+    rows = [{"name": name, "kind": "x"} for name in names]
+    assert len(set(links_of(Plan(Path("f.json"), "/f", ids), rows))) == len(names)
+    split = [{"name": "a-b", "kind": "c"}, {"name": "a", "kind": "b-c"}]
+    assert len(set(links_of(Plan(Path("f.json"), "/f", "name,kind"), split))) == 2
 
 
 def test_a_missing_id_names_the_row_and_the_way_out() -> None:
@@ -133,6 +165,16 @@ def test_a_row_that_the_group_refuses_ends_the_load_in_one_line(
     code, _, errors = docstore(cluster, tmp_path, "load", str(file), "--into", "/two")
     assert (code, len(errors.splitlines())) == (1, 1)
     assert "row 2: /two/two-000002: documentSelfLink" in errors
+
+
+def test_of_rows_with_one_id_the_last_is_stored(cluster: LocalCluster, tmp_path: Path) -> None:
+    rows = [{"id": "C#", "n": n} for n in range(600)]
+    file = written(tmp_path, "same.json", json.dumps(rows))
+    asked = ("load", str(file), "--into", "/same", "--id", "id", "--upsert")
+    assert docstore(cluster, tmp_path, *asked)[0] == 0
+    _, out, _ = docstore(cluster, tmp_path, "get", "/same/C#")
+    page = json.loads(out)
+    assert (page["n"], page["documentVersion"]) == (599, 0)
 
 
 def test_commands_change_documents_and_fail_in_one_line(

@@ -1,0 +1,170 @@
+"""Files as rows: a JSON object a line, one JSON array, or a CSV; each row with its place.
+
+A row keeps the bytes that it came as. What the store would refuse is found here, before anything
+is sent, with the line that it stands on; numbers are never read into something smaller, and a
+member that is null, a text of digits and a key that is there twice stay what they are.
+"""
+
+import csv
+import json as standard
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from docstore import json
+from docstore.errors import BadRequest
+from docstore.paths import id_of
+
+BOM = b"\xef\xbb\xbf"
+_BETWEEN = re.compile(r"[ \t\r\n]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One row of a file, or why there is none."""
+
+    line: int
+    """Where it begins, from 1 on."""
+    raw: bytes
+    value: dict[str, Any] = field(default_factory=dict)
+    wrong: str = ""
+    is_end: bool = False
+    """Nothing that follows in the file can be told apart: it must not be passed over."""
+
+
+def record_of(line: int, raw: bytes) -> Record:
+    """Return the row of a JSON object, which is all that `raw` has."""
+    try:
+        return Record(line, raw, json.parse_object(raw))
+    except BadRequest as error:
+        return Record(line, raw, wrong=str(error))
+
+
+def of_lines(lines: Iterable[bytes]) -> Iterator[Record]:
+    """Yield a row for each line that is not empty."""
+    for number, raw in enumerate(lines, 1):
+        text = (raw.removeprefix(BOM) if number == 1 else raw).strip()
+        if text:
+            yield record_of(number, text)
+
+
+def is_array(raw: bytes) -> bool:
+    """Say whether a file that begins like this is an array, rather than a row a line."""
+    return raw.removeprefix(BOM).lstrip()[:1] == b"["
+
+
+def of_array(raw: bytes) -> Iterator[Record]:
+    """Yield the members of one JSON array."""
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        yield Record(line, raw[error.start :][:80], wrong="not UTF-8", is_end=True)
+        return
+    place = _Place(text)
+    try:
+        place.expect("[", "an array begins with [")
+        is_over = place.takes("]")
+        while not is_over:
+            yield place.member()
+            is_over = place.takes("]")
+            if not is_over:
+                place.expect(",", "a comma or ] is missing behind a member")
+        if place.at < len(text):
+            raise ValueError("there is more behind the end of the array")
+    except (RecursionError, ValueError) as error:
+        rest = text[place.at :][:80].encode("utf-8", "surrogatepass")
+        wrong = error.msg if isinstance(error, standard.JSONDecodeError) else str(error)
+        yield Record(place.line, rest, wrong=f"not JSON: {wrong}", is_end=True)
+
+
+class _Place:
+    """How far an array has been read, and on which line that is."""
+
+    # Numbers are judged member by member, as strictly as the store does; here they only end.
+    _decoder = standard.JSONDecoder(parse_int=str, parse_float=str)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.line, self.at = 1, 0
+        self._pass(0)
+
+    def takes(self, sign: str) -> bool:
+        """Pass a sign, if it is the next."""
+        is_there = self._text.startswith(sign, self.at)
+        if is_there:
+            self._pass(self.at + 1)
+        return is_there
+
+    def expect(self, sign: str, otherwise: str) -> None:
+        """Pass a sign. Raises ValueError."""
+        if not self.takes(sign):
+            raise ValueError(otherwise)
+
+    def member(self) -> Record:
+        """Pass the next member and return it. Raises ValueError, RecursionError."""
+        line, start = self.line, self.at
+        try:
+            _, end = self._decoder.raw_decode(self._text, start)
+        except standard.JSONDecodeError as error:
+            self._pass(error.pos)
+            raise
+        self._pass(end)
+        return record_of(line, self._text[start:end].encode("utf-8", "surrogatepass"))
+
+    def _pass(self, to: int) -> None:
+        """Go on to what stands at `to` or behind the white space there."""
+        found = _BETWEEN.match(self._text, to)
+        end = to if found is None else found.end()
+        self.line += self._text.count("\n", self.at, end)
+        self.at = end
+
+
+def of_table(lines: Iterable[bytes]) -> Iterator[Record]:
+    """Yield the rows of a CSV with a header, all of whose values are texts."""
+    reader = csv.reader(_texts(lines), strict=True)
+    line, names = 1, None
+    try:
+        for values in reader:
+            if names is None and values:
+                names = values
+                twice = next((name for name in names if names.count(name) > 1), None)
+                if twice is not None:
+                    raise csv.Error(f"two columns are named {twice!r}")
+            elif names is not None and values:
+                yield _row(line, names, values)
+            line = reader.line_num + 1
+    except csv.Error as error:
+        yield Record(line, b"", wrong=f"not CSV: {error}", is_end=True)
+    except UnicodeDecodeError:
+        yield Record(reader.line_num + 1, b"", wrong="not UTF-8", is_end=True)
+
+
+def _row(line: int, names: Sequence[str], values: Sequence[str]) -> Record:
+    if len(values) == len(names):
+        value: dict[str, Any] = dict(zip(names, values, strict=True))
+        return Record(line, json.dump(value), value)
+    raw = json.dump(list(values))
+    return Record(line, raw, wrong=f"{len(values)} fields, and the header has {len(names)}")
+
+
+def _texts(lines: Iterable[bytes]) -> Iterator[str]:
+    for number, line in enumerate(lines, 1):
+        yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+
+
+def id_of_fields(row: dict[str, Any], fields: Iterable[str]) -> str:
+    """Return the id that some members of a row make. Raises ValueError if one is not there."""
+    return id_of([_text(row, name) for name in fields])
+
+
+def _text(row: dict[str, Any], name: str) -> str:
+    value = row.get(name)
+    if value is None or value == "":
+        raise ValueError(f"has no {name}")
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (dict, list)):
+        raise ValueError(f"has no text, number, true or false in {name}")  # noqa: TRY004 - of a file
+    return json.canonical(value).decode()
