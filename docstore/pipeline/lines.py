@@ -9,6 +9,7 @@ import orjson
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from docstore.pipeline.addresses import Addresses
 from docstore.pipeline.options import Options
 from docstore.protocol.slots import slot_of
 
@@ -47,7 +48,7 @@ class Lines:
 
     def __init__(self, options: Options, schema: StructType, slots: int) -> None:
         self._operation = options.choice("operation", OPERATIONS)
-        self._path = options.path
+        self._addresses = Addresses(options)
         self._key = options.text("key", KEY)
         self._sequence = options.text("sequenceBy")
         self._expect = options.text("expectVersion", "documentVersion")
@@ -81,22 +82,21 @@ class Lines:
             writer: dict[str, Any] = {"job": job, "batch": number}
             if self._sequence:
                 writer["sequence"] = _sequence(columns[self._sequence][at])
-            link = self._link(key)
+            link, wrong = self._addresses.of(self._named(key))
             value = {"link": link, "writer": writer, **self._verb(columns, at)}
-            wrong = ""
             if value["op"] != "DELETE":
                 # What is made of columns is an object; text that a user gives may be anything.
-                wrong = _wrong_with(body, self._body_type) if self._body else ""
+                malformed = _wrong_with(body, self._body_type) if self._body else ""
                 # A line is a line: in JSON a line break stands between things, never in them.
                 text = body if isinstance(body, bytes) else (body or "{}").replace("\n", " ")
-                value["body"] = text if wrong else orjson.Fragment(text)
+                value["body"] = text if malformed else orjson.Fragment(text)
+                wrong = wrong or malformed
             yield Line(link, orjson.dumps(value), slot_of(link, self._slots), wrong)
 
-    def _link(self, key: Any) -> str:
+    def _named(self, key: Any) -> str:
         if key is None or key == "":
             raise WriteFailed(f"docstore: a row has nothing in {self._key!r}")
-        text = str(key)
-        return text if text.startswith("/") else f"{self._path}/{text}"
+        return str(key)
 
     def _verb(self, columns: Mapping[str, Sequence[Any]], at: int) -> dict[str, Any]:
         match self._operation:

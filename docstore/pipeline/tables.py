@@ -12,6 +12,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from pyspark.sql.utils import is_remote
 
 from docstore.pipeline import scanning
+from docstore.pipeline.addresses import FOREIGN_LINKS, MOVE
 from docstore.pipeline.columns import ENVELOPE, TABLE, schema_of
 from docstore.pipeline.group import Group
 from docstore.pipeline.inference import schema_of_sample
@@ -140,23 +141,31 @@ def write(
 ) -> str:  # fmt: skip
     """Write a DataFrame; return the id of the job, whose document says what became of the rows.
 
-    key: the column with links or ids. ordered: bring the rows into the order of the slots first,
-    which stores them several times as fast. job_id: the same one makes a repeated run harmless.
+    key: the column with links or ids. Nothing is written but below `path`: a link of elsewhere is
+    refused, unless `foreignLinks="move"` (or "follow") is among the options. ordered: bring the
+    rows into the order of the slots first, which stores them several times as fast. job_id: the
+    same one makes a repeated run harmless.
     """
     introduce(df.sparkSession)
     job = job_id or f"batch-{uuid.uuid4()}"
+    foreign = Options.of(options, options).choice("foreignLinks", FOREIGN_LINKS)
     if ordered:
         slots = len(Group(url.split(",")).json("GET", "/core/spark/layout")["owners"])
-        df = in_slot_order(df, path, key, slots)
+        df = in_slot_order(df, path, key, slots=slots, is_moved=foreign == MOVE)
     given = {"url": url, "key": key, "operation": operation, "jobId": job, **options}
     writer = df.write.format("docstore").mode(mode)
     writer.options(**{k: str(v) for k, v in given.items() if v != ""}).save(path)
     return job
 
 
-def in_slot_order(df: DataFrame, path: str, key: str, slots: int) -> DataFrame:
-    """Return the rows with those of a slot in one partition, by slot and link."""
-    slot = slot_column(link_column(df[key], path), slots)
+def in_slot_order(
+    df: DataFrame, path: str, key: str, *, slots: int, is_moved: bool = False
+) -> DataFrame:
+    """Return the rows with those of a slot in one partition, by slot and link.
+
+    is_moved: links of elsewhere stand for documents below the path (`addresses.py`).
+    """
+    slot = slot_column(link_column(df[key], path, is_moved=is_moved), slots)
     if is_remote():  # What the server's executors can do at once, it alone knows: it decides.
         ranged = df.repartitionByRange(slot)
     else:
@@ -165,10 +174,13 @@ def in_slot_order(df: DataFrame, path: str, key: str, slots: int) -> DataFrame:
     return ranged.sortWithinPartitions(slot, df[key])
 
 
-def link_column(key: Column, path: str) -> Column:
+def link_column(key: Column, path: str, *, is_moved: bool = False) -> Column:
     """Return the links of a column that holds links or ids."""
     text = key.cast("string")
-    inside = F.concat(F.lit(path.rstrip("/") + "/"), text)
+    name = F.element_at(F.split(text, "/"), -1) if is_moved else text
+    inside = F.concat(F.lit(path.rstrip("/") + "/"), name)
+    if is_moved:
+        return inside
     return F.when(text.startswith("/"), text).otherwise(inside)
 
 
