@@ -16,14 +16,14 @@ from docstore.pipeline.addresses import FOREIGN_LINKS, MOVE
 from docstore.pipeline.columns import ENVELOPE, TABLE, schema_of
 from docstore.pipeline.group import Group
 from docstore.pipeline.inference import schema_of_sample
+from docstore.pipeline.kinds import check_name
 from docstore.pipeline.lines import KEY
+from docstore.pipeline.lookups import Lookup
 from docstore.pipeline.options import Options
 from docstore.pipeline.planning import shares
 from docstore.pipeline.sessions import introduce
-from docstore.protocol.slots import slot_of
 
 SAMPLE_ROWS = 1000
-LOOKUP_KEYS = 200
 BODIES = ("string", "struct", "variant", "none")
 
 
@@ -190,52 +190,29 @@ def slot_column(link: Column, slots: int) -> Column:
     return F.shiftright(first * slots, 16)
 
 
-def lookup(df: DataFrame, url: str, path: str, *, key: str = KEY) -> DataFrame:
+def lookup(
+    df: DataFrame, url: str, path: str, *, key: str = KEY, as_of: str = "latest"
+) -> DataFrame:
     """Return the rows with their documents' version and body beside them, null where none is.
 
-    A join that asks for the keys it has, in batches, instead of reading the whole factory.
+    A join that asks for the keys it has, in batches, instead of reading the whole factory. A key
+    that is null, or a link of elsewhere, has no document below `path`. All rows belong to one cut,
+    taken now; on a stream to the one of when they came.
+    Raises ValueError for a column that is not there or cannot name documents, GroupError.
     """
+    if key not in df.schema.names:
+        raise ValueError(f"docstore: there is no column {key!r} to name documents by")
+    check_name(df.schema, key)
+    urls = url.split(",")
+    cut = "latest" if df.isStreaming else _cut(Group(urls), path, as_of)
     schema = StructType(
         [*df.schema.fields, StructField("lookupVersion", StringType()),
          StructField("lookupBody", StringType())]
     )  # fmt: skip
 
     def found(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        group = Group(url.split(","))
+        documents = Lookup(urls, path, cut)
         for batch in batches:
-            for at in range(0, batch.num_rows, LOOKUP_KEYS):
-                part = batch.slice(at, LOOKUP_KEYS)
-                links = [_link(value, path) for value in part.column(key).to_pylist()]
-                known = _documents(group, path, links)
-                rows = [known.get(link, (None, None)) for link in links]
-                versions = pa.array([version for version, _ in rows], pa.string())
-                bodies = pa.array([body for _, body in rows], pa.string())
-                yield pa.RecordBatch.from_arrays(
-                    [*part.columns, versions, bodies],
-                    names=[*part.schema.names, "lookupVersion", "lookupBody"],
-                )
+            yield documents.beside(batch, key)
 
     return df.mapInArrow(found, schema)
-
-
-def _link(value: Any, path: str) -> str:
-    text = str(value)
-    return text if text.startswith("/") else f"{path.rstrip('/')}/{text}"
-
-
-def _documents(group: Group, path: str, links: Sequence[str]) -> dict[str, tuple[str, str]]:
-    plan = group.json("GET", "/core/spark/plan")
-    slots = {slot_of(link, len(plan["ends"])) for link in links}
-    spans = [(slot, plan["ends"][slot]) for slot in sorted(slots) if plan["ends"][slot]]
-    quoted = ", ".join("'" + link.replace("'", "''") + "'" for link in dict.fromkeys(links))
-    request = {
-        "prefix": path.rstrip("/") + "/", "where": f"documentSelfLink in ({quoted})",
-        "columns": ["documentSelfLink", "documentVersion", "body"],
-    }  # fmt: skip
-    found: dict[str, tuple[str, str]] = {}
-    options = Options({"url": ",".join(group.urls), "partitions": "1"})
-    for share in shares(plan, spans, request, options, is_log=False):
-        for batch in scanning.batches(share):
-            for row in batch.to_pylist():
-                found[row["documentSelfLink"]] = (str(row["documentVersion"]), row["body"])
-    return found
