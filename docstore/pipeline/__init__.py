@@ -5,7 +5,7 @@
     spark = pipeline.session()
     films = pipeline.read(spark, "http://n1:8001", "/films", where="rating > 7")
     feed = pipeline.changes(spark, "http://n1:8001", "/films", start=films.cut)
-    pipeline.write(films.limit(10), "http://n1:8001", "/best", key="documentSelfLink")
+    pipeline.write(films.limit(10), "http://n1:8001", "/best", foreignLinks="move")
 
 A node never imports this package; it needs the extra `docstore[spark]`, and Java 17 or 21.
 """

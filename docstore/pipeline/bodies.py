@@ -1,10 +1,16 @@
 """Bodies as columns: members of documents, with the types that a schema says.
 
-A whole batch at once by Arrow's JSON reader; only when that refuses (a value of another type, a
-number beyond 64 bits) row by row, so that one bad document costs its batch and not the job.
+A whole batch at once by Arrow's JSON reader. When that refuses, a half at a time, until what it
+refuses is one document; that one is held against the schema by itself (`fitting.py`). So a document
+that does not fit costs its own row, never those beside it, and little of the others' speed.
+
+Arrow's reader takes only some types for what they are in our documents: it reads dates as numbers
+of days, binary as plain text, and lets a time without a zone have one. These it reads as what JSON
+has for them, and they are made what they should be afterwards. Decimals are read in twice the bits,
+since it multiplies them up to their scale without a look at what is left. Maps it does not know.
 """
 
-import json
+import base64
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
+from docstore.pipeline.fitting import Unfit, fitted
 from docstore.pipeline.options import PARSE_MODES
 
 PERMISSIVE, DROP, FAIL = PARSE_MODES
@@ -22,75 +29,138 @@ class Malformed(Exception):
 
 
 def members(
-    bodies: pa.Array, fields: Sequence[pa.Field], mode: str
+    bodies: pa.Array, fields: Sequence[pa.Field], mode: str, links: pa.Array | None = None
 ) -> tuple[list[pa.Array], pa.Array]:
-    """Return an array for each member, and which rows are as the schema says."""
-    if not len(bodies):
-        return [pa.array([], field.type) for field in fields], pa.array([], pa.bool_())
-    try:
-        return _whole(bodies, fields), pa.array([True] * len(bodies))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-        return _by_row(bodies, fields, mode)
+    """Return an array for each member, and which rows are as the schema says.
+
+    links: of the documents, to say which one does not fit. Raises Malformed in mode FAILFAST.
+    """
+    wire = [_wire(field.type) for field in fields]
+    named = [pa.field(f.name, t) for f, t in zip(fields, wire, strict=True) if t is not None]
+    found = _Found(fields, named if len(named) == len(fields) else None)
+    found.take(bodies)
+    if found.unfit and mode == FAIL:
+        at, why = next(iter(found.unfit.items()))
+        link = "a document" if links is None else links[at].as_py()
+        raise Malformed(f"docstore: {link} does not fit the schema: {why}")
+    good = pa.array([at not in found.unfit for at in range(len(bodies))], pa.bool_())
+    return found.arrays(), good
 
 
-def _whole(bodies: pa.Array, fields: Sequence[pa.Field]) -> list[pa.Array]:
+class _Found:
+    """What has been read of a batch so far, from its first document on."""
+
+    def __init__(self, fields: Sequence[pa.Field], wire: Sequence[pa.Field] | None) -> None:
+        """wire: how Arrow reads the fields, None if it cannot."""
+        self._fields, self._wire = fields, wire
+        self._columns: list[list[pa.Array]] = [[] for _ in fields]
+        self._rows = 0
+        self.unfit: dict[int, str] = {}
+
+    def take(self, bodies: pa.Array) -> None:
+        """Read these documents as well."""
+        if not len(bodies):
+            return
+        if self._wire is None:
+            self._one_by_one(bodies)
+            return
+        try:
+            self._add(_whole(bodies, self._fields, self._wire))
+        except (pa.ArrowException, ValueError):
+            if len(bodies) == 1:
+                self._one_by_one(bodies)
+                return
+            half = len(bodies) // 2
+            self.take(bodies[:half])
+            self.take(bodies[half:])
+
+    def _one_by_one(self, bodies: pa.Array) -> None:
+        rows = []
+        for at, body in enumerate(bodies.to_pylist(), self._rows):
+            try:
+                rows.append(fitted(body, self._fields))
+            except Unfit as error:
+                self.unfit[at] = str(error)
+                rows.append([None] * len(self._fields))
+        columns = zip(*rows, strict=True)
+        self._add([pa.array(c, f.type) for c, f in zip(columns, self._fields, strict=True)])
+
+    def _add(self, arrays: Sequence[pa.Array]) -> None:
+        for column, array in zip(self._columns, arrays, strict=True):
+            column.append(array)
+        self._rows += len(arrays[0])
+
+    def arrays(self) -> list[pa.Array]:
+        """Return the columns."""
+        return [
+            pa.chunked_array(column, field.type).combine_chunks()
+            for column, field in zip(self._columns, self._fields, strict=True)
+        ]
+
+
+def _whole(
+    bodies: pa.Array, fields: Sequence[pa.Field], wire: Sequence[pa.Field]
+) -> list[pa.Array]:
+    """Return the members of documents that all fit. Raises ArrowException, ValueError."""
     filled = pc.fill_null(bodies, "{}")
     lines = b"\n".join(value.as_buffer().to_pybytes() for value in filled)
     options = pa.json.ParseOptions(
-        explicit_schema=pa.schema([field.with_nullable(True) for field in fields]),
-        unexpected_field_behavior="ignore", newlines_in_values=False,
+        explicit_schema=pa.schema(wire), unexpected_field_behavior="ignore",
+        newlines_in_values=False,
     )  # fmt: skip
     block = pa.json.ReadOptions(block_size=len(lines) + 1, use_threads=False)
     table = pa.json.read_json(pa.BufferReader(lines), block, options)
     if table.num_rows != len(bodies):
         raise pa.ArrowInvalid("lines were lost")
-    return [table.column(field.name).combine_chunks() for field in fields]
+    return [_made(table.column(field.name).combine_chunks(), field.type) for field in fields]
 
 
-def _by_row(
-    bodies: pa.Array, fields: Sequence[pa.Field], mode: str
-) -> tuple[list[pa.Array], pa.Array]:
-    columns: list[list[Any]] = [[] for _ in fields]
-    good = []
-    for body in bodies.to_pylist():
-        values = _values(body, fields)
-        if values is None and mode == FAIL:
-            raise Malformed(f"a document does not fit the schema: {str(body)[:200]}")
-        good.append(values is not None)
-        for column, value in zip(columns, values or [None] * len(fields), strict=True):
-            column.append(value)
-    arrays = [pa.array(c, field.type) for c, field in zip(columns, fields, strict=True)]
-    return arrays, pa.array(good)
-
-
-def _values(body: str | None, fields: Sequence[pa.Field]) -> list[Any] | None:
-    """Return a document's members, None if one of them does not fit."""
-    if body is None:
-        return [None] * len(fields)
-    try:
-        document = json.loads(body)
-        found = [document.get(field.name) for field in fields]
-        for value, field in zip(found, fields, strict=True):
-            if not _fits(value, field.type):
-                return None
-            pa.array([value], field.type)
-    except (ValueError, TypeError, AttributeError, OverflowError, pa.ArrowException):
+def _wire(kind: pa.DataType) -> pa.DataType | None:
+    """Return the type that Arrow's reader takes a member as, None if it knows none."""
+    if pa.types.is_map(kind):
         return None
-    return found
+    if pa.types.is_float32(kind):
+        return pa.float64()  # Read as what it is, a number too large would become an infinity.
+    if pa.types.is_decimal(kind):
+        return pa.decimal256(kind.precision, kind.scale)
+    if pa.types.is_list(kind):
+        inner = _wire(kind.value_type)
+        if inner is None:
+            return None
+        return pa.list_(kind.value_field.with_type(inner).with_nullable(True))
+    if pa.types.is_struct(kind):
+        inside = [(field, _wire(field.type)) for field in kind]
+        known = [field.with_type(t).with_nullable(True) for field, t in inside if t is not None]
+        return pa.struct(known) if len(known) == len(inside) else None
+    is_naive = pa.types.is_timestamp(kind) and kind.tz is None
+    return pa.string() if is_naive or pa.types.is_date(kind) or _is_binary(kind) else kind
 
 
-def _fits(value: Any, kind: pa.DataType) -> bool:
-    """Say whether JSON's type is the column's: Arrow would take true for 1."""
-    if value is None:
-        return True
-    if isinstance(value, bool):
-        return bool(pa.types.is_boolean(kind))
-    if isinstance(value, str):
-        return bool(pa.types.is_string(kind) or pa.types.is_temporal(kind))
-    if isinstance(value, int):
-        return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
-    if isinstance(value, float):
-        return bool(pa.types.is_floating(kind))
-    if isinstance(value, list):
-        return bool(pa.types.is_list(kind)) and all(_fits(each, kind.value_type) for each in value)
-    return bool(pa.types.is_struct(kind) or pa.types.is_map(kind))
+def _made(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return what was read in the type that it should be. Raises ArrowException, ValueError."""
+    if array.type == kind:
+        return array
+    if pa.types.is_float32(kind):
+        made = array.cast(kind)
+        if pc.any(pc.is_inf(made)).as_py():
+            raise pa.ArrowInvalid("a number is too large")
+        return made
+    if pa.types.is_decimal(kind):
+        array.validate(full=True)  # Of all digits, only those that the text has are counted before.
+    if pa.types.is_list(kind):
+        inner = _made(array.values, kind.value_type)
+        return pa.ListArray.from_arrays(array.offsets, inner, kind, mask=array.is_null())
+    if pa.types.is_struct(kind):
+        parts = [_made(array.field(at), field.type) for at, field in enumerate(kind)]
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=array.is_null())
+    if _is_binary(kind):
+        return pa.array([_bytes(text) for text in array.to_pylist()], kind)
+    return array.cast(kind)
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _bytes(text: str | None) -> Any:
+    return None if text is None else base64.b64decode(text, validate=True)

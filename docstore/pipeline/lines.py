@@ -1,15 +1,20 @@
 """Rows as operations: one line of `/core/bulk` for each."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import repeat
 from typing import Any
 
 import orjson
 import pyarrow as pa
-from pyspark.sql.types import StructType
+from orjson import Fragment
+from pyspark.sql.types import BinaryType, DataType, StringType, StructType
 
+from docstore.pipeline.addresses import Addresses
+from docstore.pipeline.kinds import check_members, check_name
 from docstore.pipeline.options import Options
+from docstore.pipeline.values import Formless, objects, texts, values
 from docstore.protocol.slots import slot_of
 
 OPERATIONS = (
@@ -47,16 +52,18 @@ class Lines:
 
     def __init__(self, options: Options, schema: StructType, slots: int) -> None:
         self._operation = options.choice("operation", OPERATIONS)
-        self._path = options.path
+        self._addresses = Addresses(options)
         self._key = options.text("key", KEY)
         self._sequence = options.text("sequenceBy")
-        self._expect = options.text("expectVersion", "documentVersion")
         self._slots = slots
         names = schema.names
         if self._key not in names:
             raise ValueError(f"docstore: there is no column {self._key!r} to name documents by")
-        given = options.text("body", "body" if "body" in names else "")
-        self._body = given if given in names else ""
+        check_name(schema, self._key)
+        self._body = options.text("body", "body" if "body" in names else "")
+        is_text = isinstance(_type_of(schema, self._body), StringType | BinaryType)
+        if self._body and self._operation != "delete" and not is_text:
+            raise ValueError(f"docstore: body needs a column with JSON as text, not {self._body!r}")
         self._body_type: type = list if self._operation == "jsonPatch" else dict
         if self._body_type is list and not self._body:
             raise ValueError("docstore: jsonPatch needs a column `body` with arrays (RFC 6902)")
@@ -64,41 +71,56 @@ class Lines:
         self._members = [name for name in names if name not in used] if not self._body else []
         if self._key not in NOT_OF_A_BODY and not self._body:
             self._members.append(self._key)
-        self._asked = [n for n in (self._key, self._body, self._sequence) if n]
-        self._expects = bool(options.text("expectVersion"))
-        if self._operation == "append_version" or self._expects:
-            if self._expect not in names:
-                raise ValueError(
-                    f"docstore: there is no column {self._expect!r}, the version to go on from"
-                )
-            self._asked.append(self._expect)
+        if self._operation != "delete":
+            check_members(schema, self._members)
+        self._expected = self._expected_column(options, names)
+
+    def _expected_column(self, options: Options, names: Sequence[str]) -> str:
+        """Return the column with the version to go on from, "" if none is asked for."""
+        if self._operation != "append_version" and not options.text("expectVersion"):
+            return ""
+        column = options.text("expectVersion", "documentVersion")
+        if column not in names:
+            raise ValueError(f"docstore: there is no column {column!r}, the version to go on from")
+        return column
 
     def of(self, batch: pa.RecordBatch, job: str, number: int) -> Iterator[Line]:
         """Yield an operation for each row."""
-        columns = {name: batch.column(name).to_pylist() for name in self._asked}
-        bodies = columns.get(self._body) or _objects(batch, self._members)
-        for at, (key, body) in enumerate(zip(columns[self._key], bodies, strict=True)):
+        keys = texts(batch.column(self._key), self._key)
+        sequences = _ordered(batch.column(self._sequence)) if self._sequence else []
+        expected = batch.column(self._expected).to_pylist() if self._expected else []
+        for at, (key, (body, malformed)) in enumerate(zip(keys, self._bodies(batch), strict=True)):
             writer: dict[str, Any] = {"job": job, "batch": number}
             if self._sequence:
-                writer["sequence"] = _sequence(columns[self._sequence][at])
-            link = self._link(key)
-            value = {"link": link, "writer": writer, **self._verb(columns, at)}
-            wrong = ""
+                writer["sequence"] = _sequence(sequences[at])
+            link, wrong = self._address(key)
+            verb = self._verb(expected[at] if expected else None)
+            value = {"link": link, "writer": writer, **verb}
             if value["op"] != "DELETE":
-                # What is made of columns is an object; text that a user gives may be anything.
-                wrong = _wrong_with(body, self._body_type) if self._body else ""
-                # A line is a line: in JSON a line break stands between things, never in them.
-                text = body if isinstance(body, bytes) else (body or "{}").replace("\n", " ")
-                value["body"] = text if wrong else orjson.Fragment(text)
+                # What cannot be sent stands in a dead letter as a text.
+                value["body"] = body.decode(errors="replace") if malformed else Fragment(body)
+                wrong = wrong or malformed
             yield Line(link, orjson.dumps(value), slot_of(link, self._slots), wrong)
 
-    def _link(self, key: Any) -> str:
-        if key is None or key == "":
+    def _address(self, key: str | Formless | None) -> tuple[str, str]:
+        if isinstance(key, Formless):
+            return "", key.why
+        if not key:
             raise WriteFailed(f"docstore: a row has nothing in {self._key!r}")
-        text = str(key)
-        return text if text.startswith("/") else f"{self._path}/{text}"
+        return self._addresses.of(key)
 
-    def _verb(self, columns: Mapping[str, Sequence[Any]], at: int) -> dict[str, Any]:
+    def _bodies(self, batch: pa.RecordBatch) -> Iterator[tuple[bytes, str]]:
+        """Yield the body of each row, and why it cannot be sent, "" if it can."""
+        if self._operation == "delete":
+            return repeat((b"", ""), batch.num_rows)
+        if not self._body:
+            return objects(batch, self._members)
+        column = batch.column(self._body)
+        is_raw = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
+        given = column.to_pylist() if is_raw else values(column, self._body)
+        return (_checked(each, self._body_type) for each in given)
+
+    def _verb(self, expected: int | None) -> dict[str, Any]:
         match self._operation:
             case "insert" | "ignore":
                 return {"op": "POST", "recreate": True}
@@ -106,12 +128,13 @@ class Lines:
                 return {"op": "PUT", "mustExist": True}
             case "patch" | "jsonPatch":
                 return {"op": "PATCH"}
-            case "delete" if self._expects:
-                return {"op": "DELETE", "ifVersion": int(columns[self._expect][at])}
+            case "delete" if self._expected:
+                if expected is None:
+                    raise WriteFailed(f"docstore: a row has nothing in {self._expected!r}")
+                return {"op": "DELETE", "ifVersion": int(expected)}
             case "delete":
                 return {"op": "DELETE"}
             case "append_version":
-                expected = columns[self._expect][at]
                 if expected is None or expected < 0:
                     return {"op": "POST", "recreate": True}
                 return {"op": "PUT", "ifVersion": int(expected), "mustExist": True}
@@ -119,34 +142,33 @@ class Lines:
                 return {"op": "PUT"}
 
 
-def _wrong_with(body: str | bytes | None, wanted: type) -> str:
-    """Return why a text is no body, "" if it is one: nothing else goes between our members."""
+def _checked(body: str | bytes | Formless | None, wanted: type) -> tuple[bytes, str]:
+    """Return a given body, and why it is none: nothing else goes between our members."""
+    if isinstance(body, Formless):
+        return b"", body.why
+    raw = body.encode() if isinstance(body, str) else body or b"{}"
+    # A line is a line: in JSON a line break stands between things, never in them.
+    raw = raw.replace(b"\n", b" ") or b"{}"
     try:
-        value = orjson.loads(body or "{}")
+        value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        return f"body is not JSON: {error}"
-    return "" if isinstance(value, wanted) else f"body is not a JSON {JSON_NAMES[wanted]}"
+        return raw, f"body is not JSON: {error}"
+    return raw, "" if isinstance(value, wanted) else f"body is not a JSON {JSON_NAMES[wanted]}"
 
 
-def _objects(batch: pa.RecordBatch, members: Sequence[str]) -> Iterator[bytes]:
-    """Yield the JSON object of each row's columns, without those that are null."""
-    for row in batch.select(list(members)).to_pylist():
-        kept = {name: value for name, value in row.items() if value is not None}
-        yield orjson.dumps(kept, default=_plain)
+def _type_of(schema: StructType, name: str) -> DataType | None:
+    return schema[name].dataType if name in schema.names else None
 
 
-def _plain(value: Any) -> Any:
-    """Return what JSON can say of a value: a decimal is a number with all its digits."""
-    if isinstance(value, Decimal):
-        text = f"{value:f}"
-        return orjson.Fragment(text.rstrip("0").rstrip(".") if "." in text else text)
-    return str(value)
+def _ordered(array: pa.Array) -> list[Any]:
+    """Return numbers in the order of the values: times count in microseconds, dates in days."""
+    if pa.types.is_temporal(array.type):
+        array = array.cast(pa.int32() if pa.types.is_date32(array.type) else pa.int64())
+    return list(array.to_pylist())
 
 
 def _sequence(value: Any) -> int:
-    """Return a number in the order of the values: times count in microseconds."""
-    if isinstance(value, bool) or value is None:
-        raise WriteFailed("docstore: sequenceBy needs a number or a time in every row")
-    if hasattr(value, "timestamp"):
-        return int(value.timestamp() * 1_000_000)
+    """Return a row's place among those with its link. Raises WriteFailed."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or value % 1 != 0:
+        raise WriteFailed("docstore: sequenceBy needs a whole number or a time in every row")
     return int(value)

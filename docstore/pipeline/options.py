@@ -24,7 +24,7 @@ FEED = (
 ).split()
 WRITE = (
     "operation key body sequenceBy expectVersion onConflict onError deadLetterPath maxErrors"
-    " jobId batchId batchRows checkpointLocation commit"
+    " jobId batchId batchRows checkpointLocation commit foreignLinks"
 ).split()
 
 

@@ -16,6 +16,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from docstore.pipeline import bodies, scanning
 from docstore.pipeline.columns import ENVELOPE, TABLE, schema_of, wire_columns
 from docstore.pipeline.group import Group
+from docstore.pipeline.kinds import check_members
 from docstore.pipeline.options import PARSE_MODES, Options
 from docstore.pipeline.planning import shares
 from docstore.protocol.slots import slot_of
@@ -97,7 +98,11 @@ class Rows:
         self._mode = options.choice("parseMode", PARSE_MODES)
         self._schema = schema
         self._options = options
+        self._members = [n for n in schema.names if n not in ENVELOPE and n != self._corrupt]
+        check_members(schema, self._members)
         self._wire = wire_columns(schema, self._corrupt)
+        if self._members and self._mode == bodies.FAIL and "documentSelfLink" not in self._wire:
+            self._wire.append("documentSelfLink")  # To say which document does not fit.
 
     def request(self) -> dict[str, Any]:
         """Return the members of a scan's request that are the same for all shares."""
@@ -117,15 +122,12 @@ class Rows:
                 array = pa.array([said[name]] * batch.num_rows, pa.string())
                 batch = batch.set_column(at, name, array)
         target = to_arrow_schema(self._schema, timezone="UTC")
-        fields = [
-            target.field(name)
-            for name in self._schema.names
-            if name not in ENVELOPE and name != self._corrupt
-        ]
+        fields = [target.field(name) for name in self._members]
         parsed: dict[str, pa.Array] = {}
         good = None
         if fields:
-            arrays, good = bodies.members(_body(batch), fields, self._mode)
+            links = batch.column("documentSelfLink") if self._mode == bodies.FAIL else None
+            arrays, good = bodies.members(_body(batch), fields, self._mode, links)
             parsed = dict(zip((field.name for field in fields), arrays, strict=True))
         columns = [self._column(batch, field, parsed, good) for field in target]
         shaped = pa.RecordBatch.from_arrays(columns, schema=target)

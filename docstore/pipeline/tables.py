@@ -12,17 +12,18 @@ from pyspark.sql.types import StringType, StructField, StructType
 from pyspark.sql.utils import is_remote
 
 from docstore.pipeline import scanning
+from docstore.pipeline.addresses import FOREIGN_LINKS, MOVE
 from docstore.pipeline.columns import ENVELOPE, TABLE, schema_of
 from docstore.pipeline.group import Group
 from docstore.pipeline.inference import schema_of_sample
+from docstore.pipeline.kinds import check_name
 from docstore.pipeline.lines import KEY
+from docstore.pipeline.lookups import Lookup
 from docstore.pipeline.options import Options
 from docstore.pipeline.planning import shares
 from docstore.pipeline.sessions import introduce
-from docstore.protocol.slots import slot_of
 
 SAMPLE_ROWS = 1000
-LOOKUP_KEYS = 200
 BODIES = ("string", "struct", "variant", "none")
 
 
@@ -140,23 +141,31 @@ def write(
 ) -> str:  # fmt: skip
     """Write a DataFrame; return the id of the job, whose document says what became of the rows.
 
-    key: the column with links or ids. ordered: bring the rows into the order of the slots first,
-    which stores them several times as fast. job_id: the same one makes a repeated run harmless.
+    key: the column with links or ids. Nothing is written but below `path`: a link of elsewhere is
+    refused, unless `foreignLinks="move"` (or "follow") is among the options. ordered: bring the
+    rows into the order of the slots first, which stores them several times as fast. job_id: the
+    same one makes a repeated run harmless.
     """
     introduce(df.sparkSession)
     job = job_id or f"batch-{uuid.uuid4()}"
+    foreign = Options.of(options, options).choice("foreignLinks", FOREIGN_LINKS)
     if ordered:
         slots = len(Group(url.split(",")).json("GET", "/core/spark/layout")["owners"])
-        df = in_slot_order(df, path, key, slots)
+        df = in_slot_order(df, path, key, slots=slots, is_moved=foreign == MOVE)
     given = {"url": url, "key": key, "operation": operation, "jobId": job, **options}
     writer = df.write.format("docstore").mode(mode)
     writer.options(**{k: str(v) for k, v in given.items() if v != ""}).save(path)
     return job
 
 
-def in_slot_order(df: DataFrame, path: str, key: str, slots: int) -> DataFrame:
-    """Return the rows with those of a slot in one partition, by slot and link."""
-    slot = slot_column(link_column(df[key], path), slots)
+def in_slot_order(
+    df: DataFrame, path: str, key: str, *, slots: int, is_moved: bool = False
+) -> DataFrame:
+    """Return the rows with those of a slot in one partition, by slot and link.
+
+    is_moved: links of elsewhere stand for documents below the path (`addresses.py`).
+    """
+    slot = slot_column(link_column(df[key], path, is_moved=is_moved), slots)
     if is_remote():  # What the server's executors can do at once, it alone knows: it decides.
         ranged = df.repartitionByRange(slot)
     else:
@@ -165,10 +174,13 @@ def in_slot_order(df: DataFrame, path: str, key: str, slots: int) -> DataFrame:
     return ranged.sortWithinPartitions(slot, df[key])
 
 
-def link_column(key: Column, path: str) -> Column:
+def link_column(key: Column, path: str, *, is_moved: bool = False) -> Column:
     """Return the links of a column that holds links or ids."""
     text = key.cast("string")
-    inside = F.concat(F.lit(path.rstrip("/") + "/"), text)
+    name = F.element_at(F.split(text, "/"), -1) if is_moved else text
+    inside = F.concat(F.lit(path.rstrip("/") + "/"), name)
+    if is_moved:
+        return inside
     return F.when(text.startswith("/"), text).otherwise(inside)
 
 
@@ -178,52 +190,29 @@ def slot_column(link: Column, slots: int) -> Column:
     return F.shiftright(first * slots, 16)
 
 
-def lookup(df: DataFrame, url: str, path: str, *, key: str = KEY) -> DataFrame:
+def lookup(
+    df: DataFrame, url: str, path: str, *, key: str = KEY, as_of: str = "latest"
+) -> DataFrame:
     """Return the rows with their documents' version and body beside them, null where none is.
 
-    A join that asks for the keys it has, in batches, instead of reading the whole factory.
+    A join that asks for the keys it has, in batches, instead of reading the whole factory. A key
+    that is null, or a link of elsewhere, has no document below `path`. All rows belong to one cut,
+    taken now; on a stream to the one of when they came.
+    Raises ValueError for a column that is not there or cannot name documents, GroupError.
     """
+    if key not in df.schema.names:
+        raise ValueError(f"docstore: there is no column {key!r} to name documents by")
+    check_name(df.schema, key)
+    urls = url.split(",")
+    cut = "latest" if df.isStreaming else _cut(Group(urls), path, as_of)
     schema = StructType(
         [*df.schema.fields, StructField("lookupVersion", StringType()),
          StructField("lookupBody", StringType())]
     )  # fmt: skip
 
     def found(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        group = Group(url.split(","))
+        documents = Lookup(urls, path, cut)
         for batch in batches:
-            for at in range(0, batch.num_rows, LOOKUP_KEYS):
-                part = batch.slice(at, LOOKUP_KEYS)
-                links = [_link(value, path) for value in part.column(key).to_pylist()]
-                known = _documents(group, path, links)
-                rows = [known.get(link, (None, None)) for link in links]
-                versions = pa.array([version for version, _ in rows], pa.string())
-                bodies = pa.array([body for _, body in rows], pa.string())
-                yield pa.RecordBatch.from_arrays(
-                    [*part.columns, versions, bodies],
-                    names=[*part.schema.names, "lookupVersion", "lookupBody"],
-                )
+            yield documents.beside(batch, key)
 
     return df.mapInArrow(found, schema)
-
-
-def _link(value: Any, path: str) -> str:
-    text = str(value)
-    return text if text.startswith("/") else f"{path.rstrip('/')}/{text}"
-
-
-def _documents(group: Group, path: str, links: Sequence[str]) -> dict[str, tuple[str, str]]:
-    plan = group.json("GET", "/core/spark/plan")
-    slots = {slot_of(link, len(plan["ends"])) for link in links}
-    spans = [(slot, plan["ends"][slot]) for slot in sorted(slots) if plan["ends"][slot]]
-    quoted = ", ".join("'" + link.replace("'", "''") + "'" for link in dict.fromkeys(links))
-    request = {
-        "prefix": path.rstrip("/") + "/", "where": f"documentSelfLink in ({quoted})",
-        "columns": ["documentSelfLink", "documentVersion", "body"],
-    }  # fmt: skip
-    found: dict[str, tuple[str, str]] = {}
-    options = Options({"url": ",".join(group.urls), "partitions": "1"})
-    for share in shares(plan, spans, request, options, is_log=False):
-        for batch in scanning.batches(share):
-            for row in batch.to_pylist():
-                found[row["documentSelfLink"]] = (str(row["documentVersion"]), row["body"])
-    return found

@@ -22,6 +22,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from docstore.pipeline import scanning, staged
+from docstore.pipeline.addresses import FOLLOW, FOREIGN_LINKS
 from docstore.pipeline.columns import schema_of
 from docstore.pipeline.group import Group, GroupError
 from docstore.pipeline.lines import KEY, Lines, RowRefused, WriteFailed
@@ -71,6 +72,8 @@ class TableWriter(DataSourceArrowWriter):
     def __init__(self, options: Options, schema: StructType, *, overwrite: bool) -> None:
         if overwrite and not options.text("commit"):
             options = Options({**options.given, "commit": "staged"})  # All of it, or nothing.
+        if overwrite and options.choice("foreignLinks", FOREIGN_LINKS) == FOLLOW:
+            raise ValueError("docstore: an overwrite has one path, so no foreignLinks=follow")
         self._options, self._schema = options, schema
         # Drawn once: this object is pickled to the tasks, and commits itself.
         self.job = options.text("jobId") or f"batch-{uuid.uuid4()}"

@@ -1,0 +1,130 @@
+"""One document held against a schema, member by member: the way back of `values.py`.
+
+`bodies.py` has Arrow read whole batches; what Arrow refuses comes here, a document alone. It says
+what Arrow says, on top of that knows maps, NaN and the infinities, and names what does not fit.
+"""
+
+import base64
+import json
+import math
+import re
+from collections.abc import Sequence
+from decimal import Context, Decimal
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+NOT_FINITE = {word: float(word) for word in ("NaN", "Infinity", "-Infinity")}
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_ROOM = Context(prec=80)
+
+
+class Unfit(Exception):
+    """A document is not what the schema says."""
+
+
+def fitted(body: str | None, fields: Sequence[pa.Field]) -> list[Any]:
+    """Return what Arrow makes each member of; null is None. Raises Unfit, naming the member."""
+    if body is None:
+        return [None] * len(fields)
+    document = json.loads(body, parse_float=Decimal)
+    return [_value(document.get(field.name), field.type, field.name) for field in fields]
+
+
+def instant(text: str, kind: pa.DataType) -> int:
+    """Return a time's count of units; without a zone it is in UTC. Raises ArrowInvalid."""
+    try:
+        return int(pa.scalar(text).cast(kind).value)
+    except pa.ArrowInvalid:
+        if kind.tz is None:
+            raise
+        return int(pa.scalar(text).cast(pa.timestamp(kind.unit)).value)
+
+
+def _value(value: Any, kind: pa.DataType, name: str) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        return _members(value, kind, name)
+    if isinstance(value, list):
+        if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+            _refuse(value, kind, name)
+        return [_value(each, kind.value_type, f"{name}[]") for each in value]
+    try:
+        found = _text(value, kind) if isinstance(value, str) else _number(value, kind)
+    except (ValueError, OverflowError):  # Among them Arrow's own.
+        found = None
+    if found is None:
+        _refuse(value, kind, name)
+    return found
+
+
+def _members(value: dict[str, Any], kind: pa.DataType, name: str) -> Any:
+    if pa.types.is_struct(kind):
+        return {each.name: _value(value.get(each.name), each.type, f"{name}.{each.name}")
+                for each in kind}  # fmt: skip
+    if not pa.types.is_map(kind):
+        _refuse(value, kind, name)
+    return [
+        (_key(key, kind.key_type, name), _value(member, kind.item_type, f"{name}[{key!r}]"))
+        for key, member in value.items()
+    ]
+
+
+def _key(text: str, kind: pa.DataType, name: str) -> Any:
+    """Return the key that a member's name is the text of."""
+    if _is_text(kind) or pa.types.is_temporal(kind):
+        return _value(text, kind, name)
+    try:
+        value = json.loads(text, parse_float=Decimal)
+    except ValueError:
+        _refuse(text, kind, name)
+    return _value(value, kind, name)
+
+
+def _text(text: str, kind: pa.DataType) -> Any:
+    """Return what a text stands for, None if for nothing. Raises ValueError."""
+    if _is_text(kind):
+        return text
+    if pa.types.is_timestamp(kind):
+        return instant(text, kind)
+    if pa.types.is_decimal(kind):
+        return _decimal(Decimal(text), kind) if _NUMBER.fullmatch(text) else None
+    if pa.types.is_date(kind):
+        return pa.scalar(text).cast(kind).as_py()
+    if pa.types.is_floating(kind):
+        return NOT_FINITE.get(text)
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return base64.b64decode(text, validate=True)
+    return None
+
+
+def _number(value: bool | int | Decimal, kind: pa.DataType) -> Any:
+    """Return a number or a truth as it is in the column, None if it does not fit."""
+    if isinstance(value, bool) or pa.types.is_boolean(kind):
+        return value if isinstance(value, bool) and pa.types.is_boolean(kind) else None
+    if pa.types.is_decimal(kind):
+        return _decimal(Decimal(value), kind)
+    if pa.types.is_integer(kind):
+        half = 1 << (kind.bit_width - 1)
+        return value if isinstance(value, int) and -half <= value < half else None
+    if pa.types.is_floating(kind):
+        number = pa.scalar(float(value)).cast(kind).as_py()
+        return number if math.isfinite(number) else None
+    return None
+
+
+def _decimal(value: Decimal, kind: pa.DataType) -> Decimal | None:
+    """Return a number that has no more digits than the type, before the point and behind it."""
+    if value and value.adjusted() >= kind.precision - kind.scale:
+        return None
+    exact = value.quantize(Decimal((0, (1,), -kind.scale)), context=_ROOM)
+    return exact if exact == value else None
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _refuse(value: Any, kind: pa.DataType, name: str) -> NoReturn:
+    raise Unfit(f"{name} is {json.dumps(value, default=str)[:100]}, which is no {kind}")

@@ -1,0 +1,93 @@
+"""A join that asks for the keys it has, in pages, instead of reading the whole factory.
+
+A page is as many keys as a condition may be long (`docstore/query/tokens.py`). Keys that no link
+can be made of, such as null, are not asked for: no document has them.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+
+from docstore.errors import BadRequest
+from docstore.paths import canonical_link
+from docstore.pipeline import scanning
+from docstore.pipeline.group import Group
+from docstore.pipeline.options import Options
+from docstore.pipeline.planning import shares
+from docstore.pipeline.values import Formless, texts
+from docstore.protocol.slots import slot_of
+from docstore.query.tokens import TEXT_MAX
+
+KEYS_AT_ONCE = 200
+_CONDITION = "documentSelfLink in ({})"
+_BETWEEN = ", "
+
+
+class Lookup:
+    """The documents of one factory at one cut, by their keys."""
+
+    def __init__(self, urls: Sequence[str], path: str, cut: str) -> None:
+        """cut: a token, or latest. Raises GroupError, OSError."""
+        self._group = Group(urls)
+        self._path = path.rstrip("/")
+        self._plan = self._group.json("GET", f"/core/spark/plan?asOf={cut}")
+
+    def beside(self, batch: pa.RecordBatch, key: str) -> pa.RecordBatch:
+        """Return the rows with two columns more: their documents' versions and bodies."""
+        links = [link_of(text, self._path) for text in texts(batch.column(key), key)]
+        known: dict[str, tuple[str, str]] = {}
+        for page in pages(dict.fromkeys(link for link in links if link)):
+            known.update(self._documents(page))
+        rows = [known.get(link, (None, None)) for link in links]
+        versions = pa.array([version for version, _ in rows], pa.string())
+        bodies = pa.array([body for _, body in rows], pa.string())
+        return pa.RecordBatch.from_arrays(
+            [*batch.columns, versions, bodies],
+            names=[*batch.schema.names, "lookupVersion", "lookupBody"],
+        )
+
+    def _documents(self, links: Sequence[str]) -> Iterator[tuple[str, tuple[str, str]]]:
+        ends = self._plan["ends"]
+        slots = {slot_of(link, len(ends)) for link in links}
+        spans = [(slot, ends[slot]) for slot in sorted(slots) if ends[slot]]
+        request = {
+            "prefix": self._path + "/",
+            "where": _CONDITION.format(_BETWEEN.join(map(quoted, links))),
+            "columns": ["documentSelfLink", "documentVersion", "body"],
+        }
+        options = Options({"url": ",".join(self._group.urls), "partitions": "1"})
+        for share in shares(self._plan, spans, request, options, is_log=False):
+            for batch in scanning.batches(share):
+                for row in batch.to_pylist():
+                    yield row["documentSelfLink"], (str(row["documentVersion"]), row["body"])
+
+
+def link_of(text: str | Formless | None, path: str) -> str:
+    """Return the link that a key stands for, "" if no document can have it."""
+    if not isinstance(text, str):
+        return ""
+    link = text if text.startswith("/") else f"{path}/{text}"
+    try:
+        return canonical_link(link)
+    except BadRequest:
+        return ""
+
+
+def pages(links: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the links in parts, each of which fits into one condition."""
+    page: list[str] = []
+    length = 0
+    for link in links:
+        more = len(quoted(link)) + len(_BETWEEN)
+        if page and (len(page) == KEYS_AT_ONCE or length + more > TEXT_MAX - len(_CONDITION)):
+            yield page
+            page, length = [], 0
+        page.append(link)
+        length += more
+    if page:
+        yield page
+
+
+def quoted(link: str) -> str:
+    """Return a text as conditions spell it."""
+    return "'" + link.replace("'", "''") + "'"
