@@ -12,7 +12,7 @@ import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, cast
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 TIMEOUT_S = 30.0
 RETRIES = 5
@@ -65,6 +65,16 @@ class Group:
             if attempt + 1 >= len(self.urls):
                 pause(attempt // len(self.urls))
         raise last
+
+    def plan(self, as_of: str = "latest", path: str = "") -> dict[str, Any]:
+        """Return a cut's token, where each slot ends in it, and who holds which slots.
+
+        as_of: latest, barrier, a time, the name of a snapshot, or a token. path: of a factory that
+        has to be there. Raises GroupError, OSError.
+        """
+        asked = urlencode({"asOf": as_of} | ({"path": path} if path else {}))
+        plan: dict[str, Any] = self.json("GET", f"/core/spark/plan?{asked}")
+        return plan
 
     @contextlib.contextmanager
     def open(

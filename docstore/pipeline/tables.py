@@ -3,7 +3,6 @@
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyspark.sql.functions as F  # noqa: N812 - as everybody calls it
@@ -83,7 +82,7 @@ def aggregate(
 
 
 def _cut(group: Group, path: str, as_of: str) -> str:
-    return str(group.json("GET", f"/core/spark/plan?asOf={quote(as_of)}&path={path}")["cut"])
+    return str(group.plan(as_of, path)["cut"])
 
 
 def _reader(spark: SparkSession, given: Mapping[str, Any]) -> DataFrameReader:
@@ -98,7 +97,7 @@ def cut_of(table: DataFrame) -> str:
 
 def _sampled(group: Group, path: str, cut: str, hints: str) -> StructType:
     """Return the members of documents, as a sample has them; hints win."""
-    plan = group.json("GET", f"/core/spark/plan?asOf={cut}")
+    plan = group.plan(cut)
     spans = [(slot, n) for slot, n in enumerate(plan["ends"]) if n]
     each = max(1, SAMPLE_ROWS // 16)
     bodies: list[str] = []
@@ -212,7 +211,7 @@ def _link(value: Any, path: str) -> str:
 
 
 def _documents(group: Group, path: str, links: Sequence[str]) -> dict[str, tuple[str, str]]:
-    plan = group.json("GET", "/core/spark/plan")
+    plan = group.plan()
     slots = {slot_of(link, len(plan["ends"])) for link in links}
     spans = [(slot, plan["ends"][slot]) for slot in sorted(slots) if plan["ends"][slot]]
     quoted = ", ".join("'" + link.replace("'", "''") + "'" for link in dict.fromkeys(links))

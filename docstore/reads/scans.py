@@ -24,7 +24,7 @@ from docstore.protocol.replica import Replica
 from docstore.protocol.slots import from_bitmap, to_bitmap
 from docstore.protocol.tenure import Phase
 from docstore.reads.barrier import Barrier
-from docstore.scanning.cut import Cut, cut_of, unpack_cut
+from docstore.scanning.cut import Cut, cut_of, is_packed, unpack_cut
 from docstore.scanning.pool import ScanPool
 from docstore.scanning.request import Scan
 from docstore.services.registry import SNAPSHOTS
@@ -33,8 +33,6 @@ from docstore.storage.store import After, Corrupt, LastBefore, Store
 PROCESSES = max(1, min(4, os.cpu_count() or 1))
 POLL_S = 0.02
 ASK_AGAIN_S = 0.1
-PACKED_BEGINS = "eN"
-"""Of every deflated text in base64."""
 
 Position = tuple[int, int, int, int]
 """(epoch, n, kept, time of the first row that is left in microseconds, 0 if all are)."""
@@ -78,7 +76,7 @@ class Scans:
 
         Raises BadRequest, Conflict, SnapshotGone, Unavailable.
         """
-        if as_of.startswith(PACKED_BEGINS):
+        if is_packed(as_of):
             cut = unpack_cut(as_of)
             self._check(cut)
             return cut

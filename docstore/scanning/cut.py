@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from docstore import json
 from docstore.errors import BadRequest
 
+PACKED_BEGINS = "eN"
+"""Of every deflated text in base64."""
 TOKEN_CHARACTERS_MAX = 1 << 20
 JSON_BYTES_MAX = 4 << 20
 
@@ -43,6 +45,11 @@ class Cut:
             "s": [n for _, n in self.positions],
         }
         return base64.urlsafe_b64encode(zlib.compress(json.dump(value), 9)).decode()
+
+
+def is_packed(text: str) -> bool:
+    """Say whether a text can only be meant as a token."""
+    return text.startswith(PACKED_BEGINS)
 
 
 def unpack_cut(token: str) -> Cut:
