@@ -22,9 +22,10 @@ from docstore.http.representation import (
 )
 from docstore.operation import CURRENT, Answer, Conditions, Operation
 from docstore.paths import encoded
+from docstore.scanning.names import check_snapshot_name
 from docstore.service import Service
 from docstore.services.declared import options_of, path_of
-from docstore.services.registry import FACTORIES, check_declaration, declaration_link
+from docstore.services.registry import FACTORIES, SNAPSHOTS, check_declaration, declaration_link
 
 DOCUMENT_METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH, PUT"
 FACTORY_METHODS = "GET, HEAD, OPTIONS, POST"
@@ -91,6 +92,8 @@ class Documents:
             bodies.check_self_link(theirs, link)
             return link
         named = bodies.named_link(theirs, factory)
+        if named and factory == SNAPSHOTS:
+            check_snapshot_name(named.rpartition("/")[2])
         # A retry under the same key must meet the same document.
         return named or f"{factory}/{id_of_key(factory, key) if key else new_id()}"
 
@@ -106,6 +109,8 @@ class Documents:
         if options.path == FACTORIES:
             check_declaration(link, state)
             await self._check_level(state, reading.timeout_s(request))
+        elif options.path == SNAPSHOTS:
+            check_snapshot_name(link.rpartition("/")[2])
         operation = Operation(
             "PUT",
             link,
