@@ -12,12 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
+from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.options import PARSE_MODES
 
 PERMISSIVE, DROP, FAIL = PARSE_MODES
 
 
-class Malformed(Exception):
+class Malformed(PipelineError):
     """A document is not what the schema says, and the mode is FAILFAST."""
 
 

@@ -64,9 +64,17 @@ def schema_of(names: Sequence[str]) -> StructType:
             f"docstore: there is no column {unknown[0]!r}; members of documents are read with"
             " the option members, columns of the store are " + ", ".join(ENVELOPE)
         )
+    insist_on_distinct(names)
     return StructType(
         [StructField(name, ENVELOPE[name].type, ENVELOPE[name].nullable) for name in names]
     )
+
+
+def insist_on_distinct(names: Sequence[str]) -> None:
+    """Refuse two columns of one name. Raises ValueError."""
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"docstore: the column {twice!r} is named twice")
 
 
 def with_members(own: StructType, members: str) -> StructType | str:
@@ -82,6 +90,7 @@ def with_members(own: StructType, members: str) -> StructType | str:
 
 def wire_columns(schema: StructType, corrupt: str) -> list[str]:
     """Return the scan's columns that a schema needs: the body for whatever is not the store's."""
+    insist_on_distinct(schema.names)
     wanted = [
         ENVELOPE[name].wire if name in ENVELOPE else "body"
         for name in schema.names

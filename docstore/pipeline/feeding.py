@@ -29,6 +29,7 @@ from pyspark.sql.types import StructType
 from docstore.errors import BadRequest
 from docstore.pipeline import scanning
 from docstore.pipeline.columns import FEED, schema_of, with_members
+from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.group import Group, GroupError
 from docstore.pipeline.options import Options
 from docstore.pipeline.planning import shares
@@ -47,7 +48,7 @@ HOLD_AGAIN_S = 30.0
 log = logging.getLogger("docstore.pipeline")
 
 
-class TrimmedFeed(Exception):
+class TrimmedFeed(PipelineError):
     """Changes between the feed's offset and now have been let go of."""
 
 

@@ -9,6 +9,7 @@ import orjson
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.options import Options
 from docstore.protocol.slots import slot_of
 
@@ -23,7 +24,7 @@ NOT_OF_A_BODY = frozenset(
 )
 
 
-class WriteFailed(Exception):
+class WriteFailed(PipelineError):
     """A row could not be written, and the options say that this fails the job."""
 
 

@@ -12,6 +12,7 @@ from pyspark.sql.utils import is_remote
 
 from docstore.pipeline import scanning
 from docstore.pipeline.columns import ENVELOPE, TABLE, schema_of
+from docstore.pipeline.errors import plainly
 from docstore.pipeline.group import Group
 from docstore.pipeline.inference import schema_of_sample
 from docstore.pipeline.lines import KEY
@@ -25,6 +26,7 @@ LOOKUP_KEYS = 200
 BODIES = ("string", "struct", "variant", "none")
 
 
+@plainly
 def read(
     spark: SparkSession, url: str, path: str, *, columns: Sequence[str] = (), where: str = "",
     as_of: str = "latest", schema: StructType | str = "", body_as: str = "string",
@@ -62,6 +64,7 @@ def read(
     return table
 
 
+@plainly
 def aggregate(
     spark: SparkSession, url: str, path: str, aggregates: str = "count(*)", *, group_by: str = "",
     where: str = "", as_of: str = "latest", **options: Any,
@@ -117,6 +120,7 @@ def _sampled(group: Group, path: str, cut: str, hints: str) -> StructType:
     return StructType([fields[name] for name in sorted(fields) if name not in ENVELOPE])
 
 
+@plainly
 def changes(
     spark: SparkSession, url: str, path: str, *, start: str = "latest", end: str = "",
     stream: bool = True, **options: Any,
@@ -133,6 +137,7 @@ def changes(
     return reader.format("docstore.changes").options(**named).load(path)
 
 
+@plainly
 def write(
     df: DataFrame, url: str, path: str, *, key: str = KEY, operation: str = "upsert",
     mode: str = "append", job_id: str = "", ordered: bool = True, **options: Any,

@@ -11,6 +11,7 @@ import pyspark.sql.functions as F  # noqa: N812
 from pyspark.sql import Column, DataFrame, Window
 
 from docstore.pipeline import tables
+from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.jobs.contents import digest
 from docstore.pipeline.jobs.exporting import manifest_of
 from docstore.pipeline.jobs.work import Work, declare
@@ -18,7 +19,7 @@ from docstore.pipeline.jobs.work import Work, declare
 FORMATS = ("auto", "export", "json", "ndjson", "csv", "parquet", "arrow")
 
 
-class NotTheSame(Exception):
+class NotTheSame(PipelineError):
     """What arrived is not what the manifest says."""
 
 
