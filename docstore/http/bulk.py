@@ -37,7 +37,7 @@ from docstore.http.results import NDJSON_TYPE, Results, Submitted, answers
 from docstore.operation import Conditions, Operation
 from docstore.paths import SUFFIXES, canonical_link
 from docstore.service import Refusal, Service, ServiceOptions
-from docstore.services.registry import FACTORIES
+from docstore.services.registry import FACTORIES, SNAPSHOTS
 
 BATCHES_IN_FLIGHT = 16
 BATCHES_OF_ALL = 24
@@ -46,6 +46,8 @@ would be refused by it; so they wait here, and their clients with them."""
 NO_SEQUENCE = -1
 WRITER = frozenset({"job", "batch", "sequence"})
 VERBS = frozenset({"PUT", "POST", "PATCH", "DELETE"})
+ONE_BY_ONE = frozenset({FACTORIES, SNAPSHOTS})
+"""Factories whose documents are looked at before they are stored, as this does not."""
 MEMBERS = frozenset({"op", "link", "body", "ifVersion", "mustExist", "recreate", "key", "writer"})
 TYPES = {NDJSON_TYPE: "", "application/ndjson": "", "application/json": "", MSGPACK_TYPE: ""}
 
@@ -221,8 +223,8 @@ class Bulk:
             if verb != "PATCH" and isinstance(state, dict):
                 _, state = bodies.with_expiry(b"", state, options)
             body, signature, link = self._body(state, link, factory, key)
-        if factory == FACTORIES:
-            raise BadRequest("factories are declared one by one: POST /core/factories")
+        if factory in ONE_BY_ONE:
+            raise BadRequest(f"what is at {factory} is written one by one: PUT or POST it")
         return Operation(
             verb, link, body, patch,
             signature if verb != "PATCH" else b"",

@@ -25,9 +25,10 @@ from docstore.http.representation import (
 )
 from docstore.operation import CURRENT, Answer, Conditions, Operation
 from docstore.paths import encoded
+from docstore.scanning.names import check_snapshot_name
 from docstore.service import Service, ServiceOptions
 from docstore.services.declared import options_of, path_of
-from docstore.services.registry import FACTORIES, check_declaration, declaration_link
+from docstore.services.registry import FACTORIES, SNAPSHOTS, check_declaration, declaration_link
 
 DOCUMENT_METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH, PUT"
 FACTORY_METHODS = "GET, HEAD, OPTIONS, POST"
@@ -78,10 +79,11 @@ class Documents:
             bodies.check_self_link(theirs, link)
             await self._check_level(state, reading.timeout_s(request))
         else:
+            named = bodies.named_link(theirs, factory)
+            if named and factory == SNAPSHOTS:
+                check_snapshot_name(named.rpartition("/")[2])
             # A retry under the same key must meet the same document.
-            link = bodies.named_link(theirs, factory) or (
-                f"{factory}/{id_of_key(factory, key) if key else new_id()}"
-            )
+            link = named or f"{factory}/{id_of_key(factory, key) if key else new_id()}"
         recreate: bool | int = reading.preference(request, "recreate") is not None
         operation = Operation(
             "POST",
@@ -123,6 +125,8 @@ class Documents:
             signature = json.signature(state)
             check_declaration(link, state)
             await self._check_level(state, reading.timeout_s(request))
+        elif options.path == SNAPSHOTS:
+            check_snapshot_name(link.rpartition("/")[2])
         operation = Operation(
             "PUT",
             link,

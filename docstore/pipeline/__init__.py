@@ -15,6 +15,7 @@ try:
 except ImportError as error:
     raise ImportError("docstore.pipeline needs PySpark: pip install 'docstore[spark]'") from error
 
+from docstore.pipeline.errors import PipelineError, line_of
 from docstore.pipeline.sessions import JavaMissing, register, session
 from docstore.pipeline.snapshots import drop_snapshot, snapshot
 from docstore.pipeline.tables import aggregate, changes, cut_of, lookup, read, write
@@ -22,11 +23,13 @@ from docstore.pipeline.writing import finish
 
 __all__ = [
     "JavaMissing",
+    "PipelineError",
     "aggregate",
     "changes",
     "cut_of",
     "drop_snapshot",
     "finish",
+    "line_of",
     "lookup",
     "read",
     "register",

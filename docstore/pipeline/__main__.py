@@ -5,18 +5,21 @@ itself starts without PySpark and without Java, and so do nodes.
 """
 
 import importlib
+import logging
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import orjson
 import typer
 
-from docstore.errors import DocstoreError
-from docstore.pipeline import JavaMissing, session, writing
-from docstore.pipeline.group import GroupError
+from docstore.pipeline import session, writing
+from docstore.pipeline.errors import EXPECTED, line_of
+from docstore.pipeline.group import Group
 from docstore.pipeline.jobs.work import Work
-from docstore.pipeline.lines import WriteFailed
 from docstore.pipeline.sessions import REMOTE
 
 app = typer.Typer(
@@ -47,25 +50,44 @@ class _Run:
     def job(self, function: str, **arguments: Any) -> None:
         """Run `module:function` of the jobs, and print its result, or one line of why not."""
         try:
-            spark = session(self.master, f"docstore {self.name}")
-        except JavaMissing as error:
+            with _noise_elsewhere():
+                result = self._result(function, arguments)
+        except EXPECTED as error:
             raise _failed(error) from None
-        if not self.master.startswith(REMOTE):
-            spark.sparkContext.setLogLevel("ERROR")
-        module, _, name = function.partition(":")
-        try:
-            found = importlib.import_module(f"docstore.pipeline.jobs.{module}")
-            work = Work(spark, self.url, self.name, self.job_id, self.dry_run)
-            result = work.run(getattr(found, name), **arguments)
-        except (DocstoreError, GroupError, OSError, ValueError, RuntimeError) as error:
-            raise _failed(error) from None
-        finally:
-            spark.stop()
         sys.stdout.write(orjson.dumps(result).decode() + "\n")
 
+    def _result(self, function: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        Group(self.url.split(","))  # What is no URL is said before Spark has been started.
+        spark = session(self.master, f"docstore {self.name}")
+        try:
+            if not self.master.startswith(REMOTE):
+                spark.sparkContext.setLogLevel("OFF")  # What fails is said once, by us.
+            module, _, name = function.partition(":")
+            found = importlib.import_module(f"docstore.pipeline.jobs.{module}")
+            work = Work(spark, self.url, self.name, self.job_id, self.dry_run)
+            return work.run(getattr(found, name), **arguments)
+        finally:
+            spark.stop()
 
-def _failed(error: Exception) -> typer.Exit:
-    sys.stderr.write(f"docstore: {str(error).removeprefix('docstore: ')}\n")
+
+@contextmanager
+def _noise_elsewhere() -> Iterator[None]:
+    """Send to standard error what Java says while it starts: standard output is the result's."""
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).disabled = True  # PySpark's own tracebacks, as JSON.
+    sys.stdout.flush()
+    ours = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(ours, 1)
+        os.close(ours)
+
+
+def _failed(error: BaseException) -> typer.Exit:
+    sys.stderr.write(f"docstore: {line_of(error)}\n")
     return typer.Exit(1)
 
 
@@ -210,7 +232,7 @@ def finish(
     """Go on with the commit of a job whose driver went away."""
     try:
         counts = writing.finish(url, job_id)
-    except (GroupError, OSError, ValueError, WriteFailed) as error:
+    except EXPECTED as error:
         raise _failed(error) from None
     sys.stdout.write(orjson.dumps({"jobId": job_id, **counts}).decode() + "\n")
 

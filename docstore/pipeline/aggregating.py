@@ -17,6 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, StructField, StructType
 
 from docstore.pipeline import scanning
+from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.group import AGAIN, Group, GroupError, Incomplete
 from docstore.pipeline.options import Options
 from docstore.pipeline.reading import request_of, snapshot_shares
@@ -28,7 +29,7 @@ GROUPS_MAX = 250_000
 """Some 100 MB in the task; beyond, Spark groups better than one task does."""
 
 
-class TooManyGroups(Exception):
+class TooManyGroups(PipelineError):
     """More groups than one task should hold."""
 
 

@@ -18,13 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
+from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.fitting import Unfit, fitted
 from docstore.pipeline.options import PARSE_MODES
 
 PERMISSIVE, DROP, FAIL = PARSE_MODES
 
 
-class Malformed(Exception):
+class Malformed(PipelineError):
     """A document is not what the schema says, and the mode is FAILFAST."""
 
 

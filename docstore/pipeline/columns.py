@@ -1,7 +1,7 @@
 """The columns that Spark sees, and how they come from those of a scan.
 
-What is none of the names here is a member of the document: `.schema("documentSelfLink string, total
-double")` reads one, parsed from the body.
+What is none of the names here is a member of the document: the option `members` ("total double")
+reads some, parsed from the body, and so does `.schema(...)`.
 """
 
 from collections.abc import Sequence
@@ -62,15 +62,35 @@ def schema_of(names: Sequence[str]) -> StructType:
     if unknown:
         raise ValueError(
             f"docstore: there is no column {unknown[0]!r}; members of documents are read with"
-            " .schema(...), columns of the store are " + ", ".join(ENVELOPE)
+            " the option members, columns of the store are " + ", ".join(ENVELOPE)
         )
+    insist_on_distinct(names)
     return StructType(
         [StructField(name, ENVELOPE[name].type, ENVELOPE[name].nullable) for name in names]
     )
 
 
+def insist_on_distinct(names: Sequence[str]) -> None:
+    """Refuse two columns of one name. Raises ValueError."""
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"docstore: the column {twice!r} is named twice")
+
+
+def with_members(own: StructType, members: str) -> StructType | str:
+    """Return columns of the store with members of the documents behind them, given in DDL."""
+    if not members:
+        return own
+    names = [
+        f"{field.name} {field.dataType.simpleString()}{'' if field.nullable else ' NOT NULL'}"
+        for field in own.fields
+    ]
+    return ", ".join([*names, members])  # Only a session can parse it: Spark does so by itself.
+
+
 def wire_columns(schema: StructType, corrupt: str) -> list[str]:
     """Return the scan's columns that a schema needs: the body for whatever is not the store's."""
+    insist_on_distinct(schema.names)
     wanted = [
         ENVELOPE[name].wire if name in ENVELOPE else "body"
         for name in schema.names

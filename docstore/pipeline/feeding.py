@@ -26,14 +26,16 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from docstore.errors import BadRequest
 from docstore.pipeline import scanning
-from docstore.pipeline.columns import FEED, schema_of
+from docstore.pipeline.columns import FEED, schema_of, with_members
+from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.group import Group, GroupError
 from docstore.pipeline.options import Options
 from docstore.pipeline.planning import shares
 from docstore.pipeline.reading import Rows, SharePartition
 from docstore.pipeline.snapshots import hold
-from docstore.scanning.cut import Cut, unpack_cut
+from docstore.scanning.cut import Cut, is_token, unpack_cut
 
 MODES = ("full", "latest", "keys")
 ON_TRIM = ("fail", "snapshot", "skip")
@@ -46,17 +48,43 @@ HOLD_AGAIN_S = 30.0
 log = logging.getLogger("docstore.pipeline")
 
 
-class TrimmedFeed(Exception):
+class TrimmedFeed(PipelineError):
     """Changes between the feed's offset and now have been let go of."""
 
 
-def default_schema(options: Options) -> StructType:
-    """Return the columns of a feed when nobody says which."""
-    mode = options.choice("mode", MODES)
-    names = options.words("columns") or list(KEYS if mode == "keys" else FEED)
+def default_schema(options: Options) -> StructType | str:
+    """Return the columns of a feed when nobody says which, and the members that are named."""
+    mode, members = options.choice("mode", MODES), options.text("members")
+    every = list(KEYS if mode == "keys" else FEED)
+    names = options.words("columns") or [n for n in every if not (members and n == "body")]
     if options.flag("preImage") and "before" not in names:
         names.append("before")
-    return schema_of(names)
+    return with_members(schema_of(names), members)
+
+
+def position(options: Options, name: str, default: str) -> Cut:
+    """Return the cut that an option names: earliest, latest, a time, a snapshot or a token."""
+    text, group = options.text(name, default), Group(options.urls)
+    if text == "earliest":
+        high = group.json("GET", "/core/spark/high")
+        return Cut(high["clusterId"], tuple((0, n) for n in high["kept"]))
+    return unpack_cut(text if is_token(text) else group.plan(text)["cut"])
+
+
+Ends = tuple[Cut, Cut]
+"""Between which cuts a bounded read is."""
+
+
+def ends_of(options: Options) -> Ends | Exception:
+    """Return what the options `start` and `end` stand for, or why that cannot be known.
+
+    Whether a bounded or an endless read is meant shows later; an endless one does without.
+    """
+    try:
+        end = position(options, "end", "latest")
+        return position(options, "start", "earliest"), end
+    except (GroupError, OSError, BadRequest) as error:
+        return error
 
 
 class Feed:
@@ -73,12 +101,7 @@ class Feed:
 
     def position(self, name: str, default: str) -> Cut:
         """Return the cut that an option names: earliest, latest, a time or a token."""
-        text = self.options.text(name, default)
-        if text == "earliest":
-            high = self.group().json("GET", "/core/spark/high")
-            return Cut(high["clusterId"], tuple((0, n) for n in high["kept"]))
-        plan = self.group().json("GET", f"/core/spark/plan?asOf={text}")
-        return unpack_cut(plan["cut"])
+        return position(self.options, name, default)
 
     def split(self, after: Cut, until: Cut) -> list[InputPartition]:
         """Return the partitions of what lies between two cuts."""
@@ -144,13 +167,13 @@ class Feed:
 class FeedReader(DataSourceReader):
     """Reads the changes between two cuts once."""
 
-    def __init__(self, options: Options, schema: StructType) -> None:
+    def __init__(self, options: Options, schema: StructType, ends: Ends) -> None:
         self._feed = Feed(options, schema)
+        self._ends = ends
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Plan between the options `start` and `end`."""
-        end = self._feed.position("end", "latest")
-        return self._feed.split(self._feed.position("start", "earliest"), end)
+        """Plan between the two cuts."""
+        return self._feed.split(*self._ends)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a partition's changes."""

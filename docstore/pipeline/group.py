@@ -13,7 +13,9 @@ import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, cast
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
+
+from docstore.pipeline.errors import PipelineError
 
 TIMEOUT_S = 30.0
 RETRIES = 5
@@ -25,7 +27,7 @@ STRANGE = "foreign-host"
 _idle: dict[tuple[int, str], list[http.client.HTTPConnection]] = {}
 
 
-class GroupError(Exception):
+class GroupError(PipelineError):
     """A node refused: its status, its code and what it says."""
 
     def __init__(self, status: int, code: str, detail: str, url: str) -> None:
@@ -37,8 +39,16 @@ class GroupError(Exception):
         return GroupError, (self.status, self.code, self.detail, self.url)
 
 
-class Incomplete(Exception):
+class Incomplete(PipelineError):
     """An answer ended before its end."""
+
+
+class BadUrl(PipelineError, ValueError):
+    """A text that is not the URL of a node."""
+
+
+class Unreachable(PipelineError, OSError):
+    """No connection to a node, or it broke."""
 
 
 class Group:
@@ -47,7 +57,7 @@ class Group:
     def __init__(
         self, urls: Sequence[str], *, timeout_s: float = TIMEOUT_S, retries: int = RETRIES
     ) -> None:
-        self.urls = list(urls)
+        self.urls = [_checked(url) for url in urls]
         self.timeout_s = timeout_s
         self.retries = retries
 
@@ -69,12 +79,22 @@ class Group:
                 pause(attempt // len(self.urls))
         raise last
 
+    def plan(self, as_of: str = "latest", path: str = "") -> dict[str, Any]:
+        """Return a cut's token, where each slot ends in it, and who holds which slots.
+
+        as_of: latest, barrier, a time, the name of a snapshot, or a token. path: of a factory that
+        has to be there. Raises GroupError, OSError.
+        """
+        asked = urlencode({"asOf": as_of} | ({"path": path} if path else {}))
+        plan: dict[str, Any] = self.json("GET", f"/core/spark/plan?{asked}")
+        return plan
+
     @contextlib.contextmanager
     def open(
         self, method: str, url: str, path: str, body: Any = None,
         headers: Mapping[str, str] | None = None,
     ) -> Iterator[BinaryIO]:  # fmt: skip
-        """Ask one node, and give its answer as a stream. Raises GroupError, OSError.
+        """Ask one node, and give its answer as a stream. Raises GroupError, Unreachable.
 
         body: bytes or a file as they are, anything else as JSON.
         """
@@ -84,19 +104,38 @@ class Group:
         kinds = {"Content-Type": "application/json", "Docstore-Timeout-Ms": "30000"}
         kinds.update(headers or {})
         target = quote(path, safe="/?=&%:+.-_")
-        finished = False
+        is_free = False
         try:
             connection.request(method, target, raw, kinds)
             answer = connection.getresponse()
             if answer.status >= 400:
                 raise _refusal(answer.status, answer.read(), url)
             yield cast("BinaryIO", answer)
-            finished = answer.isclosed() or not answer.read(1)
+            has_ended = answer.isclosed() or not answer.read(1)
+            is_free = has_ended and not answer.will_close
+        except Unreachable:
+            raise
+        except (OSError, http.client.HTTPException) as error:
+            why = str(error) or type(error).__name__
+            raise Unreachable(f"{url}: {why.partition('] ')[2] or why}") from None
         finally:
-            if finished and not answer.will_close:
+            if is_free:
                 _idle.setdefault((os.getpid(), url), []).append(connection)
             else:
                 connection.close()
+
+
+def _checked(url: str) -> str:
+    """Return the URL of a node as it is used. Raises BadUrl."""
+    url = url.strip().rstrip("/")
+    try:
+        parts = urlsplit(url)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_url = False
+    if not is_url:
+        raise BadUrl(f"{url!r} is no URL of a node, which begins with http:// or https://")
+    return url
 
 
 def _connected(url: str, timeout_s: float) -> http.client.HTTPConnection:

@@ -12,6 +12,7 @@ from orjson import Fragment
 from pyspark.sql.types import BinaryType, DataType, StringType, StructType
 
 from docstore.pipeline.addresses import Addresses
+from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.kinds import check_members, check_name
 from docstore.pipeline.options import Options
 from docstore.pipeline.values import Formless, objects, texts, values
@@ -28,7 +29,7 @@ NOT_OF_A_BODY = frozenset(
 )
 
 
-class WriteFailed(Exception):
+class WriteFailed(PipelineError):
     """A row could not be written, and the options say that this fails the job."""
 
 

@@ -14,13 +14,14 @@ PARSE_MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 
 COMMON = "url path retries timeoutMs job zone".split()
 READ = (
-    "columns where asOf versions includeDeleted readFrom partitions minPartitions rowsPerSecond"
-    " compression catchUpMs parseMode columnNameOfCorruptRecord bodyAs aggregates groupBy"
+    "columns members where asOf versions includeDeleted readFrom partitions minPartitions"
+    " rowsPerSecond compression catchUpMs parseMode columnNameOfCorruptRecord bodyAs aggregates"
+    " groupBy"
 ).split()
 FEED = (
-    "columns where start end mode preImage onTrim maxChangesPerTrigger readFrom rowsPerSecond"
-    " compression catchUpMs partitions minPartitions parseMode columnNameOfCorruptRecord"
-    " consumer consumerTtl"
+    "columns members where start end mode preImage onTrim maxChangesPerTrigger readFrom"
+    " rowsPerSecond compression catchUpMs partitions minPartitions parseMode"
+    " columnNameOfCorruptRecord consumer consumerTtl"
 ).split()
 WRITE = (
     "operation key body sequenceBy expectVersion onConflict onError deadLetterPath maxErrors"
@@ -38,6 +39,11 @@ class Options:
     def of(given: Mapping[str, str], known: Iterable[str]) -> "Options":
         """Return the options. Raises ValueError, naming what is near to a misspelt one."""
         names = {name.lower(): name for name in known}
+        if "provider" in {name.lower() for name in given}:  # Of a table, Spark says its own.
+            raise ValueError(
+                "docstore: a table in Spark's catalog keeps neither url nor path: say"
+                " CREATE TEMPORARY VIEW ... USING docstore OPTIONS (url '...', path '...')"
+            )
         for name in given:
             if name.lower() not in names:
                 near = difflib.get_close_matches(name.lower(), names, 1)
@@ -53,6 +59,10 @@ class Options:
         if self.grouping is not None and self.words("columns"):
             raise ValueError("docstore: aggregates have columns of their own, leave `columns` out")
         return self
+
+    def with_(self, **others: str) -> "Options":
+        """Return these options with some in the place of what was said before."""
+        return Options({**self.given, **{name.lower(): value for name, value in others.items()}})
 
     def text(self, name: str, default: str = "") -> str:
         """Return an option as it is."""

@@ -1,7 +1,7 @@
 """A factory as a table: the reader behind `format("docstore")`.
 
-The plan is made once for each `load()`, with its cut: two actions on one DataFrame see the same
-rows. It is pickled to the executors, so it holds values only, no connections.
+Its cut is pinned before (`pinning.py`): all scans of one relation see the same rows. A reader is
+pickled to the executors, so it holds values only, no connections.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from docstore.pipeline import bodies, scanning
-from docstore.pipeline.columns import ENVELOPE, TABLE, schema_of, wire_columns
+from docstore.pipeline.columns import ENVELOPE, TABLE, schema_of, wire_columns, with_members
 from docstore.pipeline.group import Group
 from docstore.pipeline.kinds import check_members
 from docstore.pipeline.options import PARSE_MODES, Options
@@ -34,12 +34,12 @@ class SharePartition(InputPartition):
         super().__init__(share)
 
 
-def default_schema(options: Options) -> StructType:
-    """Return the columns of a table when nobody says which."""
-    names = options.words("columns") or list(TABLE)
-    if options.text("bodyAs", "string") == "none":
-        names = [name for name in names if name != "body"]
-    return schema_of(names)
+def default_schema(options: Options) -> StructType | str:
+    """Return the columns of a table when nobody says which, and the members that are named."""
+    names, members = options.words("columns"), options.text("members")
+    without_body = options.text("bodyAs", "string") == "none" or (members and not names)
+    names = [name for name in names or TABLE if not (without_body and name == "body")]
+    return with_members(schema_of(names), members)
 
 
 class TableReader(DataSourceReader):
@@ -71,9 +71,7 @@ def snapshot_shares(options: Options, request: Mapping[str, Any]) -> list[scanni
 
     request: members of the scan's request beside its slots. Raises GroupError, OSError.
     """
-    as_of = options.text("asOf", "latest")
-    group = Group(options.urls)
-    plan = group.json("GET", f"/core/spark/plan?asOf={as_of}&path={options.path}")
+    plan = Group(options.urls).plan(options.text("asOf", "latest"), options.path)
     slots = _slots_that_matter(options, len(plan["ends"]))
     spans = [(slot, n) for slot, n in enumerate(plan["ends"]) if n > 0 and slot in slots]
     return shares(plan, spans, request, options, is_log=False)

@@ -2,6 +2,7 @@
 
 import os
 import pkgutil
+import re
 import shutil
 import subprocess
 import sys
@@ -12,27 +13,41 @@ from weakref import WeakSet
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
+from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.source import AdminSource, ChangesSource, DocstoreSource
 
 JAVA_MAJORS = (17, 21)
 REMOTE = "sc://"
+MASTERS = re.compile(r"local(\[(\d+|\*)(,\s*\d+)?\])?|local-cluster\[.+\]|(spark|k8s|sc)://.+|yarn")
 _introduced: WeakSet[SparkSession] = WeakSet()
 
 
-class JavaMissing(RuntimeError):
+class JavaMissing(PipelineError, RuntimeError):
     """There is no Java that Spark runs on."""
+
+
+class PythonMissing(PipelineError, RuntimeError):
+    """PYSPARK_PYTHON is no Python that Spark can use here."""
+
+
+class BadMaster(PipelineError, ValueError):
+    """A master that Spark does not know."""
 
 
 def session(master: str = "local[2]", app: str = "docstore", **settings: Any) -> SparkSession:
     """Return a session with our formats registered. settings: Spark's own, `_` for each dot.
 
     master: Spark's, or `sc://host:port` of a Connect server, whose Python must have this package
-    as well. Raises JavaMissing. Time is in UTC, and local workers run the Python that runs us.
+    as well. Raises BadMaster, JavaMissing, PythonMissing.
+    Time is in UTC, and local workers run the Python that runs us.
     """
+    insist_on_master(master)
     if master.startswith(REMOTE):
         return _connected(master, app)
     insist_on_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if master.startswith("local"):
+        insist_on_python(os.environ["PYSPARK_PYTHON"])
     builder: Any = SparkSession.builder
     builder = builder.master(master).appName(app)
     defaults = {
@@ -82,6 +97,29 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(DocstoreSource)
     spark.dataSource.register(ChangesSource)
     spark.dataSource.register(AdminSource)
+
+
+def insist_on_master(master: str) -> None:
+    """Refuse a master that Spark would refuse in a page. Raises BadMaster."""
+    if not MASTERS.fullmatch(master):
+        raise BadMaster(
+            f"{master!r} is no master that Spark knows: local[2], spark://host:7077, yarn,"
+            " k8s://https://host:port, sc://host:port"
+        )
+
+
+def insist_on_python(python: str) -> None:
+    """Refuse a Python that the workers of this machine cannot start with. Raises PythonMissing."""
+    if python == sys.executable:
+        return
+    wanted = f"PYSPARK_PYTHON is {python!r}"
+    if shutil.which(python) is None:
+        raise PythonMissing(f"{wanted}: there is no such program")
+    asked = [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+    told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout  # noqa: S603
+    ours = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    if told.strip() != ours:
+        raise PythonMissing(f"{wanted}: that is Python {told.strip() or 'not'}, this is {ours}")
 
 
 def insist_on_java() -> str:

@@ -11,7 +11,7 @@ SNAPSHOTS = "/core/snapshots"
 def snapshot(url: str, name: str, *, ttl_s: int = 86_400, as_of: str = "latest") -> str:
     """Keep the cut of now, or another one, under a name for `ttl_s` seconds; return its token."""
     group = Group(url.split(","))
-    cut: str = group.json("GET", f"/core/spark/plan?asOf={quote(as_of)}")["cut"]
+    cut = str(group.plan(as_of)["cut"])
     hold(group, name, cut, ttl_s)
     return cut
 

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from docstore.pipeline import admin, aggregating, feeding
+from docstore.pipeline import admin, aggregating, feeding, pinning
 from docstore.pipeline import options as known
 from docstore.pipeline.options import Options
 from docstore.pipeline.reading import TableReader, default_schema
@@ -31,19 +31,28 @@ class DocstoreSource(DataSource):
         """Return the name of the format."""
         return "docstore"
 
-    def schema(self) -> StructType:
-        """Return the store's own columns, those of the option `columns`, or of aggregates."""
+    def schema(self) -> StructType | str:
+        """Return the store's own columns, those of the option `columns`, or of aggregates.
+
+        Spark asks when it resolves a relation: this is when the cut is pinned. Raises GroupError.
+        """
         grouping = self._options.grouping
-        return (
+        columns = (
             default_schema(self._options) if grouping is None else aggregating.schema_of(grouping)
         )
+        self._options = pinning.pinned(self._options)
+        return columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Read a snapshot, or aggregates of it."""
         grouping = self._options.grouping
-        if grouping is not None:
-            return aggregating.AggregateReader(self._options, grouping, schema)
-        return TableReader(self._options, schema)
+        reader: DataSourceReader = (
+            TableReader(self._options, schema)
+            if grouping is None
+            else aggregating.AggregateReader(self._options, grouping, schema)
+        )
+        pinning.insist_on_cut(self._options, "asOf")
+        return reader
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Write a DataFrame: modes append and overwrite."""
@@ -65,19 +74,26 @@ class ChangesSource(DataSource):
         super().__init__(options)
         every = [*known.COMMON, *known.FEED]
         self._options = Options.of(dict(options), every).checked()
+        self._ends: feeding.Ends | Exception | None = None
 
     @classmethod
     def name(cls) -> str:
         """Return the name of the format."""
         return "docstore.changes"
 
-    def schema(self) -> StructType:
+    def schema(self) -> StructType | str:
         """Return the columns of the feed's mode, or those of the option `columns`."""
+        self._ends = feeding.ends_of(self._options)
         return feeding.default_schema(self._options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Read the changes between two cuts."""
-        return feeding.FeedReader(self._options, schema)
+        if self._ends is None:
+            pinning.insist_on_cut(self._options, "start", "end")
+            self._ends = feeding.ends_of(self._options)
+        if isinstance(self._ends, Exception):
+            raise self._ends
+        return feeding.FeedReader(self._options, schema, self._ends)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Read changes as they come."""

@@ -3,7 +3,6 @@
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyspark.sql.functions as F  # noqa: N812 - as everybody calls it
@@ -14,6 +13,7 @@ from pyspark.sql.utils import is_remote
 from docstore.pipeline import scanning
 from docstore.pipeline.addresses import FOREIGN_LINKS, MOVE
 from docstore.pipeline.columns import ENVELOPE, TABLE, schema_of
+from docstore.pipeline.errors import plainly
 from docstore.pipeline.group import Group
 from docstore.pipeline.inference import schema_of_sample
 from docstore.pipeline.kinds import check_name
@@ -27,6 +27,7 @@ SAMPLE_ROWS = 1000
 BODIES = ("string", "struct", "variant", "none")
 
 
+@plainly
 def read(
     spark: SparkSession, url: str, path: str, *, columns: Sequence[str] = (), where: str = "",
     as_of: str = "latest", schema: StructType | str = "", body_as: str = "string",
@@ -64,6 +65,7 @@ def read(
     return table
 
 
+@plainly
 def aggregate(
     spark: SparkSession, url: str, path: str, aggregates: str = "count(*)", *, group_by: str = "",
     where: str = "", as_of: str = "latest", **options: Any,
@@ -84,7 +86,7 @@ def aggregate(
 
 
 def _cut(group: Group, path: str, as_of: str) -> str:
-    return str(group.json("GET", f"/core/spark/plan?asOf={quote(as_of)}&path={path}")["cut"])
+    return str(group.plan(as_of, path)["cut"])
 
 
 def _reader(spark: SparkSession, given: Mapping[str, Any]) -> DataFrameReader:
@@ -99,7 +101,7 @@ def cut_of(table: DataFrame) -> str:
 
 def _sampled(group: Group, path: str, cut: str, hints: str) -> StructType:
     """Return the members of documents, as a sample has them; hints win."""
-    plan = group.json("GET", f"/core/spark/plan?asOf={cut}")
+    plan = group.plan(cut)
     spans = [(slot, n) for slot, n in enumerate(plan["ends"]) if n]
     each = max(1, SAMPLE_ROWS // 16)
     bodies: list[str] = []
@@ -119,6 +121,7 @@ def _sampled(group: Group, path: str, cut: str, hints: str) -> StructType:
     return StructType([fields[name] for name in sorted(fields) if name not in ENVELOPE])
 
 
+@plainly
 def changes(
     spark: SparkSession, url: str, path: str, *, start: str = "latest", end: str = "",
     stream: bool = True, **options: Any,
@@ -135,6 +138,7 @@ def changes(
     return reader.format("docstore.changes").options(**named).load(path)
 
 
+@plainly
 def write(
     df: DataFrame, url: str, path: str, *, key: str = KEY, operation: str = "upsert",
     mode: str = "append", job_id: str = "", ordered: bool = True, **options: Any,

@@ -91,7 +91,7 @@ class TableWriter(DataSourceArrowWriter):
         page = job_of(self._options, self.job)
         if page.get("before") and page.get("batch") == self._number:
             return str(page["before"])
-        cut = str(Group(self._options.urls).json("GET", "/core/spark/plan")["cut"])
+        cut = str(Group(self._options.urls).plan()["cut"])
         state = {"state": "RUNNING", "batch": self._number, "before": cut}
         leave_job(self._options, self.job, state)
         return cut
@@ -176,7 +176,7 @@ def _remove_older(options: Options, job: str, number: int, before: str) -> int:
 
 def older(options: Options, cut: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yield some columns of the documents that stand under the path at a cut."""
-    plan = Group(options.urls).json("GET", f"/core/spark/plan?asOf={cut}")
+    plan = Group(options.urls).plan(cut)
     spans = [(slot, n) for slot, n in enumerate(plan["ends"]) if n > 0]
     request = {"prefix": options.path + "/", "columns": list(names)}
     for share in shares(plan, spans, request, Options({"url": options.text("url")}), is_log=False):

@@ -18,7 +18,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from docstore.query.operands import STATE, Column, Member, Operand, operand_of
+from docstore.query.columns import FLAG, NUMBER, TEXT, Column
+from docstore.query.members import Member
+from docstore.query.operands import Operand, operand_of
 from docstore.query.tokens import Tokens
 
 T = TypeVar("T")
@@ -268,9 +270,11 @@ def _value(tokens: Tokens, name: str, operand: Operand, type_: str, default: str
 
 
 def _of_column(tokens: Tokens, name: str, column: Column, type_: str) -> Value:
-    own = STRING if column.is_text else BIGINT
+    own = {TEXT: STRING, NUMBER: BIGINT, FLAG: BOOLEAN}.get(column.kind)
+    if own is None:
+        raise tokens.refusal(f"{name} is no number: say {column.name}Micros")
     match own, type_ or own:
-        case ("string", "string") | ("bigint", "bigint"):
+        case ("string", "string") | ("bigint", "bigint") | ("boolean", "boolean"):
             return Value(name, own, column.sql)
         case ("bigint", "double"):
             return Value(name, DOUBLE, f"CAST({column.sql} AS REAL)")
@@ -281,7 +285,7 @@ def _of_column(tokens: Tokens, name: str, column: Column, type_: str) -> Value:
 
 
 def _of_member(name: str, member: Member, type_: str) -> Value:
-    kind, found = f"json_type({STATE}, ?)", f"json_extract({STATE}, ?)"
+    kind, found = member.kind, member.value
     match type_:
         case "bigint":
             # Of numbers beyond 64 bits SQLite makes reals.
@@ -297,4 +301,5 @@ def _of_member(name: str, member: Member, type_: str) -> Value:
             )
         case _:
             sql = f"nullif(coalesce({kind}, 'null'), 'null')"
-    return Value(name, type_, sql, (member.path,) * sql.count("?"))
+    times = sql.count("?") // len(member.parameters)
+    return Value(name, type_, sql, member.parameters * times)

@@ -10,11 +10,20 @@ What is not understood is refused: a condition that is left out would find too m
 Source: the grammar is that of SQL:2016, 8.1 to 8.8, as far as it goes.
 """
 
+from collections.abc import Sequence
+from functools import reduce
+from itertools import accumulate
+
 from docstore.errors import BadRequest
-from docstore.query.operands import Condition, Literal, Operand, operand_of
+from docstore.query.condition import Condition, Literal
+from docstore.query.operands import Operand, operand_of
 from docstore.query.tokens import Token, Tokens
 
 DEPTH_MAX = 64
+NESTING_MAX = 20
+"""Brackets inside of each other in SQL: SQLite's parser has a stack of 100 entries until 3.46."""
+AT_ONCE = 16
+"""Parts in a row: few enough for SQLite, whose expressions are at most 1,000 deep."""
 _COMPARISONS = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", ">": ">", "<=": "<=",
                 ">=": ">="}  # fmt: skip
 
@@ -24,6 +33,8 @@ def parse(text: str) -> Condition:
     tokens = Tokens(text, "where")
     condition = _Parser(tokens).either(0)
     tokens.expect_end("and, or,")
+    if _nesting(condition.sql) > NESTING_MAX:
+        raise BadRequest("where: too much inside of each other")
     return condition
 
 
@@ -34,26 +45,26 @@ class _Parser:
         self._tokens = tokens
 
     def either(self, depth: int) -> Condition:
-        found = self.both(depth)
+        found = [self.both(depth)]
         while self._tokens.word("or"):
-            other = self.both(depth)
-            links = _united(found.links, other.links)
-            found = _joined("OR", found, other, links, _common(found.prefix, other.prefix))
-        return found
+            found.append(self.both(depth))
+        links = reduce(_united, [each.links for each in found])
+        return _joined("OR", found, links, reduce(_common, [each.prefix for each in found]))
 
     def both(self, depth: int) -> Condition:
-        found = self.negation(depth)
+        found = [self.negation(depth)]
         while self._tokens.word("and"):
-            other = self.negation(depth)
-            sets = [each.links for each in (found, other) if each.links is not None]
-            links = frozenset.intersection(*sets) if sets else None
-            found = _joined("AND", found, other, links, max(found.prefix, other.prefix, key=len))
-        return found
+            found.append(self.negation(depth))
+        sets = [each.links for each in found if each.links is not None]
+        links = frozenset.intersection(*sets) if sets else None
+        return _joined("AND", found, links, max((each.prefix for each in found), key=len))
 
     def negation(self, depth: int) -> Condition:
         if depth > DEPTH_MAX:
             raise BadRequest(f"where: more than {DEPTH_MAX} deep")
         if self._tokens.word("not"):
+            if self._tokens.word("not"):  # Of what is unknown as well, the two make nothing.
+                return self.negation(depth + 1)
             inner = self.negation(depth + 1)
             return Condition(f"(NOT {inner.sql})", inner.parameters)
         if self._tokens.sign("("):
@@ -87,10 +98,8 @@ class _Parser:
             case "between":
                 low = self._literal()
                 self._tokens.expect_word("and")
-                return _joined(
-                    "AND", _compared(operand, ">=", low), _compared(operand, "<=", self._literal()),
-                    None, "",
-                )  # fmt: skip
+                bounds = _compared(operand, ">=", low), _compared(operand, "<=", self._literal())
+                return _joined("AND", bounds, None, "")
             case "contains":
                 return operand.contains(self._literal())
             case _:
@@ -130,6 +139,7 @@ class _Parser:
 
 
 def _compared(operand: Operand, sign: str, literal: Literal) -> Condition:
+    literal = operand.fitted(literal)
     sql, parameters = operand.typed(literal)
     links = None
     if operand.is_link and sign == "=":
@@ -139,7 +149,8 @@ def _compared(operand: Operand, sign: str, literal: Literal) -> Condition:
 
 def _among(operand: Operand, literals: list[Literal]) -> Condition:
     """Say that a value is one of some; those of one type in one list."""
-    found: Condition | None = None
+    found: list[Condition] = []
+    literals = [operand.fitted(each) for each in literals]
     for kind in (str, bool, int | float):
         alike = [each for each in literals if isinstance(each, kind)]
         if kind is not bool:
@@ -149,14 +160,13 @@ def _among(operand: Operand, literals: list[Literal]) -> Condition:
         sql, parameters = operand.typed(alike[0])
         marks = ", ".join("?" * len(alike))
         links = frozenset(map(str, alike)) if operand.is_link else None
-        part = Condition(f"({sql} IN ({marks}))", (*parameters, *alike), links)
-        joined = found and _joined("OR", found, part, _united(found.links, part.links), "")
-        found = joined or part
-    assert found is not None
-    return found
+        found.append(Condition(f"({sql} IN ({marks}))", (*parameters, *alike), links))
+    return _joined("OR", found, reduce(_united, [each.links for each in found]), "")
 
 
 def _begins(operand: Operand, prefix: str) -> Condition:
+    if not operand.is_text:
+        raise BadRequest("where: like is for texts")
     sql, parameters = operand.typed(prefix)
     is_link = operand.is_link
     return Condition(
@@ -167,10 +177,26 @@ def _begins(operand: Operand, prefix: str) -> Condition:
 
 
 def _joined(
-    word: str, one: Condition, other: Condition, links: frozenset[str] | None, prefix: str
+    word: str, parts: Sequence[Condition], links: frozenset[str] | None, prefix: str
 ) -> Condition:
-    sql = f"({one.sql} {word} {other.sql})"
-    return Condition(sql, (*one.parameters, *other.parameters), links, prefix)
+    if len(parts) == 1:
+        return parts[0]
+    parameters = tuple(value for each in parts for value in each.parameters)
+    return Condition(_tree(word, [each.sql for each in parts]), parameters, links, prefix)
+
+
+def _tree(word: str, parts: Sequence[str]) -> str:
+    """Return parts with a word between them, many as a tree that is broad and not deep."""
+    while len(parts) > AT_ONCE:
+        rows = [parts[at : at + AT_ONCE] for at in range(0, len(parts), AT_ONCE)]
+        parts = [_tree(word, row) for row in rows]
+    return f"({f' {word} '.join(parts)})"
+
+
+def _nesting(sql: str) -> int:
+    """Return how many brackets are open at the most."""
+    steps = ({"(": 1, ")": -1}.get(character, 0) for character in sql)
+    return max(accumulate(steps), default=0)
 
 
 def _united(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:

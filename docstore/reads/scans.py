@@ -25,6 +25,7 @@ from docstore.protocol.slots import from_bitmap, to_bitmap
 from docstore.protocol.tenure import Phase
 from docstore.reads.barrier import Barrier
 from docstore.scanning.cut import Cut, cut_of, is_token, unpack_cut, unpack_part
+from docstore.scanning.names import moment_of
 from docstore.scanning.pool import ScanPool
 from docstore.scanning.request import Scan
 from docstore.services.registry import SNAPSHOTS
@@ -86,15 +87,14 @@ class Scans:
             stood = await self._barrier.cut(self.slots, timeout_s)
             found = {slot: (epoch, n) for slot, (_, epoch, n, _) in stood.items()}
             return cut_of(self.cluster, self.slots, found)
-        at_us = None if as_of == "latest" else _micros(as_of)
+        at_us = None if as_of == "latest" else moment_of(as_of)
         if at_us is None and as_of != "latest":
             return await self._named(as_of, timeout_s)
         positions = await self.positions(at_us, timeout_s)
         found = {}
         for slot, (epoch, n, kept, first_us) in positions.items():
             if n < kept:
-                first = datetime.fromtimestamp(first_us / 1e6, UTC).isoformat()
-                raise SnapshotGone(f"slot {slot} is kept from {first} on")
+                raise _gone(slot, first_us)
             found[slot] = (epoch, n)
         return cut_of(self.cluster, self.slots, found)
 
@@ -279,26 +279,16 @@ def _insist_found(fields: Mapping[str, Any]) -> None:
         case None:
             return
         case "trimmed":
-            raise SnapshotGone(f"slot {fields['slot']} is kept from {_iso(fields)} on")
+            raise _gone(fields["slot"], fields["firstTimeMicros"])
         case "malformed":
             raise BadRequest(fields["detail"])
         case code:
             raise Unavailable(f"the scan failed: {code} {fields.get('detail', '')}")
 
 
-def _iso(fields: Mapping[str, Any]) -> str:
-    micros = fields["firstTimeMicros"]
-    return datetime.fromtimestamp(micros / 1e6, UTC).isoformat() if micros else "no row"
-
-
-def _micros(as_of: str) -> int | None:
-    """Return a moment in microseconds since 1970, None if this is no time."""
-    if as_of.isdecimal() and len(as_of) < 18:
-        return int(as_of)
-    try:
-        instant = datetime.fromisoformat(as_of.replace(" ", "+"))
-    except ValueError:
-        return None
-    if instant.tzinfo is None:
-        raise BadRequest("asOf: a time needs its zone, such as Z")
-    return int(instant.timestamp() * 1_000_000)
+def _gone(slot: int, first_us: int) -> SnapshotGone:
+    """Return the error for what was let go of. first_us: when the first row left was written."""
+    if not first_us:
+        return SnapshotGone(f"slot {slot} has let go of all that it had then")
+    first = datetime.fromtimestamp(first_us / 1e6, UTC).isoformat()
+    return SnapshotGone(f"slot {slot} is kept from {first} on")

@@ -20,7 +20,7 @@ from typing import Any
 
 from docstore.errors import BadRequest
 from docstore.query.aggregates import Grouping, grouping_of
-from docstore.query.operands import Condition
+from docstore.query.condition import Condition
 from docstore.query.where import parse
 from docstore.scanning.columns import COLUMNS
 

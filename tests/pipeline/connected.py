@@ -26,7 +26,7 @@ def main(url: str, path: str, directory: str) -> None:
     found["where"] = pipeline.read(spark, url, path, where="kind = 1 and id < 30").count()
     counts = pipeline.aggregate(spark, url, path, group_by="cast(kind as bigint) as kind")
     found["kinds"] = sorted(map(list, counts.collect()))
-    narrow = spark.read.format("docstore").option("url", url).schema("id long, kind long")
+    narrow = spark.read.format("docstore").options(url=url, members="id long, kind long")
     found["sum"] = narrow.load(path).groupBy().sum("id").first()[0]
     pipeline.write(rows.limit(5).selectExpr("name", "-1 AS id"), url, path, key="name")
     past = pipeline.read(spark, url, path, as_of=pipeline.cut_of(table), body_as="struct")

@@ -33,7 +33,7 @@ def sorted_rows(table: Any) -> list[tuple[Any, ...]]:
 def test_they_equal_sparks_own(numbers: Stage, partitions: int, where: str) -> None:
     schema = "n long, even boolean, at struct<city: string>"
     reader = numbers.spark.read.format("docstore").option("url", numbers.url)
-    rows = reader.option("where", where).schema(schema).load(numbers.path)
+    rows = reader.options(where=where, members=schema).load(numbers.path)
     wanted = rows.groupBy("at.city", "even").agg(
         F.count("*"), F.sum("n"), F.min("n").cast("double"), F.avg("n")
     )

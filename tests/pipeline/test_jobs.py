@@ -119,7 +119,7 @@ def test_a_view_fed_by_changes_equals_a_batch(stage: Stage, tmp_path: Path, turn
         assert done["equalsBatch"]
     assert work(stage, "matview", job_id=stage.path[1:]).run(matview, **view)["equalsBatch"]
     reader = stage.spark.read.format("docstore").option("url", stage.url)
-    stored = reader.schema("decade long, genre string, n double, rows long")
+    stored = reader.option("members", "decade long, genre string, n double, rows long")
     assert stored.load(f"{stage.path}-view").filter("rows > 0").count() > 3
 
 

@@ -95,9 +95,8 @@ CONDITIONS = {
 
 @pytest.mark.parametrize("where", CONDITIONS)
 def test_a09_conditions_find_what_sparks_own_filter_finds(thousands: Stage, where: str) -> None:
-    schema = "documentSelfLink string, n long, even boolean, tags array<string>"
-    schema += ", at struct<city:string>"
-    reader = thousands.spark.read.format("docstore").option("url", thousands.url).schema(schema)
+    members = "n long, even boolean, tags array<string>, at struct<city:string>"
+    reader = thousands.spark.read.format("docstore").options(url=thousands.url, members=members)
     theirs = reader.load(thousands.path).filter(CONDITIONS[where]).select("n")
     before = thousands.metric("docstore_scan_rows_total")
     ours = reader.option("where", where).load(thousands.path).select("n")
@@ -123,6 +122,7 @@ def test_a10_two_columns_cost_two_columns(thousands: Stage) -> None:
     after = thousands.metric("docstore_scan_bytes_total")
     assert (after - middle) * 2 < middle - before
     reader = thousands.spark.read.format("docstore").option("url", thousands.url)
+    reader = reader.option("asOf", thousands.cut())
     turned = reader.schema("n long, documentSelfLink string").load(thousands.path)
     assert turned.filter("n = 11").first()[:] == (11, f"{thousands.path}/000011")
 
@@ -138,7 +138,7 @@ ODD = {
 
 def test_a11_each_mode_does_as_it_says(stage: Stage) -> None:
     stage.put({name: json.loads(body) for name, body in ODD.items()})
-    reader = stage.spark.read.format("docstore").option("url", stage.url)
+    reader = stage.spark.read.format("docstore").options(url=stage.url, asOf=stage.cut())
     schema = "documentSelfLink string, n long, s string, _corrupt_record string"
     rows = {
         row[0].rpartition("/")[2]: row[1:]

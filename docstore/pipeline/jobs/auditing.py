@@ -20,7 +20,7 @@ SLOTS_AT_ONCE = 64
 
 def audit(work: Work, *, path: str, as_of: str = "latest") -> dict[str, Any]:
     """Compare the copies of a factory's documents."""
-    plan = work.group.json("GET", f"/core/spark/plan?asOf={as_of}&path={path}")
+    plan = work.group.plan(as_of, path)
     copies, held = _copies(work, plan, path), _held(plan)
     # Links as numbers, and no lists: few bytes for each copy. What looks odd is looked at again.
     keys = copies.groupBy("slot", "key").agg(

@@ -15,13 +15,14 @@ from pyspark.sql import Column, DataFrame
 
 from docstore import json
 from docstore.document import EXPIRY_NAME, STORE_SET
+from docstore.pipeline.errors import PipelineError
 
 BUCKETS = 64
 NAMED = 3
 _EXPIRY = EXPIRY_NAME.decode().strip('"')
 
 
-class NotTheSame(Exception):
+class NotTheSame(PipelineError):
     """What is there is not what was meant to be."""
 
 

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, Window
 
 from docstore import json
 from docstore.pipeline import tables
+from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.jobs.contents import NotTheSame, digest, moved, told_apart
 from docstore.pipeline.jobs.exporting import manifest_of
 from docstore.pipeline.jobs.files import place, rows_of
@@ -28,7 +29,7 @@ _JUDGED = ("file string, block long, line long, raw binary, wrong string, isEnd 
            " id string, body string")  # fmt: skip
 
 
-class BadLines(ValueError):
+class BadLines(PipelineError, ValueError):
     """Rows of a file that are none, or have no id of their own."""
 
 

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from pyspark.sql import SparkSession
 
+from docstore.pipeline.errors import line_of
 from docstore.pipeline.group import Group, GroupError
 from docstore.pipeline.writing import JOBS
 
@@ -44,7 +45,7 @@ class Work:
         try:
             result = job(self, **arguments)
         except BaseException as error:
-            self._leave("FAILED", {"error": f"{type(error).__name__}: {error}"[:1000]})
+            self._leave("FAILED", {"error": f"{type(error).__name__}: {line_of(error)}"})
             raise
         result = {
             "job": self.name, "jobId": self.job_id, "dryRun": self.dry_run,

@@ -40,7 +40,8 @@ def test_nothing_is_nothing() -> None:
         ("sum(cast(n as date))", ""), ("sum(cast(n))", ""), ("sum(cast(n as string))", ""),
         ("max(cast(n as boolean))", ""), ("sum(documentSelfLink)", ""),
         ("count", "cast(documentOwner as bigint)"), ("count", "kind as count"), ("count", "1"),
-        ("count", "kind year"), ("count(x); drop table history", ""), ('sum(`a"b`)', ""),
+        ("count", "kind year"), ("count(x); drop table history", ""),
+        ("max(documentUpdateTime)", ""), ("sum(deleted)", ""), ("count", "body"),
         (", ".join(f"sum(n{number})" for number in range(TERMS_MAX + 1)), ""),
     ],
 )  # fmt: skip

@@ -36,7 +36,11 @@ def test_what_a_condition_says_of_links(text: str, links: set[str] | None, prefi
         "", "n", "n =", "= 1", "n = 1 and", "n = 1 2", "(n = 1", "n = 1)", "n in ()", "n in (1",
         "n like 'a_%'", "n like 'abc'", "n like '%'  '", "n = 'open", "n is 1", "n between 1",
         "n ? 1", "n = 99999999999999999999", "select = (select 1)", "documentOwner contains 'a'",
-        'n."a" = 1', '`a"b` = 1', "n[x] = 1", "not", "n = null", "n; drop table history",
+        'n."a" = 1', "`é`.`é`.`é`.`é` = 1", "n[x] = 1", "not", "n = null", "n; drop table history",
+        "slot = '562'", "deleted = 1", "seq like '1%'", "documentUpdateTime > '2026-11-20'",
+        "documentUpdateTime > 5", "documentUpdateTimeMicros > '2026-11-20T19:00:00Z'",
+        "body = 'x'", "before is null", "documentKind = 'x'", "`documentKind` = 'x'",
+        "documentOwner in ('a', 1)", "not (n = 9 or " * 12 + "n < 9" + ")" * 12,
         "(" * (DEPTH_MAX + 2) + "n = 1" + ")" * (DEPTH_MAX + 2), "n = 1 " + " " * TEXT_MAX,
     ],
 )  # fmt: skip

@@ -41,6 +41,8 @@ class Copy:
         self.now_us: Callable[[], int] = lambda: len(self.rows) + 1
         self.state: Callable[[random.Random], dict[str, Any]] = any_state
         """Makes the body of each version."""
+        self.text: Callable[[Any], str] = lambda body: json.dumps(body, separators=(",", ":"))
+        """Writes it."""
 
     def close(self) -> None:
         """Close the file."""
@@ -73,7 +75,7 @@ class Copy:
         self._writer.commit([Append(batch)])
 
     def _state(self) -> bytes:
-        return json.dumps(self.state(self.rng), separators=(",", ":")).encode()
+        return self.text(self.state(self.rng)).encode()
 
     def trim(self, slot: int, kept: int) -> None:
         """Let go of what the rows up to `kept` have replaced, tombstones included."""

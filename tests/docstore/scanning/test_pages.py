@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Iterator
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from docstore.errors import BadRequest
+from docstore.query.where import DEPTH_MAX
 from docstore.scanning.pool import has_arrow
 from docstore.scanning.request import scan_of
 from tests.docstore.scanning.copies import Copy
@@ -73,12 +75,70 @@ def test_a_condition_finds_what_it_says(copy: Copy, form: str) -> None:
         "documentSelfLink like '/a/1%'": lambda row: row.link.startswith("/a/1"),
         "documentSelfLink in ('/a/1', '/a/7', '/ab/1')": lambda row: row.link in ("/a/1", "/a/7"),
         "`é` is null": lambda row: True,
+        "slot = 2 and seq > 3": lambda row: row.slot == 2 and row.n > 3,
+        "slot <> 2": lambda row: row.slot != 2,
+        "not (seq between 2 and 9)": lambda row: not 2 <= row.n <= 9,
+        "deleted = false": lambda row: True,
+        "deleted = true or deleted is null": lambda row: False,
+        "documentUpdateTime > '1970-01-01T00:00:00.000100Z'": lambda row: row.updated_us > 100,
+        "documentUpdateTime in ('1970-01-01T01:00:00.000100+01:00')": (
+            lambda row: row.updated_us == 100
+        ),
+        "documentUpdateTimeMicros <= 100": lambda row: row.updated_us <= 100,
+        "documentExpirationTime is null": lambda row: True,
+        "documentExpirationTime > '2026-11-20T19:00:00Z'": lambda row: False,
+        "digest like 'A%'": lambda row: row.digest.hex().upper().startswith("A"),
+        "`documentVersion` > 2": lambda row: row.version > 2,
+        "`slot` = 2": lambda row: False,  # In backquotes a name is a member's.
         "s > 1": lambda row: False,
     }
     for where, wanted in conditions.items():
         asked = {"prefix": "/a/", "cut": cut, "where": where}
         found = copy.expected(spans, is_log=False, latest=True, deleted=False, wanted=wanted)
         assert list(copy.scan(asked, form, 5)) == found, where
+
+
+ODD = ["a\\b", "a\tb", 'a"b', "é", "a/b", "a'b", "a<b", "a.b", "a b", "$", "😀", "slot", "x\x01"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("spelt", ["as it is", "in ASCII"])
+def test_a_name_finds_its_member_however_it_is_spelt(tmp_path: Path, form: str, spelt: str) -> None:
+    copy = Copy(tmp_path / "docstore.db", 1)
+    copy.text = partial(json.dumps, ensure_ascii=spelt == "in ASCII")
+    names = iter(ODD)
+    copy.state = lambda _: {(name := next(names)): 1, "deep": {name: [{name: "x"}]}}
+    copy.write_links([f"/a/{number}" for number in range(len(ODD))])
+    cut = [[slot, end] for slot, end in copy.ends.items()]
+    for number, name in enumerate(ODD):
+        for where in (
+            f"`{name}` = 1", f"deep.`{name}`[0].`{name}` = 'x'", f"deep.`{name}` is not null",
+            f"not (`{name}` is null) and `{name}` in (1, 2)",
+        ):  # fmt: skip
+            found = copy.scan({"prefix": "/a/", "cut": cut, "where": where}, form, 5)
+            assert [row["documentSelfLink"] for row in found] == [f"/a/{number}"], where
+    copy.close()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_longest_and_deepest_conditions_are_carried_out(tmp_path: Path, form: str) -> None:
+    copy = Copy(tmp_path / "docstore.db", 1)
+    copy.write(30)
+    cut = [[slot, end] for slot, end in copy.ends.items()]
+    every = list(copy.scan({"prefix": "/a/", "cut": cut}, form, 100))
+    for where in (
+        " or ".join(f"n={number}" for number in range(1500)),
+        " and ".join(["n<9"] * 1800),
+        " or ".join(["n<9", *["`é`.`é`.`é`=1"] * 900]),
+        "n in (" + ", ".join(map(str, range(2500))) + ")",
+        "not " * DEPTH_MAX + "n < 9",
+        "not (n = 9 or " * 8 + "n < 9" + ")" * 8,
+        "(n = 9 or n = 8 or s in ('x', 'y', 'z') and " * 8 + "n < 9" + ")" * 8,
+        "not (n = 9 and " * 5 + "`é`.`é`.`é` is not null" + ")" * 5,
+    ):
+        asked = {"prefix": "/a/", "cut": cut, "where": where}
+        assert list(copy.scan(asked, form, 100)) == every, where[:40]
+    copy.close()
 
 
 @pytest.mark.parametrize("form", FORMS)

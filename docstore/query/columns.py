@@ -1,0 +1,98 @@
+"""The columns that the store sets, as conditions and aggregates name them.
+
+A comparison with a value of another kind is refused: it could find nothing, ever.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from docstore.errors import BadRequest
+from docstore.query.condition import Condition, Literal
+
+TEXT, NUMBER, FLAG = "a text", "a number", "true or false"
+TIME = "a time with its zone, such as '2026-11-20T19:00:00Z'"
+WHOLE = frozenset({"body", "before"})
+"""Columns of a scan that are no values but whole documents."""
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One that the store sets."""
+
+    name: str
+    sql: str
+    kind: str = NUMBER
+    nullable: bool = False
+
+    @property
+    def is_link(self) -> bool:
+        """Say whether its values are the documents' links."""
+        return self.name == "documentSelfLink"
+
+    @property
+    def is_text(self) -> bool:
+        """Say whether its values are texts."""
+        return self.kind == TEXT
+
+    def fitted(self, literal: Literal) -> Literal:
+        """Return a value as the column has it. Raises BadRequest."""
+        found: Literal | None = literal
+        if self.kind == TIME:
+            found = _micros(literal)
+        elif isinstance(literal, bool) != (self.kind == FLAG) or (
+            isinstance(literal, str) != (self.kind == TEXT)
+        ):
+            found = None
+        if found is None:
+            raise BadRequest(f"where: {self.name} is {self.kind}, not {str(literal)[:40]!r}")
+        return found
+
+    def typed(self, literal: Literal) -> tuple[str, tuple[Any, ...]]:
+        """Return the value, to be compared with a literal that fits."""
+        return self.sql, ()
+
+    def is_null(self, *, negated: bool) -> Condition:
+        """Next to nothing that the store sets is null."""
+        if self.nullable:
+            return Condition(f"({self.sql} IS {'NOT ' if negated else ''}NULL)", ())
+        return Condition(f"({int(negated)})", ())
+
+    def contains(self, literal: Literal) -> Condition:
+        """Refuse: nothing that the store sets is an array."""
+        raise BadRequest("where: contains is for members that are arrays")
+
+
+_UPDATED = "h.updated_us"
+_EXPIRES = "json_extract(CAST(h.state AS TEXT), '$.documentExpirationTimeMicros')"
+
+COLUMNS = {
+    column.name: column
+    for column in (
+        Column("documentSelfLink", "h.link", TEXT),
+        Column("documentVersion", "h.version"),
+        Column("documentEpoch", "h.epoch"),
+        Column("documentOwner", "h.owner", TEXT),
+        Column("documentUpdateAction", "h.action", TEXT),
+        Column("documentUpdateTime", _UPDATED, TIME),
+        Column("documentUpdateTimeMicros", _UPDATED),
+        Column("documentExpirationTime", _EXPIRES, TIME, nullable=True),
+        # Nothing is added but what keeps SQLite from walking another index than the scan's.
+        Column("slot", "(h.slot + 0)"),
+        Column("seq", "(h.n + 0)"),
+        Column("deleted", "h.deleted", FLAG),
+        Column("digest", "hex(h.digest)", TEXT),
+    )
+}
+"""By their names, in terms of the statement that a condition is put into."""
+
+
+def _micros(literal: Literal) -> int | None:
+    if not isinstance(literal, str):
+        return None
+    try:
+        instant = datetime.fromisoformat(literal)
+    except ValueError:
+        return None
+    return (instant - EPOCH) // timedelta(microseconds=1) if instant.tzinfo else None

@@ -1,0 +1,87 @@
+r"""The members of a document, as conditions and aggregates name them: a path, in SQL.
+
+SQLite's paths compare names as the document spells them, with its escapes, and how far they look
+through these depends on its version: `{"\u00e9": 1}` has no `$."é"` for some. Names that JSON may
+spell in several ways are therefore looked up among the members of their object, which SQLite gives
+unescaped; that takes longer, so all other names are part of a path.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from docstore.query.condition import Condition, Literal
+
+STATE = "CAST(h.state AS TEXT)"
+_PLAIN = re.compile(r"[^\x00-\x1f\x7f-\U0010ffff\"\\/<>&']+\Z")
+"""What every encoder writes as it is. Some escape more than they must, for HTML."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One of the document's own. kind, value: its type and itself, both of the same parameters."""
+
+    kind: str
+    value: str
+    parameters: tuple[str, ...]
+    is_link: ClassVar[bool] = False
+    is_text: ClassVar[bool] = True
+
+    def fitted(self, literal: Literal) -> Literal:
+        """Return the value as it is: a member may be of any type."""
+        return literal
+
+    def typed(self, literal: Literal) -> tuple[str, tuple[Any, ...]]:
+        """Return the value, or NULL if it is not of the literal's type."""
+        sql = f"CASE WHEN {self.kind} IN ({_json_types(literal)}) THEN {self.value} END"
+        return sql, self.parameters * 2
+
+    def is_null(self, *, negated: bool) -> Condition:
+        """Null and missing are the same, as they are to Spark."""
+        sql = f"(coalesce({self.kind}, 'null') {'<>' if negated else '='} 'null')"
+        return Condition(sql, self.parameters)
+
+    def contains(self, literal: Literal) -> Condition:
+        """Say whether an array has an element that equals the literal."""
+        element = f"EXISTS (SELECT 1 FROM json_each({self.value}) e"  # noqa: S608 - our own words
+        element += f" WHERE e.type IN ({_json_types(literal)}) AND e.value = ?)"
+        sql = f"(CASE WHEN {self.kind} = 'array' THEN {element} END)"
+        return Condition(sql, (*self.parameters * 2, literal))
+
+
+def member_at(steps: Sequence[str | int]) -> Member:
+    """Return the member behind some names and positions."""
+    inside, path = STATE, "$"
+    parameters: tuple[str, ...] = ()
+    found: Member | None = None
+    for step in steps:
+        if found is not None:  # Behind a name that was looked up, the rest is a document's own.
+            inside = f"CASE WHEN {found.kind} IN ('object', 'array') THEN {found.value} END"
+            parameters, path, found = found.parameters * 2, "$", None
+        if isinstance(step, int):
+            path += f"[{step}]"
+        elif _PLAIN.match(step):
+            path += f'."{step}"'
+        else:
+            found = _among(inside, (*parameters, path, step))
+    if found is not None:
+        return found
+    return Member(f"json_type({inside}, ?)", f"json_extract({inside}, ?)", (*parameters, path))
+
+
+def odd_names(steps: Sequence[str | int]) -> int:
+    """Return how many of the names have to be looked up."""
+    return sum(isinstance(step, str) and not _PLAIN.match(step) for step in steps)
+
+
+def _among(inside: str, parameters: tuple[str, ...]) -> Member:
+    chosen = "(SELECT m.{} FROM json_each({}, ?) m WHERE m.key = ? LIMIT 1)"
+    return Member(chosen.format("type", inside), chosen.format("value", inside), parameters)
+
+
+def _json_types(literal: Literal) -> str:
+    """Return what SQLite calls the types of JSON that are a literal's."""
+    if isinstance(literal, bool):
+        return "'true', 'false'"
+    return "'text'" if isinstance(literal, str) else "'integer', 'real'"

@@ -1,0 +1,154 @@
+"""What goes wrong is said in one line, by the command line with an exit code."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+from docstore import pipeline
+from docstore.client.local import LocalCluster
+from docstore.errors import BadRequest
+from docstore.pipeline import feeding, group, lines, sessions
+from docstore.pipeline.aggregating import TooManyGroups
+from docstore.pipeline.bodies import Malformed
+from docstore.pipeline.columns import schema_of
+from docstore.pipeline.errors import line_of
+from docstore.pipeline.jobs.importing import NotTheSame
+from tests.pipeline.stage import Stage
+
+OURS = (
+    feeding.TrimmedFeed, group.GroupError, group.Incomplete, lines.RowRefused, NotTheSame,
+    TooManyGroups, Malformed, sessions.JavaMissing,
+)  # fmt: skip
+
+FRAME = 'Traceback (most recent call last):\n  File "a.py", line 1, in b\n    raise it\n'
+WRAPPED = {
+    f"[PYTHON_DATA_SOURCE_ERROR] Failed to create an instance: {FRAME}"
+    "ValueError: docstore: there is no option 'colums'\n SQLSTATE: 38000": (
+        "there is no option 'colums'"
+    ),
+    f"Job aborted: org.apache.spark.api.python.PythonException: {FRAME}"
+    "docstore.pipeline.group.GroupError: http://n1:1: 410 gone: slot 5\n\n\tat java.x(Y)": (
+        "http://n1:1: 410 gone: slot 5"
+    ),
+    f"{FRAME}KeyError: 1\n\nDuring handling of that, another exception occurred:\n\n{FRAME}"
+    "OverflowError: a does not fit\n": "OverflowError: a does not fit",
+    f"[STREAM_FAILED] Query terminated: {FRAME}"
+    "pyspark.errors.exceptions.captured.ParseException: \n[PARSE_SYNTAX_ERROR] Syntax error at"
+    " or near 'd'. SQLSTATE: 42601 (line 1, pos 16)\n\n== SQL ==\nselect\n": (
+        "[PARSE_SYNTAX_ERROR] Syntax error at or near 'd'. (line 1, pos 16)"
+    ),
+    "[PATH_NOT_FOUND] Path does not exist: file:/x. SQLSTATE: 42K03": (
+        "[PATH_NOT_FOUND] Path does not exist: file:/x."
+    ),
+    "An error occurred while calling None.JavaSparkContext.\n: org.apache.spark.SparkException:"
+    " Could not parse Master URL: 'foo'\n\tat org.apache.x(Y.scala:3)": (
+        "Could not parse Master URL: 'foo'"
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "line"), WRAPPED.items(), ids=range(len(WRAPPED)))
+def test_what_was_said_first_is_found_in_what_is_around_it(text: str, line: str) -> None:
+    assert line_of(PySparkException(message=text)) == line
+
+
+def test_an_error_of_ours_has_one_root_and_one_line() -> None:
+    assert all(issubclass(each, pipeline.PipelineError) for each in OURS)
+    assert line_of(BadRequest("where:\n  no")) == "where: no"
+    assert line_of(NotTheSame()) == "NotTheSame"
+    assert len(line_of(ValueError("x" * 5000))) == 1000
+
+
+@pytest.mark.parametrize("url", ["n1:8001", "", "ftp://n1", "http://", "http://n1:http"])
+def test_a_url_that_is_none_is_said_to_be_that(url: str) -> None:
+    with pytest.raises(group.BadUrl, match="is no URL of a node"):
+        group.Group([url])
+
+
+def test_a_connection_that_is_refused_names_the_node() -> None:
+    with pytest.raises(group.Unreachable, match=r"^http://127\.0\.0\.1:1: Connection refused$"):
+        group.Group(["http://127.0.0.1:1/"], retries=0).plan()
+
+
+def test_a_column_named_twice_is_said_to_be() -> None:
+    with pytest.raises(ValueError, match="the column 'slot' is named twice"):
+        schema_of(["slot", "seq", "slot"])
+
+
+@pytest.mark.parametrize("master", ["foo", "local[", "local[x]", "spark://", "mesos://a", ""])
+def test_a_master_that_is_none_is_refused_before_java_starts(master: str) -> None:
+    with pytest.raises(sessions.BadMaster, match="is no master that Spark knows"):
+        sessions.insist_on_master(master)
+
+
+@pytest.mark.parametrize(
+    "master", ["local", "local[*]", "local[2,3]", "local-cluster[2,1,1024]", "spark://h:7077",
+               "yarn", "k8s://https://h:443", "sc://h"],
+)  # fmt: skip
+def test_a_master_that_is_one_is_left_to_spark(master: str) -> None:
+    sessions.insist_on_master(master)
+
+
+def test_a_python_for_workers_has_to_be_one(tmp_path: Path) -> None:
+    sessions.insist_on_python(sys.executable)
+    with pytest.raises(sessions.PythonMissing, match="there is no such program"):
+        sessions.insist_on_python(str(tmp_path / "none"))
+    other = tmp_path / "python"
+    other.write_text("#!/bin/sh\necho 2.7\n")
+    other.chmod(0o755)
+    with pytest.raises(sessions.PythonMissing, match=r"that is Python 2\.7, this is 3"):
+        sessions.insist_on_python(str(other))
+
+
+def ran(*asked: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "docstore", "spark", *asked]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300,
+                          env=os.environ | environment)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "said"),
+    [
+        (["--master", "foo"], {}, "'foo' is no master that Spark knows"),
+        (["--url", "n1:8001"], {}, "'n1:8001' is no URL of a node"),
+        ([], {"PYSPARK_PYTHON": "/nothere/python"}, "there is no such program"),
+    ],
+)
+def test_the_command_says_one_line_before_spark_starts(
+    options: list[str], environment: dict[str, str], said: str
+) -> None:
+    done = ran("balance", *options, **environment)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("docstore: ")
+    assert said in line
+
+
+def test_the_command_says_one_line_of_what_failed_in_a_task(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    stage = Stage.of(None, cluster, "/t-no-rows")
+    stage.put({"a": {"n": 1}})
+    done = ran("export", stage.path, "--to", str(tmp_path), "--url", stage.url)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.count("Traceback") == done.stderr.count("\tat ") == 0
+    assert [line for line in done.stderr.splitlines() if line.startswith("docstore: ")] == [
+        done.stderr.splitlines()[-1]
+    ]
+
+
+def test_in_a_session_the_same_line_comes_first(stage: Stage) -> None:
+    stage.put({"a": {"n": 1}})
+    rows: Any = stage.spark.createDataFrame([("a", 2)], "name string, n long")
+    with pytest.raises(pipeline.PipelineError, match=r"^docstore: ALREADY_EXISTS|^ALREADY") as seen:
+        pipeline.write(rows, stage.url, stage.path, key="name", operation="insert")
+    assert len(str(seen.value).splitlines()) == 1
+    with pytest.raises(pipeline.PipelineError, match="there is no option 'colums'"):
+        pipeline.read(stage.spark, stage.url, stage.path, colums="body")
