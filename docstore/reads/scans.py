@@ -91,11 +91,11 @@ class Scans:
         if at_us is None and as_of != "latest":
             return await self._named(as_of, timeout_s)
         positions = await self.positions(at_us, timeout_s)
-        found = {}
-        for slot, (epoch, n, kept, first_us) in positions.items():
-            if n < kept:
-                raise _gone(slot, first_us)
-            found[slot] = (epoch, n)
+        gone = {slot: first for slot, (_, n, kept, first) in positions.items() if n < kept}
+        if gone:  # Of all of them the one that says from when on there is a cut.
+            slot = max(gone, key=gone.__getitem__)
+            raise _gone(slot, gone[slot])
+        found = {slot: (epoch, n) for slot, (epoch, n, _, _) in positions.items()}
         return cut_of(self.cluster, self.slots, found)
 
     async def _named(self, name: str, timeout_s: float) -> Cut:
@@ -287,8 +287,8 @@ def _insist_found(fields: Mapping[str, Any]) -> None:
 
 
 def _gone(slot: int, first_us: int) -> SnapshotGone:
-    """Return the error for what was let go of. first_us: when the first row left was written."""
+    """Return the error for what was let go of. first_us: when the row behind it was written."""
     if not first_us:
-        return SnapshotGone(f"slot {slot} has let go of all that it had then")
+        return SnapshotGone(f"slot {slot} is kept from its newest row on")
     first = datetime.fromtimestamp(first_us / 1e6, UTC).isoformat()
     return SnapshotGone(f"slot {slot} is kept from {first} on")
