@@ -138,10 +138,10 @@ def test_schemas_that_are_refused(schema: Any) -> None:
     ],
 )
 def test_a_schema_never_holds_the_owner_up(schema: Any, state: Any) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(Refusal):
         Schema(schema).check(state)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_a_schema_that_fits_is_silent() -> None:
