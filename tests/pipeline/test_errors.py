@@ -130,6 +130,7 @@ def test_the_command_says_one_line_before_spark_starts(
     assert said in line
 
 
+@pytest.mark.thorough  # It starts a Java of its own.
 def test_the_command_says_one_line_of_what_failed_in_a_task(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
