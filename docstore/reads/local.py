@@ -18,7 +18,7 @@ from docstore.protocol.past import (
     trimmed_answer,
 )
 from docstore.protocol.tenure import Phase
-from docstore.storage.store import Corrupt, History, Newest, Result, Store
+from docstore.storage.store import UNBOUNDED, Corrupt, History, Newest, Result, Store
 
 POLL_S = 0.02
 DECLARATIONS_MAX = 100_000
@@ -76,8 +76,11 @@ def _at_hand(log: SlotLog, operation: Operation) -> Result | None:
 
 
 async def declarations(store: Store, logs: Mapping[int, SlotLog]) -> list[Row]:
-    """Return the factories that this disk knows as decided; others come as they are decided."""
-    until = {slot: log.decided for slot, log in logs.items()}
+    """Return the factories that this disk knows; what is decided otherwise replaces them later.
+
+    A node that starts alone cannot know what is decided, and serves levels 1 and 2 all the same.
+    """
+    until = dict.fromkeys(logs, UNBOUNDED)
     found = await store.links(DECLARATIONS, "", DECLARATIONS_MAX, until)
     results = await store.read([Newest(slot, link, until[slot]) for slot, link, _ in found])
     return [row for result in results if isinstance(result, list) for row in result]

@@ -69,8 +69,8 @@ class Registry:
 
     def _declare(self, row: Row) -> None:
         known = self._declared.get(row.link)
-        if known is not None and known[0] >= row.version:
-            return
+        if known is not None and known[0] > row.version:
+            return  # The same version may differ: it was read from a disk, undecided.
         try:
             state = json.load(row.state)
             check_declaration(row.link, state)
