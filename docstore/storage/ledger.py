@@ -11,7 +11,7 @@ bug and fails an assertion; the ledger is not to be used after that.
 import hashlib
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from operator import attrgetter
 from typing import assert_never
 
@@ -286,6 +286,17 @@ class Ledger:
     def count(self, prefix: str, until: Bounds, *, level: int = 3) -> dict[int, int]:
         """Return slot -> how many live direct children `prefix` has there."""
         return dict(Counter(row.slot for row in self._children(prefix, until, level)))
+
+    def below(self, prefix: str, slots: Collection[int]) -> list[Row]:
+        """Return the newest rows of live documents at any depth below `prefix`, by link."""
+        newest = [
+            rows[-1]
+            for slot in slots
+            for link, rows in self._logs.get(slot, _EMPTY).links.items()
+            if link.startswith(prefix) and link != prefix
+        ]
+        newest.sort(key=lambda row: (row.link, row.slot))
+        return [row for row in newest if not row.deleted]
 
     def _children(self, prefix: str, until: Bounds, level: int) -> Iterator[Row]:
         if level < 3:

@@ -1,16 +1,18 @@
 """What a slot or a factory holds, as a reader sees it: links, counts and digests."""
 
 import sqlite3
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any
 
 import orjson
 
+from docstore.document import Row
 from docstore.storage import branching, tables
 from docstore.storage.ledger import digest_hex, is_child, link_digest
-from docstore.storage.reading import number, record_of, snapshot
-from docstore.storage.store import Bounds
+from docstore.storage.reading import answer_within, number, record_of
+from docstore.storage.store import UNBOUNDED, Bounds, Newest
+from docstore.storage.transactions import snapshot
 
 LINES_AT_ONCE = 4096
 """Read in one go, a few more than are asked for: others own the rest of them."""
@@ -58,6 +60,20 @@ def count(
                     then = len(_as_bounded(connection, slot, link, until[slot]))
                     counted[slot] = counted.get(slot, 0) + then - (now is not None)
     return {slot: n for slot, n in counted.items() if slot in until and n}
+
+
+def below(connection: sqlite3.Connection, prefix: str, slots: Collection[int]) -> list[Row]:
+    """Return the newest rows of live documents at any depth below `prefix`, by link."""
+    found: list[tuple[int, str]] = []
+    first: str | None = prefix + "\x00"  # Behind the slash: `prefix` is not below itself.
+    with snapshot(connection):
+        while first is not None:
+            lines = _lines(connection, tables.LINKS, first, _beyond(prefix), LINES_AT_ONCE)
+            first = lines[-1][1] + "\x00" if len(lines) == LINES_AT_ONCE else None
+            found += [(slot, link) for slot, link, _ in lines if slot in slots]
+        asked = [Newest(slot, link, UNBOUNDED) for slot, link in found]
+        results = answer_within(connection, asked)
+    return [row for result in results if isinstance(result, list) for row in result]
 
 
 def _live(

@@ -5,8 +5,9 @@ as a disk survives its process, and counts the boots.
 """
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from docstore.document import Row
 from docstore.storage.ledger import Ledger
 from docstore.storage.store import Bounds, Query, Recovered, Result, Write
 
@@ -45,6 +46,10 @@ class MemoryStore:
     async def count(self, prefix: str, until: Bounds, *, level: int = 3) -> dict[int, int]:
         """Return slot -> how many live direct children `prefix` has."""
         return self._ledger.count(prefix, until, level=level)
+
+    async def below(self, prefix: str, slots: Collection[int]) -> list[Row]:
+        """Return the newest rows of live documents at any depth below `prefix`, by link."""
+        return self._ledger.below(prefix, slots)
 
     async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
         """Return slot -> (end, number of links, digest)."""

@@ -33,10 +33,10 @@ def row_checksum(row: Row) -> int:
 
 def row_of(columns: tuple[object, ...]) -> Row | None:
     """Return the row that lies on disk as `columns`, or None if it is not what was written."""
-    *fields, checksum = columns
+    *fields, found = columns
     try:
         row = Row(*fields)  # type: ignore[arg-type]  # The checksum vouches for the types as well.
-        if row_checksum(row) != checksum:
+        if row_checksum(row) != found:
             return None
     except (AttributeError, TypeError, ValueError, struct.error):
         return None  # A damaged column can come back as another type, or not as text at all.
@@ -56,13 +56,13 @@ def columns_of(record: SlotRecord) -> tuple[object, ...]:
         record.decided,
         record.status.value,
     )
-    return (*fields, _checksum(fields))
+    return (*fields, checksum(fields))
 
 
 def record_of(columns: tuple[object, ...]) -> SlotRecord | None:
     """Return the record that lies on disk as `columns`, or None if it is not what was written."""
-    *fields, checksum = columns
-    if _checksum(tuple(fields)) != checksum:
+    *fields, found = columns
+    if checksum(tuple(fields)) != found:
         return None
     # The checksum vouches for the types as well.
     slot, epoch, owner, adopted_epoch, adopted_owner, reigns, kept, floor, decided, status = cast(
@@ -92,33 +92,34 @@ class NodeLine(NamedTuple):
 
     def columns(self) -> tuple[object, ...]:
         """Return the line as it lies on disk."""
-        return (*self, _checksum(tuple(self)))
+        return (*self, checksum(tuple(self)))
 
     @classmethod
     def of(cls, columns: tuple[object, ...]) -> "NodeLine | None":
         """Return the line that lies on disk as `columns`, or None if it is damaged."""
-        *fields, checksum = columns
-        return cls(*fields) if _checksum(tuple(fields)) == checksum else None  # type: ignore[arg-type]
+        *fields, found = columns
+        return cls(*fields) if checksum(tuple(fields)) == found else None  # type: ignore[arg-type]
 
 
 def cursor_of(columns: tuple[object, ...]) -> tuple[str, tuple[int, int]] | None:
     """Return disk -> (configuration, n) as it lies on disk, or None if it is damaged."""
-    disk, configuration, n, checksum = columns
-    if _checksum((disk, configuration, n)) != checksum:
+    disk, configuration, n, found = columns
+    if checksum((disk, configuration, n)) != found:
         return None
     return cast("str", disk), (cast("int", configuration), cast("int", n))
 
 
 def columns_of_cursor(disk: str, configuration: int, n: int) -> tuple[object, ...]:
     """Return a cursor as it lies on disk."""
-    return (disk, configuration, n, _checksum((disk, configuration, n)))
+    return (disk, configuration, n, checksum((disk, configuration, n)))
 
 
 def schema_checksum(definitions: list[tuple[str]]) -> int:
     """Return what vouches for the tables themselves; `definitions` as SCHEMA gives them."""
-    return _checksum(tuple(definitions))
+    return checksum(tuple(definitions))
 
 
-def _checksum(fields: tuple[object, ...]) -> int:
+def checksum(fields: tuple[object, ...]) -> int:
+    """Return the CRC-32 over fields of any kinds that msgpack knows."""
     packed: bytes = msgpack.packb(fields)
     return zlib.crc32(packed)

@@ -7,7 +7,6 @@ decided): the pointer in `current` and the rows next to it bear witness.
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from typing import assert_never
@@ -35,12 +34,11 @@ from docstore.storage.store import (
     Tombstones,
     Version,
 )
-from docstore.storage.writing import FILE_ERRORS, is_full, node_line, translated
+from docstore.storage.transactions import FILE_ERRORS, is_unreadable, snapshot
+from docstore.storage.writing import node_line
 
 _ALL = (1 << 63) - 1
 """Greater than any n, version or slot."""
-
-_UNREADABLE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR}
 
 
 class _Damaged(Exception):
@@ -49,18 +47,23 @@ class _Damaged(Exception):
 
 def answer(connection: sqlite3.Connection, queries: Sequence[Query]) -> list[Result]:
     """Return the results of `queries`, all from one snapshot."""
-    results: list[Result] = []
     with snapshot(connection):
-        unused = _unused(connection, queries)
-        for place, query in enumerate(queries):
-            try:
-                results.append([] if place in unused else _answer(connection, query))
-            except _Damaged:
-                results.append(Corrupt(query.slot))
-            except FILE_ERRORS as error:
-                if not _is_unreadable(error):
-                    raise
-                results.append(Corrupt(query.slot))
+        return answer_within(connection, queries)
+
+
+def answer_within(connection: sqlite3.Connection, queries: Sequence[Query]) -> list[Result]:
+    """Return the results of `queries`, from the snapshot in which this is called."""
+    results: list[Result] = []
+    unused = _unused(connection, queries)
+    for place, query in enumerate(queries):
+        try:
+            results.append([] if place in unused else _answer(connection, query))
+        except _Damaged:
+            results.append(Corrupt(query.slot))
+        except FILE_ERRORS as error:
+            if not is_unreadable(error):
+                raise
+            results.append(Corrupt(query.slot))
     return results
 
 
@@ -329,19 +332,6 @@ def _last_rows(connection: sqlite3.Connection) -> Iterator[tuple[int, ...]]:
         slot = columns[0]
 
 
-@contextmanager
-def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """Read everything inside from one state; what cannot be read at all is StoreBroken."""
-    try:
-        connection.execute("BEGIN")
-        try:
-            yield
-        finally:
-            connection.execute("ROLLBACK")
-    except FILE_ERRORS as error:
-        raise translated(error) from error
-
-
 def record_of(columns: tuple[object, ...]) -> SlotRecord:
     """Return a slot's record from its columns; StoreBroken when it is damaged."""
     record = packing.record_of(columns)
@@ -368,13 +358,3 @@ def _verified(columns: tuple[object, ...]) -> Row:
 def _insist(held: bool) -> None:
     if not held:
         raise _Damaged
-
-
-def _is_unreadable(error: Exception) -> bool:
-    """Return whether the fault lies in the file, rather than in what we asked."""
-    code = getattr(error, "sqlite_errorcode", None)
-    if code is None:
-        return not isinstance(error, sqlite3.ProgrammingError)  # Text that is not UTF-8.
-    if is_full(error):
-        return False  # No room for the index of the log: nothing is known of the row.
-    return code & 0xFF in _UNREADABLE

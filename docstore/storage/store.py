@@ -7,7 +7,7 @@ A commit is all or nothing and carries many writes: whatever gathered while the 
 on its way to the disk (group commit). When `commit` returns, a power cut loses none of it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -329,6 +329,13 @@ class Store(Protocol):
 
     async def count(self, prefix: str, until: Bounds, *, level: int = 3) -> dict[int, int]:
         """Return slot -> how many documents `links` would find there; only slots with some."""
+
+    async def below(self, prefix: str, slots: Collection[int]) -> list[Row]:
+        """Return the newest rows of live documents (level 3) at any depth below `prefix`, by link.
+
+        In the given slots, and as they are now, undecided ones among them. A row that is damaged
+        is left out: whoever reads its document meets it.
+        """
 
     async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
         """Return slot -> (end, number of live links, digest in hex) from one snapshot.

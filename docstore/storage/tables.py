@@ -53,15 +53,17 @@ Insert = dict[int, str]
 """How many lines -> the INSERT of so many."""
 
 
-def _insert(statement: CompilerElement, table: Table) -> Insert:
-    one = sql(statement, *_all_of(table))
+def inserts(statement: CompilerElement, table: Table) -> Insert:
+    """Return the texts of an INSERT into all columns of a table."""
+    one = sql(statement, *all_of(table))
     before, _, after = one.partition("VALUES (")
     values, _, rest = after.partition(")")
     lines = {size: ", ".join([f"({values})"] * size) for size in SIZES}
     return {size: f"{before}VALUES {text}{rest}" for size, text in lines.items()}
 
 
-def _all_of(table: Table) -> list[str]:
+def all_of(table: Table) -> list[str]:
+    """Return the names of all columns of a table."""
     return [column.name for column in table.columns]
 
 
@@ -98,12 +100,12 @@ CREATE = [
 
 # Without OR ROLLBACK, SQLite would keep a copy of each page that a statement of many rows touches,
 # to take that statement alone back. What fails takes the whole batch back anyway.
-INSERT_ROW = _insert(insert(history).prefix_with("OR ROLLBACK"), history)
+INSERT_ROW = inserts(insert(history).prefix_with("OR ROLLBACK"), history)
 _pointer = insert(current).prefix_with("OR ROLLBACK")
-POINT = _insert(
+POINT = inserts(
     _pointer.on_conflict_do_update(
         index_elements=[current.c.slot, current.c.link],
-        set_={name: _pointer.excluded[name] for name in _all_of(current)[2:]},
+        set_={name: _pointer.excluded[name] for name in all_of(current)[2:]},
     ),
     current,
 )
@@ -113,7 +115,7 @@ _above = (history.c.slot == bindparam("slot"), history.c.n > bindparam("end"))
 LINKS_ABOVE = sql(select(history.c.link).where(*_above), "slot", "end")
 CUT = sql(delete(history).where(*_above), "slot", "end")
 POINTER_BELOW = sql(
-    select(*(history.c[name] for name in (*_all_of(current)[:-1], "state")))
+    select(*(history.c[name] for name in (*all_of(current)[:-1], "state")))
     .where(*_of_link)
     .order_by(history.c.version.desc())
     .limit(_ONE)
@@ -195,13 +197,13 @@ _record = insert(slots)
 SAVE_SLOT = sql(
     _record.on_conflict_do_update(
         index_elements=[slots.c.slot],
-        set_={name: _record.excluded[name] for name in _all_of(slots)[1:]},
+        set_={name: _record.excluded[name] for name in all_of(slots)[1:]},
     ),
-    *_all_of(slots),
+    *all_of(slots),
 )
-INSERT_NODE = sql(insert(node), *_all_of(node))
+INSERT_NODE = sql(insert(node), *all_of(node))
 UPDATE_NODE = sql(
-    update(node).values({name: bindparam(name) for name in _all_of(node)}), *_all_of(node)
+    update(node).values({name: bindparam(name) for name in all_of(node)}), *all_of(node)
 )
 
 SCHEMA = "SELECT sql FROM sqlite_master ORDER BY name"

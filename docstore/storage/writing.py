@@ -2,23 +2,16 @@
 
 A batch is one transaction. Its rows are inserted in the order in which the table is clustered,
 as far as a Cut or an Erase of the same slot between them allows.
-
-We copy the log back into the file ourselves. SQLite would do so inside a commit and drop every
-error of it; and after an fsync that failed, the next one may report success for pages that the
-kernel has already given up (Rebello et al., 2020, "Can applications recover from fsync
-failures?"). So a failed copy is as final as a failed commit.
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from itertools import chain
+from collections.abc import Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import assert_never
 
 from docstore.document import Row, expiry_us
-from docstore.errors import DiskFull, StoreBroken, StoreDamaged, StoreError
+from docstore.errors import StoreBroken
 from docstore.storage import branching, packing, tables
 from docstore.storage.arrivals import Arrive, Prune, SaveCursor, Stand
 from docstore.storage.store import (
@@ -32,15 +25,13 @@ from docstore.storage.store import (
     Trim,
     Write,
 )
-
-WAL_PAGES = 4000
-"""Copy the log back when it has about this many pages of 4 KiB, so that it stays at 16 MiB."""
-
-WAL_BYTES_MAX = 48 << 20
-"""Wait for the readers and make the log short again once its file is longer than this."""
-
-FILE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
-"""The second one when SQLite quotes what it found in a damaged schema."""
+from docstore.storage.transactions import (
+    WAL_BYTES_MAX,
+    WAL_PAGES,
+    copy_back,
+    insert,
+    transaction,
+)
 
 _clustered = itemgetter(0, 4, 5)  # (slot, link, version) of a Row.
 
@@ -60,7 +51,7 @@ class Writer:
         store_id: the name of the disk if it is a new one.
         """
         execute = self._connection.execute
-        with _transaction(self._connection):
+        with transaction(self._connection):
             if not execute(tables.SCHEMA).fetchall():
                 for statement in tables.CREATE:
                     execute(statement)
@@ -76,7 +67,7 @@ class Writer:
     def commit(self, writes: Sequence[Write]) -> None:
         """Do all of `writes`, or none and raise DiskFull; StoreBroken if we cannot tell."""
         self._copy_back_if_due()
-        with _transaction(self._connection):
+        with transaction(self._connection):
             _Batch(self._connection).write(writes)
 
     def _copy_back_if_due(self) -> None:
@@ -92,13 +83,7 @@ class Writer:
 
     def copy_back(self, mode: str) -> int:
         """Copy the log into the file and return how many pages the log had; 0 if not known."""
-        try:
-            _, pages, _ = self._connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
-        except sqlite3.Error as error:
-            if is_busy(error) or is_full(error):
-                return 0  # The log still holds it all; we come back later.
-            raise StoreBroken(f"copying the log back: {error}") from error
-        return max(0, int(pages))
+        return copy_back(self._connection, mode)
 
 
 class _Batch:
@@ -146,22 +131,13 @@ class _Batch:
         rows = sorted(self._rows, key=_clustered)
         self._rows = []
         lines = [(*row, packing.row_checksum(row)) for row in rows]
-        self._insert(tables.INSERT_ROW, lines)
+        insert(self._connection, tables.INSERT_ROW, lines)
         # Sorted by version within a link, so that the last one of each link remains.
         newest = {(row.slot, row.link): row for row in rows}
         pointers = [
             (row[0], row[4], row[5], row[1], row[8], expiry_us(row[12])) for row in newest.values()
         ]
-        self._insert(tables.POINT, pointers)
-
-    def _insert(self, statement: tables.Insert, lines: Sequence[Sequence[object]]) -> None:
-        """Put lines in, with as few statements as there are for so many."""
-        done = 0
-        for size in tables.SIZES:
-            while len(lines) - done >= size:
-                values = chain.from_iterable(lines[done : done + size])
-                self._connection.execute(statement[size], tuple(values))
-                done += size
+        insert(self._connection, tables.POINT, pointers)
 
     def _trim(self, trim: Trim) -> None:
         """Let go of the versions that are superseded, link by link, each found by its key."""
@@ -191,24 +167,6 @@ class _Batch:
                 execute(tables.POINT[1], (*fields, expiry_us(state)))
 
 
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing, and errors of SQLite as errors of ours."""
-    try:
-        connection.execute("BEGIN IMMEDIATE")
-        yield
-        connection.execute("COMMIT")
-    except BaseException as error:
-        try:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-        except sqlite3.Error as failed:
-            raise StoreBroken(f"rolling back: {failed}") from error
-        if isinstance(error, FILE_ERRORS):
-            raise translated(error) from error
-        raise
-
-
 def node_line(connection: sqlite3.Connection) -> packing.NodeLine:
     """Return the line of the node; StoreBroken if the file is not ours or of another format."""
     try:
@@ -222,27 +180,3 @@ def node_line(connection: sqlite3.Connection) -> packing.NodeLine:
     if line is None:
         raise StoreBroken("the line of the node is damaged")
     return line
-
-
-def translated(error: Exception) -> StoreError:
-    """Return what a caller may conclude from an error of a transaction that was rolled back."""
-    if is_full(error):
-        return DiskFull(str(error))
-    name = getattr(error, "sqlite_errorname", type(error).__name__)
-    # A constraint that fails is damage too: rows are numbered by us, and were verified when read.
-    damaged = name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_CONSTRAINT"))
-    return (StoreDamaged if damaged else StoreBroken)(f"{error} ({name})")
-
-
-def is_full(error: Exception) -> bool:
-    """Return whether there was no room. SHMSIZE: for the index of the log, before any write."""
-    return getattr(error, "sqlite_errorcode", 0) in {
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_IOERR_SHMSIZE,
-    }
-
-
-def is_busy(error: sqlite3.Error) -> bool:
-    """Return whether somebody else holds a lock: a reader, or a tool of the operator."""
-    primary = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return primary in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}

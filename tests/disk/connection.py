@@ -6,7 +6,7 @@ from typing import Any
 
 import apsw
 
-from docstore.storage.sqlite import PRAGMAS
+from docstore.storage.lanes import PRAGMAS
 from tests.disk.vfs import Vfs
 
 FILE = "docstore.db"
@@ -15,9 +15,9 @@ FILE = "docstore.db"
 class Connection:
     """Executes statements on a disk of ours, and fails as the standard library does."""
 
-    def __init__(self, vfs: Vfs, *, synchronous: str = "FULL") -> None:
+    def __init__(self, vfs: Vfs, *, synchronous: str = "FULL", file: str = FILE) -> None:
         self._raw = _translated(
-            apsw.Connection, FILE, vfs=vfs.name,
+            apsw.Connection, file, vfs=vfs.name,
             flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE,
         )  # fmt: skip
         self.execute("PRAGMA locking_mode = EXCLUSIVE")  # No shared memory on this disk.

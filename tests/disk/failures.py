@@ -5,19 +5,16 @@ what was acknowledged, or one batch more. After "no room" nothing of the batch i
 next ones go in as if nothing had been.
 """
 
-import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import cast
+from types import ModuleType
 
 import apsw
 
 from docstore.errors import DiskFull, StoreBroken
-from docstore.storage import reading
-from docstore.storage.store import Corrupt, Newest, Query, Rows
+from tests.disk import script as documents
 from tests.disk.connection import Connection
-from tests.disk.script import SLOTS, batches, content, expected, prepared
 from tests.disk.vfs import Disk, Vfs
 
 Raises = Callable[[str], Exception]
@@ -51,20 +48,26 @@ class Played:
     problems: list[str]
 
 
-def calls_of(seed: int) -> int:
+def calls_of(seed: int, *, what: ModuleType = documents) -> int:
     """Return how many calls a script makes when nothing fails."""
-    return play(seed, 1 << 60, error_of_disk).calls
+    return play(seed, 1 << 60, error_of_disk, what=what).calls
 
 
-def play(seed: int, nth: int, raises: Callable[[str], Exception | None]) -> Played:
-    """Play a script in which the `nth` call fails."""
+def play(
+    seed: int,
+    nth: int,
+    raises: Callable[[str], Exception | None],
+    *,
+    what: ModuleType = documents,
+) -> Played:
+    """Play a script of `what` is stored, in which the `nth` call fails."""
     rng = Random(seed)
-    script = batches(rng, 10)
-    stages = expected(script)
+    script = what.batches(rng, 10)
+    stages = what.expected(script)
     disk = Disk()
     vfs = Vfs(disk)
     connection = Connection(vfs)
-    writer = prepared(connection)
+    writer = what.prepared(connection)
     played = Played(0, failed=False, problems=[])
 
     def fail(call: str) -> None:
@@ -83,51 +86,43 @@ def play(seed: int, nth: int, raises: Callable[[str], Exception | None]) -> Play
             if number % 4 == 0:
                 writer.copy_back("PASSIVE")
         except DiskFull:
-            if content(connection) != stages[acknowledged]:
+            if what.content(connection) != stages[acknowledged]:
                 played.problems.append("something of a batch that found no room is there")
             writer.commit(batch)
         except StoreBroken:
             break
         acknowledged = number
     disk.before = lambda call: None
-    _judge(played, disk, stages, acknowledged)
+    _judge(played, disk, stages[acknowledged : acknowledged + 2], what)
     connection.close()
     vfs.unregister()
     return played
 
 
-def _judge(played: Played, disk: Disk, stages: list[int], acknowledged: int) -> None:
+def _judge(played: Played, disk: Disk, stages: list[int], what: ModuleType) -> None:
     """Look at the file as the next process does, after a kill and after a cut of power."""
     for name, image in (("kill", disk.killed()), ("cut", disk.cut(Random(played.calls)))):
         vfs = Vfs(image)
         connection = Connection(vfs)
-        found = content(connection)
+        found = what.content(connection)
         connection.close()
         vfs.unregister()
-        if found not in stages[acknowledged : acknowledged + 2]:
-            played.problems.append(f"after a {name}: not what was acknowledged ({acknowledged})")
+        if found not in stages:
+            played.problems.append(f"after a {name}: not what was acknowledged")
 
 
-def reads() -> Iterator[Query]:
-    """Yield what a node asks its disk."""
-    for slot in SLOTS:
-        yield Rows(slot, 1, 1 << 40)
-        for number in range(5):
-            yield Newest(slot, f"/notes/{slot}-{number}", 1 << 40)
-
-
-def read_with_failure(seed: int, nth: int) -> tuple[int, list[str]]:
+def read_with_failure(
+    seed: int, nth: int, *, what: ModuleType = documents
+) -> tuple[int, list[str]]:
     """Read everything while the `nth` read fails; return the calls made and what was wrong."""
     rng = Random(seed)
     disk = Disk()
     vfs = Vfs(disk)
     connection = Connection(vfs)
-    writer = prepared(connection)
-    for batch in batches(rng, 10):
+    writer = what.prepared(connection)
+    for batch in what.batches(rng, 10):
         writer.commit(batch)
-    asked = list(reads())
-    raw = cast("sqlite3.Connection", connection)
-    right = reading.answer(raw, asked)
+    right = list(what.answers(connection))
     connection.execute("PRAGMA cache_size = 0")
     connection.execute("PRAGMA shrink_memory")
     calls = 0
@@ -141,9 +136,8 @@ def read_with_failure(seed: int, nth: int) -> tuple[int, list[str]]:
     disk.before = fail
     problems: list[str] = []
     try:
-        for query, truth in zip(asked, right, strict=True):
-            [result] = reading.answer(raw, [query])
-            if not isinstance(result, Corrupt) and result != truth:
+        for (query, result), (_, truth) in zip(what.answers(connection), right, strict=True):
+            if result is not None and result != truth:
                 problems.append(f"a wrong answer to {query}")
     except StoreBroken:
         pass  # The process ends over it, and says so.

@@ -3,10 +3,11 @@
 import sqlite3
 from dataclasses import dataclass, field
 from random import Random
+from types import ModuleType
 
 from docstore.errors import StoreError
+from tests.disk import script as documents
 from tests.disk.connection import Connection
-from tests.disk.script import batches, content, expected, prepared
 from tests.disk.vfs import Disk, Vfs
 
 
@@ -21,12 +22,14 @@ class Outcome:
     """Contents that never were, and files that cannot be opened."""
 
 
-def cut_at_random(seed: int, images: int, *, synchronous: str = "FULL") -> Outcome:
-    """Play one script, and cut the power about `images` times on the way."""
+def cut_at_random(
+    seed: int, images: int, *, synchronous: str = "FULL", what: ModuleType = documents
+) -> Outcome:
+    """Play one script of `what` is stored, and cut the power about `images` times on the way."""
     rng = Random(seed)
-    script = batches(rng, 40)
-    stages = expected(script)
+    script = what.batches(rng, 40)
     outcome = Outcome()
+    judge = _Judge(what, what.expected(script), outcome)
     disk = Disk()
     vfs = Vfs(disk)
     acknowledged = -1
@@ -37,10 +40,10 @@ def cut_at_random(seed: int, images: int, *, synchronous: str = "FULL") -> Outco
         if call == "read" or rng.random() >= share:
             return
         for _ in range(max(1, round(share))):
-            _judge(outcome, disk.cut(rng), stages, acknowledged, f"seed {seed}, {call}")
+            judge.look(disk.cut(rng), acknowledged, f"seed {seed}, {call}")
 
     connection = Connection(vfs, synchronous=synchronous)
-    writer = prepared(connection)
+    writer = what.prepared(connection)
     acknowledged = 0
     disk.before = look
     for number, batch in enumerate(script, 1):
@@ -54,36 +57,41 @@ def cut_at_random(seed: int, images: int, *, synchronous: str = "FULL") -> Outco
     return outcome
 
 
-def _judge(outcome: Outcome, image: Disk, stages: list[int], acknowledged: int, where: str) -> None:
-    """Open an image as a restart does, and hold what it has against what may be there."""
-    outcome.images += 1
-    try:
-        found = _reopened(image, as_a_start=outcome.images % 10 == 0)
-    except StoreError as error:
-        outcome.odd.append(f"{where}: {error}")
-        return
-    except sqlite3.OperationalError as error:
-        # A file that has lost even the commit that made its tables.
-        outcome.lost.append(f"{where}: {error}, after {acknowledged}")
-        return
-    if found in stages[acknowledged : acknowledged + 2]:
-        return
-    if found in stages[:acknowledged]:
-        outcome.lost.append(f"{where}: at {stages.index(found)} of {acknowledged}")
-    else:
-        outcome.odd.append(f"{where}: a content that never was")
+@dataclass(slots=True)
+class _Judge:
+    what: ModuleType
+    stages: list[int]
+    outcome: Outcome
 
-
-def _reopened(image: Disk, *, as_a_start: bool) -> int:
-    """Open an image, and return what it holds; `as_a_start` costs more than all the rest."""
-    vfs = Vfs(image)
-    try:
-        connection = Connection(vfs)
+    def look(self, image: Disk, acknowledged: int, where: str) -> None:
+        """Open an image as a restart does, and hold what it has against what may be there."""
+        self.outcome.images += 1
         try:
-            if as_a_start:
-                prepared(connection)
-            return content(connection)
+            found = self._reopened(image, as_a_start=self.outcome.images % 10 == 0)
+        except StoreError as error:
+            self.outcome.odd.append(f"{where}: {error}")
+            return
+        except sqlite3.OperationalError as error:
+            # A file that has lost even the commit that made its tables.
+            self.outcome.lost.append(f"{where}: {error}, after {acknowledged}")
+            return
+        if found in self.stages[acknowledged : acknowledged + 2]:
+            return
+        if found in self.stages[:acknowledged]:
+            self.outcome.lost.append(f"{where}: at {self.stages.index(found)} of {acknowledged}")
+        else:
+            self.outcome.odd.append(f"{where}: a content that never was")
+
+    def _reopened(self, image: Disk, *, as_a_start: bool) -> int:
+        """Open an image, and return what it holds; `as_a_start` costs more than all the rest."""
+        vfs = Vfs(image)
+        try:
+            connection = Connection(vfs)
+            try:
+                if as_a_start:
+                    self.what.prepared(connection)
+                return int(self.what.content(connection))
+            finally:
+                connection.close()
         finally:
-            connection.close()
-    finally:
-        vfs.unregister()
+            vfs.unregister()

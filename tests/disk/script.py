@@ -1,18 +1,22 @@
 """What is written to a disk: batches of every kind, and what the file holds after each."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, cast
 
-from docstore.storage import tables
+from docstore.storage import reading, tables
 from docstore.storage.arrivals import Arrive, SaveCursor, Stand, Standing
 from docstore.storage.schema import metadata
 from docstore.storage.store import (
     Append,
+    Corrupt,
     Cut,
+    Newest,
     Purge,
+    Query,
+    Rows,
     SaveConfiguration,
     SaveSlot,
     SlotRecord,
@@ -118,6 +122,17 @@ def expected(script: Sequence[Sequence[Write]]) -> list[int]:
         return found
     finally:
         connection.close()
+
+
+def answers(connection: Any) -> Iterator[tuple[Query, object]]:
+    """Yield what a node asks its disk, and what it is told; None for what it is told is damaged."""
+    asked: list[Query] = []
+    for slot in SLOTS:
+        asked.append(Rows(slot, 1, 1 << 40))
+        asked += [Newest(slot, f"/notes/{slot}-{number}", 1 << 40) for number in range(5)]
+    for query in asked:
+        [result] = reading.answer(connection, [query])
+        yield query, None if isinstance(result, Corrupt) else result
 
 
 assert tables.CREATE, "the tables are those of a release"

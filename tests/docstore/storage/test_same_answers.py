@@ -197,6 +197,7 @@ async def told(store: Store) -> list[object]:
             ]
             everything.append(await store.count(prefix, asked, level=1))
             everything.append(await store.links(prefix, "", 99, asked, level=1))
+            everything.append(await store.below(prefix, asked))
     everything.append(await store.digests([*SLOTS, 5]))
     return everything
 

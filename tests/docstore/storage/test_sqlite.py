@@ -92,6 +92,7 @@ async def test_a_row_that_was_changed_is_corrupt(
     by_hand(path, f"UPDATE history SET {damage} WHERE slot = 1 AND version = 1")
     queries = [Newest(1, A, FOR_EVER), Rows(1, 1, 2), Newest(2, B, FOR_EVER)]
     assert await store.read(queries) == [Corrupt(1), Corrupt(1), [whole]]
+    assert await store.below("/notes/", [1, 2]) == [whole]
 
 
 @pytest.mark.parametrize(
@@ -234,7 +235,7 @@ async def test_reads_and_commits_run_side_by_side(store: SqliteStore) -> None:
 async def test_a_row_is_read_while_pages_of_a_log_are(store: SqliteStore) -> None:
     [row] = await Author().append(store, 1, A)
     may_end = threading.Event()
-    page = asyncio.create_task(store._lane("pager").run(lambda connection: may_end.wait(30.0)))
+    page = asyncio.create_task(store._file.run("pager", lambda connection: may_end.wait(30.0)))
     pages = asyncio.create_task(store.read([Rows(1, 1, 9)]))
     try:
         assert await asyncio.wait_for(store.read([Newest(1, A, FOR_EVER)]), 5.0) == [[row]]

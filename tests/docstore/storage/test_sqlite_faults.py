@@ -1,12 +1,11 @@
 """Real faults of a real disk: no room, a failed fsync, a failed write, a process that is killed."""
 
 import asyncio
-import os
 import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -30,23 +29,6 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
     await store.open()
     yield store
     await store.close()
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of four MiB."""
-    mount, umount = shutil.which("mount"), shutil.which("umount")
-    if mount is None or umount is None or os.geteuid() != 0:
-        pytest.skip("only root can mount a disk")
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mounted = subprocess.run(
-        [mount, "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)], check=False
-    )
-    if mounted.returncode != 0:
-        pytest.skip("cannot mount a disk here")
-    yield folder
-    subprocess.run([umount, str(folder)], check=True)
 
 
 async def fill(store: SqliteStore) -> int:
@@ -93,7 +75,7 @@ async def test_a_full_disk_refuses_and_keeps_what_it_had(small_disk: Path) -> No
 
 async def test_a_file_that_may_not_grow_is_a_full_disk(store: SqliteStore) -> None:
     """As above where nothing can be mounted: SQLite's own limit ends in the same error."""
-    writer = store._lanes["writer"]
+    writer = store._file.lanes["writer"]
     await writer.run(lambda connection: connection.execute("PRAGMA max_page_count = 60").fetchall())
     acknowledged = await fill(store)
     assert acknowledged > 5

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from docstore.document import Row
+from docstore.storage.listing import LINES_AT_ONCE
 from docstore.storage.store import (
     UNBOUNDED,
     Append,
@@ -241,6 +242,27 @@ async def test_links_are_live_direct_children_in_order_and_in_pages(store: Store
     assert await store.count("/notes/", both) == {1: 4, 2: 2}
     assert await store.count("/notes/", all_of(2)) == {2: 2}
     assert await store.count("/", both) == {1: 3}
+
+
+async def test_what_lies_below_a_path_is_found_at_any_depth(store: Store) -> None:
+    author = Author()
+    under = ("/s/a", "/s/a/p/0", "/s/a/p/1", "/s/b", "/s/b/p/0", "/s/é")
+    await author.append(store, 1, *under, "/s", "/s/", "/s0", "/r/a", "/sa/p")
+    await author.append(store, 2, "/s/a/p/2", "/t/a")
+    newest = await author.append(store, 1, "/s/a/p/1")
+    await author.append(store, 1, "/s/b", "/s/b/p/0", deleted=True)
+    found = await store.below("/s/", {1, 2, 7})
+    assert [row.link for row in found] == [*under[:3], "/s/a/p/2", "/s/é"]
+    assert found[2] == newest[0]
+    assert [row.link for row in await store.below("/s/", [2])] == ["/s/a/p/2"]
+    assert [row.link for row in await store.below("/s/a/p/", [1])] == ["/s/a/p/0", "/s/a/p/1"]
+    assert await store.below("/s/", []) == await store.below("/u/", [1, 2]) == []
+
+
+async def test_more_may_lie_below_a_path_than_is_read_in_one_go(store: Store) -> None:
+    links = [f"/s/a/p/{number:05}" for number in range(LINES_AT_ONCE + 1)]
+    await Author().append(store, 1, *links)
+    assert [row.link for row in await store.below("/s/", [1])] == links
 
 
 async def test_links_come_with_their_newest_version(store: Store) -> None:

@@ -1,0 +1,140 @@
+"""One SQLite file of a node: its lock, its lanes, and no write after a failure.
+
+A lock file keeps a second process away. The first lane writes, the others read; each is a
+connection on a thread of its own (`lanes.py`). After any failure but a full disk all further
+writes are refused (see `transactions.py` for why), and the process ends.
+"""
+
+import errno
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from docstore.errors import DiskFull, StoreBroken
+from docstore.storage.lanes import Lane, Synchronous, configure, locked
+from docstore.storage.transactions import FILE_ERRORS
+
+T = TypeVar("T")
+W = TypeVar("W")
+W_contra = TypeVar("W_contra", contravariant=True)
+
+WRITER = "writer"
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+
+
+class FileWriter(Protocol[W_contra]):
+    """What writes to the file, in the writer's thread."""
+
+    def commit(self, writes: Sequence[W_contra]) -> None:
+        """Return once all of `writes` would survive a power cut. Raises DiskFull, StoreBroken."""
+
+    def copy_back(self, mode: str) -> object:
+        """Copy the log into the file."""
+
+
+class Database(Generic[W]):
+    """The file `path`; beside it lie its log, the log's index and the lock."""
+
+    def __init__(
+        self, path: str | Path, cache_kib: Mapping[str, int], synchronous: Synchronous
+    ) -> None:
+        """Do nothing yet.
+
+        cache_kib: lane -> pages of SQLite's own, in KiB; the writer's first.
+        synchronous: FULL, or for measurements only NORMAL (a power cut loses the newest batches,
+        so promises too) and OFF.
+        """
+        assert synchronous in {"FULL", "NORMAL", "OFF"}
+        assert next(iter(cache_kib)) == WRITER
+        self.path = Path(path)
+        self.log = Path(f"{path}-wal")
+        self.lanes: dict[str, Lane] = {}
+        self._cache_kib = cache_kib
+        self._synchronous = synchronous
+        self._stack = AsyncExitStack()
+        self._writer: FileWriter[W] | None = None
+        self._broken: str | None = None
+
+    @asynccontextmanager
+    async def opening(
+        self, prepare: Callable[[sqlite3.Connection], FileWriter[W]]
+    ) -> AsyncIterator[None]:
+        """Open or create the file; it stays open unless what is done meanwhile fails.
+
+        prepare: makes the file what it should be, before anybody reads it. Raises StoreBroken when
+        another process has it, it is not ours, or cannot be read, and DiskFull without room.
+        """
+        assert not self.lanes, "open already"
+        try:
+            self._stack.callback(os.close, locked(self.path))
+            for role in self._cache_kib:
+                await self._open_lane(role)
+                if role == WRITER:
+                    self._writer = await self.run(WRITER, prepare)
+            self._stack.push_async_callback(self._copy_back)
+            yield
+        except (*FILE_ERRORS, SQLAlchemyError, OSError) as error:
+            await self.close()
+            no_room = isinstance(error, OSError) and error.errno in _NO_ROOM
+            raise (DiskFull if no_room else StoreBroken)(f"{self.path}: {error}") from error
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _open_lane(self, role: str) -> None:
+        lane = self.lanes[role] = Lane(self.path)
+        self._stack.push_async_callback(lane.close)
+        await lane.open()
+
+        def job(connection: sqlite3.Connection) -> None:
+            cache_kib, writes = self._cache_kib[role], role == WRITER
+            configure(connection, cache_kib, self._synchronous, writes=writes)
+
+        await lane.run(job)
+
+    async def run(self, role: str, job: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what `job` returns for the connection of a lane."""
+        assert role in self.lanes, "not open"
+        return await self.lanes[role].run(job)
+
+    async def commit(self, writes: Sequence[W]) -> None:
+        """Return once all of `writes` would survive a power cut."""
+        if self._broken is not None:
+            raise StoreBroken(self._broken)
+        await self.run(WRITER, partial(self._commit, writes))
+
+    def _commit(self, writes: Sequence[W], _: sqlite3.Connection) -> None:
+        """Run in the writer's thread, so that a failure counts even if nobody waits any more."""
+        if self._broken is not None:
+            raise StoreBroken(self._broken)
+        assert self._writer is not None
+        try:
+            self._writer.commit(writes)
+        except StoreBroken as error:
+            self._broken = str(error)
+            raise
+
+    async def size_bytes(self) -> int:
+        """Return the bytes of the file, its log and the log's index."""
+        files = (Path(f"{self.path}{end}") for end in ("", "-wal", "-shm"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    async def close(self) -> None:
+        """Finish what is under way and give everything back, the lock last."""
+        stack, self._stack = self._stack, AsyncExitStack()
+        try:
+            await stack.aclose()
+        finally:
+            self.lanes, self._writer = {}, None
+
+    async def _copy_back(self) -> None:
+        """Copy the log into the file, while an error can still be seen."""
+        writer = self._writer
+        if writer is not None and self._broken is None:
+            await self.run(WRITER, lambda _: writer.copy_back("PASSIVE"))

@@ -1,0 +1,134 @@
+"""Connections to SQLite on threads of their own, for the stores that are one file each.
+
+Every call costs one hop to a thread and back, however many statements it needs: a hop costs
+about as much as ten point reads. aiosqlite owns the threads and has a call for each statement,
+but none for "run this function"; so our connections are a subclass of sqlite3.Connection whose
+`commit` runs the function that waits for it, and one `commit` of aiosqlite is one hop.
+"""
+
+import fcntl
+import os
+import sqlite3
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import aiosqlite
+from sqlalchemy import URL
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+from sqlalchemy.pool import NullPool
+
+from docstore.errors import StoreBroken
+
+T = TypeVar("T")
+
+Synchronous = Literal["FULL", "NORMAL", "OFF"]
+
+PRAGMAS = (
+    "journal_mode = WAL",
+    "foreign_keys = OFF",
+    "trusted_schema = OFF",
+    "cell_size_check = ON",  # Find a damaged page when it is read, not when it is used.
+    "wal_autocheckpoint = 0",  # The writer does it, since SQLite would hide errors.
+    "journal_size_limit = 67108864",
+    "mmap_size = 0",  # An error of the disk in mapped memory is a SIGBUS, not an error code.
+    "temp_store = MEMORY",
+)
+
+
+def configure(
+    connection: sqlite3.Connection, cache_kib: int, synchronous: Synchronous, *, writes: bool
+) -> None:
+    """Make a new connection ready for work."""
+    for pragma in PRAGMAS:
+        connection.execute(f"PRAGMA {pragma}")
+    connection.execute(f"PRAGMA cache_size = -{cache_kib}")
+    connection.execute(f"PRAGMA synchronous = {synchronous}")
+    if not writes:
+        connection.execute("PRAGMA query_only = ON")
+
+
+def locked(path: Path) -> int:
+    """Return a descriptor that holds the lock of the store, until it is closed.
+
+    Then creates the file, for its owner's eyes only; SQLite gives its log the same mode. In this
+    order: closing any descriptor of the file would end the locks that SQLite itself holds on it.
+    """
+    lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not path.exists():
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            directory = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(directory)
+            finally:
+                os.close(directory)
+    except OSError as error:
+        os.close(lock)
+        if isinstance(error, BlockingIOError):
+            raise StoreBroken(f"{path} is in use by another process") from error
+        raise
+    return lock
+
+
+_Job = Callable[[sqlite3.Connection], None]
+
+
+class _Connection(sqlite3.Connection):
+    """A connection whose `commit` runs the next job that waits for it, in its thread."""
+
+    def __init__(self, jobs: deque[_Job], *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._jobs = jobs
+
+    def commit(self) -> None:
+        if self._jobs:
+            self._jobs.popleft()(self)
+        else:
+            super().commit()
+
+
+class Lane:
+    """One connection on one thread; what is asked of it is done in order, one hop each."""
+
+    def __init__(self, path: Path) -> None:
+        self._jobs: deque[_Job] = deque()
+        self._engine = create_async_engine(
+            URL.create("sqlite+aiosqlite", database=str(path)),
+            poolclass=NullPool,
+            connect_args={
+                "factory": partial(_Connection, self._jobs),
+                "isolation_level": None,  # We say BEGIN ourselves.
+                "timeout": 5.0,  # For whoever looks into the file with a tool of his own.
+            },
+        )
+        self._connection: AsyncConnection | None = None
+        self._driver: aiosqlite.Connection | None = None
+
+    async def open(self) -> None:
+        """Start the thread and connect."""
+        self._connection = await self._engine.connect()
+        raw = await self._connection.get_raw_connection()
+        driver = raw.driver_connection
+        assert isinstance(driver, aiosqlite.Connection)
+        self._driver = driver
+
+    async def run(self, job: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what `job` returns for the connection; it is done even if we are cancelled."""
+        assert self._driver is not None
+        results: list[T] = []
+        # No await between these two: the jobs and the hops to them stay in step.
+        self._jobs.append(lambda connection: results.append(job(connection)))
+        await self._driver.commit()
+        return results[0]
+
+    async def close(self) -> None:
+        """Finish what is under way and end the thread."""
+        try:
+            if self._connection is not None:
+                await self._connection.close()
+        finally:
+            await self._engine.dispose()

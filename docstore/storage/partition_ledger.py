@@ -1,0 +1,206 @@
+"""Partitions in memory: the contract of `partitions.py` without a disk, and so without a wait.
+
+`MemoryStreamStore` puts the contract around one ledger; a simulation keeps one for what a virtual
+disk was asked to write and one for what is durable, so `copy` costs next to nothing: copies share
+the batches of a partition until one of them writes to it.
+
+Pure: no clock, no I/O. A write against the rules (a hole, a cut inside a batch, a batch of another
+partition) is our own bug and fails an assertion; the ledger is not to be used after that.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import islice
+from operator import attrgetter
+from typing import assert_never
+
+from docstore.storage.partitions import (
+    AppendBatches,
+    At,
+    Batches,
+    CorruptPartition,
+    CutPartition,
+    DropPartition,
+    ErasePartition,
+    Oldest,
+    PartitionQuery,
+    PartitionRecord,
+    PartitionRecovered,
+    PartitionResult,
+    PartitionWrite,
+    SavePartition,
+    Size,
+    StreamsRecovered,
+    TrimPartition,
+    dropped,
+)
+from docstore.streams.batch import Header, header_of, is_of, place_of, verified
+
+_base = attrgetter("base")
+_end = attrgetter("end")
+_last_us = attrgetter("last_us")
+
+
+class _Log:
+    """The batches of one partition, and the header of each."""
+
+    __slots__ = ("batches", "headers", "place")
+
+    def __init__(self, place: bytes) -> None:
+        self.place = place
+        self.headers: list[Header] = []
+        self.batches: list[bytes] = []
+
+    def copy(self) -> "_Log":
+        log = _Log(self.place)
+        log.headers, log.batches = self.headers.copy(), self.batches.copy()
+        return log
+
+    def keep(self, first: int, last: int) -> None:
+        """Let go of all batches but those first..last-1, by their number from the oldest on."""
+        self.headers, self.batches = self.headers[first:last], self.batches[first:last]
+
+
+class PartitionLedger:
+    """What the streams file of one node holds: records and batches."""
+
+    __slots__ = ("_logs", "_own", "_records")
+
+    def __init__(self) -> None:
+        self._records: dict[str, PartitionRecord] = {}
+        self._logs: dict[str, _Log] = {}
+        self._own: set[str] = set()  # Partitions whose log no copy of this ledger shares.
+
+    def copy(self) -> "PartitionLedger":
+        """Return a ledger that is equal now and goes its own way from here on."""
+        ledger = PartitionLedger()
+        ledger._records = self._records.copy()
+        ledger._logs = self._logs.copy()
+        self._own.clear()
+        return ledger
+
+    # Writing
+
+    def apply(self, writes: Sequence[PartitionWrite]) -> None:
+        """Do all of `writes`, in their order."""
+        for write in writes:
+            match write:
+                case SavePartition(record):
+                    self._save(record)
+                case AppendBatches(batches):
+                    for name, raw in batches:
+                        self._append(name, raw)
+                case CutPartition(name, end):
+                    log = self._log(name)
+                    kept = bisect_left(log.headers, end, key=_base)
+                    assert not kept or log.headers[kept - 1].end <= end, "a cut inside a batch"
+                    log.keep(0, kept)
+                case TrimPartition(name, start, limit):
+                    log = self._log(name)
+                    below = bisect_right(log.headers, start, key=_end)
+                    log.keep(min(below, limit), len(log.headers))
+                case ErasePartition(name):
+                    self._log(name).keep(0, 0)
+                case DropPartition(name, limit):
+                    self._drop(name, limit)
+                case _:
+                    assert_never(write)
+
+    def _save(self, record: PartitionRecord) -> None:
+        before = self._records.get(record.name)
+        assert record.copy, "a copy has a name"
+        assert before is None or before.copy or not self._logs[record.name].headers, (
+            "a partition that is begun anew before it is dropped to the end"
+        )
+        self._records[record.name] = record
+        self._logs.setdefault(record.name, _Log(place_of(record.name)))
+
+    def _append(self, name: str, raw: bytes) -> None:
+        assert self._records[name].copy, "a batch for a partition that is dropped"
+        log, header = self._log(name), header_of(raw)
+        assert is_of(raw, log.place), "a batch of another partition"
+        assert header.records > 0, "an empty batch"
+        if log.headers:
+            assert header.base == log.headers[-1].end, "a hole in a partition"
+            assert header.last_us >= log.headers[-1].last_us, "a time that goes back"
+        log.headers.append(header)
+        log.batches.append(raw)
+
+    def _drop(self, name: str, limit: int) -> None:
+        if name not in self._records:
+            return
+        log = self._log(name)
+        log.keep(limit, len(log.headers))
+        if log.headers:
+            self._records[name] = dropped(name)
+        else:
+            del self._records[name], self._logs[name]
+            self._own.discard(name)
+
+    def _log(self, name: str) -> _Log:
+        """Return a log that may be written to."""
+        if name not in self._own:
+            self._logs[name] = self._logs[name].copy()
+            self._own.add(name)
+        return self._logs[name]
+
+    def rot(self, name: str, offset: int) -> None:
+        """Damage the batch that holds `offset`, as a disk may; for simulations of that."""
+        log = self._log(name)
+        place = bisect_right(log.headers, offset, key=_base) - 1
+        raw = bytearray(log.batches[place])
+        raw[-1] ^= 1
+        log.batches[place] = bytes(raw)
+
+    # Reading
+
+    def answer(self, query: PartitionQuery) -> PartitionResult:
+        """Return the result of a query."""
+        log = self._logs.get(query.name)
+        if log is None:
+            return []
+        match query:
+            case Batches():
+                return _batches(log, query)
+            case At(_, us):
+                first = bisect_left(log.headers, us, key=_last_us)
+                return log.headers[first : first + 1]
+            case Oldest(_, limit):
+                return log.headers[:limit]
+            case Size():
+                return [sum(header.size for header in log.headers)]
+            case _:
+                assert_never(query)
+
+    def recovered(self, boot: int, *, is_old: bool = False) -> StreamsRecovered:
+        """Return what a node would find that starts on this disk as `boot`."""
+        partitions = {name: self._recovered(record) for name, record in self._records.items()}
+        return StreamsRecovered(boot, is_old, partitions)
+
+    def _recovered(self, record: PartitionRecord) -> PartitionRecovered:
+        headers = self._logs[record.name].headers
+        first = bisect_right(headers, record.producers_at, key=_end)
+        return PartitionRecovered(
+            record,
+            end=headers[-1].end if headers else record.start,
+            last_us=headers[-1].last_us if headers else 0,
+            size=sum(header.size for header in headers),
+            headers=tuple(headers[first:]) if record.copy else (),
+        )
+
+
+def _batches(log: _Log, query: Batches) -> PartitionResult:
+    first = bisect_right(log.headers, query.offset, key=_end)
+    last = bisect_left(log.headers, query.until, key=_base) if query.offset < query.until else 0
+    found: list[bytes] = []
+    weight = 0
+    for raw in islice(log.batches, first, max(first, last)):
+        weight += len(raw)
+        if found and weight > query.bytes_max:
+            break
+        try:
+            verified(raw, log.place)
+        except ValueError:
+            return CorruptPartition(query.name)
+        found.append(raw)
+    return found

@@ -1,0 +1,123 @@
+"""Records of partitions, their tails and the file's own line as columns, each with a checksum.
+
+As `packing.py` does for documents: over the keys as well as the rest.
+"""
+
+from typing import NamedTuple, cast
+
+import msgpack
+
+from docstore.storage.packing import checksum
+from docstore.storage.partition_tables import BASE_BITS
+from docstore.storage.partitions import PartitionRecord
+from docstore.storage.store import Status
+
+FORMAT = 1
+"""Raised when a file of before could not be read by the code of after."""
+
+_BASE = (1 << BASE_BITS) - 1
+
+
+class Tail(NamedTuple):
+    """From where to where the batches of a partition reach, and their bytes; 0 for none.
+
+    last_us: when the last record came, as the last batch says.
+    """
+
+    number: int
+    name: str
+    first: int = 0
+    end: int = 0
+    size: int = 0
+    last_us: int = 0
+
+    def id_of(self, offset: int) -> int:
+        """Return the key of a batch that begins at `offset`."""
+        assert 0 <= offset <= _BASE
+        return self.number << BASE_BITS | offset
+
+    @property
+    def beyond(self) -> int:
+        """Return what is greater than the key of any batch of this partition."""
+        return self.number + 1 << BASE_BITS
+
+    def columns(self) -> tuple[object, ...]:
+        """Return the tail as it lies on disk."""
+        return (*self, checksum(tuple(self)))
+
+    @classmethod
+    def of(cls, columns: tuple[object, ...]) -> "Tail | None":
+        """Return the tail that lies on disk as `columns`, or None if it is damaged."""
+        *fields, found = columns
+        return cls(*fields) if checksum(tuple(fields)) == found else None  # type: ignore[arg-type]
+
+
+def base_of(key: int) -> int:
+    """Return the offset at which the batch under this key begins."""
+    return key & _BASE
+
+
+class FileLine(NamedTuple):
+    """The one line of `file`.
+
+    boot: how often the file was opened. is_old: whether it was found to be older than what this
+    node had promised, and some partition still is as it was found. schema: see `NodeLine`.
+    """
+
+    format: int
+    boot: int
+    is_old: int
+    schema: int
+
+    def columns(self) -> tuple[object, ...]:
+        """Return the line as it lies on disk."""
+        return (*self, checksum(tuple(self)))
+
+    @classmethod
+    def of(cls, columns: tuple[object, ...]) -> "FileLine | None":
+        """Return the line that lies on disk as `columns`, or None if it is damaged."""
+        *fields, found = columns
+        return cls(*fields) if checksum(tuple(fields)) == found else None  # type: ignore[arg-type]
+
+
+def columns_of(number: int, record: PartitionRecord) -> tuple[object, ...]:
+    """Return a record as it lies on disk under a number."""
+    reigns = [(*ballot, first) for ballot, first in record.reigns]
+    fields = (
+        number,
+        record.name,
+        record.copy,
+        *record.promised,
+        *record.adopted,
+        msgpack.packb(reigns),
+        record.start,
+        record.high,
+        record.producers_at,
+        record.status.value,
+        record.producers,
+    )
+    return (*fields, checksum(fields))
+
+
+def record_of(columns: tuple[object, ...]) -> tuple[int, PartitionRecord] | None:
+    """Return (number, record) that lies on disk as `columns`, or None if it is damaged."""
+    *fields, found = columns
+    if checksum(tuple(fields)) != found:
+        return None
+    # The checksum vouches for the types as well.
+    number, name, copy, epoch, owner, by_epoch, by_owner, reigns, *rest = cast(
+        "tuple[int, str, str, int, str, int, str, bytes, int, int, int, str, bytes]", fields
+    )
+    start, high, producers_at, status, producers = cast("tuple[int, int, int, str, bytes]", rest)
+    return number, PartitionRecord(
+        name,
+        copy,
+        promised=(epoch, owner),
+        adopted=(by_epoch, by_owner),
+        reigns=tuple(((of, by), first) for of, by, first in msgpack.unpackb(reigns)),
+        start=start,
+        high=high,
+        producers=producers,
+        producers_at=producers_at,
+        status=Status(status),
+    )

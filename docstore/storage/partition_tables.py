@@ -1,0 +1,173 @@
+"""What the file of streams looks like, and what is said to it: four tables.
+
+`batches` holds sealed batches, clustered by partition and offset, with no second index: its key is
+the number of the partition in the upper bits and the offset of the first record in the lower 44.
+The head of a batch stands in a column of its own before the rest, so that a start, a search by time
+and retention read some 80 bytes of a batch and not its records.
+
+`tails` says of each partition from where to where its batches reach. It is written with every
+commit, one small row for each partition in it, and is a second witness: a batch whose key is
+damaged is not where it should be, and would else make the log end early without a word.
+
+`partitions` holds the records, each under a checksum; `file` what concerns all of it.
+"""
+
+from sqlalchemy import (
+    Column,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    bindparam,
+    delete,
+    func,
+    literal_column,
+    select,
+    update,
+)
+from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.schema import CreateTable
+
+from docstore.storage.tables import Insert, all_of, inserts, sql
+
+BASE_BITS = 44
+"""Bits of a key that are an offset: 17 million million records."""
+
+NUMBER_MAX = (1 << (63 - BASE_BITS)) - 2
+"""More partitions than that have no place in one file; the next number is the bound of the last."""
+
+metadata = MetaData()
+
+partitions = Table(
+    "partitions",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("copy", Text, nullable=False),
+    Column("promised_epoch", Integer, nullable=False),
+    Column("promised_owner", Text, nullable=False),
+    Column("adopted_epoch", Integer, nullable=False),
+    Column("adopted_owner", Text, nullable=False),
+    Column("reigns", LargeBinary, nullable=False),
+    Column("start", Integer, nullable=False),
+    Column("high", Integer, nullable=False),
+    Column("producers_at", Integer, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("producers", LargeBinary, nullable=False),
+    Column("checksum", Integer, nullable=False),
+)
+
+tails = Table(
+    "tails",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("first", Integer, nullable=False),
+    Column("end", Integer, nullable=False),
+    Column("size", Integer, nullable=False),
+    Column("last_us", Integer, nullable=False),
+    Column("checksum", Integer, nullable=False),
+)
+
+batches = Table(
+    "batches",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("head", LargeBinary, nullable=False),
+    Column("checksum", Integer, nullable=False),
+    Column("rest", LargeBinary, nullable=False),
+)
+
+file = Table(
+    "file",
+    metadata,
+    Column("format", Integer, primary_key=True),
+    Column("boot", Integer, nullable=False),
+    Column("is_old", Integer, nullable=False),
+    Column("schema", Integer, nullable=False),
+    Column("checksum", Integer, nullable=False),
+)
+
+CREATE = [sql(CreateTable(table)) for table in metadata.sorted_tables]
+
+# Without OR ROLLBACK, SQLite would keep a copy of each page that a statement of many lines touches.
+INSERT_BATCH = inserts(insert(batches).prefix_with("OR ROLLBACK"), batches)
+
+
+def _replacing(table: Table) -> Insert:
+    line = insert(table).prefix_with("OR ROLLBACK")
+    fresh = {name: line.excluded[name] for name in all_of(table)[1:]}
+    return inserts(line.on_conflict_do_update(index_elements=[table.c.number], set_=fresh), table)
+
+
+SAVE_PARTITION = _replacing(partitions)
+SAVE_TAIL = _replacing(tails)
+DELETE_PARTITION = sql(
+    delete(partitions).where(partitions.c.number == bindparam("number")), "number"
+)
+DELETE_TAIL = sql(delete(tails).where(tails.c.number == bindparam("number")), "number")
+_from = batches.c.id >= bindparam("first")
+_between = (_from, batches.c.id < bindparam("beyond"))
+DELETE_BATCHES = sql(delete(batches).where(*_between), "first", "beyond")
+
+FORMATS = sql(select(file.c.format))
+FILE = sql(select(file))
+INSERT_FILE = sql(insert(file), *all_of(file))
+UPDATE_FILE = sql(
+    update(file).values({name: bindparam(name) for name in all_of(file)}), *all_of(file)
+)
+
+PARTITIONS = sql(select(partitions).order_by(partitions.c.number))
+TAILS = sql(select(tails).order_by(tails.c.number))
+TAIL_NUMBERS = sql(select(tails.c.number))
+TAIL_OF = sql(
+    select(*tails.c)
+    .select_from(partitions.outerjoin(tails, tails.c.number == partitions.c.number))
+    .where(partitions.c.name == bindparam("name")),
+    "name",
+)
+# There is no index for this: it is asked when the index of `partitions` does not know the name.
+NUMBER_BY_TAIL = sql(select(tails.c.number).where(tails.c.name == bindparam("name")), "name")
+
+_ONE = literal_column("1", Integer)
+_NONE = literal_column("0", Integer)
+_limit = bindparam("limit", type_=Integer)
+_head = (batches.c.id, batches.c.head, batches.c.checksum)
+HEADS = sql(
+    select(*_head).where(*_between).order_by(batches.c.id).limit(_limit).offset(_NONE),
+    "first",
+    "beyond",
+    "limit",
+)
+_last_until = (batches.c.id <= bindparam("id"), batches.c.id.desc())
+HEAD_AT = sql(
+    select(*_head).where(_last_until[0]).order_by(_last_until[1]).limit(_ONE).offset(_NONE), "id"
+)
+_holding = (
+    select(batches.c.id)
+    .where(_last_until[0])
+    .order_by(_last_until[1])
+    .limit(_ONE)
+    .offset(_NONE)
+    .scalar_subquery()
+)
+BATCHES = sql(
+    select(batches.c.id, batches.c.head, batches.c.rest)
+    .where(batches.c.id >= _holding, batches.c.id < bindparam("beyond"))
+    .order_by(batches.c.id),
+    "id",
+    "beyond",
+)
+IDS = sql(
+    select(batches.c.id).where(*_between).order_by(batches.c.id).limit(_limit).offset(_NONE),
+    "first",
+    "beyond",
+    "limit",
+)
+# Lengths are told by the beginning of a row: its pages are not read.
+BYTES = sql(
+    select(func.sum(func.length(batches.c.head) + func.length(batches.c.rest))).where(*_between),
+    "first",
+    "beyond",
+)

@@ -1,0 +1,292 @@
+"""The work of the one writer of streams, on one SQLite connection, in whatever thread it is called.
+
+A commit is one transaction. What the writer knows of the partitions (names, numbers, tails) it
+keeps in memory and changes only once the transaction is committed: after one that found no room
+the next may begin as if it had not been, and needs to read nothing.
+
+A write against the rules is our own bug, as for the ledger: an assertion, and nothing is kept.
+"""
+
+import sqlite3
+import zlib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from operator import itemgetter
+from pathlib import Path
+from typing import assert_never
+
+from docstore.storage import partition_tables as tables
+from docstore.storage.packing import schema_checksum
+from docstore.storage.partition_packing import FORMAT, FileLine, Tail, base_of, columns_of
+from docstore.storage.partition_reading import (
+    Damaged,
+    file_line,
+    head_at,
+    records_of,
+    tails_of,
+)
+from docstore.storage.partitions import (
+    AppendBatches,
+    CutPartition,
+    DropPartition,
+    ErasePartition,
+    PartitionRecord,
+    PartitionWrite,
+    SavePartition,
+    TrimPartition,
+    dropped,
+)
+from docstore.storage.tables import SCHEMA
+from docstore.storage.transactions import (
+    WAL_BYTES_MAX,
+    copy_back,
+    insert,
+    transaction,
+)
+from docstore.streams.batch import head_of, header_of, is_of, place_of
+
+COPY_BACK_PAGES = 500
+"""Copy the log back when it has about this many pages. Records fill it in a second or less, and
+whoever writes meanwhile, documents too, waits for the disk: rather often and briefly."""
+
+PAGE_BYTES = 4096
+PAGES_OF_DELETE = 8
+"""Pages that are written for a stretch that is removed: the records' own are only let go of."""
+
+_key = itemgetter(0)
+
+
+class PartitionWriter:
+    """The writer's connection, and what it knows of the partitions."""
+
+    def __init__(self, connection: sqlite3.Connection, wal: Path) -> None:
+        self._connection = connection
+        self._wal = wal
+        self._pages = 0
+        """About how many pages the log has got since it was copied back."""
+        self.line = FileLine(FORMAT, 0, 0, 0)
+        self._tails: dict[str, Tail] = {}
+        self._copies: dict[str, str] = {}
+        self._old: dict[str, str] = {}
+        """Partitions that are as they were found in a file that was too old, and their copies."""
+
+    def prepare(self, boots: int | None) -> bool:
+        """Create the tables in an empty file, or check that they are ours; count the boot.
+
+        boots: how many there were, by the count beside the file; None if there is none. Returns
+        whether the file is older than what this node may have promised.
+        """
+        execute = self._connection.execute
+        with transaction(self._connection):
+            if not execute(SCHEMA).fetchall():
+                for statement in tables.CREATE:
+                    execute(statement)
+                schema = schema_checksum(execute(SCHEMA).fetchall())
+                line = FileLine(FORMAT, 0, 0, schema)
+                execute(tables.INSERT_FILE, line.columns())
+            else:
+                line = file_line(self._connection)
+            records, tails = records_of(self._connection), tails_of(self._connection)
+            # The first start may have ended before it was counted beside the file, not before it
+            # kept something.
+            is_lost = not boots and (line.boot > 1 or bool(records))
+            is_old = bool(line.is_old) or line.boot < (boots or 0) or is_lost
+            boot = max(line.boot, boots or 0) + 1
+            self.line = line._replace(boot=boot, is_old=int(is_old and bool(records)))
+            execute(tables.UPDATE_FILE, self.line.columns())
+        for number, record in records.items():
+            # One whose tail is damaged is found to be faulty, and erased before anything else.
+            self._tails[record.name] = tails.get(number) or Tail(number, record.name)
+            self._copies[record.name] = record.copy
+        self._old = self._copies.copy() if is_old else {}
+        return is_old
+
+    def commit(self, writes: Sequence[PartitionWrite]) -> None:
+        """Do all of `writes`, or none and raise DiskFull; StoreBroken if we cannot tell."""
+        self._copy_back_if_due()
+        commit = _Commit(self._connection, self._tails, self._copies)
+        with transaction(self._connection):
+            commit.write(writes)
+            old = {name: copy for name, copy in self._old.items() if commit.copy_of(name) == copy}
+            line = self.line._replace(is_old=int(bool(old)))
+            if line != self.line:
+                self._connection.execute(tables.UPDATE_FILE, line.columns())
+        commit.apply_to(self._tails, self._copies)
+        self._old, self.line = old, line
+        self._pages += commit.pages
+
+    def _copy_back_if_due(self) -> None:
+        too_long = self._wal.exists() and self._wal.stat().st_size > WAL_BYTES_MAX
+        if self._pages > COPY_BACK_PAGES or too_long:
+            self.copy_back("TRUNCATE" if too_long else "PASSIVE")
+
+    def copy_back(self, mode: str) -> None:
+        """Copy the log into the file."""
+        if copy_back(self._connection, mode):
+            self._pages = 0  # Or else there was no room for it: the next commit tries again.
+
+
+class _Commit:
+    """One commit on its way into the tables, beside what is committed."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, tails: Mapping[str, Tail], copies: Mapping[str, str]
+    ) -> None:
+        self._connection = connection
+        self._committed = (tails, copies)
+        self._tails: dict[str, Tail | None] = {}
+        self._records: dict[str, PartitionRecord | None] = {}
+        """What changes; None for what is gone."""
+        self._lines: list[tuple[int, bytes, int, memoryview]] = []
+        self.pages = 0
+
+    def write(self, writes: Sequence[PartitionWrite]) -> None:
+        """Do all of `writes`, in their order."""
+        for write in writes:
+            match write:
+                case SavePartition(record):
+                    self._save(record)
+                case AppendBatches(batches):
+                    for name, raw in batches:
+                        self._append(name, raw)
+                case CutPartition(name, end):
+                    self._insert_batches()
+                    self._cut(self._tail(name), end)
+                case TrimPartition(name, start, limit):
+                    self._insert_batches()
+                    self._trim(self._tail(name), start, limit)
+                case ErasePartition(name):
+                    self._insert_batches()
+                    self._erase(self._tail(name))
+                case DropPartition(name, limit):
+                    self._insert_batches()
+                    self._drop(name, limit)
+                case _:
+                    assert_never(write)
+        self._insert_batches()
+        tails = [tail for tail in self._tails.values() if tail is not None]
+        insert(self._connection, tables.SAVE_TAIL, sorted(tail.columns() for tail in tails))
+        records = [record for record in self._records.values() if record is not None]
+        lines = sorted(columns_of(self._tail(record.name).number, record) for record in records)
+        insert(self._connection, tables.SAVE_PARTITION, lines)
+        self.pages += (
+            len(tails) + len(records) + sum(len(r.producers) for r in records) // PAGE_BYTES
+        )
+
+    def apply_to(self, tails: dict[str, Tail], copies: dict[str, str]) -> None:
+        """Take what has changed over, now that it is committed."""
+        for name, tail in self._tails.items():
+            if tail is None:
+                tails.pop(name, None)
+            else:
+                tails[name] = tail
+        for name, record in self._records.items():
+            if record is None:
+                copies.pop(name, None)
+            else:
+                copies[name] = record.copy
+
+    def copy_of(self, name: str) -> str | None:
+        """Return the copy of a partition, or None when there is no such partition."""
+        if name in self._records:
+            record = self._records[name]
+            return None if record is None else record.copy
+        return self._committed[1].get(name)
+
+    def _tail(self, name: str) -> Tail:
+        tail = self._tails[name] if name in self._tails else self._committed[0].get(name)
+        assert tail is not None, "no such partition"
+        return tail
+
+    def _save(self, record: PartitionRecord) -> None:
+        assert record.copy, "a copy has a name"
+        copy = self.copy_of(record.name)
+        if copy is None:
+            self._tails[record.name] = Tail(self._unused_number(), record.name)
+        assert copy != "" or not self._tail(record.name).size, (
+            "a partition that is begun anew before it is dropped to the end"
+        )
+        self._records[record.name] = record
+
+    def _unused_number(self) -> int:
+        begun = [tail for tail in self._tails.values() if tail is not None]
+        used = {tail.number for tail in (*self._committed[0].values(), *begun)}
+        following = max(used, default=0) + 1
+        if following > tables.NUMBER_MAX:
+            return next(number for number in range(1, following) if number not in used)
+        return following
+
+    def _append(self, name: str, raw: bytes) -> None:
+        assert self.copy_of(name), "a batch for a partition that is dropped"
+        tail, header, head = self._tail(name), header_of(raw), head_of(raw)
+        assert is_of(head, place_of(name)), "a batch of another partition"
+        assert header.records > 0, "an empty batch"
+        if tail.size:
+            assert header.base == tail.end, "a hole in a partition"
+            assert header.last_us >= tail.last_us, "a time that goes back"
+        rest = memoryview(raw)[len(head) :]
+        self._lines.append((tail.id_of(header.base), head, zlib.crc32(head), rest))
+        self._tails[name] = tail._replace(
+            first=tail.first if tail.size else header.base,
+            end=header.end,
+            size=tail.size + len(raw),
+            last_us=header.last_us,
+        )
+        self.pages += 1 + len(raw) // PAGE_BYTES
+
+    def _insert_batches(self) -> None:
+        """Insert what has gathered, in the order of the table."""
+        lines, self._lines = self._lines, []
+        lines.sort(key=_key)
+        insert(self._connection, tables.INSERT_BATCH, lines)
+
+    def _cut(self, tail: Tail, end: int) -> None:
+        if end <= tail.first:
+            self._erase(tail)
+        elif end < tail.end:
+            assert self._ids(tail, end, end + 1, 1), "a cut inside a batch"
+            gone = self._delete(tail.id_of(end), tail.beyond)
+            left = tail._replace(end=end, size=tail.size - gone, last_us=0)
+            with suppress(Damaged):  # Whoever reads that batch will find out.
+                left = left._replace(last_us=head_at(self._connection, left, end - 1).last_us)
+            self._tails[tail.name] = left
+
+    def _trim(self, tail: Tail, start: int, limit: int) -> None:
+        """Remove the oldest, told by where the next one begins: nothing of a batch is read."""
+        if not tail.size or start <= tail.first:
+            return
+        ids = self._ids(tail, tail.first, min(start, tail.end) + 1, limit + 1)
+        if len(ids) <= limit and start >= tail.end:
+            self._erase(tail)
+        else:
+            first = base_of(ids[-1])
+            gone = self._delete(tail.id_of(tail.first), ids[-1])
+            self._tails[tail.name] = tail._replace(first=first, size=tail.size - gone)
+
+    def _erase(self, tail: Tail) -> None:
+        self._delete(tail.id_of(0), tail.beyond)
+        self._tails[tail.name] = Tail(tail.number, tail.name)
+
+    def _drop(self, name: str, limit: int) -> None:
+        if self.copy_of(name) is None:
+            return
+        self._trim(self._tail(name), self._tail(name).end, limit)
+        tail = self._tail(name)
+        if tail.size:
+            self._records[name] = dropped(name)
+            return
+        self._records[name] = self._tails[name] = None
+        self._connection.execute(tables.DELETE_PARTITION, (tail.number,))
+        self._connection.execute(tables.DELETE_TAIL, (tail.number,))
+
+    def _ids(self, tail: Tail, first: int, beyond: int, limit: int) -> list[int]:
+        """Return the keys of up to `limit` batches that begin at first..beyond-1."""
+        keys = (tail.id_of(first), tail.id_of(beyond), limit)
+        return [key for (key,) in self._connection.execute(tables.IDS, keys)]
+
+    def _delete(self, first: int, beyond: int) -> int:
+        """Remove the batches under these keys; return how many bytes they had."""
+        (size,) = self._connection.execute(tables.BYTES, (first, beyond)).fetchone()
+        self._connection.execute(tables.DELETE_BATCHES, (first, beyond))
+        self.pages += PAGES_OF_DELETE
+        return int(size or 0)

@@ -1,0 +1,43 @@
+"""Storage of streams that forgets when its object does: the contract around one ledger.
+
+For simulations and for trying things out. It survives `close` and `open` of the same object,
+as a disk survives its process, and counts the boots.
+"""
+
+from collections.abc import Sequence
+
+from docstore.storage.partition_ledger import PartitionLedger
+from docstore.storage.partitions import (
+    PartitionQuery,
+    PartitionResult,
+    PartitionWrite,
+    StreamsRecovered,
+)
+
+
+class MemoryStreamStore:
+    """A `StreamStore` without a disk: commits are as durable as the object."""
+
+    def __init__(self) -> None:
+        self.ledger = PartitionLedger()
+        self._boot = 0
+
+    async def open(self) -> StreamsRecovered:
+        """Count the boot and return what is there."""
+        self._boot += 1
+        return self.ledger.recovered(self._boot)
+
+    async def commit(self, writes: Sequence[PartitionWrite]) -> None:
+        """Do all of `writes`."""
+        self.ledger.apply(writes)
+
+    async def read(self, queries: Sequence[PartitionQuery]) -> list[PartitionResult]:
+        """Answer queries in their order."""
+        return [self.ledger.answer(query) for query in queries]
+
+    async def size_bytes(self) -> int:
+        """Return 0: nothing is on disk."""
+        return 0
+
+    async def close(self) -> None:
+        """Keep everything for the next `open`."""

@@ -1,0 +1,66 @@
+"""Storage of streams on a disk that loses power, or fails at its n-th call.
+
+As test_power_cut.py and test_nth_failure.py do for documents: what was acknowledged is there,
+nothing that never was, and no answer is wrong.
+"""
+
+import pytest
+
+from tests.disk import stream_script
+from tests.disk.failures import calls_of, error_of_disk, no_room, play, read_with_failure
+from tests.disk.power import cut_at_random
+
+QUICK, SCRIPTS = 4, 12
+SEEDS = [
+    *range(QUICK),
+    *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(QUICK, SCRIPTS)),
+]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_cut_of_power_loses_nothing_acknowledged(seed: int) -> None:
+    outcome = cut_at_random(seed, 100, what=stream_script)
+    assert outcome.images > 60
+    assert (outcome.lost, outcome.odd) == ([], [])
+
+
+def test_a_file_of_streams_that_is_not_synced_is_found_out() -> None:
+    outcomes = [
+        cut_at_random(seed, 40, synchronous="NORMAL", what=stream_script) for seed in range(3)
+    ]
+    assert [each for outcome in outcomes for each in outcome.lost]
+
+
+def _every(seed: int, step: int) -> range:
+    return range(1 + seed % step, calls_of(seed, what=stream_script) + 1, step)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("raises", [error_of_disk, no_room])
+def test_a_call_that_fails_loses_nothing_and_keeps_no_half_commit(
+    seed: int, raises: object
+) -> None:
+    failed = 0
+    for nth in _every(seed, 5):
+        played = play(seed, nth, raises, what=stream_script)  # type: ignore[arg-type]
+        assert played.problems == [], nth
+        failed += played.failed
+    assert failed > 5
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_read_of_streams_that_fails_is_never_a_wrong_answer(seed: int) -> None:
+    calls, _ = read_with_failure(seed, 0, what=stream_script)
+    assert calls > 20
+    for nth in range(1 + seed % 3, calls + 1, 3):
+        assert read_with_failure(seed, nth, what=stream_script)[1] == [], nth
+
+
+@pytest.mark.slow
+def test_very_many_images_of_streams() -> None:
+    images, seed = 0, 1000
+    while images < 50_000:
+        outcome = cut_at_random(seed, 200, what=stream_script)
+        assert (outcome.images > 0, outcome.lost, outcome.odd) == (True, [], []), f"seed {seed}"
+        images += outcome.images
+        seed += 1
