@@ -1,8 +1,7 @@
-"""The shell around the protocol: feed an event, perform the list, feed the results.
+"""The shell around the protocol: how the machine of documents runs (`stepping.py`), and its disk.
 
-One thread, run to completion: while a list is performed no other event is looked at. What the
-protocol asks to be stored joins the batch that forms while the disk is busy with the one before
-(group commit); frames and batches leave at the end of the loop turn, without a delay.
+What the protocol asks to be stored joins the batch that forms while the disk is busy with the one
+before (group commit); batches leave at the end of the loop's turn, as frames do.
 """
 
 import asyncio
@@ -42,11 +41,11 @@ from docstore.protocol.events import (
     TurnEnded,
 )
 from docstore.protocol.replica import Replica
+from docstore.stepping import TICK_S, Requests, Stepping, clock
 from docstore.storage.store import LONG, Query, Store, Write
 
 T = TypeVar("T")
 
-TICK_S = 0.05
 QUERIES_AT_ONCE, LONG_QUERIES_AT_ONCE = 256, 4
 """What waits for them all goes on in one step, and the loop has to come round between two."""
 FULL_PAUSE_S = 0.1
@@ -55,15 +54,7 @@ FULL_PAUSE_S = 0.1
 log = structlog.get_logger("docstore.protocol")
 
 
-def clock() -> float:
-    """Return the protocol's clock: monotonic, and not standing still while the machine sleeps.
-
-    A lease must run out in that time as well.
-    """
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
-class Driver:
+class Driver(Stepping[Event]):
     """Runs one replica against a real clock, real links and a real disk."""
 
     def __init__(
@@ -75,117 +66,83 @@ class Driver:
         publish: Callable[[Row], None],
         broken: Callable[[BaseException], None],
     ) -> None:
+        super().__init__(links)
         self.replica = replica
         self.loop_lag_s = 0.0
         self.reconfigured: Callable[[Configuration], None] = lambda configuration: None
         self._store = store
-        self._links = links
         self._publish = publish
         self._broken = broken
-        self._loop = asyncio.get_running_loop()
-        self._waiting: dict[int, asyncio.Future[Answer]] = {}
-        self._changes: dict[int, asyncio.Future[tuple[int, str, str]]] = {}
-        self._indexes: dict[int, asyncio.Future[Mapping[int, tuple[int, int]]]] = {}
-        self._requests = 0
-        self._turn_planned = False
+        self._requests = Requests[Answer](self.loop)
+        self._changes = Requests[tuple[int, str, str]](self.loop)
+        self._indexes = Requests[Mapping[int, tuple[int, int]]](self.loop)
         self._writes: list[Write] = []
         self._token = 0
         self._committing: asyncio.Task[None] | None = None
         self._barriers: list[tuple[int, asyncio.Future[None]]] = []
         self._short = _Queue(QUERIES_AT_ONCE, self._answer, broken)
         self._long = _Queue(LONG_QUERIES_AT_ONCE, self._answer, broken)
-        self._ticker: asyncio.TimerHandle | None = None
-        self._stopped = False
-        self._performing = False
 
     def start(self) -> None:
         """Begin to tick."""
         self._planned_at = clock()
-        self._tick()
+        super().start()
 
     async def stop(self) -> None:
         """Finish the batch that is under way; answer what still waits as the protocol would."""
-        self._stopped = True
-        if self._ticker is not None:
-            self._ticker.cancel()
+        self.end()
         for task in (self._committing, self._short.task, self._long.task):
             if task is not None:
                 await asyncio.gather(task, return_exceptions=True)
-        for future in self._waiting.values():
-            if not future.done():
-                future.cancel()
-        for change in self._changes.values():
-            change.cancel()
-        for index in self._indexes.values():
-            index.cancel()
+        for requests in (self._requests, self._changes, self._indexes):
+            requests.cancel()
         for _, barrier in self._barriers:
             barrier.cancel()
 
     def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
         """Return a future for the answer; the protocol keeps the deadline."""
-        self._requests += 1
-        future: asyncio.Future[Answer] = self._loop.create_future()
-        self._waiting[self._requests] = future
-        self.feed(Requested(self._requests, operation, clock() + timeout_s))
+        number = self._requests.next_number()
+        future = self._requests.wait(number)
+        self.feed(Requested(number, operation, clock() + timeout_s))
         return future
 
     async def change(self, change: Change) -> tuple[int, str, str]:
         """Ask the register for a change; return HTTP status, code and detail."""
-        self._requests += 1
-        future: asyncio.Future[tuple[int, str, str]] = self._loop.create_future()
-        self._changes[self._requests] = future
-        self.feed(ChangeAsked(self._requests, change))
+        number = self._changes.next_number()
+        future = self._changes.wait(number)
+        self.feed(ChangeAsked(number, change))
         return await future
 
     async def read_index(
         self, slots: Sequence[int], timeout_s: float
     ) -> Mapping[int, tuple[int, int]]:
         """Return slot -> (epoch, decided), of those that this node owns as a quorum confirms."""
-        self._requests += 1
-        future: asyncio.Future[Mapping[int, tuple[int, int]]] = self._loop.create_future()
-        self._indexes[self._requests] = future
-        self.feed(ReadIndexAsked(self._requests, slots, clock() + timeout_s))
+        number = self._indexes.next_number()
+        future = self._indexes.wait(number)
+        self.feed(ReadIndexAsked(number, slots, clock() + timeout_s))
         return await future
 
     async def stored(self) -> None:
         """Return when all that the protocol has asked to be stored by now is on the disk."""
         if self._committing is None and not self._writes:
             return
-        barrier = self._loop.create_future()
+        barrier = self.loop.create_future()
         self._barriers.append((self._token, barrier))
         await barrier
 
     @property
     def in_flight(self) -> int:
         """Return how many requests of this node's clients are not answered yet."""
-        return len(self._waiting)
+        return self._requests.in_flight
 
-    def feed(self, event: Event) -> None:
-        """Give the protocol an event and perform what it asks, in order.
-
-        Not to be called while a list is performed: what it asks would overtake the rest.
-        """
-        if self._stopped:
-            return
-        assert not self._performing
-        self._performing = True
-        try:
-            self._perform(event)
-        finally:
-            self._performing = False
-        if not self._turn_planned:
-            self._turn_planned = True
-            self._loop.call_soon(self._end_turn)
-
-    def _perform(self, event: Event) -> None:
+    def perform(self, event: Event) -> None:
+        """Step the replica, and perform what it asks in order."""
         for effect in self.replica.step(event, clock()):
             match effect:
                 case Send(to, message):
-                    self._links.send(to, message)
+                    self.links.send(to, message)
                 case Respond(request, answer):
-                    future = self._waiting.pop(request)
-                    if not future.done():
-                        future.set_result(answer)
+                    self._requests.answer(request, answer)
                 case Persist(token, writes):
                     self._writes.extend(writes)
                     self._token = token
@@ -195,29 +152,27 @@ class Driver:
                 case Publish(row):
                     self._publish(row)
                 case Reconfigured(configuration):
-                    self._links.configuration = configuration.id
+                    self.links.configuration = configuration.id
                     # Later: it feeds events of its own, and this list is not done yet.
-                    self._loop.call_soon(self.reconfigured, configuration)
+                    self.loop.call_soon(self.reconfigured, configuration)
                 case ChangeAnswered(request, status, code, detail):
-                    asked = self._changes.pop(request)
-                    if not asked.done():
-                        asked.set_result((status, code, detail))
+                    self._changes.answer(request, (status, code, detail))
                 case ReadIndexAnswered(request, found):
-                    reading = self._indexes.pop(request)
-                    if not reading.done():
-                        reading.set_result(found)
+                    self._indexes.answer(request, found)
                 case Alarm(what):
                     log.error("alarm", what=what)
                 case _:
                     assert_never(effect)
 
-    def _end_turn(self) -> None:
+    def end_turn(self) -> None:
+        """Let the replica say what it gathered in this turn."""
         if self.replica.wants_turn:
             self.feed(TurnEnded())
-        self._turn_planned = False
-        self._links.flush()
+
+    def after_turn(self) -> None:
+        """Store what was asked to be stored, and look up what was asked for."""
         if self._writes and self._committing is None:
-            self._committing = self._loop.create_task(self._commit())
+            self._committing = self.loop.create_task(self._commit())
         self._short.begin()
         self._long.begin()
 
@@ -273,13 +228,12 @@ class Driver:
         results = await self._with_room(partial(self._store.read, asked))
         self.feed(QueriesAnswered(list(zip(tokens, results, strict=True))))
 
-    def _tick(self) -> None:
+    def tick(self) -> None:
+        """Say what time it is, and note how late."""
         now = clock()
         self.loop_lag_s = max(0.0, now - self._planned_at)
         self._planned_at = now + TICK_S
         self.feed(Tick(time.time_ns() // 1000))
-        if not self._stopped:
-            self._ticker = self._loop.call_later(TICK_S, self._tick)
 
 
 class _Queue:

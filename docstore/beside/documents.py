@@ -1,0 +1,106 @@
+"""The documents of the group, as a machine beside the replica uses them. A shell.
+
+A survey finds what this node's own disk holds of the slots that it owns. What it finds may be old,
+or not decided: whoever acts on it reads it first.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from docstore.beside.asking import Ask, Survey, Told
+from docstore.beside.view import GroupView
+from docstore.document import Row
+from docstore.errors import StoreBroken
+from docstore.operation import Answer, Operation
+from docstore.storage.store import Store
+
+
+class Documents(Protocol):
+    """The documents of this node's group, of which a machine is a client."""
+
+    def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
+        """Carry an operation to its owner."""
+
+    async def survey(self) -> Sequence[Row]:
+        """Return the live documents of the machine's own kinds in the slots that this node owns."""
+
+
+class GroupDocuments:
+    """Documents in the group around this node."""
+
+    def __init__(
+        self,
+        submit: "Callable[[Operation, float], asyncio.Future[Answer]]",
+        store: Store,
+        view: GroupView,
+        *paths: str,
+    ) -> None:
+        """submit: carries an operation to its owner. paths: below which the machine's own are."""
+        self.submit = submit
+        self._store = store
+        self._view = view
+        self._paths = paths
+
+    async def survey(self) -> Sequence[Row]:
+        """Return the live documents of the machine's own kinds in the slots that this node owns."""
+        owned = self._view.owned()
+        if not owned:
+            return ()
+        found = [await self._store.below(f"{path}/", owned) for path in self._paths]
+        return [row for rows in found for row in rows]
+
+
+class Errands:
+    """What a machine has asked of documents, until it is told.
+
+    Nothing is asked or told within a list of effects: the machine of documents and the one beside
+    it never feed each other, so both go by way of the loop.
+    """
+
+    def __init__(
+        self,
+        documents: Documents,
+        told: Callable[[Told], None],
+        surveyed: Callable[[int, Sequence[Row]], None],
+        broken: Callable[[BaseException], None],
+    ) -> None:
+        """broken: called when the disk has failed; nothing may be answered after it."""
+        self._documents = documents
+        self._told = told
+        self._surveyed = surveyed
+        self._broken = broken
+        self._loop = asyncio.get_running_loop()
+        self._surveys: set[asyncio.Task[None]] = set()
+
+    def ask(self, asked: Ask) -> None:
+        """Carry out an operation."""
+        self._loop.call_soon(self._ask, asked)
+
+    def _ask(self, asked: Ask) -> None:
+        answer = self._documents.submit(asked.operation, asked.timeout_s)
+        answer.add_done_callback(lambda done: self._answered(asked.token, done))
+
+    def _answered(self, token: int, done: "asyncio.Future[Answer]") -> None:
+        if not done.cancelled():
+            self._told(Told(token, done.result()))
+
+    def survey(self, asked: Survey) -> None:
+        """Find the machine's documents."""
+        task = self._loop.create_task(self._survey(asked.token))
+        self._surveys.add(task)
+        task.add_done_callback(self._surveys.discard)
+
+    async def _survey(self, token: int) -> None:
+        try:
+            rows = await self._documents.survey()
+        except StoreBroken as error:
+            self._broken(error)
+        else:
+            self._surveyed(token, rows)
+
+    async def stop(self) -> None:
+        """Find nothing any more."""
+        for survey in self._surveys:
+            survey.cancel()
+        await asyncio.gather(*self._surveys, return_exceptions=True)

@@ -1,0 +1,131 @@
+"""Conditional updates of a machine's documents: the only way in which they are changed.
+
+An update names the version that it goes on from, so it cannot go over what its maker has not seen.
+If the reason for it is in this node's memory and not in the document, that version may be current
+long after the node was deposed: such an update names the reign as well.
+
+One whose fate is unknown is sent again as it is: the version that it names makes sure that it is
+applied once at most, and the answer tells in the end what became of it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from docstore import json
+from docstore.beside.asking import Asker
+from docstore.document import Row
+from docstore.operation import Answer, Conditions, Operation
+
+Tag = tuple[int, int]
+"""(documentEpoch, documentVersion)."""
+Then = Callable[[Row | None, bool], None]
+"""(the document as it is now, if that is known; whether it says what the update wanted)."""
+
+RETRY_S = 0.1
+
+
+@dataclass(slots=True)
+class Update:
+    """One update, until its fate is known."""
+
+    link: str
+    tag: Tag
+    state: bytes
+    then: Then
+    is_relevant: Callable[[], bool]
+    reign: int = 0
+    """The reign that alone may carry it out; 0 for any."""
+    retry_at: float = 0.0
+    is_unknown: bool = False
+    """Whether an attempt may have been applied."""
+
+
+class Updates:
+    """Updates that are under way."""
+
+    def __init__(self, core: Asker) -> None:
+        self._core = core
+        self._retrying: list[Update] = []
+        self.learn: Callable[[Row], None] = lambda row: None
+        """Told of every version of a document that an answer brings."""
+        self.missed: Callable[[str], None] = lambda link: None
+        """Told when a document that was to be changed is not there any more."""
+
+    def change(
+        self,
+        link: str,
+        tag: Tag,
+        state: bytes,
+        then: Then,
+        *,
+        is_relevant: Callable[[], bool] = lambda: True,
+        reign: int = 0,
+    ) -> None:
+        """Change the document from version `tag` to `state`; `then` runs once its fate is known.
+
+        is_relevant: asked before an attempt is made again. One that may have been applied is made
+        again in any case.
+        """
+        self._attempt(Update(link, tag, state, then, is_relevant, reign))
+
+    def read(self, link: str, then: Callable[[Answer], None]) -> None:
+        """Read a document as it is."""
+        self._core.ask(Operation("GET", link), then)
+
+    def tick(self) -> None:
+        """Try again what was not answered."""
+        now = self._core.now
+        due = [each for each in self._retrying if each.retry_at <= now]
+        if due:
+            self._retrying = [each for each in self._retrying if each.retry_at > now]
+        for update in due:
+            if update.is_unknown or update.is_relevant():
+                self._attempt(update)
+            else:
+                update.then(None, False)
+
+    def _attempt(self, update: Update) -> None:
+        self._core.counters["updates"] += 1
+        operation = Operation(
+            "PATCH",
+            update.link,
+            body=update.state,
+            media="handler",
+            conditions=Conditions(match=[list(update.tag)]),
+            reign=update.reign,
+        )
+        self._core.ask(operation, lambda answer: self._told(update, answer))
+
+    def _told(self, update: Update, answer: Answer) -> None:
+        row = answer.row
+        if answer.is_success:
+            self._end(update, row, is_done=True)
+        elif answer.unknown or answer.status >= 500 or answer.status == 429:
+            self._core.counters["updates_unknown"] += answer.unknown
+            update.is_unknown = update.is_unknown or answer.unknown
+            update.retry_at = self._core.now + RETRY_S
+            self._retrying.append(update)
+        elif answer.status == 412 and row is not None:
+            # An attempt of ours that was not answered may have made it what it is.
+            self._end(
+                update,
+                row,
+                is_done=update.is_unknown and json.load(row.state) == json.load(update.state),
+            )
+        elif answer.status == 412:
+            self.read(update.link, lambda found: self._end(update, found.row, is_done=False))
+        else:
+            self._core.counters["updates_refused"] += 1
+            self._end(update, row, is_done=False)
+
+    def _end(self, update: Update, row: Row | None, *, is_done: bool) -> None:
+        if row is not None:
+            self.learn(row)
+        if row is None or row.deleted:
+            self.missed(update.link)
+        update.then(row, is_done)
+
+
+def tag_of(row: Row) -> Tag:
+    """Return the version of a document that an update may go on from."""
+    return (row.epoch, row.version)

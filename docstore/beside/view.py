@@ -1,0 +1,148 @@
+"""What a machine beside the replica may know of the group: the only file that looks into it."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from docstore.protocol.configuration import Stage
+from docstore.protocol.core import Core
+from docstore.protocol.tenure import Phase
+
+
+class View(Protocol):
+    """The group, as this node sees it. Nothing of it is ever counted."""
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Return the ids of all members, in their order."""
+
+    @property
+    def leavers(self) -> frozenset[str]:
+        """Return the members that are on their way out."""
+
+    @property
+    def zones(self) -> dict[str, str]:
+        """Return member -> zone, "" for none."""
+
+    @property
+    def reigns(self) -> int:
+        """Return a number that changes whenever this node has begun to own slots."""
+
+    @property
+    def lacks_quorum(self) -> bool:
+        """Say whether a majority of the members is not heard."""
+
+    @property
+    def is_draining(self) -> bool:
+        """Say whether this node gives everything away, and takes no more."""
+
+    def is_alive(self, node: str) -> bool:
+        """Say whether a node is heard. False for strangers; True for this one."""
+
+    def is_linked(self, node: str) -> bool:
+        """Say whether a connection to a node stands."""
+
+    def may_own(self, node: str) -> bool:
+        """Say whether a node is heard, and has not just yielded."""
+
+    def owns(self, link: str) -> bool:
+        """Say whether this node owns the slot of a document: then it is its controller."""
+
+    def reign_of(self, link: str) -> int:
+        """Return the epoch under which this node owns the slot of a document, 0 if it does not."""
+
+    def owner_of(self, link: str) -> str:
+        """Return who owns the slot of a document as far as is known, "" if nobody does."""
+
+    def slot_of(self, link: str) -> int:
+        """Return the slot of a document."""
+
+    def wall_now_us(self) -> int:
+        """Return the wall clock in microseconds since 1970, held back if it is wrong."""
+
+
+class GroupView:
+    """The view of a running node: what its document machine knows."""
+
+    def __init__(self, core: Core, clock: Callable[[], float]) -> None:
+        """clock: by which both machines are stepped."""
+        self._core = core
+        self._clock = clock
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Return the ids of the members that hold data, those that come and go included."""
+        configuration = self._core.configuration
+        every = (*configuration.members, *configuration.next_members)
+        return tuple(sorted({each.id for each in every if not each.observes and not each.lost}))
+
+    @property
+    def leavers(self) -> frozenset[str]:
+        """Return the members that are on their way out."""
+        configuration = self._core.configuration
+        if configuration.stage is Stage.STABLE:
+            return frozenset()
+        staying = {each.id for each in configuration.next_members}
+        return frozenset(each.id for each in configuration.members if each.id not in staying)
+
+    @property
+    def zones(self) -> dict[str, str]:
+        """Return member -> zone, "" for none."""
+        configuration = self._core.configuration
+        every = (*configuration.members, *configuration.next_members)
+        return {each.id: each.zone for each in every}
+
+    @property
+    def reigns(self) -> int:
+        """Return how many slots this node has begun to own, ever."""
+        return self._core.counters["opened"]
+
+    @property
+    def lacks_quorum(self) -> bool:
+        """Say whether a majority of the members is not heard."""
+        return self._core.lacks_quorum()
+
+    @property
+    def is_draining(self) -> bool:
+        """Say whether this node gives everything away, and takes no more."""
+        return self._core.is_draining
+
+    def is_alive(self, node: str) -> bool:
+        """Say whether a node is heard. False for strangers; True for this one."""
+        core = self._core
+        return node == core.me or (node in core.peers and core.is_alive(node))
+
+    def is_linked(self, node: str) -> bool:
+        """Say whether a connection to a node stands."""
+        return node in self._core.links
+
+    def may_own(self, node: str) -> bool:
+        """Say whether a node is heard, and has not just yielded."""
+        core = self._core
+        return (node == core.me or node in core.peers) and core.may_own(node)
+
+    def owns(self, link: str) -> bool:
+        """Say whether this node owns the slot of a document: then it is its controller."""
+        return self.reign_of(link) > 0
+
+    def reign_of(self, link: str) -> int:
+        """Return the epoch under which this node owns the slot of a document, 0 if it does not."""
+        log = self._core.logs.get(self._core.slot_of(link))
+        if log is None or log.tenure is None or log.tenure.phase is not Phase.OPEN:
+            return 0
+        return log.tenure.ballot[0]
+
+    def owner_of(self, link: str) -> str:
+        """Return who owns the slot of a document as far as is known, "" if nobody does."""
+        return self._core.owner_of(self._core.slot_of(link)) or ""
+
+    def wall_now_us(self) -> int:
+        """Return the wall clock in microseconds since 1970, held back if it is wrong."""
+        return self._core.clock.now_us(self._clock())
+
+    def slot_of(self, link: str) -> int:
+        """Return the slot of a document."""
+        return self._core.slot_of(link)
+
+    def owned(self) -> list[int]:
+        """Return the slots that this node owns."""
+        return [log.slot for log, each in self._core.reigns() if each.phase is Phase.OPEN]

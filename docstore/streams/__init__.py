@@ -1,0 +1,14 @@
+"""Record streams on replica sets: one leader a partition, elected by the smallest lag.
+
+The road of a record, and the file of each step:
+
+| step | file | can end the road with |
+|---|---|---|
+| enters | `http/produce.py`, `records.py` | 400, 413, 415 |
+| routed | `directory.py`, `producing.py` | 404; 503 no-leader; 504 forwarded without an answer |
+| judged | `producer_state.py` | 200 again, 409 fenced, gap, stale |
+| appended | `leader.py` | 503 not-enough-replicas, partition-full: nothing is appended |
+| kept, followed | `core.py`, `follower.py` | - |
+| committed | `leader.py`, by `ownership/by_lag.py` | 504 undecided: it may have happened |
+| read | `fetching.py` | 410 evicted, 416 out of range |
+"""

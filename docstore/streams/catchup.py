@@ -1,0 +1,167 @@
+"""The leader's side of each follower: what it has not got yet is sent, in pages, and sent again.
+
+A follower in step gets what a turn sealed as soon as the turn ends, from memory. One that lags gets
+pages, from memory or from the disk, as it acknowledges: never more is under way to it than a bound,
+so that heartbeats and documents do not wait behind megabytes.
+"""
+
+from collections.abc import Callable
+
+from docstore.storage.partitions import Batches, CorruptPartition, PartitionResult
+from docstore.streams.batch import header_of
+from docstore.streams.core import Core
+from docstore.streams.leading import FollowerState, Leading
+from docstore.streams.log import PartitionLog, common_offset
+from docstore.streams.messages import Adopt, Append, Standing
+
+
+class CatchUp:
+    """Sends logs to followers."""
+
+    def __init__(self, core: Core, damaged: Callable[[PartitionLog], None]) -> None:
+        """damaged: told that a batch of a log failed its check."""
+        self._core = core
+        self._damaged = damaged
+        self.behind: dict[str, Leading] = {}
+        """Partitions with followers that have not acknowledged all."""
+
+    def attach(self, leading: Leading, follower: FollowerState, standing: Standing) -> None:
+        """Tell a follower how far our logs are equal, and send what comes then."""
+        common = common_offset(standing, leading.log) if standing.full else 0
+        follower.is_attached = True
+        self._adopt(leading, follower, max(common, leading.log.start))
+        self.feed(leading, follower)
+
+    def _adopt(self, leading: Leading, follower: FollowerState, common: int) -> None:
+        core, log = self._core, leading.log
+        follower.in_flight.clear()
+        follower.in_flight_bytes = 0
+        follower.progress_at = core.now
+        adopt = Adopt(
+            log.name, leading.epoch, follower.copy, leading.base, common, log.start, log.high,
+            log.replica_set.unclean if log.replica_set else 0, log.reigns,
+            log.producers.pack(common) if common == log.start else b"", (),
+        )  # fmt: skip
+        core.send(follower.node, adopt)
+        follower.sent, follower.told, follower.news = common, (log.high, log.start), 0
+        self.behind[log.name] = leading
+
+    def feed_all(self, leading: Leading) -> None:
+        """Send what is new to the followers that are in step."""
+        for follower in leading.followers.values():
+            self.feed(leading, follower)
+
+    def feed(self, leading: Leading, follower: FollowerState) -> None:
+        """Send pages until all is sent, or enough is under way."""
+        core, log = self._core, leading.log
+        config = core.config
+        if follower.is_attached and follower.sent < log.start:
+            # Retention has passed it by while it was being filled (F27).
+            self._adopt(leading, follower, log.start)
+        while (
+            follower.is_attached
+            and follower.sent < log.end
+            and follower.in_flight_bytes < config.in_flight_bytes
+            and not follower.is_looking
+        ):
+            page = log.from_tail(follower.sent, log.end, config.page_bytes)
+            if page is None:
+                follower.is_looking = True
+                query = Batches(log.name, follower.sent, log.durable, config.page_bytes)
+                core.look(query, lambda result: self._looked(leading, follower, result))
+                return
+            self._send(leading, follower, page)
+
+    def _looked(self, leading: Leading, follower: FollowerState, result: PartitionResult) -> None:
+        follower.is_looking = False
+        if isinstance(result, CorruptPartition):
+            self._damaged(leading.log)
+            return
+        page = [raw for raw in result if isinstance(raw, bytes)]
+        is_next = page and header_of(page[0]).base <= follower.sent
+        if is_next and header_of(page[0]).base < follower.sent:
+            page = [raw for raw in page if header_of(raw).base >= follower.sent]
+        if page and is_next:
+            self._send(leading, follower, page)
+        self.feed(leading, follower)
+
+    def _send(self, leading: Leading, follower: FollowerState, page: list[bytes]) -> None:
+        log = leading.log
+        first = header_of(page[0]).base
+        size = sum(map(len, page))
+        self._append(leading, follower, first, page)
+        follower.sent = header_of(page[-1]).end
+        follower.in_flight.append((follower.sent, size))
+        follower.in_flight_bytes += size
+        self.behind[log.name] = leading
+
+    def _append(
+        self, leading: Leading, follower: FollowerState, first: int, page: list[bytes]
+    ) -> None:
+        log = leading.log
+        if follower.told != (log.high, log.start):
+            follower.told = (log.high, log.start)
+            follower.news = leading.last_probe = self._core.next_token()
+        self._core.post(
+            follower.node,
+            Append,
+            (
+                log.name, leading.epoch, leading.base, first, log.high, log.start,
+                leading.last_probe, page,
+            ),
+        )  # fmt: skip
+
+    def acked(self, leading: Leading, follower: FollowerState, end: int) -> None:
+        """Learn how far a follower's disk has come, and go on."""
+        core = self._core
+        follower.has_joined = True
+        follower.acked = max(follower.acked, end)
+        follower.progress_at = core.now
+        while follower.in_flight and follower.in_flight[0][0] <= follower.acked:
+            follower.in_flight_bytes -= follower.in_flight.popleft()[1]
+        follower.sent = max(follower.sent, follower.acked)
+        self.feed(leading, follower)
+
+    def ask(self, leading: Leading, follower: FollowerState) -> None:
+        """Send no records: a question, or news of the high watermark."""
+        if follower.is_attached:
+            self._append(leading, follower, follower.sent, [])
+
+    def tick(self) -> None:
+        """Send again what was not acknowledged, and news of high watermarks that stood alone."""
+        for name, leading in list(self.behind.items()):
+            has_more = False
+            for follower in leading.followers.values():
+                has_more |= self._repair(leading, follower)
+            if not has_more:
+                del self.behind[name]
+
+    def _repair(self, leading: Leading, follower: FollowerState) -> bool:
+        """Say whether there is still something to do for a follower."""
+        core, log = self._core, leading.log
+        if not follower.is_attached:
+            return False
+        if follower.acked < log.end or not follower.has_joined:
+            if core.now - follower.progress_at >= core.config.resend_s:
+                core.counters["resent"] += 1
+                follower.progress_at = core.now
+                follower.in_flight.clear()
+                follower.in_flight_bytes = 0
+                if follower.has_joined:
+                    follower.sent = min(max(follower.acked, log.start), follower.sent)
+                self.feed(leading, follower)
+                if not follower.in_flight:
+                    self.ask(leading, follower)  # It has all, and its answer was lost.
+            return True
+        if follower.told != (log.high, log.start):
+            self._tell(leading, follower)
+        elif follower.probe >= follower.news:
+            return False
+        elif core.now - follower.progress_at >= core.config.resend_s:
+            core.counters["told_again"] += 1
+            self._tell(leading, follower)
+        return True
+
+    def _tell(self, leading: Leading, follower: FollowerState) -> None:
+        follower.progress_at = self._core.now
+        self.ask(leading, follower)

@@ -1,0 +1,59 @@
+"""The end of a partition: its document is marked as deleted, and a little later deleted.
+
+Replicas are told what a document says, and let go of their data as it is marked; one that missed
+it finds no document when it looks for it.
+"""
+
+from functools import partial
+
+from docstore.beside.updates import Updates
+from docstore.operation import Answer, Conditions, Operation
+from docstore.streams.controller import Controller
+from docstore.streams.core import Core
+from docstore.streams.governed import Governed
+from docstore.streams.replica_set import Resolution
+
+RETRY_S = 1.0
+GONE = (404, 412)
+"""What is answered of a document that is not there, on a condition or without."""
+
+
+class Deletion:
+    """Partitions of this controller that are marked."""
+
+    def __init__(self, core: Core, controller: Controller, updates: Updates) -> None:
+        self._core = core
+        self._controller = controller
+        self._updates = updates
+        self._marked: dict[str, float] = {}
+        """Link -> when to delete the document."""
+
+    def entered(self, known: Governed) -> None:
+        """A document says something new."""
+        if known.found.resolution is Resolution.DELETED:
+            self._marked.setdefault(known.link, self._core.now + self._core.config.linger_s)
+        else:
+            self._marked.pop(known.link, None)
+
+    def forgotten(self, known: Governed) -> None:
+        """It is not ours to govern any more."""
+        self._marked.pop(known.link, None)
+
+    def tick(self) -> None:
+        """Delete what has been marked for long enough."""
+        core = self._core
+        for link, at in list(self._marked.items()):
+            if at <= core.now:
+                self._marked[link] = core.now + core.config.ask_timeout_s + RETRY_S
+                self._delete(self._controller.governed[link])
+
+    def _delete(self, known: Governed) -> None:
+        conditions = Conditions(match=[list(known.tag)])
+        operation = Operation("DELETE", known.link, conditions=conditions)
+        self._core.ask(operation, partial(self._deleted, known))
+
+    def _deleted(self, known: Governed, answer: Answer) -> None:
+        if answer.row is not None:
+            self._updates.learn(answer.row)
+        elif answer.status in GONE and self._controller.governed.get(known.link) is known:
+            self._controller.forget(known.link)

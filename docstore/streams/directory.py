@@ -1,0 +1,87 @@
+"""Who leads which partition, as an entry node knows it: from the documents, read when needed.
+
+What is known may be old: whoever is asked says so, and the document is read again. Entries are
+those of partitions that were asked for here, or whose documents came by.
+"""
+
+from collections.abc import Callable
+
+from docstore.beside.updates import Tag, Updates, tag_of
+from docstore.document import Row
+from docstore.operation import Answer
+from docstore.streams.core import Core
+from docstore.streams.effects import Problem
+from docstore.streams.replica_set import ReplicaSet, Resolution, partition_name
+from docstore.streams.roles import SERVING, read_replica_set
+
+Then = Callable[[Problem | None], None]
+
+NO_PARTITION = Problem(404, "no-such-partition", "there is no such partition")
+ENTRIES_MAX = 100_000
+
+
+class Directory:
+    """Partition's document -> what it said last."""
+
+    def __init__(self, core: Core, updates: Updates) -> None:
+        self._core = core
+        self._updates = updates
+        self._known: dict[str, tuple[Tag, ReplicaSet]] = {}
+        self._waiting: dict[str, list[Then]] = {}
+
+    def learn(self, row: Row) -> None:
+        """Take a version of a document, or that it was deleted."""
+        found = None if row.deleted else read_replica_set(row.state)
+        known = self._known.get(row.link)
+        if found is not None:
+            self.take(row.link, tag_of(row), found)
+        elif known is not None and known[0] < tag_of(row):
+            del self._known[row.link]
+
+    def take(self, link: str, tag: Tag, found: ReplicaSet) -> None:
+        """Know what a version of a document says, unless a newer one is known."""
+        known = self._known.get(link)
+        if known is not None and known[0] >= tag:
+            return
+        if len(self._known) >= ENTRIES_MAX:
+            del self._known[next(iter(self._known))]
+        self._known[link] = (tag, found)
+
+    def find(self, link: str) -> ReplicaSet | None:
+        """Return what is known of a partition, if anything is."""
+        known = self._known.get(link)
+        return known[1] if known is not None else None
+
+    def leader(self, link: str) -> str:
+        """Return who leads a partition as far as is known, "" if nobody does."""
+        found = self.find(link)
+        if found is None:
+            return ""
+        return found.leader if found.resolution in SERVING else found.candidate
+
+    def name(self, link: str) -> str:
+        """Return the name under which replicas keep a partition that is known."""
+        return partition_name(link, self._known[link][1].incarnation)
+
+    def refresh(self, link: str, then: Then) -> None:
+        """Read a document; `then` runs with None once it is known, or with why it is not."""
+        waiting = self._waiting.setdefault(link, [])
+        waiting.append(then)
+        if len(waiting) == 1:
+            self._updates.read(link, lambda answer: self._read(link, answer))
+
+    def _read(self, link: str, answer: Answer) -> None:
+        waiting = self._waiting.pop(link)
+        problem: Problem | None = None
+        if answer.row is not None and answer.is_success:
+            self._updates.learn(answer.row)
+            found = self.find(link)
+            if found is None or found.resolution is Resolution.DELETED:
+                problem = NO_PARTITION
+        elif answer.status == 404:
+            self._known.pop(link, None)
+            problem = NO_PARTITION
+        else:
+            problem = Problem(503, "no-leader", f"{link} cannot be read: {answer.detail}")
+        for then in waiting:
+            then(problem)

@@ -1,0 +1,70 @@
+"""Is a leader's node really gone? Asked of the other replicas before it is replaced (rule D1).
+
+A veto spares a healthy leader of which only the controller's own connection broke. Safety does not
+rest on it: whoever is replaced is fenced.
+"""
+
+from dataclasses import dataclass, field
+
+from docstore.streams.core import Core
+from docstore.streams.messages import Doubt, Doubted
+
+
+@dataclass(slots=True)
+class Round:
+    """One question about one node."""
+
+    number: int
+    asked_at: float
+    asked: frozenset[str]
+    denied: set[str] = field(default_factory=set)
+    vetoed_until: float = 0.0
+
+
+class Doubts:
+    """Rounds of doubt, one at a time for each node."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._rounds: dict[str, Round] = {}
+
+    def is_gone(self, node: str, witnesses: frozenset[str]) -> bool:
+        """Say whether nobody hears a node: asks the witnesses, and is to be called again."""
+        core = self._core
+        if core.view.is_alive(node):
+            self._rounds.pop(node, None)
+            return False
+        found = self._rounds.get(node)
+        if found is not None and core.now < found.vetoed_until:
+            return False
+        if found is None or found.vetoed_until:
+            found = self._begin(node, witnesses)
+        patience_s = core.config.owner_timeout_s
+        return found.denied >= found.asked or core.now - found.asked_at > patience_s
+
+    def _begin(self, node: str, witnesses: frozenset[str]) -> Round:
+        core = self._core
+        asked = frozenset(
+            each for each in witnesses if each not in (node, core.me) and core.view.is_alive(each)
+        )
+        found = self._rounds[node] = Round(core.next_token(), core.now, asked)
+        core.counters["doubts"] += 1
+        for each in sorted(asked):
+            core.send(each, Doubt(found.number, node))
+        return found
+
+    def asked(self, sender: str, message: Doubt) -> None:
+        """Say whether this node hears another one."""
+        heard = self._core.view.is_alive(message.node)
+        self._core.send(sender, Doubted(message.round, message.node, heard))
+
+    def answered(self, sender: str, message: Doubted) -> None:
+        """Count an answer: one that hears it is enough, for a while."""
+        found = self._rounds.get(message.node)
+        if found is None or found.number != message.round:
+            return
+        if message.heard:
+            self._core.counters["vetoes"] += 1
+            found.vetoed_until = self._core.now + self._core.config.veto_s
+        else:
+            found.denied.add(sender)

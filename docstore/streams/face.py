@@ -1,0 +1,301 @@
+"""What a node's clients can ask of streams, wherever the partition is led. A shell.
+
+Records go through the machine, which knows how to forward what must not happen twice. Reads and
+figures are asked of other nodes over `links/questions.py`: they may be asked for again.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from docstore import json
+from docstore.beside.view import View
+from docstore.document import Row
+from docstore.errors import DocstoreError, Unavailable
+from docstore.links.questions import Questions
+from docstore.operation import Answer, Operation
+from docstore.stepping import clock
+from docstore.streams.driver import StreamsDriver
+from docstore.streams.effects import Begun, Figures, Led, Outcome, Problem, Records
+from docstore.streams.events import (
+    CommandAsked,
+    FetchAsked,
+    FiguresAsked,
+    LeaderAsked,
+    ProduceAsked,
+)
+from docstore.streams.messages import Produced
+from docstore.streams.replica_set import STREAMS
+from docstore.streams.requests import NoSuchTopic, Sent, Wanted
+from docstore.streams.topic import Topic, topic_of
+
+TOPIC_KNOWN_S = 5.0
+"""How long what a topic says is believed. A partition more is noticed so much later."""
+TOPICS_KNOWN_MAX = 10_000
+WAIT_AT_ONCE_S = 5.0
+"""How long a leader lets one question wait: who asked may have gone meanwhile."""
+AGAIN_S = 0.02
+FIGURES_S = 1.0
+"""A leader that does not say its figures within that is shown without."""
+NOT_SURE = frozenset({"no-leader", "not-leader"})
+"""Reads that were refused so may be asked for again, of the next leader."""
+
+
+class StreamFace:
+    """The streams of one node, as its HTTP face sees them."""
+
+    def __init__(
+        self,
+        me: str,
+        driver: StreamsDriver,
+        view: View,
+        questions: Questions,
+        submit: Callable[[Operation, float], Awaitable[Answer]],
+    ) -> None:
+        """submit: carries an operation on a document to its owner."""
+        self._me = me
+        self._driver = driver
+        self._view = view
+        self._questions = questions
+        self._submit = submit
+        self._topics: dict[str, tuple[Topic, float]] = {}
+        self._gone: dict[str, asyncio.Future[None]] = {}
+        """Nodes that were asked something -> when their connection breaks."""
+        self._ends: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        questions.answer("fetch", self._fetch_for)
+        questions.answer("figures", self._figures_for)
+        questions.answer("command", self._command_for)
+
+    # Topics
+
+    def known_topic(self, name: str) -> Topic | None:
+        """Return what was known of a topic a moment ago, if it was."""
+        known = self._topics.get(name)
+        return known[0] if known is not None and clock() < known[1] else None
+
+    async def topic(self, name: str, timeout_s: float) -> Topic:
+        """Return what a topic says. Raises NoSuchTopic, Unavailable."""
+        answer = await self._submit(Operation("GET", f"{STREAMS}/{name}"), timeout_s)
+        self._topics.pop(name, None)
+        if answer.status == 404:
+            raise NoSuchTopic(f"there is no topic {name}")
+        if answer.row is None or not answer.is_success:
+            raise Unavailable(f"it is not known whether there is a topic {name}: {answer.detail}")
+        return self._learn(name, answer.row)
+
+    def _learn(self, name: str, row: Row) -> Topic:
+        if len(self._topics) >= TOPICS_KNOWN_MAX:
+            del self._topics[next(iter(self._topics))]
+        topic = topic_of(json.load(row.state))
+        self._topics[name] = (topic, clock() + TOPIC_KNOWN_S)
+        return topic
+
+    def noticed(self, row: Row) -> None:
+        """Learn of a topic's document that was decided."""
+        factory, _, name = row.link.rpartition("/")
+        if factory == STREAMS:
+            self._topics.pop(name, None)
+
+    @property
+    def members(self) -> int:
+        """Return how many members hold data."""
+        return len(self._view.members)
+
+    # Records
+
+    async def produce(self, link: str, sent: Sent, timeout_s: float) -> Produced | Problem:
+        """Append records to a partition; return where they are, or why they are not."""
+        asked = ProduceAsked(
+            self._driver.next_request(), link, sent.acks, clock() + timeout_s,
+            sent.producer, sent.flags, sent.records, sent.body,
+        )  # fmt: skip
+        outcome = await self._driver.request(asked)
+        assert isinstance(outcome, Produced | Problem)
+        return outcome
+
+    async def fetch(
+        self, link: str, wanted: Wanted, *, wait_s: float, timeout_s: float
+    ) -> Records | Problem:
+        """Return records of a partition from whoever leads it; none once `wait_s` is over.
+
+        timeout_s: how long to look for somebody who leads.
+        """
+        now = clock()
+        until, give_up = now + wait_s, now + timeout_s
+        refresh = False
+        while True:
+            left_s = min(max(0.0, until - clock()), WAIT_AT_ONCE_S)
+            once = self._fetch_once(link, wanted, left_s, give_up, refresh=refresh)
+            outcome = await (self._unless_ended(once) if left_s else once)
+            if isinstance(outcome, Records):
+                if outcome.until > outcome.offset or clock() >= until:
+                    return outcome
+                wanted = wanted._replace(origin=("offset", outcome.offset))
+                refresh = False
+            elif outcome.code not in NOT_SURE or clock() + AGAIN_S >= give_up:
+                return outcome
+            else:
+                refresh = True
+                await asyncio.sleep(AGAIN_S)
+
+    async def _unless_ended(
+        self, once: Coroutine[Any, Any, Records | Problem]
+    ) -> Records | Problem:
+        """Wait for an answer, but not on a node that stops: whoever waits goes elsewhere."""
+        asking = asyncio.ensure_future(once)
+        try:
+            await asyncio.wait((asking, self._ends), return_when=asyncio.FIRST_COMPLETED)
+            if asking.done():
+                return asking.result()
+            return Problem(503, "stopping", "this node stops: ask another one")
+        finally:
+            asking.cancel()
+
+    def end(self) -> None:
+        """Let nobody wait for records here any more."""
+        if not self._ends.done():
+            self._ends.set_result(None)
+
+    async def _fetch_once(
+        self, link: str, wanted: Wanted, wait_s: float, give_up: float, *, refresh: bool
+    ) -> Records | Problem:
+        if wanted.stale:
+            outcome = await self._fetch_here(link, wanted, wait_s)
+            if isinstance(outcome, Records) or outcome.code not in NOT_SURE:
+                return outcome
+        led = await self.leader(link, give_up, refresh=refresh)
+        if isinstance(led, Problem):
+            return led
+        if led.leader in ("", self._me):
+            return await self._fetch_here(link, wanted._replace(stale=False), wait_s)
+        asked = (link, wait_s, *wanted._replace(stale=False))
+        try:
+            found = await self._ask(led.leader, "fetch", asked, wait_s + WAIT_AT_ONCE_S)
+        except Unavailable as error:
+            return Problem(503, "no-leader", str(error))
+        return _fetched(found)
+
+    async def leader(self, link: str, deadline: float, *, refresh: bool) -> Led | Problem:
+        """Return who leads a partition, as far as this node knows."""
+        asked = LeaderAsked(self._driver.next_request(), link, deadline, refresh)
+        outcome = await self._driver.request(asked)
+        assert isinstance(outcome, Led | Problem)
+        return outcome
+
+    async def _fetch_here(self, link: str, wanted: Wanted, wait_s: float) -> Records | Problem:
+        asked = FetchAsked(
+            self._driver.next_request(), link, wanted.origin, wanted.isolation, wanted.bytes_max,
+            clock() + wait_s if wait_s > 0 else 0.0, wanted.token, wanted.stale,
+        )  # fmt: skip
+        outcome = await self._driver.request(asked)
+        assert isinstance(outcome, Records | Problem)
+        return outcome
+
+    async def _fetch_for(self, argument: Any) -> Any:
+        link, wait_s, origin, *rest = argument
+        return _plain(await self._fetch_here(link, Wanted(tuple(origin), *rest), wait_s))
+
+    # Figures and commands
+
+    async def figures(self, links: Sequence[str]) -> Mapping[str, Mapping[str, object]]:
+        """Return link -> live figures, of the partitions whose leader answers."""
+        found: dict[str, Mapping[str, Any]] = {}
+        members = [
+            each
+            for each in self._view.members
+            if self._questions.reaches(each) and self._view.is_alive(each)
+        ]
+        asking = (self._figures_of(member, links) for member in members)
+        for figures in await asyncio.gather(*asking):
+            for link, each in figures.items():
+                if link not in found or found[link]["epoch"] < each["epoch"]:
+                    found[link] = each  # The other one does not know yet that it leads no more.
+        return found
+
+    async def _figures_of(self, member: str, links: Sequence[str]) -> Mapping[str, Any]:
+        try:
+            found = await self._ask(member, "figures", tuple(links), FIGURES_S)
+        except Unavailable:
+            return {}
+        return dict(found)
+
+    async def _figures_for(self, argument: Any) -> Any:
+        outcome = await self._driver.request(FiguresAsked(self._driver.next_request(), argument))
+        assert isinstance(outcome, Figures)
+        return outcome.partitions
+
+    async def command(
+        self, link: str, command: tuple[str, object], timeout_s: float
+    ) -> Begun | Problem:
+        """Have a partition's controller begin what an operator wants."""
+        deadline = clock() + timeout_s
+        while True:
+            owner = self._view.owner_of(link)
+            try:
+                if not owner:
+                    raise Unavailable("nobody owns the partition's document now")
+                found = await self._ask(owner, "command", (link, command), deadline - clock())
+            except Unavailable as error:
+                found = _plain(Problem(503, "no-controller", str(error)))
+            outcome = _commanded(found)
+            is_refused = isinstance(outcome, Problem) and outcome.code == "no-controller"
+            if not is_refused or clock() + AGAIN_S >= deadline:
+                return outcome
+            await asyncio.sleep(AGAIN_S)
+
+    async def _command_for(self, argument: Any) -> Any:
+        link, command = argument
+        asked = CommandAsked(self._driver.next_request(), link, tuple(command))
+        return _plain(await self._driver.request(asked))
+
+    # Other nodes
+
+    async def _ask(self, node: str, question: str, argument: Any, timeout_s: float) -> Any:
+        """Return what a node answers. Raises Unavailable, also as soon as its connection breaks."""
+        asking = asyncio.ensure_future(self._questions.ask(node, question, argument, timeout_s))
+        gone = self._gone.get(node)
+        if gone is None:
+            gone = self._gone[node] = asyncio.get_running_loop().create_future()
+        try:
+            await asyncio.wait((asking, gone), return_when=asyncio.FIRST_COMPLETED)
+            if asking.done():
+                return asking.result()
+            raise Unavailable(f"the connection to node {node} broke")
+        finally:
+            asking.cancel()
+            with suppress(asyncio.CancelledError, DocstoreError):
+                await asking
+
+    def link_lost(self, peer: str) -> None:
+        """Wait for no answer of a node any more."""
+        gone = self._gone.pop(peer, None)
+        if gone is not None:
+            gone.set_result(None)
+
+
+def _plain(outcome: Outcome) -> tuple[Any, ...]:
+    """Return an outcome as plain values, for a frame."""
+    match outcome:
+        case Records():
+            return (
+                "records", outcome.batches, outcome.offset, outcome.until, outcome.high,
+                outcome.end, outcome.start, outcome.epoch, outcome.stale_us, outcome.owner,
+            )  # fmt: skip
+        case Problem():
+            more = dict(outcome.more)
+            return "problem", outcome.status, outcome.code, outcome.detail, outcome.unknown, more
+        case Begun():
+            return ("begun",)
+        case _:
+            raise AssertionError(outcome)
+
+
+def _fetched(found: Any) -> Records | Problem:
+    kind, *fields = found
+    return Records(*fields) if kind == "records" else Problem(*fields)
+
+
+def _commanded(found: Any) -> Begun | Problem:
+    kind, *fields = found
+    return Begun() if kind == "begun" else Problem(*fields)

@@ -1,0 +1,69 @@
+"""Fail-back: the preferred replica leads again once it has been in step for long enough.
+
+The leader makes way for it (`holding_back.py`), and an ordinary election finds all ends equal, so
+that preference decides: there is no second way to become leader.
+"""
+
+from dataclasses import dataclass
+
+from docstore.streams.core import NEVER, Core
+from docstore.streams.governed import Governed
+from docstore.streams.leading import in_set
+from docstore.streams.messages import Yield
+from docstore.streams.roles import SERVING
+
+
+@dataclass(slots=True)
+class Misplaced:
+    """A partition that another replica leads than the preferred one."""
+
+    known: Governed
+    ready_since: float
+    asked_at: float = NEVER
+
+
+class FailBack:
+    """Partitions of this controller that others lead than should."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._misplaced: dict[str, Misplaced] = {}
+
+    def entered(self, known: Governed) -> None:
+        """A document says something new."""
+        found = known.found
+        preferred = found.replicas[0]
+        if found.resolution in SERVING and found.leader != preferred:
+            self._misplaced.setdefault(known.link, Misplaced(known, self._core.now)).known = known
+        else:
+            self._misplaced.pop(known.link, None)
+
+    def forgotten(self, known: Governed) -> None:
+        """It is not ours to govern any more."""
+        self._misplaced.pop(known.link, None)
+
+    def tick(self) -> None:
+        """Ask leaders to make way, a few at a time."""
+        core = self._core
+        if not core.config.fail_back_s:
+            return
+        under_way = 0
+        for each in self._misplaced.values():
+            if not self._is_ready(each.known):
+                each.ready_since = core.now
+            elif core.now - each.asked_at < 2 * core.config.yield_s:
+                under_way += 1
+            elif (
+                core.now - each.ready_since >= core.config.fail_back_s
+                and under_way < core.config.transfers_max
+            ):
+                under_way += 1
+                each.asked_at = core.now
+                found = each.known.found
+                item = (each.known.name, found.epoch, found.replicas[0])
+                core.counters["fail_backs"] += 1
+                core.post(found.leader, Yield, item)
+
+    def _is_ready(self, known: Governed) -> bool:
+        preferred = known.found.replicas[0]
+        return in_set(known.found.lrs, preferred) and self._core.view.may_own(preferred)

@@ -1,0 +1,64 @@
+"""A replica's promises: never to take anything from a leader of a smaller ballot.
+
+In: Fence of a controller, and the ballot of whatever else comes. Out: Fenced, once the promise is
+durable. The fence itself is that of documents (`ownership/ballot.py`); the epoch was allocated by
+a conditional update of the replica-set document before anybody could use it.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from docstore.document import Ballot
+from docstore.ownership.ballot import is_fenced
+from docstore.streams.core import Core
+from docstore.streams.log import PartitionLog
+from docstore.streams.messages import Fence, Fenced, Rejected
+
+
+class Fencing:
+    """Promises, and answers that rest on them."""
+
+    def __init__(self, core: Core, depose: Callable[[PartitionLog], None]) -> None:
+        """depose: end our own lead of a partition, if we have it."""
+        self._core = core
+        self._depose = depose
+
+    def fence(self, sender: str, message: Fence) -> None:
+        """Promise epochs, and tell what we have once the promises are durable (rule F)."""
+        for name, epoch in message.partitions:
+            log = self._core.logs.get(name) or self._core.new_log(name)
+            if self.accepts(log, (epoch, ""), sender):
+                self._core.when_kept(partial(self._tell, sender, log, epoch))
+
+    def accepts(self, log: PartitionLog, ballot: Ballot, sender: str) -> bool:
+        """Promise a ballot unless a greater one was promised; then say so to the sender."""
+        core = self._core
+        if is_fenced(log.promised, ballot):
+            core.counters["fenced"] += 1
+            self.reject(sender, log, ballot[0], "stale-epoch")
+            return False
+        if log.promised[0] == ballot[0] and log.promised[1] not in ("", ballot[1]):
+            core.alarm(f"{log.name}: two leaders of epoch {ballot[0]}: {log.promised[1]}, {sender}")
+            return False
+        if ballot > log.promised:
+            log.promised = ballot
+            core.save(log)
+            if ballot[1] != core.me:
+                self._depose(log)
+        return True
+
+    def reject(self, to: str, log: PartitionLog, epoch: int, code: str) -> None:
+        """Say no, and what is promised."""
+        leader = log.replica_set.leader if log.replica_set else ""
+        self._core.post(to, Rejected, (log.name, epoch, code, log.promised, leader))
+
+    def _tell(self, controller: str, log: PartitionLog, epoch: int) -> None:
+        """Answer with what is on the disk, unless more was promised meanwhile."""
+        core = self._core
+        if log.promised != (epoch, "") or core.logs.get(log.name) is not log:
+            return
+        if log.durable < log.end:
+            # What was appended before the promise is told with it, when it is there as well.
+            core.when_kept(lambda: self._tell(controller, log, epoch))
+            return
+        core.post(controller, Fenced, log.standing(epoch))

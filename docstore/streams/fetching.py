@@ -1,0 +1,225 @@
+"""Reads of a partition at the replica that leads it: from where, up to what, and who waits.
+
+Committed readers see what is below the high watermark, others what is below the leader's log end.
+Batches are given as they are stored: the first may begin below the offset that was asked for, and
+the last may end above the bound, so the reader is told both. Beyond the bound he must not look.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from docstore.storage.partitions import At, Batches, CorruptPartition, PartitionResult
+from docstore.streams.batch import Header, header_of
+from docstore.streams.core import Core
+from docstore.streams.effects import Problem, Records
+from docstore.streams.events import FetchAsked
+from docstore.streams.follower import Follower
+from docstore.streams.leader import Leader
+from docstore.streams.leading import Leading
+from docstore.streams.log import PartitionLog
+
+NOT_LEADER = Problem(503, "not-leader", "this node does not lead the partition")
+MORE_THAN_ANY = 1 << 62
+
+
+@dataclass(slots=True)
+class Reader:
+    """Somebody who reads, until he is answered."""
+
+    event: FetchAsked
+    offset: int = -1
+    """Where he wants to begin, once that is known."""
+
+
+class Fetching:
+    """Readers of the partitions that this node leads."""
+
+    def __init__(
+        self,
+        core: Core,
+        leader: Leader,
+        follower: Follower,
+        damaged: Callable[[PartitionLog], None],
+    ) -> None:
+        """damaged: told that a batch of a log failed its check."""
+        self._core = core
+        self._leader = leader
+        self._follower = follower
+        self._damage = damaged
+        self._waiting: dict[str, list[Reader]] = {}
+
+    def ask(self, event: FetchAsked) -> None:
+        """Answer a reader, now or when there is something for him."""
+        log = self._log(event)
+        if log is None:
+            self._core.give(event.request, NOT_LEADER)
+        else:
+            self._begin(log, Reader(event))
+
+    def _log(self, event: FetchAsked) -> PartitionLog | None:
+        """Return the log to read: of the leader, or of whom who is asked not to care."""
+        # Of several incarnations the one whose document is the newest: the others go.
+        log = max(self._core.logs_at(event.link), key=lambda each: each.tag, default=None)
+        if log is None or log.replica_set is None:
+            return None
+        leading = self._leader.leading.get(log.name)
+        if leading is not None and leading.is_online:
+            return log
+        return log if event.stale and event.isolation == "committed" else None
+
+    def _begin(self, log: PartitionLog, reader: Reader) -> None:
+        """Find out where he begins, then read or wait."""
+        kind, value = reader.event.origin
+        if kind == "time":
+            self._core.look(At(log.name, value), lambda found: self._found(log, reader, found))
+            return
+        if kind == "offset":
+            reader.offset = value
+        elif kind == "beginning":
+            reader.offset = log.start
+        elif not self._knows_end(log):
+            self._wait(log, reader)
+            return
+        else:
+            reader.offset = max(log.start, self._bound(log, reader) - value)
+        self._go_on(log, reader)
+
+    def _knows_end(self, log: PartitionLog) -> bool:
+        leading = self._leader.leading.get(log.name)
+        return leading is None or leading.knows_high
+
+    def _found(self, log: PartitionLog, reader: Reader, found: PartitionResult) -> None:
+        if isinstance(found, CorruptPartition):
+            self._damaged(log, reader)
+            return
+        headers = [each for each in found if isinstance(each, Header)]
+        # Nothing on the disk is that young: what is only in memory is.
+        young = [head for head, _ in log.tail if head.last_us >= reader.event.origin[1]]
+        first = min([head.base for head in (*headers, *young)], default=log.end)
+        reader.offset = max(log.start, min(first, self._bound(log, reader)))
+        self._go_on(log, reader)
+
+    def _bound(self, log: PartitionLog, reader: Reader) -> int:
+        return log.high if reader.event.isolation == "committed" else log.end
+
+    def _go_on(self, log: PartitionLog, reader: Reader) -> None:
+        """Read what is there for him, or let him wait."""
+        core, event = self._core, reader.event
+        if reader.offset < log.start:
+            self._evicted(log, reader)
+        elif reader.offset > log.end and not event.stale:
+            detail = f"the log ends at {log.end}"
+            problem = Problem(416, "offset-out-of-range", detail, more={"leo": log.end})
+            core.give(event.request, problem)
+        elif event.token >= log.high or self._bound(log, reader) <= reader.offset:
+            self._wait(log, reader)
+        else:
+            self._read(log, reader)
+
+    def _read(self, log: PartitionLog, reader: Reader) -> None:
+        until = self._bound(log, reader)
+        found = log.from_tail(reader.offset, until, reader.event.bytes_max)
+        if found is not None:
+            self._give(log, reader, found, until)
+            return
+        query, cuts = Batches(log.name, reader.offset, until, reader.event.bytes_max), log.cuts
+        self._core.look(
+            query,
+            lambda result: (
+                self._looked(log, reader, result, until)
+                if log.cuts == cuts
+                else self._core.give(reader.event.request, NOT_LEADER)  # Not the log it was.
+            ),
+        )
+
+    def _looked(
+        self, log: PartitionLog, reader: Reader, result: PartitionResult, until: int
+    ) -> None:
+        if isinstance(result, CorruptPartition):
+            self._damaged(log, reader)
+            return
+        found = [each for each in result if isinstance(each, bytes)]
+        if self._core.logs.get(log.name) is not log:
+            self._core.give(reader.event.request, NOT_LEADER)
+        elif not found or header_of(found[0]).base > reader.offset:
+            self._evicted(log, reader)  # Retention was quicker than the disk.
+        else:
+            self._give(log, reader, found, until)
+
+    def _damaged(self, log: PartitionLog, reader: Reader) -> None:
+        self._damage(log)
+        problem = Problem(503, "not-leader", "a batch is damaged here: ask again")
+        self._core.give(reader.event.request, problem)
+
+    def _evicted(self, log: PartitionLog, reader: Reader) -> None:
+        problem = Problem(
+            410,
+            "offset-evicted",
+            f"offset {reader.offset} is not kept any more, {log.start} is",
+            more={"next": log.start, "offset": reader.offset},
+        )
+        self._core.give(reader.event.request, problem)
+
+    def _give(self, log: PartitionLog, reader: Reader, batches: list[bytes], until: int) -> None:
+        end = header_of(batches[-1]).end if batches else reader.offset
+        following = self._follower.following.get(log.name)
+        is_leader = log.name in self._leader.leading
+        heard_at = following.heard_at if following else self._core.now
+        self._core.give(
+            reader.event.request,
+            Records(
+                batches=batches,
+                offset=reader.offset,
+                until=min(until, end),
+                high=log.high,
+                end=log.end,
+                start=log.start,
+                epoch=log.promised[0],
+                stale_us=0 if is_leader else int((self._core.now - heard_at) * 1e6),
+                owner=log.epoch_of(reader.offset)[1],
+            ),
+        )
+
+    # Waiting
+
+    def _wait(self, log: PartitionLog, reader: Reader) -> None:
+        if reader.event.deadline <= self._core.now:
+            self._give_up(log, reader)
+        else:
+            self._waiting.setdefault(log.name, []).append(reader)
+
+    def _give_up(self, log: PartitionLog, reader: Reader) -> None:
+        if reader.event.token >= log.high:
+            detail = f"offset {reader.event.token} is not known to be committed here"
+            self._core.give(reader.event.request, Problem(503, "not-committed-yet", detail))
+            return
+        if reader.offset < 0:
+            self._core.give(reader.event.request, Problem(503, "no-leader", "the end is not known"))
+            return
+        self._give(log, reader, [], reader.offset)
+
+    def raised(self, leading: Leading) -> None:
+        """There is more to read, or this node leads no more."""
+        log = leading.log
+        readers = self._waiting.pop(log.name, ())
+        for reader in readers:
+            if self._leader.leading.get(log.name) is not leading:
+                self._core.give(reader.event.request, NOT_LEADER)
+            elif reader.offset < 0:
+                self._begin(log, reader)
+            else:
+                self._go_on(log, reader)
+
+    def tick(self) -> None:
+        """Answer whoever has waited long enough with nothing."""
+        now = self._core.now
+        for name, readers in list(self._waiting.items()):
+            log = self._core.logs.get(name)
+            for reader in [each for each in readers if log is None or each.event.deadline <= now]:
+                readers.remove(reader)
+                if log is None:
+                    self._core.give(reader.event.request, NOT_LEADER)
+                else:
+                    self._give_up(log, reader)
+            if not readers:
+                del self._waiting[name]

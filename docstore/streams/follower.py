@@ -1,0 +1,275 @@
+"""A replica's side of a leader: attach, cut what the leader does not have, append, acknowledge.
+
+In: Adopt and Append of the leader. Out: Attach when a leader is known and this log does not go on
+where its batches begin; Acked, once what came is durable. A log that joined under a ballot is a
+prefix of its leader's, and is never cut under that ballot again: what it has acknowledged counts.
+"""
+
+from collections.abc import Sequence
+
+from docstore.document import NO_BALLOT, Ballot, Reigns, reigns_until
+from docstore.storage.partitions import ErasePartition, TrimPartition
+from docstore.streams.batch import Header, verified
+from docstore.streams.core import NEVER, Core
+from docstore.streams.fencing import Fencing
+from docstore.streams.log import PartitionLog
+from docstore.streams.messages import Adopt, Append, Attach, Rejected
+
+SEEK_INTERVAL_S = 0.05
+"""Between two attempts to join, when batches come that do not go on from where we are."""
+
+
+class Following:
+    """What a replica knows of its leader."""
+
+    __slots__ = ("asked_at", "ballot", "base", "heard_at", "leader", "reigns", "unclean")
+
+    def __init__(self, leader: str, epoch: int, unclean: int, now: float) -> None:
+        """unclean: epoch of the last unclean election."""
+        self.leader = leader
+        self.ballot: Ballot = (epoch, leader)
+        self.unclean = unclean
+        self.base = 0
+        self.reigns: Reigns = ()
+        """The leader's, once we have joined."""
+        self.asked_at = NEVER
+        self.heard_at = now
+
+
+class Follower:
+    """All partitions that this node follows."""
+
+    def __init__(self, core: Core, fencing: Fencing) -> None:
+        self._core = core
+        self._fencing = fencing
+        self.following: dict[str, Following] = {}
+        self._seeking: dict[str, PartitionLog] = {}
+        """Those that have not joined their leader."""
+
+    def follow(self, log: PartitionLog, leader: str, epoch: int, unclean: int) -> None:
+        """Follow the leader that the replica-set document names, unless that is old news."""
+        if (epoch, leader) < log.promised:
+            return
+        known = self.following.get(log.name)
+        if known is not None and known.ballot == (epoch, leader):
+            known.unclean = max(known.unclean, unclean)
+            return
+        self.following[log.name] = Following(leader, epoch, unclean, self._core.now)
+        self._seeking[log.name] = log
+        self._attach(log)
+
+    def forget(self, log: PartitionLog) -> None:
+        """Follow nobody."""
+        self.following.pop(log.name, None)
+        self._seeking.pop(log.name, None)
+
+    def link_made(self, peer: str) -> None:
+        """What was sent before may be lost: show leaders there what we have."""
+        for name, following in self.following.items():
+            if following.leader == peer:
+                self.seek(self._core.logs[name])
+
+    def tick(self) -> None:
+        """Attach again where nothing has come of it."""
+        core = self._core
+        for log in list(self._seeking.values()):
+            following = self.following[log.name]
+            if core.now - following.asked_at >= core.config.resend_s:
+                self._attach(log)
+
+    def seeking_since(self, instant: float) -> list[str]:
+        """Return the partitions whose leader has not let them join since an instant."""
+        return [name for name in self._seeking if self.following[name].heard_at < instant]
+
+    def seek(self, log: PartitionLog) -> None:
+        """Show the leader what we have, until it lets us join."""
+        if log.name not in self.following:
+            return
+        self._seeking[log.name] = log
+        self._attach(log)
+
+    def _attach(self, log: PartitionLog) -> None:
+        """Tell the leader what is on this disk, once it is (as for Adopt, it is evidence)."""
+        core, following = self._core, self.following[log.name]
+        following.asked_at = core.now
+        if core.view.is_linked(following.leader):
+            core.when_kept(lambda: self._tell(log, following))
+
+    def _tell(self, log: PartitionLog, following: Following) -> None:
+        core = self._core
+        if self.following.get(log.name) is not following or core.logs.get(log.name) is not log:
+            return
+        if log.durable < log.end:
+            core.when_kept(lambda: self._tell(log, following))
+            return
+        core.post(following.leader, Attach, log.standing(following.ballot[0]))
+
+    # From the leader
+
+    def adopt(self, sender: str, message: Adopt) -> None:
+        """Become equal to the leader's log up to `common`, then go on with what came with it."""
+        core = self._core
+        log = core.logs.get(message.name)
+        if log is None:
+            return
+        ballot = (message.epoch, sender)
+        if not self._fencing.accepts(log, ballot, sender):
+            return
+        following = self._leader_of(log, ballot, message.unclean)
+        if not log.full:
+            self._begin_anew(log)
+            return
+        if log.copy != message.copy:
+            self.seek(log)  # Begun anew since: what is said of the data before is void.
+            return
+        if log.joined != ballot and not self._join(log, ballot, message):
+            return
+        if message.common > log.end:
+            self._restart_at(log, message)  # Retention has passed us by (F27).
+        following.base, following.reigns = message.base, message.reigns
+        following.heard_at = core.now
+        self._seeking.pop(log.name, None)
+        self._take(log, following, message.common, message.batches, probe=0)
+        self._learn(log, message.high, message.start)
+
+    def _join(self, log: PartitionLog, ballot: Ballot, message: Adopt) -> bool:
+        """Cut what the leader does not have: never anything that is committed (rule C7)."""
+        core = self._core
+        may_lose = log.adopted[0] < message.unclean
+        if message.common < log.high and not may_lose and log.adopted != ballot:
+            core.alarm(f"{log.name}: {ballot} would cut at {message.common}, below {log.high}")
+            log.full = False
+            core.save(log)
+            return False
+        if message.common == message.start > log.start and log.adopted != ballot:
+            self._restart_at(log, message)  # Below it the logs may differ.
+        # Adopted in an earlier life: all that is here is a prefix already.
+        if log.adopted != ballot and message.common < log.end:
+            core.counters["cut"] += 1
+            log.cut(message.common)
+            core.cut(log)
+        log.joined = ballot
+        core.save(log)
+        core.counters["adopted"] += 1
+        return True
+
+    def _restart_at(self, log: PartitionLog, message: Adopt) -> None:
+        """Begin with nothing where the leader's log starts, but for what it knows of producers."""
+        core = self._core
+        core.counters["restarted_at_start"] += 1
+        joined = log.joined
+        log.clear(message.common, message.producers)
+        log.joined, log.reigns = joined, reigns_until(message.reigns, message.common)
+        core.store(ErasePartition(log.name))
+        core.save(log)
+
+    def _begin_anew(self, log: PartitionLog) -> None:
+        """Take other data in the place of those that cannot be trusted: we are in no set (C5)."""
+        core = self._core
+        core.counters["begun_anew"] += 1
+        log.clear(0, b"")
+        log.joined, log.copy, log.full = NO_BALLOT, core.new_copy(), True
+        core.store(ErasePartition(log.name))
+        core.save(log)
+        self.seek(log)
+
+    def append(self, sender: str, message: Append) -> None:
+        """Append what follows, and acknowledge it when it is durable."""
+        core = self._core
+        for name, epoch, base, first, high, start, probe, batches in message.partitions:
+            log, ballot = core.logs.get(name), (epoch, sender)
+            if log is None:
+                core.post(sender, Rejected, (name, epoch, "unknown-replica", NO_BALLOT, ""))
+                continue
+            if not self._fencing.accepts(log, ballot, sender):
+                continue
+            following = self._leader_of(log, ballot, 0)
+            following.heard_at = core.now
+            if log.joined != ballot or first > log.end or not following.reigns:
+                if core.now - following.asked_at >= SEEK_INTERVAL_S:
+                    self.seek(log)
+                continue
+            self._take(log, following, first, batches, probe=probe)
+            self._learn(log, high, start)
+            following.base = base
+
+    def _leader_of(self, log: PartitionLog, ballot: Ballot, unclean: int) -> Following:
+        """Return what is known of the leader; a ballot that we have promised is never behind."""
+        following = self.following.get(log.name)
+        if following is None or following.ballot != ballot:
+            following = Following(ballot[1], ballot[0], unclean, self._core.now)
+            self.following[log.name] = following
+            self._seeking[log.name] = log
+        return following
+
+    def _take(
+        self,
+        log: PartitionLog,
+        following: Following,
+        first: int,
+        batches: Sequence[bytes],
+        *,
+        probe: int,
+    ) -> None:
+        core = self._core
+        news = self._following_batches(log, first, batches)
+        if news is None:
+            core.counters["damaged_batches"] += 1
+            self.seek(log)
+            return
+        if news:
+            log.extend(news)
+            core.append(log, [raw for _, raw in news])
+            self._take_reigns(log, following)
+            core.counters["followed"] += len(news)
+        if log.adopted != following.ballot and log.end >= following.base:
+            log.adopted = following.ballot
+            core.save(log)
+        core.acknowledge(following.leader, log, following.ballot[0], probe)
+
+    def _take_reigns(self, log: PartitionLog, following: Following) -> None:
+        """Know under which ballots the records stand; the disk must know it with the records."""
+        reigns = reigns_until(following.reigns, log.end)
+        if reigns != log.reigns:
+            log.reigns = reigns
+            self._core.save(log)
+
+    def _following_batches(
+        self, log: PartitionLog, first: int, batches: Sequence[bytes]
+    ) -> list[tuple[Header, bytes]] | None:
+        """Return those that are new here; None when one is damaged or they leave a hole."""
+        news: list[tuple[Header, bytes]] = []
+        end, offset = log.end, first
+        for raw in batches:
+            try:
+                header = verified(raw, log.place)
+            except ValueError:
+                return None
+            if header.base != offset:
+                return None
+            offset = header.end
+            if header.end <= end:
+                continue
+            if header.base != end:
+                return None
+            news.append((header, raw))
+            end = header.end
+        return news
+
+    def _learn(self, log: PartitionLog, high: int, start: int) -> None:
+        """Learn what is committed, and what the leader has let go of."""
+        core = self._core
+        if log.high < min(high, log.end):
+            log.high = min(high, log.end)
+            core.raised[log.name] = log
+        start = min(start, log.high)
+        if start > log.start:
+            log.trim(start)
+            core.store(TrimPartition(log.name, start))
+            core.save(log)
+
+    def rejected(self, sender: str, log: PartitionLog, epoch: int) -> None:
+        """The leader does not know what we have: it has forgotten us, or we have begun anew."""
+        following = self.following.get(log.name)
+        if following is not None and following.ballot == (epoch, sender):
+            self.seek(log)

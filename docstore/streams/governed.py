@@ -1,0 +1,57 @@
+"""What the controller knows of a partition, and of an election that is under way."""
+
+from dataclasses import dataclass, field
+
+from docstore.beside.updates import Tag
+from docstore.streams.core import NEVER
+from docstore.streams.messages import Standing
+from docstore.streams.replica_set import ReplicaSet, partition_name
+
+
+@dataclass(slots=True)
+class Governed:
+    """A partition whose document lies in a slot of ours."""
+
+    link: str
+    tag: Tag
+    found: ReplicaSet
+    state: bytes
+    since: float
+    """When the document came to say so."""
+    is_updating: bool = False
+    answers: dict[str, Standing] = field(default_factory=dict)
+    """Election: what the replicas have that promised its epoch."""
+    fenced_at: float = NEVER
+    excluded: set[str] = field(default_factory=set)
+    """Candidates of this round that did not answer."""
+    alive: frozenset[str] = frozenset()
+    """Offline: who was alive when nobody could be elected."""
+    is_asking: bool = False
+    """Whether its topic is being asked about unclean elections."""
+    wished: tuple[int, str] = (0, "")
+    """(epoch, node): who should follow the leader of that epoch, if he has as much as others."""
+    is_unclean: bool = False
+    """An operator lets anybody be elected, at the price of committed records."""
+
+    @property
+    def name(self) -> str:
+        """Return the name under which replicas keep it."""
+        return partition_name(self.link, self.found.incarnation)
+
+    def rank(self, node: str) -> int:
+        """Return how far down a node stands in the order of those that should lead; least first."""
+        if self.wished == (self.found.epoch - 1, node):
+            return -1
+        return self.found.replicas.index(node)
+
+    @property
+    def is_fresh(self) -> bool:
+        """Say whether it never had a leader: there is nothing to be lost."""
+        return not self.found.lrs and not self.found.elr
+
+    @property
+    def eligible_nodes(self) -> frozenset[str]:
+        """Return the nodes that may hold a copy that may lead."""
+        if self.is_fresh or self.is_unclean:
+            return frozenset(self.found.replicas)
+        return frozenset(node for node, _ in (*self.found.lrs, *self.found.elr))

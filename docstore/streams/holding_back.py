@@ -1,0 +1,163 @@
+"""When a leader holds new records back: it may have been replaced, or it makes way.
+
+A leader that stood still, or does not hear a majority of the group, first asks its followers
+whether its epoch still stands (rule C10): then a record that it cannot commit is refused, and not
+appended. One that makes way, for the preferred leader or because its node stops, lets its followers
+come level first, so that whoever is elected lacks nothing. One whose disk keeps nothing resigns.
+"""
+
+from docstore.streams.core import Core
+from docstore.streams.leader import Leader
+from docstore.streams.leading import Leading, in_set
+from docstore.streams.messages import Yield
+from docstore.streams.roles import Roles
+
+PROBE_INTERVAL_S = 0.5
+ANYBODY = ""
+"""Make way for whoever is elected."""
+
+
+class HoldingBack:
+    """What keeps the leaders of this node from appending."""
+
+    def __init__(self, core: Core, leader: Leader, roles: Roles) -> None:
+        self._core = core
+        self._leader = leader
+        self._roles = roles
+        self._probing: dict[str, Leading] = {}
+        self._yielding: dict[str, Leading] = {}
+        self._damaged: dict[str, Leading] = {}
+        self._asked_at = core.now
+        self._resigned_at = core.now
+
+    def tick(self) -> None:
+        """Notice that nobody is heard, or that the disk is stuck, and go on with what began."""
+        core = self._core
+        if core.view.lacks_quorum and core.now - self._asked_at >= PROBE_INTERVAL_S:
+            self.ask_all()
+        for leading in list(self._probing.values()):
+            self._check(leading)
+            if leading.probe and core.now - leading.probed_at >= core.config.resend_s:
+                self._ask(leading)
+        if core.draining:
+            for leading in self._leader.leading.values():
+                self._begin_to_yield(leading, ANYBODY)
+        for leading in list(self._yielding.values()):
+            self._go_on(leading)
+        for leading in list(self._damaged.values()):
+            self._give_up(leading)
+        self._watch_disk()
+
+    def ask_all(self) -> None:
+        """Ask the followers of every partition that we lead whether its epoch still stands."""
+        core = self._core
+        self._asked_at = core.now
+        core.counters["probes"] += 1
+        for leading in self._leader.leading.values():
+            if leading.is_online:
+                self.ask(leading)
+
+    def ask(self, leading: Leading) -> None:
+        """Hold records back until the followers have said that this epoch still stands."""
+        leading.last_probe = leading.probe = self._core.next_token()
+        self._probing[leading.log.name] = leading
+        self._ask(leading)
+
+    def _ask(self, leading: Leading) -> None:
+        """Ask who has not answered."""
+        leading.probed_at = self._core.now
+        for follower in leading.followers.values():
+            if follower.probe < leading.probe:
+                self._leader.probe(leading, follower)
+
+    def acked(self, leading: Leading) -> None:
+        """A follower has answered."""
+        if leading.probe:
+            self._check(leading)
+
+    def _check(self, leading: Leading) -> None:
+        """Go on once every follower of the live replica set that is connected has answered."""
+        view = self._core.view
+        if self._leader.leading.get(leading.log.name) is not leading:
+            self._probing.pop(leading.log.name, None)
+            return
+        for follower in leading.followers.values():
+            is_asked = in_set(leading.recorded, follower.node) and view.is_linked(follower.node)
+            if is_asked and follower.probe < leading.probe:
+                if not follower.is_attached:
+                    continue  # It will attach, or refuse; whoever has not yet cannot answer.
+                return
+        leading.probe = 0
+        self._probing.pop(leading.log.name, None)
+        self._leader.release(leading)
+
+    # Making way
+
+    def asked_to_yield(self, sender: str, message: Yield) -> None:
+        """The controller wants the preferred replica to lead."""
+        for name, epoch, to in message.partitions:
+            leading = self._leader.leading.get(name)
+            if leading is not None and leading.epoch == epoch:
+                self._begin_to_yield(leading, to)
+
+    def _begin_to_yield(self, leading: Leading, to: str) -> None:
+        if leading.yielding_to is None and leading.is_online:
+            leading.yielding_to = to
+            leading.yield_until = self._core.now + self._core.config.yield_s
+            self._yielding[leading.log.name] = leading
+
+    def _go_on(self, leading: Leading) -> None:
+        """Resign once who may follow us has all that we have; give up when it takes too long."""
+        core, name = self._core, leading.log.name
+        if self._leader.leading.get(name) is not leading:
+            del self._yielding[name]
+            return
+        to = leading.yielding_to
+        level = all(
+            follower.acked >= leading.log.end
+            for follower in leading.followers.values()
+            if in_set(leading.recorded, follower.node) and to in (ANYBODY, follower.node)
+        )
+        is_over = core.now >= leading.yield_until
+        is_ready = level or (is_over and core.draining)
+        if is_ready and core.now - leading.resigned_at >= core.config.resend_s:
+            leading.resigned_at = core.now
+            self._roles.resign(leading.log, leading.epoch, "makes way")
+        if is_over and not core.draining and core.now >= leading.yield_until + core.config.yield_s:
+            del self._yielding[name]
+            leading.yielding_to = None
+            self._leader.release(leading)
+
+    @property
+    def leads_what_others_could(self) -> bool:
+        """Say whether some partition waits for another leader than this node, and can have one."""
+        view = self._core.view
+        return any(
+            in_set(leading.recorded, node) and view.is_alive(node)
+            for leading in self._leader.leading.values()
+            for node in leading.followers
+        )
+
+    def damaged(self, leading: Leading) -> None:
+        """Resign, until another replica leads: our own log can be vouched for no more."""
+        self._damaged[leading.log.name] = leading
+        self._give_up(leading)
+
+    def _give_up(self, leading: Leading) -> None:
+        core, name = self._core, leading.log.name
+        if self._leader.leading.get(name) is not leading:
+            del self._damaged[name]
+        elif core.now - leading.resigned_at >= core.config.resend_s:
+            leading.resigned_at = core.now
+            self._roles.resign(leading.log, leading.epoch, "damaged")
+
+    def _watch_disk(self) -> None:
+        core = self._core
+        if core.now - core.keeps_nothing_since <= core.config.stuck_s or not core.has_room:
+            return
+        if core.now - self._resigned_at < core.config.stuck_s:
+            return
+        self._resigned_at = core.now
+        for leading in self._leader.leading.values():
+            if leading.waits:
+                self._roles.resign(leading.log, leading.epoch, "stuck")

@@ -1,0 +1,186 @@
+"""Who belongs to the live replica set: out by lag, in once caught up, one change at a time.
+
+Also the other thing that a leader writes into its document: that its disk is full, or not any more.
+A smaller set counts once the document is known to say so; a larger one from the moment that it is
+asked for, until it is known that the document will never say so (rules C2 and C3).
+"""
+
+from dataclasses import replace
+
+from docstore.beside.updates import Updates
+from docstore.document import NO_BALLOT, Row
+from docstore.ownership.by_lag import with_added, without
+from docstore.streams.core import Core
+from docstore.streams.leader import Leader
+from docstore.streams.leading import FollowerState, Leading, in_set
+from docstore.streams.messages import Notice, Rejected
+from docstore.streams.replica_set import Copy, ReplicaSet, Resolution
+
+NOTICE_INTERVAL_S = 1.0
+
+
+class InSync:
+    """Keeps the live replica sets of the partitions that this node leads."""
+
+    def __init__(self, core: Core, leader: Leader, updates: Updates) -> None:
+        self._core = core
+        self._leader = leader
+        self._updates = updates
+        self.watched: dict[str, Leading] = {}
+        """Partitions with a follower that is behind, or is not in the live replica set."""
+
+    def watch(self, leading: Leading) -> None:
+        """Look at the followers of a partition until all are in step and in the set."""
+        if leading.log.name not in self.watched:
+            for follower in leading.followers.values():
+                if follower.is_attached and in_set(leading.recorded, follower.node):
+                    # It had all when we looked away, and nothing has been appended since.
+                    follower.caught_up_at = self._core.now
+        self.watched[leading.log.name] = leading
+
+    def watch_node(self, node: str) -> None:
+        """Look at the partitions that a node follows: its connection was made, or lost."""
+        for leading in self._leader.leading.values():
+            if node in leading.followers:
+                self.watch(leading)
+
+    def link_lost(self, node: str) -> None:
+        """What was under way to a node is lost: it has to show again what it has."""
+        self.watch_node(node)
+        for leading in self._leader.leading.values():
+            if node in leading.followers:
+                leading.followers[node].is_attached = False
+
+    def watch_all(self) -> None:
+        """Look at all partitions: our disk is full, or has room again."""
+        self.watched.update(self._leader.leading)
+
+    def tick(self) -> None:
+        """Change the sets that are not what they should be."""
+        for name, leading in list(self.watched.items()):
+            if self._leader.leading.get(name) is not leading or not self._look(leading):
+                del self.watched[name]
+
+    def _look(self, leading: Leading) -> bool:
+        """Change a set if needed; say whether there is a reason to look at it again."""
+        for follower in leading.followers.values():
+            self._measure(leading, follower)
+        if not leading.is_online or leading.changing is not None:
+            return True
+        found = leading.log.replica_set
+        if found is None or found.epoch != leading.epoch:
+            return True
+        resolution = Resolution.ONLINE if self._core.has_room else Resolution.OUT_OF_STORAGE
+        lrs, elr = self._wanted(leading, found)
+        after = replace(found, lrs=lrs, elr=elr, resolution=resolution)
+        if after != found:
+            self._change(leading, after)
+            return True
+        for follower in leading.followers.values():
+            self._notify(leading, follower)
+        return any(not self._is_settled(leading, each) for each in leading.followers.values())
+
+    def _notify(self, leading: Leading, follower: FollowerState) -> None:
+        """Have a replica that does not attach do so: it may not know the partition, or that we ask.
+
+        We forget a follower that the document does not name, and it may not hear that it was left
+        out before it is named again.
+        """
+        core, log = self._core, leading.log
+        is_silent = not follower.is_attached and core.view.is_linked(follower.node)
+        if is_silent and core.now - follower.noticed_at >= NOTICE_INTERVAL_S and log.replica_set:
+            follower.noticed_at = core.now
+            core.post(follower.node, Notice, (log.link, *log.tag, log.replica_set.pack()))
+            why = (log.name, leading.epoch, "not-attached", NO_BALLOT, "")
+            core.post(follower.node, Rejected, why)
+
+    def _measure(self, leading: Leading, follower: FollowerState) -> None:
+        """Learn when a follower last had all that we had."""
+        now, log = self._core.now, leading.log
+        if self._core.view.is_linked(follower.node):
+            follower.linked_at = now
+        else:
+            follower.is_attached = False
+        end, at = follower.target
+        if follower.has_joined and follower.is_attached:
+            if follower.acked >= log.end:
+                follower.caught_up_at = now
+            elif follower.acked >= end:
+                follower.caught_up_at = max(follower.caught_up_at, at)
+                follower.target = (log.end, now)
+        if not self._may_join(leading, follower):
+            follower.in_step_since = None
+        elif follower.in_step_since is None:
+            follower.in_step_since = now
+
+    def _may_join(self, leading: Leading, follower: FollowerState) -> bool:
+        log = leading.log
+        return (
+            follower.is_attached
+            and follower.is_full
+            and follower.has_joined
+            and follower.acked >= max(log.high, leading.base)
+            and not self._lags(leading, follower)
+        )
+
+    def _lags(self, leading: Leading, follower: FollowerState) -> bool:
+        lag_s = self._core.now - follower.caught_up_at
+        records = leading.max_lag_records
+        return lag_s > leading.max_lag_ms / 1000 or bool(
+            records and leading.log.end - follower.acked > records
+        )
+
+    def _wanted(
+        self, leading: Leading, found: ReplicaSet
+    ) -> tuple[tuple[Copy, ...], tuple[Copy, ...]]:
+        """Return (lrs, elr) as they should be: who lags is taken out first, then one comes in."""
+        gone = [copy for copy in found.lrs if self._is_out(leading, copy)]
+        if gone:
+            self._core.counters["shrunk"] += 1
+            return without(found.lrs, found.elr, gone, found.min_in_sync)
+        for follower in leading.followers.values():
+            copy = (follower.node, follower.copy)
+            since = follower.in_step_since
+            if (
+                copy not in found.lrs
+                and follower.node not in found.leaving
+                and since is not None
+                and self._core.now - since >= self._core.config.join_s
+            ):
+                self._core.counters["grown"] += 1
+                return with_added(found.lrs, found.elr, copy, found.min_in_sync)
+        return found.lrs, found.elr
+
+    def _is_out(self, leading: Leading, copy: Copy) -> bool:
+        node, data = copy
+        if node == self._core.me:
+            return False
+        follower = leading.followers.get(node)
+        if follower is None or (follower.copy and follower.copy != data) or not follower.is_full:
+            return True
+        unlinked_s = self._core.now - follower.linked_at
+        return unlinked_s > self._core.config.unlinked_s or self._lags(leading, follower)
+
+    def _is_settled(self, leading: Leading, follower: FollowerState) -> bool:
+        """Say whether nothing will change about a follower until something happens."""
+        if in_set(leading.recorded, follower.node):
+            return follower.is_attached and follower.acked >= leading.log.end
+        return not self._core.view.is_linked(follower.node)
+
+    def _change(self, leading: Leading, after: ReplicaSet) -> None:
+        log = leading.log
+        leading.changing = after.lrs
+        self._updates.change(
+            log.link,
+            log.tag,
+            after.pack(),
+            lambda row, is_done: self._changed(leading, row),
+            is_relevant=lambda: self._leader.leading.get(log.name) is leading,
+        )
+
+    def _changed(self, leading: Leading, row: Row | None) -> None:
+        """The fate of a change is known: `Roles` has learnt what the document says, if anything."""
+        leading.changing = None
+        if self._leader.leading.get(leading.log.name) is leading:
+            self._leader.advance(leading)
+            self.watch(leading)

@@ -1,0 +1,223 @@
+"""One partition as one replica holds it: a log of sealed batches without holes, under a promise.
+
+Offsets count records from 0 and an end is a count, while `document.Reigns` number rows from 1: the
+record at offset o is row o + 1, so the row at `end` is the last record. All of that arithmetic is
+in this file. Memory runs ahead of the disk by what is in the batch that forms; `durable` says how
+far the disk has come.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from docstore.document import (
+    NO_BALLOT,
+    Ballot,
+    Reigns,
+    ballot_at,
+    common_end,
+    reign_added,
+    reigns_until,
+)
+from docstore.storage.partitions import PartitionRecord, PartitionRecovered
+from docstore.storage.store import Status
+from docstore.streams.batch import Header, place_of
+from docstore.streams.messages import Standing
+from docstore.streams.producer_state import ProducerState
+from docstore.streams.replica_set import ReplicaSet, link_of
+
+
+@dataclass(slots=True)
+class PartitionLog:
+    """The state of one partition at one replica."""
+
+    name: str
+    copy: str
+    promised: Ballot = NO_BALLOT
+    adopted: Ballot = NO_BALLOT
+    reigns: Reigns = ()
+    start: int = 0
+    high: int = 0
+    end: int = 0
+    durable: int = 0
+    full: bool = True
+    """False once it cannot vouch for its data: it fences, but proves nothing."""
+    last_us: int = 0
+    producers: ProducerState = field(default_factory=ProducerState)
+    saved_high: int = 0
+    saved_producers: bytes = b""
+    saved_producers_at: int = 0
+    batches_since: int = 0
+    """Batches since what is known of producers was saved."""
+    cuts: int = 0
+    """How often batches were taken away: what was said of the disk before a cut is void after."""
+    tail: deque[tuple[Header, bytes]] = field(default_factory=deque)
+    """The newest batches, without a hole up to `end`; at least what is not durable yet."""
+    tail_bytes: int = 0
+    tail_accounted: int = 0
+    joined: Ballot = NO_BALLOT
+    """The ballot for whose leader this log was cut, in this life: it is a prefix of that one's."""
+    tag: tuple[int, int] = (0, 0)
+    """(documentEpoch, documentVersion) of what is known of the partition's document."""
+    replica_set: ReplicaSet | None = None
+    link: str = ""
+    place: bytes = b""
+
+    def __post_init__(self) -> None:
+        """Know where its document lies."""
+        self.link, self.place = link_of(self.name), place_of(self.name)
+
+    @property
+    def last_ballot(self) -> Ballot:
+        """Return the ballot of the last record; NO_BALLOT when there is none."""
+        return ballot_at(self.reigns, self.end)
+
+    @property
+    def incarnation(self) -> str:
+        """Return which life of its topic it belongs to."""
+        return self.name.rpartition("@")[2]
+
+    def epoch_of(self, offset: int) -> Ballot:
+        """Return the ballot under which the record at an offset was appended."""
+        return ballot_at(self.reigns, offset + 1)
+
+    def record(self) -> PartitionRecord:
+        """Return what is kept on disk beside the batches."""
+        self.saved_high = min(self.high, self.end)
+        return PartitionRecord(
+            name=self.name,
+            copy=self.copy,
+            promised=self.promised,
+            adopted=self.adopted,
+            reigns=self.reigns,
+            start=self.start,
+            high=self.saved_high,
+            producers=self.saved_producers,
+            producers_at=self.saved_producers_at,
+            status=Status.FULL if self.full else Status.FAULTY,
+        )
+
+    def standing(self, epoch: int) -> Standing:
+        """Return what this replica has, to be told once all of it is durable."""
+        return Standing(
+            self.name, epoch, self.copy, self.full, self.adopted, self.end, self.high, self.start,
+            self.reigns,
+        )  # fmt: skip
+
+    # Changes
+
+    def open_reign(self, ballot: Ballot) -> None:
+        """Let what is appended from here on stand under `ballot`."""
+        self.reigns = reign_added(self.reigns, ballot, self.end + 1)
+
+    def extend(self, batches: Sequence[tuple[Header, bytes]]) -> None:
+        """Append batches that follow `end`; their reigns are the caller's."""
+        for header, raw in batches:
+            assert header.base == self.end
+            self.tail.append((header, raw))
+            self.tail_bytes += header.size
+            self.producers.note(header, self.high)
+            self.end = header.end
+            self.last_us = max(self.last_us, header.last_us)
+            self.batches_since += 1
+
+    def cut(self, end: int) -> None:
+        """Take away the records from offset `end` on."""
+        while self.tail and self.tail[-1][0].end > end:
+            header, _ = self.tail.pop()
+            self.tail_bytes -= header.size
+        self.end = end
+        self.durable = min(self.durable, end)
+        self.high = min(self.high, end)  # Of use after an unclean election only.
+        self.reigns = reigns_until(self.reigns, end)
+        self.producers.cut(end)
+        self.cuts += 1
+
+    def clear(self, start: int, producers: bytes) -> None:
+        """Begin again with nothing, at an offset; producers: what is known of those below it."""
+        self.tail.clear()
+        self.tail_bytes = 0
+        self.reigns, self.adopted = (), NO_BALLOT
+        self.start = self.high = self.end = self.durable = start
+        self.last_us = 0
+        self.producers = ProducerState.unpack(producers)
+        self.saved_producers, self.saved_producers_at = producers, start
+        self.batches_since = 0
+        self.cuts += 1
+
+    def trim(self, start: int) -> None:
+        """Let go of the records below `start`, and of reigns that say nothing of later ones.
+
+        That of the record before `start` is kept: a log that ends there has it in common with us.
+        """
+        self.start = start
+        if start > self.saved_producers_at:
+            self.snapshot_producers()  # The headers that say it go.
+        while len(self.reigns) > 1 and self.reigns[1][1] <= start:
+            self.reigns = self.reigns[1:]
+
+    def shorten_tail(self, bytes_max: int) -> None:
+        """Let go of the oldest batches in memory that are on the disk, until so much is left."""
+        while self.tail_bytes > bytes_max and self.tail and self.tail[0][0].end <= self.durable:
+            header, _ = self.tail.popleft()
+            self.tail_bytes -= header.size
+
+    # Questions
+
+    def from_tail(self, offset: int, until: int, bytes_max: int) -> list[bytes] | None:
+        """Return batches with records in offset..until-1, None if they are not all in memory.
+
+        The first holds `offset`; at least one is returned when there is one.
+        """
+        if not self.tail or offset < self.tail[0][0].base:
+            return None if offset < self.end else []
+        found: list[bytes] = []
+        size = 0
+        for header, raw in reversed(self.tail):
+            if header.end <= offset:
+                break
+            if header.base < until:
+                found.append(raw)
+        found.reverse()
+        for index, raw in enumerate(found):
+            size += len(raw)
+            if size > bytes_max and index:
+                return found[:index]
+        return found
+
+    def snapshot_producers(self) -> None:
+        """Take what is known of producers from the committed batches, to be saved."""
+        self.saved_producers_at = self.high
+        self.saved_producers = self.producers.pack(self.high)
+        self.batches_since = 0
+
+
+def common_offset(theirs: Standing, mine: PartitionLog) -> int:
+    """Return the end up to which another replica's log is certainly equal to this one."""
+    return common_end(mine.reigns, mine.end, theirs.reigns, theirs.end)
+
+
+def log_from_disk(found: PartitionRecovered) -> PartitionLog:
+    """Return a partition as the disk has it."""
+    record = found.record
+    log = PartitionLog(
+        name=record.name,
+        copy=record.copy,
+        promised=record.promised,
+        adopted=record.adopted,
+        reigns=record.reigns,
+        start=record.start,
+        high=min(record.high, found.end),
+        end=found.end,
+        durable=found.end,
+        full=record.status is Status.FULL,
+        last_us=found.last_us,
+        producers=ProducerState.unpack(record.producers),
+        saved_high=record.high,
+        saved_producers=record.producers,
+        saved_producers_at=record.producers_at,
+    )
+    for header in found.headers:
+        log.producers.note(header, log.high)
+    log.batches_since = len(found.headers)
+    return log

@@ -1,0 +1,209 @@
+"""The entry node's side of a produce: find the leader, pass records on, and say what came of it.
+
+Rules C3 and E1 of operations, for records: what may have been appended is asked for again only if
+its producer numbers its batches; otherwise its fate is unknown, and that is what is answered.
+"""
+
+import heapq
+from dataclasses import dataclass
+from itertools import count
+
+from docstore.streams.core import NEVER, Core
+from docstore.streams.directory import Directory
+from docstore.streams.effects import Led, Problem
+from docstore.streams.events import LeaderAsked, ProduceAsked
+from docstore.streams.messages import Produce, Produced
+
+RETRY_S = 0.1
+STATUSES = {
+    "producer-fenced": 409,
+    "sequence-gap": 409,
+    "stale-sequence": 409,
+    "unknown-producer": 409,
+    "not-enough-replicas": 503,
+    "partition-full": 503,
+    "too-many-waiting": 503,
+    "no-quorum": 503,
+    "no-leader": 503,
+    "undecided": 504,
+}
+
+
+@dataclass(slots=True)
+class Asked:
+    """One request of a client, until it is answered."""
+
+    event: ProduceAsked
+    id: int
+    sent_to: str = ""
+    """The node that has it; "" while it is with nobody."""
+    retry_at: float = NEVER
+    may_be_appended: bool = False
+
+
+class Producing:
+    """Produces of this node's clients."""
+
+    def __init__(self, core: Core, directory: Directory) -> None:
+        self._core = core
+        # A leader may answer what an earlier life of this node has asked for.
+        self._ids = count(core.new_run())
+        self._directory = directory
+        self._asked: dict[int, Asked] = {}
+        self._sent_to: dict[str, set[int]] = {}
+        self._deadlines: list[tuple[float, int]] = []
+        self._retrying: dict[int, Asked] = {}
+
+    def ask(self, event: ProduceAsked) -> None:
+        """Pass records of a client on to the leader."""
+        asked = Asked(event, next(self._ids))
+        self._asked[asked.id] = asked
+        heapq.heappush(self._deadlines, (event.deadline, asked.id))
+        self._route(asked)
+
+    def _route(self, asked: Asked) -> None:
+        link = asked.event.link
+        leader = self._directory.leader(link)
+        if self._directory.find(link) is None:
+            self._read(asked)
+        elif leader and self._core.view.is_alive(leader):
+            self._send(asked, leader)
+        else:
+            self._retry_later(asked)
+
+    def _send(self, asked: Asked, leader: str) -> None:
+        event, core = asked.event, self._core
+        asked.sent_to = leader
+        self._sent_to.setdefault(leader, set()).add(asked.id)
+        remaining_ms = max(1, int((event.deadline - core.now) * 1000))
+        core.send(
+            leader,
+            Produce(
+                asked.id, self._directory.name(event.link), event.acks, remaining_ms,
+                event.producer, event.flags, event.records, event.body,
+            ),
+        )  # fmt: skip
+
+    def _retry_later(self, asked: Asked) -> None:
+        """Ask who leads then."""
+        self._unsend(asked)
+        asked.retry_at = self._core.now + RETRY_S
+        self._retrying[asked.id] = asked
+
+    def _read(self, asked: Asked) -> None:
+        self._unsend(asked)
+        self._directory.refresh(asked.event.link, lambda problem: self._found(asked, problem))
+
+    def _found(self, asked: Asked, problem: Problem | None) -> None:
+        if self._asked.get(asked.id) is not asked:
+            return
+        if problem is None:
+            leader = self._directory.leader(asked.event.link)
+            if leader and self._core.view.is_alive(leader):
+                self._send(asked, leader)
+            else:
+                self._retry_later(asked)
+        elif problem.status == 404 and not asked.may_be_appended:
+            self._give(asked, problem)
+        else:
+            self._retry_later(asked)
+
+    # Answers
+
+    def produced(self, sender: str, message: Produced) -> None:
+        """The leader has answered, or is none."""
+        asked = self._asked.get(message.id)
+        if asked is None or asked.sent_to != sender:
+            return
+        if message.code in ("", "repeated"):
+            self._end(asked)
+            self._core.give(asked.event.request, message)
+        elif message.code == "not-leader":
+            if message.appended:
+                self._lost(asked)
+            else:
+                self._retry_later(asked)
+        elif message.code == "undecided":
+            self._give(asked, self._unknown(message.detail))
+        else:
+            status = STATUSES[message.code]
+            # An earlier attempt may be in a log: then this refusal is not the whole truth.
+            self._give(
+                asked,
+                Problem(
+                    status if not asked.may_be_appended else 504,
+                    message.code if not asked.may_be_appended else "undecided",
+                    message.detail,
+                    unknown=asked.may_be_appended,
+                ),
+            )
+
+    def _lost(self, asked: Asked) -> None:
+        """It may be in the log of a leader that is none any more."""
+        asked.may_be_appended = True
+        if asked.event.producer:
+            self._retry_later(asked)
+        else:
+            self._give(asked, self._unknown("the leader was replaced before it was committed"))
+
+    def link_lost(self, peer: str) -> None:
+        """What was with that node may be in its log, or not."""
+        for number in sorted(self._sent_to.pop(peer, ())):
+            self._lost(self._asked[number])
+
+    def _leave(self, silent: str) -> None:
+        """Ask the next leader for what may be sent twice; the rest waits for a silent node."""
+        for number in sorted(self._sent_to[silent]):
+            if self._asked[number].event.producer:
+                self._lost(self._asked[number])
+
+    def tick(self) -> None:
+        """Answer what waited for too long, and try again."""
+        core = self._core
+        while self._deadlines and self._deadlines[0][0] <= core.now:
+            asked = self._asked.get(heapq.heappop(self._deadlines)[1])
+            if asked is None:
+                continue
+            if asked.sent_to or asked.may_be_appended:
+                self._give(asked, self._unknown("no answer by the deadline"))
+            else:
+                self._give(asked, Problem(503, "no-leader", "nobody leads this partition"))
+        for node in [each for each in self._sent_to if not core.view.is_alive(each)]:
+            self._leave(node)
+        for asked in [each for each in self._retrying.values() if each.retry_at <= core.now]:
+            del self._retrying[asked.id]
+            self._read(asked)
+
+    def _unknown(self, detail: str) -> Problem:
+        return Problem(504, "undecided", detail, unknown=True)
+
+    def _give(self, asked: Asked, problem: Problem) -> None:
+        self._end(asked)
+        self._core.give(asked.event.request, problem)
+
+    def _end(self, asked: Asked) -> None:
+        self._unsend(asked)
+        self._asked.pop(asked.id, None)
+        self._retrying.pop(asked.id, None)
+
+    def _unsend(self, asked: Asked) -> None:
+        if asked.sent_to:
+            self._sent_to.get(asked.sent_to, set()).discard(asked.id)
+            asked.sent_to = ""
+
+    # Who leads
+
+    def who_leads(self, event: LeaderAsked) -> None:
+        """Say who leads a partition."""
+        if event.refresh or self._directory.find(event.link) is None:
+            self._directory.refresh(event.link, lambda problem: self._led(event, problem))
+        else:
+            self._led(event, None)
+
+    def _led(self, event: LeaderAsked, problem: Problem | None) -> None:
+        found = self._directory.find(event.link)
+        if problem is not None or found is None:
+            self._core.give(event.request, problem or Problem(503, "no-leader", "not known"))
+            return
+        led = Led(self._directory.leader(event.link), found.epoch, self._directory.name(event.link))
+        self._core.give(event.request, led)

@@ -1,0 +1,304 @@
+"""The controller of a topic: whoever owns its document makes the partitions that it names.
+
+Each partition's document is looked at first. One that is not there is created, one that has other
+settings is changed, and one of an earlier topic of that name is deleted, to be made again. What
+fails is looked at again: every step may be repeated, and goes on from a version that was read, so
+a controller that has been replaced does no harm. Once all are there, the topic says so.
+
+A topic that is deleted is gone at once. Its controller marks the partitions; theirs do the rest
+(`deletion.py`), and find out by themselves what was not done (`topic_audit.py`).
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from docstore.beside.updates import Tag, Updates, tag_of
+from docstore.document import Row
+from docstore.operation import Answer, Conditions, Operation
+from docstore.ownership.by_hash import Placed
+from docstore.ownership.by_lag import without
+from docstore.streams.assignment import assignments
+from docstore.streams.core import Core
+from docstore.streams.replica_set import ReplicaSet, Resolution, partition_link
+from docstore.streams.roles import read_replica_set
+from docstore.streams.topic import Provision, Topic, read_topic
+
+AT_ONCE = 64
+"""Partitions that are looked at at a time, of all topics of a controller."""
+PLANNED_AT_ONCE = 64
+RETRY_S = 0.2
+
+
+@dataclass(slots=True)
+class Job:
+    """A topic whose partitions are not as it says, or as nobody knows."""
+
+    link: str
+    tag: Tag
+    topic: Topic
+    is_deleted: bool
+    numbers: deque[int] = field(default_factory=deque)
+    """Partitions to look at."""
+    later: list[tuple[float, int]] = field(default_factory=list)
+    """(when to look again, partition)."""
+    under_way: int = 0
+    is_waiting: bool = False
+    """There are too few members for what is still to be created."""
+    lacks: bool = False
+    is_current: bool = False
+    """The topic was read since another one's partitions were met: it is not an echo."""
+    is_ending: bool = False
+    plan: dict[int, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def is_idle(self) -> bool:
+        """Say whether nothing is left to look at."""
+        return not (self.numbers or self.later or self.under_way or self.is_waiting)
+
+
+class Provisioning:
+    """All topics of this node that are not as they should be."""
+
+    def __init__(self, core: Core, updates: Updates) -> None:
+        self._core = core
+        self._updates = updates
+        self._jobs: dict[str, Job] = {}
+        self._under_way = 0
+        self._to_read: deque[str] = deque()
+        self._reading = 0
+
+    # What documents say
+
+    def learn(self, row: Row) -> None:
+        """Take a version of a topic's document; an echo of an old one costs some reads."""
+        known = self._jobs.get(row.link)
+        if known is not None and tag_of(row) <= known.tag:
+            return
+        self._jobs.pop(row.link, None)
+        topic = read_topic(row.state)
+        if topic is None or not self._core.view.owns(row.link):
+            return
+        if row.deleted or topic.resolution is not Provision.PROVISIONED:
+            job = self._jobs[row.link] = Job(row.link, tag_of(row), topic, row.deleted)
+            job.numbers.extend(range(topic.partitions))
+            self._go_on(job)
+
+    def surveyed(self, links: list[str]) -> None:
+        """Read the topics that lie in slots of ours: what a disk holds need not be decided."""
+        self._to_read = deque(links)
+        self._read_more()
+
+    def _read_more(self) -> None:
+        while self._to_read and self._reading < AT_ONCE:
+            link = self._to_read.popleft()
+            if self._core.view.owns(link):
+                self._reading += 1
+                self._updates.read(link, partial(self._read, link))
+
+    def _read(self, link: str, answer: Answer) -> None:
+        self._reading -= 1
+        if answer.status >= 500:
+            self._to_read.append(link)
+        elif answer.row is not None:
+            self.learn(answer.row)
+
+    def tick(self) -> None:
+        """Go on with what waits for time, or for members."""
+        self._read_more()
+        for job in list(self._jobs.values()):
+            if not self._core.view.owns(job.link):
+                del self._jobs[job.link]
+                continue
+            due = [number for at, number in job.later if at <= self._core.now]
+            job.later = [each for each in job.later if each[0] > self._core.now]
+            job.numbers.extend(due)
+            if job.is_waiting and len(self._members()) >= job.topic.replication_factor:
+                job.is_waiting = job.lacks = False
+                job.numbers.extend(range(job.topic.partitions))
+            self._go_on(job)
+
+    def _members(self) -> list[str]:
+        """Return who may be given replicas."""
+        view = self._core.view
+        return [each for each in view.members if view.is_alive(each) and each not in view.leavers]
+
+    # One partition after the other
+
+    def _go_on(self, job: Job) -> None:
+        while job.numbers and self._under_way < AT_ONCE and self._is_ours(job):
+            number = job.numbers.popleft()
+            job.under_way += 1
+            self._under_way += 1
+            link = partition_link(job.topic.name, number)
+            self._updates.read(link, partial(self._looked, job, number))
+        if job.is_idle and not job.is_ending and self._is_ours(job):
+            self._end(job)
+
+    def _is_ours(self, job: Job) -> bool:
+        return self._jobs.get(job.link) is job
+
+    def _done(self, job: Job) -> None:
+        """A partition is as it should be, or cannot be made so for now."""
+        job.under_way -= 1
+        self._under_way -= 1
+        self._go_on(job)
+
+    def _look_again(self, job: Job, number: int, after_s: float = 0.0) -> None:
+        if after_s:
+            job.later.append((self._core.now + after_s, number))
+        else:
+            job.numbers.append(number)
+        self._done(job)
+
+    def _looked(self, job: Job, number: int, answer: Answer) -> None:
+        """Bring a partition's document one step nearer to what the topic says."""
+        row = answer.row
+        if not self._is_ours(job):
+            self._done(job)
+        elif answer.status == 404:
+            self._create(job, number, tombstone=row)
+        elif not answer.is_success or row is None or (found := read_replica_set(row.state)) is None:
+            self._look_again(job, number, RETRY_S)
+        elif job.is_deleted:
+            if found.incarnation == job.topic.incarnation:
+                self._mark(job, number, row, found)
+            else:
+                self._done(job)
+        elif found.incarnation != job.topic.incarnation:
+            self._replace(job, number, row, found)
+        elif found.resolution is Resolution.DELETED:
+            self._look_again(job, number, RETRY_S)
+        elif (after := with_settings(found, job.topic)) != found:
+            self._change(job, number, row, after)
+        else:
+            self._done(job)
+
+    def _mark(self, job: Job, number: int, row: Row, found: ReplicaSet) -> None:
+        if found.resolution is Resolution.DELETED:
+            self._done(job)
+        else:
+            self._change(job, number, row, replace(found, resolution=Resolution.DELETED))
+
+    def _change(self, job: Job, number: int, row: Row, after: ReplicaSet) -> None:
+        self._updates.change(
+            row.link,
+            tag_of(row),
+            after.pack(),
+            lambda row, is_done: self._look_again(job, number, 0.0 if is_done else RETRY_S),
+            is_relevant=lambda: self._is_ours(job),
+        )
+
+    def _create(self, job: Job, number: int, *, tombstone: Row | None) -> None:
+        members = self._members()
+        if job.is_deleted:
+            self._done(job)
+            return
+        if number not in job.plan and len(members) >= job.topic.replication_factor:
+            self._plan(job, number, members)
+        if number not in job.plan:
+            job.lacks = True
+            self._done(job)
+            return
+        # Whoever was replaced may not have heard that the topic is gone, and its partitions too.
+        self._confirm(job, lambda: self._post(job, number, tombstone))
+
+    def _post(self, job: Job, number: int, tombstone: Row | None) -> None:
+        if not (self._is_ours(job) and job.is_current):
+            self._look_again(job, number, RETRY_S)
+            return
+        found = ReplicaSet(incarnation=job.topic.incarnation, replicas=job.plan[number])
+        body = with_settings(found, job.topic).pack()
+        link = partition_link(job.topic.name, number)
+        # One that comes late must not bring back what has been made, and deleted, since.
+        recreate = tombstone.version + 1 if tombstone is not None else False
+        self._core.ask(
+            Operation("POST", link, body, recreate=recreate), partial(self._created, job, number)
+        )
+
+    def _created(self, job: Job, number: int, answer: Answer) -> None:
+        if answer.is_success and answer.row is not None:
+            self._core.counters["partitions_created"] += 1
+            self._updates.learn(answer.row)
+            self._done(job)
+        else:
+            self._look_again(job, number, RETRY_S)
+
+    def _plan(self, job: Job, number: int, members: list[str]) -> None:
+        """Say who is to hold this partition, and some of the next ones."""
+        view = self._core.view
+        numbers = range(number, min(number + PLANNED_AT_ONCE, job.topic.partitions))
+        planned = assignments(
+            job.topic.name,
+            numbers,
+            [Placed(each, view.zones.get(each, "")) for each in members],
+            copies=job.topic.replication_factor,
+            owner_of=view.owner_of,
+        )
+        job.plan.update(planned)
+
+    def _replace(self, job: Job, number: int, row: Row, found: ReplicaSet) -> None:
+        """Make way for a partition of ours; first be sure that ours is not the earlier one."""
+        if not job.is_current:
+            self._confirm(
+                job, lambda: self._look_again(job, number, 0 if job.is_current else RETRY_S)
+            )
+        elif found.resolution is not Resolution.DELETED:
+            self._change(job, number, row, replace(found, resolution=Resolution.DELETED))
+        else:
+            conditions = Conditions(match=[list(tag_of(row))])
+            self._core.ask(
+                Operation("DELETE", row.link, conditions=conditions),
+                lambda answer: self._look_again(job, number, 0 if answer.is_success else RETRY_S),
+            )
+
+    def _confirm(self, job: Job, then: Callable[[], None]) -> None:
+        """Read the topic: it is current if it is still as it was when the job began."""
+        job.is_current = False
+
+        def read(answer: Answer) -> None:
+            if answer.row is not None:
+                self.learn(answer.row)
+                job.is_current = tag_of(answer.row) == job.tag
+            then()
+
+        self._updates.read(job.link, read)
+
+    # The topic itself
+
+    def _end(self, job: Job) -> None:
+        """All partitions have been looked at: say how far the topic has come."""
+        if job.is_deleted:
+            del self._jobs[job.link]
+            return
+        resolution = Provision.INSUFFICIENT if job.lacks else Provision.PROVISIONED
+        job.is_ending = True
+        self._updates.change(
+            job.link,
+            job.tag,
+            replace(job.topic, resolution=resolution).pack(),
+            lambda row, is_done: self._ended(job),
+            is_relevant=lambda: self._is_ours(job),
+        )
+
+    def _ended(self, job: Job) -> None:
+        """What the topic says now has been learned; if that is not known, look at all again."""
+        job.is_ending = False
+        if self._is_ours(job) and job.lacks:
+            job.is_waiting = True
+        elif self._is_ours(job):
+            job.later.extend((self._core.now + RETRY_S, n) for n in range(job.topic.partitions))
+
+
+def with_settings(found: ReplicaSet, topic: Topic) -> ReplicaSet:
+    """Return a partition with the settings of its topic; who is eligible may depend on them."""
+    lrs, elr = without(found.lrs, found.elr, (), topic.min_in_sync)
+    return replace(
+        found,
+        lrs=lrs,
+        elr=elr,
+        min_in_sync=topic.min_in_sync,
+        max_lag_ms=topic.max_lag_ms,
+        max_lag_records=topic.max_lag_records,
+    )

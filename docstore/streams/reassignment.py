@@ -1,0 +1,164 @@
+"""Reassignment: replicas move to other nodes, one at a time, without a moment of less safety.
+
+A replica is added and filled, joins the live replica set, and only then the one that it replaces is
+left out; if that one leads, it makes way first. What is under way stands in the document (`adding`,
+`leaving`), so a later controller goes on with it. Reasons: a node leaves the group, or an operator
+wants other replicas.
+"""
+
+from dataclasses import replace
+
+from docstore.ownership.by_lag import without
+from docstore.streams.assignment import order_of
+from docstore.streams.controller import Controller
+from docstore.streams.core import NEVER, Core
+from docstore.streams.governed import Governed
+from docstore.streams.messages import Yield
+from docstore.streams.replica_set import ReplicaSet
+from docstore.streams.roles import SERVING
+
+
+class Reassignment:
+    """Moves replicas of the partitions that this controller governs."""
+
+    def __init__(self, core: Core, controller: Controller) -> None:
+        self._core = core
+        self._controller = controller
+        self._wanted: dict[str, tuple[str, ...]] = {}
+        """Link -> the replicas that an operator wants."""
+        self._open: dict[str, Governed] = {}
+        """Partitions whose replicas are not as they should be."""
+        self._by_slot: dict[int, dict[str, Governed]] = {}
+        self._asked_at: dict[str, float] = {}
+        self._group: tuple[tuple[str, ...], frozenset[str]] = ((), frozenset())
+
+    def blocks(self, slot: int) -> bool:
+        """Say whether a partition whose document is in a slot of ours needs a node that leaves.
+
+        One that is dead is not needed: what it held alone is not to be had in any case.
+        """
+        if not self._controller.knows_all:
+            return True
+        view = self._core.view
+        return any(
+            view.is_alive(node)
+            for known in self._by_slot.get(slot, {}).values()
+            for node in self._gone(known.found)
+        )
+
+    def want(self, known: Governed, replicas: tuple[str, ...]) -> str:
+        """Begin to move a partition to these replicas; return why not, "" if it has begun."""
+        members = set(self._core.view.members) - self._core.view.leavers
+        if not replicas or len(set(replicas)) < len(replicas) or not members.issuperset(replicas):
+            return "replicas are different members of the group"
+        if len(replicas) < known.found.min_in_sync:
+            return f"at least {known.found.min_in_sync} replicas are needed"
+        self._wanted[known.link] = replicas
+        self.entered(known)
+        return ""
+
+    def entered(self, known: Governed) -> None:
+        """A document says something new."""
+        found = known.found
+        self._by_slot.setdefault(self._core.view.slot_of(known.link), {})[known.link] = known
+        if self._wanted.get(known.link) == found.replicas and not found.leaving:
+            del self._wanted[known.link]
+        if found.adding or found.leaving or known.link in self._wanted or self._gone(found):
+            self._open[known.link] = known
+        else:
+            self._open.pop(known.link, None)
+
+    def forgotten(self, known: Governed) -> None:
+        """It is not ours to govern any more."""
+        self._open.pop(known.link, None)
+        self._wanted.pop(known.link, None)
+        self._by_slot.get(self._core.view.slot_of(known.link), {}).pop(known.link, None)
+
+    def _gone(self, found: ReplicaSet) -> list[str]:
+        """Return the replicas on nodes that leave the group, or have left it."""
+        view = self._core.view
+        return [node for node in found.replicas if node in view.leavers or node not in view.members]
+
+    def tick(self) -> None:
+        """Go on with a few of them."""
+        view = self._core.view
+        if (view.members, view.leavers) != self._group:
+            self._group = (view.members, view.leavers)
+            for known in self._controller.governed.values():
+                self.entered(known)
+        under_way = 0
+        for known in list(self._open.values()):
+            is_begun = bool(known.found.adding or known.found.leaving)
+            if is_begun or under_way < self._core.config.transfers_max:
+                under_way += 1
+                self._go_on(known)
+
+    def _go_on(self, known: Governed) -> None:
+        found = known.found
+        if known.is_updating or found.resolution not in SERVING:
+            return
+        if not (found.adding or found.leaving):
+            after = self._begun(known)
+        elif not self._is_filled(found):
+            return
+        elif found.leader in found.leaving:
+            self._make_way(known)
+            return
+        else:
+            after = self._ended(found)
+        if after is not None and after != found:
+            self._controller.update(known, after)
+
+    def _is_filled(self, found: ReplicaSet) -> bool:
+        live = {node for node, _ in found.lrs}
+        enough = len(live - set(found.leaving)) >= min(found.min_in_sync, len(live))
+        return live.issuperset(found.adding) and enough and bool(live - set(found.leaving))
+
+    def _begun(self, known: Governed) -> ReplicaSet | None:
+        """Return the document that says which replica comes next, and which one goes for it."""
+        found = known.found
+        wanted = self._wanted.get(known.link)
+        if wanted is not None:
+            coming = [node for node in wanted if node not in found.replicas]
+            going = [node for node in found.replicas if node not in wanted]
+            if not coming and not going:
+                return replace(found, replicas=wanted)
+        else:
+            going = self._gone(found)
+            coming = self._stand_ins(known, going)
+        adding, leaving = tuple(coming[:1]), tuple(going[:1])
+        if not adding and len(found.replicas) == len(leaving):
+            return None  # The last one: its data would go with it.
+        self._core.counters["reassignments"] += 1
+        return replace(found, replicas=(*found.replicas, *adding), adding=adding, leaving=leaving)
+
+    def _stand_ins(self, known: Governed, going: list[str]) -> list[str]:
+        """Return who may take a replica, the best first: of another zone, if possible."""
+        found, view = known.found, self._core.view
+        members = [node for node in view.members if node not in view.leavers]
+        zones = {view.zones.get(node, "") for node in found.replicas if node not in going}
+        free = [
+            node
+            for node in order_of(known.link, members)
+            if node not in found.replicas and view.is_alive(node)
+        ]
+        return sorted(free, key=lambda node: view.zones.get(node, "") in zones)
+
+    def _ended(self, found: ReplicaSet) -> ReplicaSet:
+        """Return the document without those that leave: nothing rests on them any more."""
+        gone = [copy for copy in (*found.lrs, *found.elr) if copy[0] in found.leaving]
+        lrs, elr = without(found.lrs, found.elr, gone, found.min_in_sync)
+        return replace(
+            found,
+            replicas=tuple(node for node in found.replicas if node not in found.leaving),
+            adding=(),
+            leaving=(),
+            lrs=lrs,
+            elr=tuple(copy for copy in elr if copy not in gone),
+        )
+
+    def _make_way(self, known: Governed) -> None:
+        core = self._core
+        if core.now - self._asked_at.get(known.link, NEVER) >= 2 * core.config.yield_s:
+            self._asked_at[known.link] = core.now
+            core.post(known.found.leader, Yield, (known.name, known.found.epoch, ""))

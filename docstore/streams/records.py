@@ -1,0 +1,227 @@
+"""One record inside a batch, and how it comes in and goes out: msgpack, JSON, NDJSON.
+
+The body of a batch is records one after the other, each the msgpack of `[key, value, headers,
+time]`: key nil or bytes (text of clients, as UTF-8), value bytes, headers nil or a list of
+[name, bytes], time nil or the client's microseconds since 1970. A body that a client sends as
+msgpack is checked once and stored as it came; its keys may be texts as well.
+
+Strict, since what is stored here is read by others: no other shapes, no header twice, no half
+record at the end. What is wrong is a ValueError that says in which record, counted from 0, or in
+which line, counted from 1.
+"""
+
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, cast
+
+import msgpack
+
+from docstore import json
+from docstore.errors import BadRequest
+
+KEY_BYTES_MAX = 1 << 16
+"""A key names something; it is no place for a value."""
+HEADERS_MAX = 64
+NAME_BYTES_MAX = 255
+TIME_MAX = (1 << 63) - 1
+PARTITION_MAX = 1 << 16
+
+_MEMBERS = frozenset({"key", "value", "headers", "partition"})
+
+
+class Record(NamedTuple):
+    """One record as it was written."""
+
+    key: bytes | None
+    value: bytes
+    headers: Sequence[tuple[str, bytes]] = ()
+    client_us: int | None = None
+
+
+class Posted(NamedTuple):
+    """A record of a client's JSON, packed; where it belongs is told by its partition or its key."""
+
+    key: bytes | None
+    partition: int | None
+    packed: bytes
+
+
+def pack(record: Record) -> bytes:
+    """Return the record as it stands in the body of a batch."""
+    key, value, headers, client_us = record
+    return cast("bytes", msgpack.packb((key, value, headers or None, client_us)))
+
+
+def unpacked(body: bytes) -> Iterator[Record]:
+    """Yield the records of a body that was checked before."""
+    for key, value, headers, client_us in _unpacker(body):
+        yield Record(key.encode() if type(key) is str else key, value, headers or (), client_us)
+
+
+def keyed(body: bytes) -> Iterator[tuple[bytes | None, bytes]]:
+    """Yield the key of each record of a body that was checked before, and its packed form."""
+    unpacker = _unpacker(body)
+    begin = 0
+    for key, *_ in unpacker:
+        end = unpacker.tell()
+        yield key.encode() if type(key) is str else key, body[begin:end]
+        begin = end
+
+
+def checked(body: bytes, *, is_json: bool = False) -> int:
+    """Return how many records there are in a body that came from outside.
+
+    is_json: whether every value must be a JSON text. Raises ValueError.
+    """
+    unpacker = _unpacker(body)
+    number = end = 0
+    try:
+        for record in unpacker:
+            _check(record)
+            if is_json:
+                json.parse(record[1])
+            number += 1
+            end = unpacker.tell()  # Afterwards it counts what was begun, too.
+    except (ValueError, BadRequest) as error:
+        raise ValueError(f"record {number}: {error}") from None
+    if end != len(body):
+        raise ValueError(f"record {number}: it is cut off")
+    return number
+
+
+def _unpacker(body: bytes) -> Any:
+    # Bounds for what is allocated on the word of a few bytes, before anything is looked at.
+    unpacker = msgpack.Unpacker(
+        use_list=False,
+        max_buffer_size=len(body) or 1,
+        max_str_len=KEY_BYTES_MAX,
+        max_array_len=HEADERS_MAX,
+        max_map_len=0,
+        max_ext_len=0,
+    )
+    unpacker.feed(body)
+    return unpacker
+
+
+def _check(record: Any) -> None:
+    """Raise ValueError when this is no record."""
+    if type(record) is not tuple or len(record) != 4:
+        raise ValueError("not [key, value, headers, time]")
+    key, value, headers, client_us = record
+    if key is not None and type(key) is not bytes and type(key) is not str:
+        raise ValueError("its key is neither bytes, a text nor nil")
+    if key is not None and len(key) > KEY_BYTES_MAX:
+        raise ValueError(f"its key has more than {KEY_BYTES_MAX} bytes")
+    if type(value) is not bytes:
+        raise ValueError("its value is not bytes")
+    if headers is not None:
+        _check_headers(headers)
+    if client_us is not None and not (type(client_us) is int and 0 <= client_us <= TIME_MAX):
+        raise ValueError("its time is not a number of microseconds since 1970")
+
+
+def _check_headers(headers: Any) -> None:
+    if type(headers) is not tuple:
+        raise ValueError("its headers are not a list")
+    for header in headers:
+        if type(header) is not tuple or [type(each) for each in header] != [str, bytes]:
+            raise ValueError("a header is not [name, bytes]")
+    _check_names([name for name, _ in headers])
+
+
+def _check_names(names: Sequence[str]) -> None:
+    if len(names) > HEADERS_MAX:
+        raise ValueError(f"more than {HEADERS_MAX} headers")
+    for name in names:
+        if not 0 < len(name.encode()) <= NAME_BYTES_MAX:
+            raise ValueError(f"the name of a header has 1 to {NAME_BYTES_MAX} bytes")
+    if len(set(names)) < len(names):
+        raise ValueError("a header is there twice")
+
+
+def from_json(value: object) -> Posted:
+    """Return a record that was posted as {"key", "value", "headers", "partition"}.
+
+    Only the value must be there; it may be any JSON. key: a text. headers: name -> text.
+    """
+    if not isinstance(value, dict):
+        raise ValueError("a record is a JSON object")  # noqa: TRY004 - one kind for all
+    if not _MEMBERS.issuperset(value):
+        unknown = next(name for name in value if name not in _MEMBERS)
+        raise ValueError(f"unknown member {unknown[:80]!r}")
+    if "value" not in value:
+        raise ValueError("it has no value")
+    key, headers, partition = value.get("key"), value.get("headers"), value.get("partition")
+    if key is not None:
+        if type(key) is not str:
+            raise ValueError("its key is not a text")
+        key = key.encode()
+        if len(key) > KEY_BYTES_MAX:
+            raise ValueError(f"its key has more than {KEY_BYTES_MAX} bytes")
+    if partition is not None and not (type(partition) is int and 0 <= partition < PARTITION_MAX):
+        raise ValueError("its partition is not the number of one")
+    pairs = _headers_from(headers) if headers else None
+    packed = msgpack.packb((key, json.dump(value["value"]), pairs, None))
+    return Posted(key, partition, packed)
+
+
+def _headers_from(headers: object) -> list[tuple[str, bytes]]:
+    if not isinstance(headers, dict) or not all(type(text) is str for text in headers.values()):
+        raise ValueError("its headers are not an object of texts")
+    _check_names(list(headers))
+    return [(name, text.encode()) for name, text in headers.items()]
+
+
+def from_lines(body: bytes) -> list[Posted]:
+    """Return the records of NDJSON, as `from_json` takes them; empty lines are passed over."""
+    posted: list[Posted] = []
+    number = 0
+    try:
+        for number, line in enumerate(body.split(b"\n"), 1):  # noqa: B007 - told by the error
+            if line and not line.isspace():
+                posted.append(from_json(json.parse(line)))
+    except (ValueError, BadRequest) as error:
+        raise ValueError(f"line {number}: {error}") from None
+    return posted
+
+
+def shown(offset: int, record: Record, at_us: int, *, is_json: bool) -> dict[str, object]:
+    """Return a record as JSON answers show it, for `json.dump`.
+
+    at_us: when its batch came, shown unless the client gave a time of its own. is_json: whether
+    the value is known to be JSON; one that is not is there in base64, under another name, and so
+    are a key and headers that are not UTF-8.
+    """
+    key, value, headers, client_us = record
+    shape: dict[str, object] = {"offset": offset}
+    text = None if key is None else _text(key)
+    if key is not None and text is None:
+        shape["keyBase64"] = b64encode(key).decode()
+    else:
+        shape["key"] = text
+    if is_json or _is_json(value):
+        shape["value"] = json.Fragment(value)
+    else:
+        shape["valueBase64"] = b64encode(value).decode()
+    texts = {name: _text(content) for name, content in headers}
+    shape["headers"] = {name: text for name, text in texts.items() if text is not None}
+    if None in texts.values():
+        binary = {name: b64encode(content) for name, content in headers if texts[name] is None}
+        shape["headersBase64"] = {name: content.decode() for name, content in binary.items()}
+    shape["timestampMicros"] = at_us if client_us is None else client_us
+    return shape
+
+
+def _text(content: bytes) -> str | None:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _is_json(value: bytes) -> bool:
+    try:
+        json.load(value)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,209 @@
+"""A partition's document: who holds it, who leads it under which epoch, and who may be elected.
+
+It lies at `/core/streams/<topic>/partitions/<number>`, at level 3. Only nodes write it, by
+conditional updates, each of which brings the whole next state: the tag of the version that it goes
+on from keeps two writers apart, and the owner refuses besides what `ownership/by_lag.py` does not
+let follow.
+"""
+
+from dataclasses import dataclass
+
+from docstore import json
+from docstore.fields import Fields
+from docstore.ownership.by_lag import LED, Copy, Resolution, may_follow
+from docstore.service import Refusal, ServiceOptions, State
+
+__all__ = [
+    "STREAMS", "Copy", "PartitionService", "ReplicaSet", "Resolution", "link_of", "partition_link",
+    "partition_name", "replica_set_of",
+]  # fmt: skip
+
+STREAMS = "/core/streams"
+PARTITIONS = "partitions"
+_BELOW = f"{STREAMS}/"
+FORMAT = 1
+"""Of the document, so that nodes of a later version know what an older one wrote."""
+REPLICAS_MAX = 16
+LAG_MS = (100, 86_400_000)
+LAG_RECORDS = (0, 1 << 40)
+"""Least and greatest of what a topic may ask for."""
+EPOCH_MAX = 1 << 62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaSet:
+    """What the document says. epoch: grows by one with each election, and fences."""
+
+    incarnation: str
+    replicas: tuple[str, ...]
+    """In order of preference: the first should lead."""
+    adding: tuple[str, ...] = ()
+    leaving: tuple[str, ...] = ()
+    """Of the replicas: those that are being filled, and those that go once they are."""
+    epoch: int = 0
+    leader: str = ""
+    candidate: str = ""
+    lrs: tuple[Copy, ...] = ()
+    """The live replica set: every record that is committed is on all of them."""
+    elr: tuple[Copy, ...] = ()
+    """Eligible though outside: left while too few were in step for anything to be committed."""
+    min_in_sync: int = 1
+    max_lag_ms: int = 2_000
+    max_lag_records: int = 0
+    """0 for no bound."""
+    unclean: int = 0
+    """Epoch of the last election that may have lost committed records; 0 for none."""
+    resolution: Resolution = Resolution.OFFLINE
+
+    def pack(self) -> bytes:
+        """Return the document's state: the body of the update that writes it."""
+        return json.dump(
+            {
+                "format": FORMAT,
+                "incarnation": self.incarnation,
+                "replicas": self.replicas,
+                "preferred": self.replicas[0],
+                "adding": self.adding,
+                "leaving": self.leaving,
+                "epoch": self.epoch,
+                "leader": self.leader,
+                "candidate": self.candidate,
+                "lrs": self.lrs,
+                "elr": self.elr,
+                "minInSync": self.min_in_sync,
+                "maxLag": {"ms": self.max_lag_ms, "records": self.max_lag_records},
+                "unclean": self.unclean,
+                "resolution": self.resolution,
+            }
+        )
+
+
+def replica_set_of(state: State) -> ReplicaSet:
+    """Return what a state says. Raises Refusal when it cannot be a partition's."""
+    fields = Fields(state)
+    fields.whole("format", FORMAT, FORMAT)
+    preferred, lag = fields.text("preferred"), fields.inner("maxLag")
+    found = ReplicaSet(
+        incarnation=fields.text("incarnation"),
+        replicas=fields.texts("replicas"),
+        adding=fields.texts("adding"),
+        leaving=fields.texts("leaving"),
+        epoch=fields.whole("epoch", 0, EPOCH_MAX),
+        leader=fields.text("leader"),
+        candidate=fields.text("candidate"),
+        lrs=fields.pairs("lrs"),
+        elr=fields.pairs("elr"),
+        min_in_sync=fields.whole("minInSync", 1, REPLICAS_MAX),
+        max_lag_ms=lag.whole("ms", *LAG_MS),
+        max_lag_records=lag.whole("records", *LAG_RECORDS),
+        unclean=fields.whole("unclean", 0, EPOCH_MAX),
+        resolution=_resolution(fields.text("resolution")),
+    )
+    lag.end()
+    fields.end()
+    why = _why_not_whole(found, preferred) or _why_not_led(found)
+    if why:
+        raise Refusal(why, status=400)
+    return found
+
+
+def _resolution(text: str) -> Resolution:
+    try:
+        return Resolution(text)
+    except ValueError:
+        raise Refusal(f"resolution is one of {', '.join(Resolution)}", status=400) from None
+
+
+def _why_not_whole(found: ReplicaSet, preferred: str) -> str:
+    """Return why its sets do not belong together, "" if they do."""
+    replicas = set(found.replicas)
+    live = [node for node, _ in found.lrs]
+    if not found.incarnation or "@" in found.incarnation:
+        return "incarnation is an id"
+    if not found.replicas or preferred != found.replicas[0]:
+        return "preferred is the first of the replicas"
+    if not replicas.issuperset((*found.adding, *found.leaving)):
+        return "adding and leaving are of the replicas"
+    if not replicas.issuperset((*live, *(node for node, _ in found.elr))):
+        return "lrs and elr are copies of the replicas"
+    if len(set(live)) < len(live) or set(found.lrs) & set(found.elr) or _repeats(found.elr):
+        return "lrs has one copy of a node, and elr others"
+    return "unclean is an epoch that was" if found.unclean > found.epoch else ""
+
+
+def _repeats(copies: tuple[Copy, ...]) -> bool:
+    return len(set(copies)) < len(copies)
+
+
+def _why_not_led(found: ReplicaSet) -> str:
+    """Return why its leader and candidate are not as its resolution says, "" if they are."""
+    if found.resolution is Resolution.DELETED:
+        return ""
+    is_led, is_found = found.resolution in LED, found.resolution is Resolution.CANDIDATE_FOUND
+    may = {node for node, _ in found.lrs}
+    if (found.leader not in may) if is_led else found.leader:
+        return "a member of lrs leads, but only while the partition is led"
+    if (found.candidate not in may) if is_found else found.candidate:
+        return "a member of lrs is the candidate, but only while one is found"
+    return ""
+
+
+def partition_link(topic: str, number: int) -> str:
+    """Return the link of a partition's document."""
+    return f"{STREAMS}/{topic}/{PARTITIONS}/{number}"
+
+
+def is_of_partitions(path: str) -> bool:
+    """Say whether a path is that of a topic's partitions."""
+    return path.startswith(_BELOW) and path.split("/")[4:] == [PARTITIONS]
+
+
+def partition_name(link: str, incarnation: str) -> str:
+    """Return the name under which nodes keep the partition's data: `<topic>/<n>@<incarnation>`."""
+    topic, _, number = link[len(STREAMS) + 1 :].split("/")
+    return f"{topic}/{number}@{incarnation}"
+
+
+def is_partition(link: str) -> bool:
+    """Say whether a link is that of a partition's document."""
+    return is_of_partitions(link.rpartition("/")[0])
+
+
+def topic_link_of(link: str) -> str:
+    """Return the link of the topic of a partition's document."""
+    return link[: link.index("/", len(STREAMS) + 1)]
+
+
+def is_topic(link: str) -> bool:
+    """Say whether a link is that of a topic's document."""
+    return link.startswith(_BELOW) and link.count("/") == 3
+
+
+def link_of(name: str) -> str:
+    """Return the link of the document of a partition's name."""
+    topic, _, number = name.rpartition("@")[0].partition("/")
+    return f"{STREAMS}/{topic}/{PARTITIONS}/{number}"
+
+
+class PartitionService:
+    """The service of partitions' documents. A client reads them; only nodes write."""
+
+    options = ServiceOptions(
+        path=f"{STREAMS}/*/{PARTITIONS}",
+        kind="docstore:Partition",
+        put_creates=False,
+        read_only=True,
+    )
+    checks = True
+
+    def check(self, state: State) -> None:
+        """Refuse what cannot be a partition's state."""
+        replica_set_of(state)
+
+    def patch(self, before: State, after: State) -> State | None:
+        """Go on to the next state, which comes whole, if it may follow."""
+        replica_set_of(after)
+        why = may_follow(before, after)
+        if why:
+            raise Refusal(why, status=409)
+        return None if after == before else after

@@ -1,0 +1,38 @@
+"""What clients ask of streams, as values that the HTTP face makes and the node behind it takes."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from docstore.errors import NotFound
+
+
+class NoSuchTopic(NotFound):
+    """There is no topic of this name."""
+
+    code = "no-such-topic"
+
+
+class NoSuchPartition(NotFound):
+    """The topic has fewer partitions."""
+
+    code = "no-such-partition"
+
+
+class Sent(NamedTuple):
+    """Records on their way into one partition; see `messages.Produce`."""
+
+    acks: str
+    producer: Sequence[str | int]
+    flags: int
+    records: int
+    body: bytes
+
+
+class Wanted(NamedTuple):
+    """What a reader wants of one partition; see `events.FetchAsked`."""
+
+    origin: tuple[str, int]
+    isolation: str = "committed"
+    bytes_max: int = 1 << 20
+    token: int = -1
+    stale: bool = False

@@ -1,0 +1,87 @@
+"""What a leader lets go of: records that are too old, or too many, by what their topic says.
+
+Only the leader decides, by its own held-back clock and sizes; followers trim to the start that it
+tells. It lets go of whole batches below the high watermark, and always keeps one.
+"""
+
+import heapq
+from functools import partial
+
+from docstore.storage.partitions import CorruptPartition, Oldest, PartitionResult, Size
+from docstore.storage.partitions import TrimPartition as Trim
+from docstore.streams.batch import Header
+from docstore.streams.core import Core
+from docstore.streams.leader import Leader
+from docstore.streams.leading import Leading
+from docstore.streams.topic import Topic
+from docstore.streams.topics import Topics
+
+LOOKED_AT = 64
+"""Batches that one look at a partition may let go of; if it does, the next look follows soon."""
+
+
+class Retention:
+    """Looks at the partitions that this node leads, each now and then."""
+
+    def __init__(self, core: Core, leader: Leader, topics: Topics) -> None:
+        self._core = core
+        self._leader = leader
+        self._topics = topics
+        self._due: list[tuple[float, int, Leading]] = []
+
+    def opened(self, leading: Leading) -> None:
+        """A partition is led here: look at it after a while, for as long as it is."""
+        self._plan(leading, self._core.config.retention_s)
+
+    def _plan(self, leading: Leading, after_s: float) -> None:
+        heapq.heappush(self._due, (self._core.now + after_s, self._core.next_token(), leading))
+
+    def tick(self) -> None:
+        """Look at those whose time has come."""
+        while self._due and self._due[0][0] <= self._core.now:
+            leading = heapq.heappop(self._due)[2]
+            if self._is_led(leading):
+                self._topics.read(leading.log.name, partial(self._judge, leading))
+
+    def _is_led(self, leading: Leading) -> bool:
+        return self._leader.leading.get(leading.log.name) is leading
+
+    def _judge(self, leading: Leading, topic: Topic | None) -> None:
+        log = leading.log
+        is_ours = topic is not None and topic.incarnation == log.incarnation
+        if topic is None or not is_ours or not self._is_led(leading):
+            self._plan(leading, self._core.config.retention_s)
+            return
+        self._core.look(
+            Size(log.name),
+            lambda size: self._core.look(
+                Oldest(log.name, LOOKED_AT), partial(self._trim, leading, topic, size)
+            ),
+        )
+
+    def _trim(
+        self, leading: Leading, topic: Topic, size: PartitionResult, found: PartitionResult
+    ) -> None:
+        log, core = leading.log, self._core
+        if isinstance(found, CorruptPartition) or isinstance(size, CorruptPartition):
+            self._plan(leading, core.config.retention_s)
+            return
+        headers = [each for each in found if isinstance(each, Header)]
+        left = sum(each for each in size if isinstance(each, int))
+        before_us = core.view.wall_now_us() - topic.retention_ms * 1000
+        start = log.start
+        for header in headers:
+            too_old = topic.retention_ms and header.last_us < before_us
+            too_much = topic.retention_bytes and left > topic.retention_bytes
+            if not (too_old or too_much) or header.end > min(log.high, log.end - 1):
+                break
+            start, left = header.end, left - header.size
+        if self._is_led(leading) and start > log.start:
+            core.counters["trimmed_records"] += start - log.start
+            log.trim(start)
+            core.store(Trim(log.name, start))
+            core.save(log)
+            self._leader.trimmed(leading)
+            self._plan(leading, 0.0)
+        else:
+            self._plan(leading, core.config.retention_s)

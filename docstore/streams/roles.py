@@ -1,0 +1,226 @@
+"""What this node is to a partition, as the partition's document says: candidate, leader, follower.
+
+In: every version of a replica-set document that becomes known to be decided: noticed at this node's
+own replica of its slot, told by a controller or leader, or read. A replica that knows no document,
+or whose leader does not answer, reads it.
+"""
+
+from docstore import json
+from docstore.beside.updates import Updates
+from docstore.errors import DocstoreError
+from docstore.operation import Answer
+from docstore.service import Refusal
+from docstore.streams.core import Core
+from docstore.streams.fencing import Fencing
+from docstore.streams.follower import Follower
+from docstore.streams.in_sync import InSync
+from docstore.streams.leader import Leader
+from docstore.streams.log import PartitionLog
+from docstore.streams.messages import Promoted, Rejected, Resign
+from docstore.streams.replica_set import (
+    ReplicaSet,
+    Resolution,
+    partition_name,
+    replica_set_of,
+)
+
+READS_AT_ONCE = 16
+READ_INTERVAL_S = 1.0
+"""Between two reads of a document that does not help: the leader is away, and not replaced yet."""
+SERVING = (Resolution.ONLINE, Resolution.OUT_OF_STORAGE)
+
+
+class Roles:
+    """This node's part in each partition that it holds a replica of."""
+
+    def __init__(
+        self,
+        core: Core,
+        *,
+        fencing: Fencing,
+        follower: Follower,
+        leader: Leader,
+        in_sync: InSync,
+        updates: Updates,
+    ) -> None:
+        self._core = core
+        self._fencing = fencing
+        self._follower = follower
+        self._leader = leader
+        self._in_sync = in_sync
+        self._updates = updates
+        self._promoting: dict[str, float] = {}
+        """Partitions that we are the candidate of -> when that was last told."""
+        self._unsure: dict[str, float] = dict.fromkeys(core.logs, core.now)
+        """Partitions without a leader that answers -> when to read the document."""
+        self._reading = 0
+
+    def take(self, link: str, tag: tuple[int, int], found: ReplicaSet) -> None:
+        """Be what a version of the document says; what is older than known is ignored."""
+        core = self._core
+        name = partition_name(link, found.incarnation)
+        log = core.logs.get(name)
+        is_named = core.me in found.replicas or core.me in found.adding
+        if log is None:
+            self.doubt_all(link)  # Of a topic that was deleted, and made again.
+            if not is_named or found.resolution is Resolution.DELETED:
+                return
+            log = core.new_log(name)
+        if tag <= log.tag:
+            return
+        log.tag, log.replica_set = tag, found
+        if found.resolution is Resolution.DELETED:
+            self.drop(log)
+        elif not is_named:
+            # A version that was decided may be long past: only a read says what is true now.
+            self.doubt(log)
+        else:
+            self._unsure.pop(name, None)
+            self._act(log, found)
+
+    def _act(self, log: PartitionLog, found: ReplicaSet) -> None:
+        core = self._core
+        leading = self._leader.leading.get(log.name)
+        if leading is not None and found.epoch > leading.epoch:
+            self.step_down(log)
+            leading = None
+        if found.resolution is Resolution.CANDIDATE_FOUND:
+            if found.candidate == core.me:
+                self._be_candidate(log, found)
+            else:
+                self._follower.follow(log, found.candidate, found.epoch, found.unclean)
+        elif found.resolution in SERVING and found.leader != core.me:
+            self._follower.follow(log, found.leader, found.epoch, found.unclean)
+        elif found.resolution in SERVING and leading is not None:
+            self._promoting.pop(log.name, None)
+            self._leader.place(leading, found)
+            self._in_sync.watch(leading)
+            if not leading.is_online:
+                self._leader.serve(leading)
+        elif found.resolution in SERVING:
+            # A ballot dies with its process: rows that were sent may be lost from this disk.
+            self.resign(log, found.epoch, "restarted")
+
+    def _be_candidate(self, log: PartitionLog, found: ReplicaSet) -> None:
+        """Lead from where our log ends, once that is durable; never twice under one ballot."""
+        core, ballot = self._core, (found.epoch, self._core.me)
+        is_named = (core.me, log.copy) in found.lrs
+        if log.promised >= ballot or not log.full or not is_named or core.draining:
+            controller = core.view.owner_of(log.link)
+            item = (log.name, found.epoch, "stale-epoch", log.promised, "")
+            if log.name not in self._leader.leading and controller:
+                core.post(controller, Rejected, item)
+            return
+        log.promised = log.adopted = log.joined = ballot
+        log.open_reign(ballot)
+        core.save(log)
+        self._follower.forget(log)
+        leading = self._leader.open(log, found)
+        self._in_sync.watch(leading)
+        core.counters["candidacies"] += 1
+        core.when_kept(lambda: self._promoted(log, found.epoch))
+
+    def _promoted(self, log: PartitionLog, epoch: int) -> None:
+        leading = self._leader.leading.get(log.name)
+        if leading is not None and leading.epoch == epoch:
+            self._promoting[log.name] = self._core.now
+            self._tell_promoted(log)
+
+    def _tell_promoted(self, log: PartitionLog) -> None:
+        leading = self._leader.leading[log.name]
+        controller = self._core.view.owner_of(log.link)
+        if controller:
+            self._core.post(controller, Promoted, (log.name, leading.epoch, leading.base))
+
+    def resign(self, log: PartitionLog, epoch: int, why: str) -> None:
+        """Ask for another leader; who leads goes on until there is one."""
+        core = self._core
+        controller = core.view.owner_of(log.link)
+        core.counters["resignations"] += 1
+        if controller:
+            core.post(controller, Resign, (log.name, epoch, why))
+        self._unsure[log.name] = core.now + READ_INTERVAL_S
+
+    def step_down(self, log: PartitionLog) -> None:
+        """Lead no more, or be no candidate any more."""
+        self._promoting.pop(log.name, None)
+        self._leader.close(log)
+
+    def doubt(self, log: PartitionLog) -> None:
+        """Read the document soon: whom we follow says that it does not lead."""
+        self._unsure.setdefault(log.name, self._core.now)
+
+    def doubt_all(self, link: str) -> None:
+        """Read a document soon that replicas of ours may not be of any more."""
+        for log in self._core.logs_at(link):
+            self.doubt(log)
+
+    def drop(self, log: PartitionLog) -> None:
+        """Let go of the data: the document is known to be deleted, or to name others."""
+        core = self._core
+        self.step_down(log)
+        self._follower.forget(log)
+        self._unsure.pop(log.name, None)
+        core.drop_log(log)
+        core.counters["dropped"] += 1
+
+    def tick(self) -> None:
+        """Say again what may be lost, and read documents that may help."""
+        core = self._core
+        for name, told_at in list(self._promoting.items()):
+            if name not in self._leader.leading:
+                del self._promoting[name]
+            elif core.now - told_at >= core.config.resend_s:
+                self._promoting[name] = core.now
+                self._tell_promoted(core.logs[name])
+        for name in self._follower.seeking_since(core.now - READ_INTERVAL_S):
+            self._unsure.setdefault(name, core.now)
+        for name, at in list(self._unsure.items()):
+            if self._reading >= READS_AT_ONCE:
+                break
+            if at <= core.now:
+                self._read(name)
+
+    def _read(self, name: str) -> None:
+        log = self._core.logs.get(name)
+        if log is None:
+            del self._unsure[name]
+            return
+        self._unsure[name] = self._core.now + READ_INTERVAL_S
+        self._reading += 1
+        self._updates.read(log.link, lambda answer: self._read_done(log, answer))
+
+    def _read_done(self, log: PartitionLog, answer: Answer) -> None:
+        self._reading -= 1
+        core = self._core
+        if core.logs.get(log.name) is not log:
+            return
+        if answer.status == 404:
+            self._unsure.pop(log.name, None)
+            self.drop(log)
+            return
+        row = answer.row
+        if not answer.is_success or row is None:
+            return
+        self._updates.learn(row)  # Takes it, if it says anything new.
+        found = read_replica_set(row.state)
+        if found is None or core.logs.get(log.name) is not log:
+            return  # What it says may have been that there is none any more.
+        if found.incarnation != log.incarnation or not (
+            core.me in found.replicas or core.me in found.adding
+        ):
+            self.drop(log)
+        elif found.resolution in SERVING:
+            is_leading = log.name in self._leader.leading
+            if found.leader == core.me and not is_leading:
+                self.resign(log, found.epoch, "restarted")
+            elif is_leading or log.joined == (found.epoch, found.leader):
+                self._unsure.pop(log.name, None)
+
+
+def read_replica_set(state: bytes) -> ReplicaSet | None:
+    """Return what a document says, None if it is not one of ours."""
+    try:
+        return replica_set_of(json.load(state))
+    except (Refusal, DocstoreError):
+        return None

@@ -1,0 +1,30 @@
+"""What is saved now and then, though nothing rests on it: it makes the next start quick.
+
+High watermarks are lower bounds on disk, and what is known of producers can be read back from the
+headers of the batches that came after it was saved.
+"""
+
+from docstore.streams.core import Core
+
+
+class Saving:
+    """Saves the records of partitions whose high watermark has moved."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._saved_at = core.now
+
+    def tick(self) -> None:
+        """Save them, every few seconds."""
+        core = self._core
+        if core.now - self._saved_at < core.config.save_s:
+            return
+        self._saved_at = core.now
+        raised, core.raised = core.raised, {}
+        for name, log in raised.items():
+            if core.logs.get(name) is not log:
+                continue
+            if log.batches_since >= core.config.snapshot_batches:
+                log.producers.expire(log.last_us - core.config.producer_expiry_us)
+                log.snapshot_producers()
+            core.save(log)

@@ -1,0 +1,96 @@
+"""The times and bounds of streams, with units and reasons."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsConfig:
+    """The times and bounds of streams."""
+
+    owner_timeout_s: float = 1.2
+    """Silence after which a leader may be replaced, as for owners of documents."""
+
+    veto_s: float = 0.25
+    """For so long nobody asks again whether a leader is alive that another replica hears."""
+
+    gather_s: float = 0.2
+    """How long an election waits for replicas of the live set once one has answered."""
+
+    confirm_s: float = 0.5
+    """How long a candidate has to say that it leads: then the next one is tried."""
+
+    offline_retry_s: float = 2.0
+    """Between two attempts to elect somebody where nobody could be."""
+
+    unlinked_s: float = 0.3
+    """A follower without a connection for so long leaves the live replica set."""
+
+    join_s: float = 0.5
+    """A follower must have been in step for so long before it joins the live replica set."""
+
+    resend_s: float = 0.25
+    """After which what a follower has not acknowledged is sent again."""
+
+    ask_timeout_s: float = 3.0
+    """Time for one operation on a document; its fate may be unknown afterwards."""
+
+    stuck_s: float = 2.0
+    """A leader whose own disk keeps nothing for so long, while somebody waits, resigns."""
+
+    unfit_s: float = 10.0
+    """For so long after that it is passed over."""
+
+    pause_s: float = 0.5
+    """A leader that stood still for so long asks its followers before it appends anything."""
+
+    fail_back_s: float = 60.0
+    """How long the preferred leader must have been in step before it leads again; 0 for never."""
+
+    transfers_max: int = 5
+    """Leads that one controller moves at a time."""
+
+    yield_s: float = 0.5
+    """How long a leader that makes way holds new records back."""
+
+    page_bytes: int = 1 << 20
+    """Bytes of batches in one message about one partition."""
+
+    batch_bytes: int = 1 << 20
+    """Bytes of the records of one batch, unless the topic says less."""
+
+    in_flight_bytes: int = 8 << 20
+    """Sent to one node and not acknowledged, so that heartbeats are not behind more than that."""
+
+    tail_bytes: int = 1 << 20
+    """Newest batches of a partition that are kept in memory."""
+
+    tails_bytes: int = 64 << 20
+    """The same for all partitions of a node."""
+
+    waiting_max: int = 10_000
+    waiting_bytes_max: int = 64 << 20
+    """Bounds of what waits at a node; beyond it the answer is 503."""
+
+    save_s: float = 5.0
+    """After which a high watermark that moved is saved, though nothing rests on it."""
+
+    snapshot_batches: int = 1_000
+    """Batches after which what is known of producers is saved: a start reads so many headers."""
+
+    retention_s: float = 60.0
+    """Between two looks at a partition for records that are too old, or too many."""
+
+    scrub_s: float = 3600.0
+    """Between two readings of all that is on the disk, to find damage."""
+
+    linger_s: float = 1.0
+    """For so long the document of a deleted partition stays, for its replicas to see it."""
+
+    orphans_s: float = 60.0
+    """Between two looks at a topic by those who govern its partitions; 0 for never."""
+
+    strays_s: float = 600.0
+    """In which each replica on the disk looks about once whether it is still one."""
+
+    producer_expiry_us: int = 86_400_000_000
+    """A producer that wrote nothing for so long, by the times of its partition, is forgotten."""

@@ -1,0 +1,199 @@
+"""A topic: how many partitions a stream has, how many replicas hold each, and what is kept.
+
+Its document lies at `/core/streams/<name>`, at level 3. A client asks for one, and may change some
+of it; what the document says is complete. The owner of the document is the topic's controller
+(`provisioning.py`), and makes what it says true.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from docstore import json, patch
+from docstore.errors import BadRequest, DocstoreError
+from docstore.fields import Fields
+from docstore.paths import SUFFIXES, canonical_link
+from docstore.service import Refusal, ServiceOptions, State
+from docstore.streams.replica_set import LAG_MS, LAG_RECORDS, REPLICAS_MAX, STREAMS
+
+FORMAT = 1
+NAME_BYTES_MAX = 255
+PARTITIONS_MAX = 10_000
+REPLICAS = 3
+"""Of each partition, unless the topic says otherwise or the group is smaller."""
+BATCH_BYTES = (1 << 10, 1 << 20)
+"""Least and greatest bound of a batch; the greatest is what is taken without one."""
+RETENTION_MS = 7 * 86_400_000
+NO_BOUND_MAX = 1 << 62
+CHANGEABLE = frozenset({"partitions", "retention", "minInSync", "maxLag", "unclean"})
+"""What a client may change."""
+
+
+class Provision(StrEnum):
+    """How far a topic is what its document says."""
+
+    PENDING = "pending"
+    INSUFFICIENT = "insufficient-resources"
+    """There are fewer members than each partition should have replicas."""
+    PROVISIONED = "provisioned"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """What the document says. incarnation: a topic that is made again under a name is another."""
+
+    name: str
+    incarnation: str
+    partitions: int = 1
+    replication_factor: int = 1
+    min_in_sync: int = 1
+    """So many replicas must be in step for a record to be committed."""
+    retention_ms: int = RETENTION_MS
+    retention_bytes: int = 0
+    """Of a partition. 0 for no bound, as for the time."""
+    max_lag_ms: int = 2_000
+    max_lag_records: int = 0
+    """How far a replica may lag and be in step; 0 records for no bound."""
+    batch_bytes_max: int = BATCH_BYTES[1]
+    unclean: bool = False
+    """Whether, when nobody else can lead, a replica may that lacks committed records."""
+    resolution: Provision = Provision.PENDING
+
+    @property
+    def link(self) -> str:
+        """Return where the document lies."""
+        return topic_link(self.name)
+
+    def state(self) -> State:
+        """Return the document's state."""
+        return {
+            "format": FORMAT,
+            "name": self.name,
+            "incarnation": self.incarnation,
+            "partitions": self.partitions,
+            "replicationFactor": self.replication_factor,
+            "minInSync": self.min_in_sync,
+            "retention": {"ms": self.retention_ms, "bytes": self.retention_bytes},
+            "maxLag": {"ms": self.max_lag_ms, "records": self.max_lag_records},
+            "batchBytesMax": self.batch_bytes_max,
+            "unclean": self.unclean,
+            "resolution": str(self.resolution),
+        }
+
+    def pack(self) -> bytes:
+        """Return the document's state as bytes."""
+        return json.dump(self.state())
+
+
+def topic_link(name: str) -> str:
+    """Return the link of a topic's document. Raises Refusal when it can be no topic's name."""
+    check_name(name)
+    return f"{STREAMS}/{name}"
+
+
+def check_name(name: str) -> None:
+    """Raise Refusal (400) unless a topic may have this name: as an id, but shorter."""
+    if not name or len(name.encode(errors="surrogatepass")) > NAME_BYTES_MAX:
+        raise Refusal(f"a topic's name has from 1 to {NAME_BYTES_MAX} bytes", status=400)
+    if "/" in name or "%" in name or name in SUFFIXES:
+        raise Refusal("a topic's name holds no / and no %, and is no utility's", status=400)
+    try:
+        canonical_link(f"{STREAMS}/{name}")
+    except BadRequest as error:
+        raise Refusal(f"name: {error}", status=400) from None
+
+
+def asked_topic(asked: State, *, incarnation: str, members: int) -> Topic:
+    """Return the topic that a client asks for, of a group of so many members. Raises Refusal."""
+    fields = Fields(asked)
+    found = _topic(fields, incarnation, replicas=min(REPLICAS, members))
+    fields.end()
+    return found
+
+
+def topic_of(state: State) -> Topic:
+    """Return what a document says. Raises Refusal when it cannot be a topic's."""
+    fields = Fields(state)
+    fields.whole("format", FORMAT, FORMAT)
+    incarnation, resolution = fields.text("incarnation"), fields.text("resolution")
+    if not incarnation or "@" in incarnation:
+        raise Refusal("incarnation is an id", status=400)
+    if resolution not in set(Provision):
+        raise Refusal(f"resolution is one of {', '.join(Provision)}", status=400)
+    found = _topic(fields, incarnation, Provision(resolution))
+    fields.end()
+    return found
+
+
+def read_topic(state: bytes) -> Topic | None:
+    """Return what a document says, None if it is not one of ours."""
+    try:
+        return topic_of(json.load(state))
+    except (Refusal, DocstoreError):
+        return None
+
+
+def _topic(
+    fields: Fields,
+    incarnation: str,
+    resolution: Provision = Provision.PENDING,
+    *,
+    replicas: int = 1,
+) -> Topic:
+    name = fields.text("name")
+    check_name(name)
+    factor = fields.whole("replicationFactor", 1, REPLICAS_MAX, default=replicas)
+    retention, lag = fields.inner("retention"), fields.inner("maxLag")
+    found = Topic(
+        name=name,
+        incarnation=incarnation,
+        partitions=fields.whole("partitions", 1, PARTITIONS_MAX, default=1),
+        replication_factor=factor,
+        min_in_sync=fields.whole("minInSync", 1, factor, default=max(1, factor - 1)),
+        retention_ms=retention.whole("ms", 0, NO_BOUND_MAX, default=RETENTION_MS),
+        retention_bytes=retention.whole("bytes", 0, NO_BOUND_MAX, default=0),
+        max_lag_ms=lag.whole("ms", *LAG_MS, default=2_000),
+        max_lag_records=lag.whole("records", *LAG_RECORDS, default=0),
+        batch_bytes_max=fields.whole("batchBytesMax", *BATCH_BYTES, default=BATCH_BYTES[1]),
+        unclean=fields.flag("unclean", default=False),
+        resolution=resolution,
+    )
+    retention.end()
+    lag.end()
+    return found
+
+
+def check_change(asked: State) -> None:
+    """Raise Refusal unless a client may ask for this change (a merge patch, RFC 7396)."""
+    for name in sorted(asked.keys() - CHANGEABLE):
+        raise Refusal(f"{name} of a topic does not change", status=400)
+
+
+def _of_partitions(topic: Topic) -> tuple[int, ...]:
+    """Return what stands in the documents of partitions too, or how many there are."""
+    return (topic.partitions, topic.min_in_sync, topic.max_lag_ms, topic.max_lag_records)
+
+
+class TopicService:
+    """The service of topics' documents. What a client may ask of it is checked before it comes."""
+
+    options = ServiceOptions(path=STREAMS, kind="docstore:Topic", put_creates=False, read_only=True)
+    checks = True
+
+    def check(self, state: State) -> None:
+        """Refuse what cannot be a topic's state."""
+        topic_of(state)
+
+    def patch(self, state: State, change: State) -> State | None:
+        """Merge the change; what concerns its partitions has to be provisioned first."""
+        before, after = topic_of(state), topic_of(patch.merge(state, change))
+        if (after.name, after.incarnation, after.replication_factor, after.batch_bytes_max) != (
+            before.name, before.incarnation, before.replication_factor, before.batch_bytes_max
+        ):  # fmt: skip
+            detail = "name, incarnation, replicationFactor and batchBytesMax do not change"
+            raise Refusal(detail, status=409)
+        if after.partitions < before.partitions:
+            raise Refusal("a topic does not lose partitions: they hold records", status=409)
+        merged = after.state()
+        if _of_partitions(after) != _of_partitions(before) and "resolution" not in change:
+            merged["resolution"] = str(Provision.PENDING)
+        return None if merged == state else merged

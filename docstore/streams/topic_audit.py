@@ -1,0 +1,90 @@
+"""Partitions against their topics: each controller of partitions looks now and then.
+
+What the topic's controller did may be undone: an update that it sent, and nobody waited for any
+more, arrives after its successor has found nothing to do; or a partition is created for a topic
+that has gone meanwhile; or who saw a topic go died before all partitions were marked. None of this
+lasts, since here whatever differs from what the topic says is made equal again.
+"""
+
+from collections import deque
+from dataclasses import replace
+from functools import partial
+
+from docstore.beside.updates import Updates
+from docstore.operation import Answer
+from docstore.streams.controller import Controller
+from docstore.streams.core import Core
+from docstore.streams.governed import Governed
+from docstore.streams.provisioning import with_settings
+from docstore.streams.replica_set import Resolution, topic_link_of
+from docstore.streams.topic import Provision, Topic, read_topic
+
+
+class TopicAudit:
+    """The topics of this controller's partitions."""
+
+    def __init__(self, core: Core, controller: Controller, updates: Updates) -> None:
+        self._core = core
+        self._controller = controller
+        self._updates = updates
+        self._links: dict[str, set[str]] = {}
+        """Topic -> its partitions here."""
+        self._looks: deque[tuple[float, str]] = deque()
+        """(when to look at it, topic), in order."""
+
+    def entered(self, known: Governed) -> None:
+        """A document says something new."""
+        if known.found.resolution is Resolution.DELETED:
+            self.forgotten(known)
+            return
+        topic = topic_link_of(known.link)
+        if topic not in self._links:
+            self._links[topic] = set()
+            self._look_later(topic)
+        self._links[topic].add(known.link)
+
+    def forgotten(self, known: Governed) -> None:
+        """It is not ours to govern any more."""
+        self._links.get(topic_link_of(known.link), set()).discard(known.link)
+
+    def tick(self) -> None:
+        """Look at the topics whose time has come."""
+        while self._looks and self._looks[0][0] <= self._core.now:
+            _, topic = self._looks.popleft()
+            if self._links[topic]:
+                self._look(topic)
+            else:
+                del self._links[topic]
+
+    def _look_later(self, topic: str) -> None:
+        if self._core.config.orphans_s:
+            self._looks.append((self._core.now + self._core.config.orphans_s, topic))
+
+    def _look(self, topic: str) -> None:
+        """Read a topic, and judge what was there before it was read."""
+        judged = [self._controller.governed[link] for link in sorted(self._links[topic])]
+        self._updates.read(topic, partial(self._looked, topic, judged))
+
+    def _looked(self, topic: str, judged: list[Governed], answer: Answer) -> None:
+        self._look_later(topic)
+        found = None
+        if answer.is_success and answer.row is not None:
+            found = read_topic(answer.row.state)
+        if found is None and answer.status != 404:
+            return
+        for known in judged:
+            # One that was made again meanwhile is known anew.
+            if self._controller.governed.get(known.link) is known and not known.is_updating:
+                self._judge(known, found)
+
+    def _judge(self, known: Governed, topic: Topic | None) -> None:
+        found = known.found
+        if topic is None or topic.incarnation != found.incarnation:
+            self._core.counters["orphans"] += 1
+            after = replace(found, resolution=Resolution.DELETED)
+        elif topic.resolution is Provision.PROVISIONED:
+            after = with_settings(found, topic)
+        else:
+            return  # Its controller is at it.
+        if after != found:
+            self._controller.update(known, after)

@@ -1,0 +1,36 @@
+"""What topics say, as this node read it last: how long records are kept, and who may be elected."""
+
+from collections.abc import Callable
+
+from docstore.beside.updates import Updates
+from docstore.operation import Answer
+from docstore.streams.core import Core
+from docstore.streams.replica_set import STREAMS
+from docstore.streams.topic import Topic, read_topic
+
+Then = Callable[[Topic | None], None]
+
+
+class Topics:
+    """Topic documents, read when they are needed, by many at once if it happens so."""
+
+    def __init__(self, core: Core, updates: Updates) -> None:
+        self._core = core
+        self._updates = updates
+        self._waiting: dict[str, list[Then]] = {}
+
+    def read(self, partition: str, then: Then) -> None:
+        """Read the topic of a partition (its name); `then` runs with None if that fails."""
+        link = f"{STREAMS}/{partition.partition('/')[0]}"
+        waiting = self._waiting.setdefault(link, [])
+        waiting.append(then)
+        if len(waiting) == 1:
+            self._updates.read(link, lambda answer: self._read(link, answer))
+
+    def _read(self, link: str, answer: Answer) -> None:
+        found: Topic | None = None
+        if answer.is_success and answer.row is not None:
+            found = read_topic(answer.row.state)
+            self._core.counters["topics_not_understood"] += found is None
+        for then in self._waiting.pop(link):
+            then(found)

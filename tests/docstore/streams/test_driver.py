@@ -1,0 +1,143 @@
+"""The shell around the partition machine, on a disk that has no room for a while."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+from docstore import json
+from docstore.beside.documents import GroupDocuments
+from docstore.beside.view import GroupView
+from docstore.errors import DiskFull
+from docstore.operation import Operation
+from docstore.stepping import clock
+from docstore.storage.partitions import (
+    AppendBatches,
+    PartitionWrite,
+    SavePartition,
+    TrimPartition,
+)
+from docstore.storage.streams_memory import MemoryStreamStore
+from docstore.streams.driver import StreamsDriver
+from docstore.streams.effects import Outcome, Problem
+from docstore.streams.events import ProduceAsked
+from docstore.streams.messages import Produced
+from docstore.streams.partitions import Partitions
+from docstore.streams.records import Record, pack
+from docstore.streams.replica_set import STREAMS, ReplicaSet, partition_link
+from tests.docstore.alone import SmallDisk, alone, unlinked
+
+LINK = partition_link("t", 0)
+
+
+class SmallStreamDisk(MemoryStreamStore):
+    """A store of streams that has no room for batches while it is full."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_full = False
+        self.tried: list[Sequence[PartitionWrite]] = []
+
+    async def commit(self, writes: Sequence[PartitionWrite]) -> None:
+        self.tried.append(writes)
+        await asyncio.sleep(0)
+        if self.is_full and any(not isinstance(write, TrimPartition) for write in writes):
+            raise DiskFull("no room")
+        await super().commit(writes)
+
+
+@asynccontextmanager
+async def streaming(store: SmallStreamDisk) -> AsyncIterator[StreamsDriver]:
+    """A group of one node with one partition that it leads."""
+    disk = SmallDisk()
+    documents, replica = await alone(disk)
+    view = GroupView(replica.core, clock)
+    machine = Partitions("n1", await store.open(), view=view, rng=Random(1), now=clock())
+
+    def broken(error: BaseException) -> None:
+        raise AssertionError(error)
+
+    driver = StreamsDriver(
+        machine, store, unlinked(), documents=GroupDocuments(documents.submit, disk, view, STREAMS),
+        broken=broken,
+    )  # fmt: skip
+    driver.start()
+    state = ReplicaSet(incarnation="i", replicas=("n1",)).pack()
+    created = await documents.submit(
+        Operation("POST", LINK, state, signature=json.signature(json.load(state))), 5.0
+    )
+    assert created.is_success, created
+    try:
+        yield driver
+    finally:
+        await driver.stop()
+        await documents.stop()
+
+
+def produce(driver: StreamsDriver, value: int, timeout_s: float = 10.0) -> "asyncio.Future[Any]":
+    body = pack(Record(None, b"%d" % value))
+    number = driver.next_request()
+    return driver.request(
+        ProduceAsked(number, LINK, "committed", clock() + timeout_s, (), 0, 1, body)
+    )
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.05)
+
+
+def base_of(outcome: Outcome) -> int:
+    assert isinstance(outcome, Produced), outcome
+    return outcome.base
+
+
+async def test_a_node_finds_by_survey_what_it_governs_and_leads_it() -> None:
+    async with streaming(SmallStreamDisk()) as driver:
+        assert base_of(await produce(driver, 0)) == 0
+        [found] = await driver._errands._documents.survey()
+        assert found.link == LINK
+
+
+async def test_the_same_writes_are_kept_once_there_is_room_and_nothing_is_taken_meanwhile() -> None:
+    store = SmallStreamDisk()
+    async with streaming(store) as driver:
+        assert base_of(await produce(driver, 0)) == 0
+        store.is_full = True
+        store.tried.clear()
+        waiting = produce(driver, 1)
+        await until(lambda: not driver.machine.core.has_room)
+        refused = await produce(driver, 2)
+        assert isinstance(refused, Problem)
+        assert (refused.status, refused.code, refused.unknown) == (503, "partition-full", False)
+        await until(lambda: len(store.tried) > 2)
+        first = [each for each in store.tried[0] if isinstance(each, AppendBatches)]
+        assert all([*first] == [w for w in writes if isinstance(w, AppendBatches)]
+                   for writes in store.tried)  # fmt: skip
+        assert not waiting.done()
+        store.is_full = False
+        assert base_of(await waiting) == 1
+        await until(lambda: driver.machine.core.has_room)
+        assert base_of(await produce(driver, 3)) == 2
+
+
+async def test_what_makes_room_is_done_first_but_the_last_batch_stays() -> None:
+    store = SmallStreamDisk()
+    async with streaming(store) as driver:
+        for value in range(3):
+            await produce(driver, value)
+        [log] = driver.machine.core.logs.values()
+        store.is_full = True
+        store.tried.clear()
+        core = driver.machine.core
+        core.store(TrimPartition(log.name, 3))
+        core.save(log)
+        waiting = produce(driver, 3)
+        await until(lambda: [TrimPartition(log.name, 2)] in [list(each) for each in store.tried])
+        found = store.ledger.recovered(1).partitions[log.name]
+        assert (found.end, found.size > 0) == (3, True)
+        assert [type(write) for write in store.tried[0]].count(SavePartition) == 1
+        store.is_full = False
+        assert base_of(await waiting) == 3

@@ -1,0 +1,105 @@
+"""Retries of idempotent producers, as the log alone tells of them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docstore.streams.batch import Header
+from docstore.streams.producer_state import REMEMBERED, ProducerState
+
+LONG_AGO = -1
+
+
+def batch(base: int, sequence: int, *, epoch: int = 0, records: int = 2, us: int = 10) -> Header:
+    return Header(base, records, 1, us, us, "p", epoch, sequence, 0, 100)
+
+
+def state_of(*headers: Header, high: int = 0) -> ProducerState:
+    state = ProducerState()
+    for header in headers:
+        state.note(header, high)
+    return state
+
+
+def code(state: ProducerState, sequence: int, *, epoch: int = 0, records: int = 2) -> str:
+    return state.judge(("p", epoch, sequence), records, expired_us=LONG_AGO).code
+
+
+@pytest.mark.parametrize(
+    ("sequence", "epoch", "expected"),
+    [
+        (2, 0, ""),
+        (1, 0, "repeated"),
+        (0, 0, "repeated"),
+        (3, 0, "sequence-gap"),
+        (0, 1, ""),
+        (1, 1, "sequence-gap"),
+    ],
+)
+def test_the_next_sequence_is_appended_and_an_earlier_one_is_repeated(
+    sequence: int, epoch: int, expected: str
+) -> None:
+    assert code(state_of(batch(0, 0), batch(2, 1)), sequence, epoch=epoch) == expected
+
+
+def test_a_repetition_is_answered_with_the_offsets_of_the_original() -> None:
+    verdict = state_of(batch(0, 0), batch(2, 1)).judge(("p", 0, 0), 2, expired_us=LONG_AGO)
+    assert verdict.entry is not None
+    assert (verdict.entry.base, verdict.entry.records) == (0, 2)
+
+
+def test_a_repetition_of_another_number_of_records_is_none() -> None:
+    assert code(state_of(batch(0, 0)), 0, records=3) == "sequence-gap"
+
+
+def test_a_later_start_fences_the_earlier_one() -> None:
+    assert code(state_of(batch(0, 0, epoch=4)), 1, epoch=3) == "producer-fenced"
+
+
+def test_what_was_appended_long_ago_is_told_from_what_never_was() -> None:
+    state = state_of(*[batch(2 * n, n) for n in range(9)], high=18)
+    assert code(state, 8 - REMEMBERED) == "stale-sequence"
+    assert code(state, 9 - REMEMBERED) == "repeated"
+
+
+def test_a_producer_that_is_not_known_begins_at_zero() -> None:
+    assert code(ProducerState(), 0) == ""
+    assert code(ProducerState(), 7) == "unknown-producer"
+
+
+def test_a_producer_that_was_silent_for_too_long_is_not_known_any_more() -> None:
+    state = state_of(batch(0, 0, us=10))
+    assert state.judge(("p", 0, 1), 2, expired_us=10).code == ""
+    assert state.judge(("p", 0, 1), 2, expired_us=11).code == "unknown-producer"
+
+
+def test_a_producer_that_begins_at_zero_again_repeats_what_it_sent_last() -> None:
+    state = state_of(batch(0, 0, us=10), batch(2, 0, us=99))
+    entry = state.judge(("p", 0, 0), 2, expired_us=50).entry
+    assert entry is not None
+    assert entry.base == 2
+
+
+@given(st.integers(0, 12), st.integers(0, 12))
+def test_what_is_cut_was_never_there(written: int, kept: int) -> None:
+    kept = min(written, kept)
+    cut = state_of(*[batch(2 * n, n) for n in range(written)])
+    cut.cut(2 * kept)
+    assert cut.newest() == state_of(*[batch(2 * n, n) for n in range(kept)]).newest()
+
+
+def test_a_cut_goes_back_to_the_epoch_before() -> None:
+    state = state_of(batch(0, 0), batch(2, 0, epoch=1))
+    state.cut(2)
+    assert code(state, 1) == ""
+
+
+@given(st.integers(0, 12), st.integers(0, 12))
+def test_a_snapshot_and_the_headers_after_it_say_the_same_as_the_log(total: int, at: int) -> None:
+    headers = [batch(2 * n, n) for n in range(total)]
+    at = min(at, total)
+    state = state_of(*headers, high=2 * at)
+    again = ProducerState.unpack(state.pack(2 * at))
+    for header in headers[at:]:
+        again.note(header, 2 * at)
+    assert again.newest() == state.newest()

@@ -1,0 +1,156 @@
+"""Replicas that move: nothing committed rests on one replica less at any moment."""
+
+import pytest
+
+from docstore.streams.events import CommandAsked
+from tests.docstore.streams.group import LINK, NAME, Group
+
+
+def moved(group: Group, seconds: float = 3) -> None:
+    """Let time pass, and see that the document never has fewer in step than are needed."""
+    before = len(group.history)
+    group.run(seconds)
+    assert all(len(each.lrs) >= each.min_in_sync for each in group.history[before:])
+
+
+def test_a_replica_of_a_node_that_leaves_goes_to_another_one_first() -> None:
+    group = Group("abcd")
+    group.create("abc", least=2)
+    group.run(0.3)
+    group.produce("1", "2", at="d")
+    group.leavers = frozenset("c")
+    assert group.machines["a"].reassignment.blocks(0)
+    moved(group)
+    assert group.document.replicas == ("a", "b", "d")
+    assert group.document.adding == group.document.leaving == ()
+    assert NAME not in group.machines["c"].core.logs
+    assert group.raw_log("d") == group.raw_log("a") != []
+    assert not group.machines["a"].reassignment.blocks(0)
+
+
+def test_a_leader_that_leaves_makes_way_once_its_replacement_is_in_step() -> None:
+    group = Group("abcd")
+    group.govern("d")
+    group.create("abc", least=2)
+    group.run(0.3)
+    group.produce("1", at="d")
+    group.leavers = frozenset("a")
+    moved(group)
+    found = group.document
+    assert set(found.replicas) == set("bcd")
+    assert found.leader in found.replicas
+    assert group.values() == ["1"]
+    assert group.produced(group.produce("2", at="d")).base == 1
+
+
+def test_the_only_replica_of_a_partition_is_not_left_behind() -> None:
+    group = Group("ab")
+    group.govern("b")
+    group.create("a")
+    group.run(0.3)
+    group.produce("1", at="b")
+    group.leavers = frozenset("a")
+    group.run(0.1)
+    assert group.machines["b"].reassignment.blocks(0)
+    moved(group)
+    assert group.document.replicas == ("b",)
+    assert group.values() == ["1"]
+
+
+def test_a_leaver_that_nobody_can_replace_stays_until_somebody_can() -> None:
+    group = Group("a")
+    group.create("a")
+    group.run(0.3)
+    group.leavers = frozenset("a")
+    group.run(1)
+    assert group.document.replicas == ("a",)
+    assert group.machines["a"].reassignment.blocks(0)
+
+
+def test_a_dead_leaver_holds_no_change_of_members_up_but_is_replaced() -> None:
+    group = Group("abcd")
+    group.create("abc", least=2)
+    group.run(0.3)
+    group.crash("c")
+    group.leavers = frozenset("c")
+    assert not group.machines["a"].reassignment.blocks(0)
+    moved(group)
+    assert group.document.replicas == ("a", "b", "d")
+
+
+def test_a_controller_that_has_not_read_all_its_documents_holds_a_change_up() -> None:
+    group = Group("abc")
+    group.create("abc")
+    group.run(0.3)
+    group.answer_surveys = False
+    group.govern("b")
+    group.run(0.2)
+    assert group.machines["b"].reassignment.blocks(0)
+    group.answer_surveys = True
+    group.govern("b")
+    group.run(0.2)
+    assert not group.machines["b"].reassignment.blocks(0)
+
+
+def test_an_operator_moves_a_partition_and_gets_the_order_that_was_asked_for() -> None:
+    group = Group("abcd")
+    group.create("ab")
+    group.run(0.3)
+    group.feed("a", CommandAsked(1, LINK, ("place", ("d", "b"))))
+    moved(group)
+    assert group.document.replicas == ("d", "b")
+
+
+@pytest.mark.parametrize("replicas", [(), ("a", "a"), ("a", "z")])
+def test_replicas_that_cannot_be_are_refused(replicas: tuple[str, ...]) -> None:
+    group = Group("ab")
+    group.create("ab")
+    group.run(0.3)
+    group.feed("a", CommandAsked(1, LINK, ("place", replicas)))
+    assert group.problem(1).status == 409
+
+
+def test_a_later_controller_goes_on_with_a_move_that_an_earlier_one_began() -> None:
+    group = Group("abcd")
+    group.govern("a")
+    group.create("bc", least=2)
+    group.run(0.3)
+    group.hold_disk("d")
+    group.leavers = frozenset("c")
+    group.run(0.3)
+    assert group.document.adding
+    group.govern("b")
+    group.release_disk("d")
+    group.run(3)
+    assert "c" not in group.document.replicas
+    assert len(group.document.replicas) == 2
+
+
+def test_the_preferred_leader_leads_again_once_it_has_been_in_step_for_long_enough() -> None:
+    group = Group("abc", fail_back_s=2)
+    group.govern("c")
+    group.create("abc")
+    group.run(0.3)
+    group.crash("a")
+    group.run(0.5)
+    assert group.document.leader == "b"
+    group.start("a")
+    group.run(2)
+    assert group.document.leader == "b"
+    group.run(2.5)
+    assert group.document.leader == "a"
+    assert group.produced(group.produce("1", at="c")).base == 0
+
+
+def test_a_node_that_stops_gives_its_lead_away_and_what_waited_goes_on() -> None:
+    group = Group("abc")
+    group.govern("c")
+    group.create("abc")
+    group.run(0.3)
+    group.drain("a")
+    group.run(0.1)
+    request = group.produce("1", at="a")
+    group.run(1)
+    assert group.document.leader == "b"
+    assert group.produced(request).base == 0
+    assert not group.machines["a"].holding_back.leads_what_others_could

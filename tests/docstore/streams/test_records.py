@@ -1,0 +1,198 @@
+"""Records inside a batch: packed and back, checked at the door, and as JSON shows them."""
+
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docstore import json
+from docstore.streams.records import (
+    HEADERS_MAX,
+    KEY_BYTES_MAX,
+    NAME_BYTES_MAX,
+    Record,
+    checked,
+    from_json,
+    from_lines,
+    pack,
+    shown,
+    unpacked,
+)
+
+names = st.text(min_size=1, max_size=20)
+RECORDS = st.builds(
+    Record,
+    key=st.none() | st.binary(max_size=20),
+    value=st.binary(max_size=50),
+    headers=st.dictionaries(names, st.binary(max_size=9), max_size=3).map(
+        lambda headers: tuple(headers.items())
+    ),
+    client_us=st.none() | st.integers(0, (1 << 63) - 1),
+)
+GOOD = pack(Record(b"k", b"1"))
+
+
+@given(st.lists(RECORDS, max_size=5))
+def test_records_come_back_as_they_were_packed(records: list[Record]) -> None:
+    body = b"".join(map(pack, records))
+    assert checked(body) == len(records)
+    assert list(unpacked(body)) == records
+
+
+@given(st.lists(RECORDS, min_size=1, max_size=3), st.data())
+def test_a_body_that_is_cut_anywhere_is_refused_or_whole(
+    records: list[Record], data: st.DataObject
+) -> None:
+    packed = [pack(record) for record in records]
+    body = b"".join(packed)
+    size = data.draw(st.integers(0, len(body)))
+    edges = [len(b"".join(packed[:number])) for number in range(len(packed) + 1)]
+    if size in edges:
+        assert checked(body[:size]) == edges.index(size)
+    else:
+        whole = sum(edge <= size for edge in edges) - 1
+        with pytest.raises(ValueError, match=rf"record {whole}: it is cut off"):
+            checked(body[:size])
+
+
+@given(st.binary(max_size=60))
+def test_what_is_checked_can_be_unpacked(body: bytes) -> None:
+    try:
+        number = checked(body)
+    except ValueError:
+        return
+    assert len(list(unpacked(body))) == number
+
+
+def test_a_key_may_be_a_text_and_is_kept_as_bytes() -> None:
+    body = msgpack.packb(["é", b"1", None, None])
+    assert checked(body) == 1
+    assert list(unpacked(body)) == [Record("é".encode(), b"1")]
+
+
+@pytest.mark.parametrize(
+    ("record", "why"),
+    [
+        (7, "not .key, value"),
+        ([None, b""], "not .key, value"),
+        ([None, b"", None, None, None], "not .key, value"),
+        ({"value": b""}, "max_map_len"),
+        ([7, b"", None, None], "its key"),
+        ([b"k" * (KEY_BYTES_MAX + 1), b"", None, None], "its key has more"),
+        (["k" * (KEY_BYTES_MAX + 1), b"", None, None], "max_str_len"),
+        ([None, "text", None, None], "its value is not bytes"),
+        ([None, None, None, None], "its value is not bytes"),
+        ([None, b"", 7, None], "its headers"),
+        ([None, b"", [["a"]], None], "a header is not"),
+        ([None, b"", [["a", "b"]], None], "a header is not"),
+        ([None, b"", [[b"a", b"b"]], None], "a header is not"),
+        ([None, b"", [["a", b""], ["a", b""]], None], "there twice"),
+        ([None, b"", [["", b""]], None], "the name of a header"),
+        ([None, b"", [["a" * (NAME_BYTES_MAX + 1), b""]], None], "the name of a header"),
+        ([None, b"", [[str(n), b""] for n in range(HEADERS_MAX + 1)], None], "max_array_len"),
+        ([None, b"", None, -1], "its time"),
+        ([None, b"", None, 1.5], "its time"),
+        ([None, b"", None, True], "its time"),
+        ([None, b"", None, (1 << 64) - 1], "its time"),
+        ([None, msgpack.Timestamp(1), None, None], "ext"),
+    ],
+)
+def test_what_is_no_record_is_refused_with_its_number(record: Any, why: str) -> None:
+    with pytest.raises(ValueError, match=f"^record 2: .*{why}"):
+        checked(GOOD + GOOD + msgpack.packb(record) + GOOD)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"\xdd\xff\xff\xff\xff",  # A list of four billion.
+        b"\xdb\xff\xff\xff\xff",  # A text of four gigabytes.
+        b"\x91" * 5000,  # Lists in lists.
+        b"\x94\xa1\xff\xc4\x00\xc0\xc0",  # A key that is no UTF-8.
+        b"\xc1",  # No msgpack.
+    ],
+)
+def test_bytes_that_promise_too_much_are_refused(raw: bytes) -> None:
+    with pytest.raises(ValueError, match=r"^record 1: "):
+        checked(GOOD + raw)
+
+
+def test_values_are_looked_at_when_they_must_be_json() -> None:
+    assert checked(GOOD, is_json=True) == 1
+    for value in (b"", b"{", b"1 2", b'{"a":1,"a":2}'):
+        body = GOOD + pack(Record(None, value))
+        assert checked(body) == 2
+        with pytest.raises(ValueError, match=r"^record 1: "):
+            checked(body, is_json=True)
+
+
+def test_a_record_of_json_is_packed() -> None:
+    posted = from_json({"key": "é", "value": {"a": [1, None]}, "headers": {"h": "ü"}})
+    assert (posted.key, posted.partition) == ("é".encode(), None)
+    headers = (("h", "ü".encode()),)
+    assert list(unpacked(posted.packed)) == [Record("é".encode(), b'{"a":[1,null]}', headers)]
+    assert checked(posted.packed, is_json=True) == 1
+    assert from_json({"value": None, "partition": 3}).partition == 3
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ([], "a JSON object"),
+        ({}, "no value"),
+        ({"value": 1, "valu": 2}, "unknown member 'valu'"),
+        ({"value": 1, "key": 7}, "its key"),
+        ({"value": 1, "key": "k" * (KEY_BYTES_MAX + 1)}, "its key has more"),
+        ({"value": 1, "partition": -1}, "its partition"),
+        ({"value": 1, "partition": True}, "its partition"),
+        ({"value": 1, "headers": ["a"]}, "its headers"),
+        ({"value": 1, "headers": {"a": 1}}, "its headers"),
+        ({"value": 1, "headers": {"": ""}}, "the name of a header"),
+        ({"value": 1, "headers": {str(n): "" for n in range(HEADERS_MAX + 1)}}, "more than"),
+    ],
+)
+def test_what_is_no_record_of_json_is_refused(value: object, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        from_json(value)
+
+
+def test_lines_are_records_and_a_broken_one_is_named() -> None:
+    body = b'{"value":1}\n\n{"key":"k","value":"\xc3\xa9"}\r\n'
+    assert [posted.key for posted in from_lines(body)] == [None, b"k"]
+    assert from_lines(b"") == []
+    for line in (b"{", b'{"value":1,"value":2}', b"[]", b'{"value":\xff}'):
+        with pytest.raises(ValueError, match=r"^line 5: "):
+            from_lines(body + b"\n" + line + b"\n" + body)
+
+
+def as_shown(record: Record, *, is_json: bool = False) -> Any:
+    return json.load(json.dump(shown(5, record, 99, is_json=is_json)))
+
+
+@pytest.mark.parametrize("is_json", [True, False])
+def test_a_record_is_shown_as_it_was_posted(is_json: bool) -> None:
+    posted = from_json({"key": "é", "value": {"a": 1.0}, "headers": {"h": "ü"}})
+    [record] = unpacked(posted.packed)
+    assert as_shown(record, is_json=is_json) == {
+        "offset": 5,
+        "key": "é",
+        "value": {"a": 1.0},
+        "headers": {"h": "ü"},
+        "timestampMicros": 99,
+    }
+
+
+def test_what_json_cannot_say_is_shown_in_base64() -> None:
+    record = Record(b"\xff", b"\xfe", (("a", b"\xfd"), ("b", b"x")), client_us=7)
+    assert as_shown(record) == {
+        "offset": 5,
+        "keyBase64": "/w==",
+        "valueBase64": "/g==",
+        "headers": {"b": "x"},
+        "headersBase64": {"a": "/Q=="},
+        "timestampMicros": 7,
+    }
+    assert as_shown(Record(None, b""))["key"] is None
+    assert as_shown(Record(None, b""))["valueBase64"] == ""

@@ -1,0 +1,277 @@
+"""What simulations have found: lost messages that nobody repaired, and disks behind memory."""
+
+from dataclasses import replace
+
+import msgpack
+
+from docstore.storage.partition_ledger import PartitionLedger
+from docstore.streams.effects import Give, Look, Problem
+from docstore.streams.events import FetchAsked, Looked, ProduceAsked, Received, Tick, TurnEnded
+from docstore.streams.figures import figures_of
+from docstore.streams.messages import (
+    Acked,
+    Adopt,
+    Append,
+    Attach,
+    Notice,
+    Produce,
+    Produced,
+    Resign,
+)
+from tests.docstore.streams.group import LINK, NAME, START_US, Group
+
+
+def test_a_follower_that_restarts_knows_under_which_epochs_its_records_stand() -> None:
+    group = Group("abc")
+    group.govern("c")
+    group.create("abc", least=2)
+    group.run(0.3)
+    group.produce("0", at="c")
+    group.crash("a")
+    group.run(1)
+    assert group.document.leader == "b"
+    # It has adopted the second epoch before there was any record of it.
+    group.produce("1", at="c")
+    group.crash("c")
+    group.start("c")
+    assert group.log("c").reigns == group.log("b").reigns
+    assert [first for _, first in group.log("c").reigns] == [1, 2]
+
+
+def test_news_of_the_high_watermark_that_were_lost_are_told_again() -> None:
+    group = Group("ab")
+    group.create("ab", least=2)
+    group.run(1)
+    lost = []
+
+    def drops(source: str, to: str, message: object) -> bool:
+        if isinstance(message, Append) and not message.partitions[0][-1]:
+            lost.append(message)
+        return len(lost) == 1 and message is lost[0]
+
+    group.drops = drops
+    group.produce("0")
+    group.run(1)
+    assert lost
+    assert group.log("b").high == 1
+
+
+def test_a_question_whether_an_epoch_stands_is_asked_again_when_it_was_lost() -> None:
+    group = Group("ab")
+    group.create("ab", least=2)
+    group.run(1)
+    group.drops = lambda source, to, message: isinstance(message, Append)
+    group.machines["a"].holding_back.ask_all()
+    request = group.produce("0")
+    assert request not in group.outcomes
+    group.drops = lambda source, to, message: False
+    group.run(1)
+    assert group.produced(request).base == 0
+
+
+def test_a_leader_whose_log_is_damaged_resigns_until_it_is_replaced() -> None:
+    group = Group("abc", tail_bytes=0)
+    group.govern("c")
+    group.create("abc", least=2)
+    group.run(1)
+    group.produce("0")
+    group.produce("1")
+    group.run(0.1)
+    group.ledgers["a"].rot(NAME, 0)
+    group.drops = lambda source, to, message: isinstance(message, Resign)
+    group.fetch(0)
+    group.drops = lambda source, to, message: False
+    group.run(1)
+    assert group.document.leader == "b"
+    assert group.values() == ["0", "1"]
+
+
+def test_a_follower_whose_disk_keeps_nothing_holds_nobody_up_for_longer_than_it_may_lag() -> None:
+    group = Group("ab")
+    group.create("ab", max_lag_ms=1_000)
+    group.run(5)
+    group.hold_disk("b")
+    request = group.produce("0")
+    group.run(0.5)
+    assert len(group.document.lrs) == 2
+    assert request not in group.outcomes
+    group.run(1)
+    assert [node for node, _ in group.document.lrs] == ["a"]
+    assert group.produced(request).high == 1
+
+
+def test_a_follower_in_step_does_not_lag_because_nothing_was_written_for_long() -> None:
+    group = Group("ab")
+    group.create("ab", max_lag_ms=1_000)
+    group.run(5)
+    group.hold_disk("b")
+    group.produce("0")
+    group.run(0.1)
+    group.release_disk("b")
+    group.run(1)
+    assert group.machines["a"].core.counters["shrunk"] == 0
+
+
+def test_records_that_were_answered_before_the_turn_ended_are_not_appended() -> None:
+    group = Group("a")
+    group.create("a")
+    group.run(0.5)
+    leader, now = group.machines["a"], group.now
+    body = msgpack.packb([None, b"0", None, None])
+    leader.step(ProduceAsked(9, LINK, "committed", now + 0.3, (), 0, 1, body), now)
+    late = leader.step(Tick(START_US), now + 0.4)
+    assert [each.request for each in late if isinstance(each, Give)] == [9]
+    leader.step(TurnEnded(), now + 0.4)
+    assert group.log("a").end == 0
+
+
+def test_what_a_leader_says_of_data_that_were_begun_anew_since_is_void() -> None:
+    group = Group("ab")
+    group.create("ab")
+    group.run(1)
+    epoch = group.document.epoch
+    adopt = Adopt(NAME, epoch, "another", 0, 5, 0, 5, 0, ((((epoch, "a")), 1),), b"", ())
+    group.feed("b", Received("a", adopt))
+    assert (group.log("b").start, group.log("b").end) == (0, 0)
+
+
+def test_a_replica_that_lost_all_hears_of_its_partitions_though_the_first_word_is_lost() -> None:
+    group = Group("ab")
+    group.create("ab")
+    group.run(1)
+    group.crash("b")
+    group.ledgers["b"] = PartitionLedger()
+    group.drops = lambda source, to, message: isinstance(message, Notice)
+    group.start("b")
+    group.run(2)
+    group.drops = lambda source, to, message: False
+    group.run(3)
+    assert group.document.lrs == (("a", group.log("a").copy), ("b", group.log("b").copy))
+
+
+def test_a_replica_that_was_left_out_and_did_not_hear_of_it_is_filled_when_named_again() -> None:
+    group = Group("ab")
+    group.create("ab")
+    group.run(1)
+    leading = group.leading()
+    del leading.followers["b"]
+    group.machines["a"].leader.place(leading, group.document)
+    group.machines["a"].in_sync.watch(leading)
+    group.produce("0")
+    group.run(2)
+    assert group.log("b").end == 1
+
+
+def test_a_follower_that_lacks_nothing_is_asked_again_when_its_first_answer_was_lost() -> None:
+    group = Group("abc")
+    group.create("abc")
+    group.run(1)
+    group.produce("0")
+    group.run(0.5)
+    group.drops = lambda source, to, message: source == "c" and isinstance(message, Acked)
+    group.crash("a")
+    group.run(0.2)
+    assert group.document.leader == "b"
+    group.drops = lambda source, to, message: False
+    group.run(1)
+    assert group.leading().followers["c"].has_joined
+
+
+def test_an_answer_to_an_earlier_life_of_an_entry_node_is_not_taken_for_another() -> None:
+    group = Group("ab")
+    group.create("ab")
+    group.run(1)
+    group.drops = lambda source, to, message: isinstance(message, Produced)
+    group.produce("0", at="b")
+    [late] = [message for _, _, message in group.said if isinstance(message, Produced)]
+    group.crash("b")
+    group.start("b")
+    requests = [group.produce(str(number), at="b") for number in range(1, 100)]
+    group.feed("b", Received("a", late))
+    assert not group.outcomes.keys() & {*requests}
+
+
+def test_a_new_leader_shows_no_high_watermark_below_one_that_was_shown() -> None:
+    group = Group("abc")
+    group.govern("c")
+    group.create("abc", least=2)
+    group.run(0.3)
+    # Nobody hears of the high watermark, or follows whoever comes after.
+    group.drops = lambda source, to, message: (
+        (isinstance(message, Append) and not message.partitions[0][-1])
+        or isinstance(message, Attach)
+    )
+    request = group.produce("1", at="c")
+    assert (group.produced(request).base, figures(group, "a")["hw"]) == (0, 1)
+    group.crash("a")
+    group.run(0.3)
+    assert (group.document.leader, group.log("b").high) == ("b", 0)
+    assert figures(group, "b")["hw"] is None
+    group.drops = lambda source, to, message: False
+    group.run(1)
+    assert figures(group, "b")["hw"] == 1
+
+
+def figures(group: Group, name: str) -> dict[str, object]:
+    """Return what a leader says of the partition."""
+    return figures_of(group.machines[name].leader, [LINK]).partitions[LINK]
+
+
+def test_what_is_with_a_silent_leader_goes_to_the_next_one_if_it_may_be_sent_twice() -> None:
+    group = Group("abc")
+    group.govern("c")
+    group.create("abc")
+    group.run(0.3)
+    group.drops = lambda source, to, message: isinstance(message, Produce)
+    numbered = group.produce("1", at="c", producer=("p", 1, 0))
+    bare = group.produce("2", at="c")
+    group.drops = lambda source, to, message: False
+    group.silent.add("a")
+    group.run(3)
+    assert group.document.leader == "b"
+    assert group.produced(numbered).base == 0
+    assert bare not in group.outcomes
+    group.run(3)
+    assert group.problem(bare).unknown
+
+
+def test_a_leader_that_missed_that_a_replica_was_added_hears_of_it_from_the_replica() -> None:
+    group = Group("abc")
+    group.govern("c")
+    group.create("a")
+    group.run(1)
+    group.drops = lambda source, to, message: to == "a" and isinstance(message, Notice)
+    after = replace(group.document, replicas=("a", "b"), adding=("b",))
+    group.write(LINK, after.pack(), group.documents[LINK].version + 1)
+    group.run(2)
+    assert [node for node, _ in group.document.lrs] == ["a", "b"]
+
+
+def test_a_leader_asks_whether_it_still_leads_before_it_says_that_records_are_missing() -> None:
+    group = Group("abc")
+    group.create("abc", least=2)
+    group.run(1)
+    group.drops = lambda source, to, message: source == "a"
+    request = group.produce("x", producer=("p", 0, 7))
+    group.run(0.2)
+    assert request not in group.outcomes
+    group.drops = lambda source, to, message: False
+    group.run(1)
+    assert group.problem(request).code == "unknown-producer"
+
+
+def test_a_read_of_a_log_that_was_begun_anew_meanwhile_is_not_answered_with_both() -> None:
+    group = Group("ab", tail_bytes=0)
+    group.create("ab")
+    group.run(1)
+    group.produce("0")
+    group.produce("1")
+    group.run(0.1)
+    machine, log = group.machines["a"], group.log("a")
+    event = FetchAsked(9, LINK, ("offset", 0), "committed", 1 << 20, group.now)
+    [look] = [each for each in machine.step(event, group.now) if isinstance(each, Look)]
+    log.clear(0, b"")
+    found = group.ledgers["a"].answer(look.query)
+    [answer] = machine.step(Looked([(look.token, found)]), group.now)
+    assert isinstance(answer, Give)
+    assert isinstance(answer.outcome, Problem)
