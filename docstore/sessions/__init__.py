@@ -1,0 +1,21 @@
+"""What lives only while somebody is heard: leases, and members of groups. A machine beside.
+
+Durable is a document of level 3 for each lease, election, lock, group; in the memory of its owner
+are the times until which holders and members are believed to be there. The road of a keep-alive,
+or of any other call, and the file of each step:
+
+| step | file | can end the road with |
+|---|---|---|
+| enters, goes to the owner | `calling.py` | 503 no-owner, no-quorum: nothing is proven |
+| ours, under which reign? | `reigning.py` | asked again elsewhere |
+| the deadline moves | `deadlines.py` | - |
+| a read of after the arrival | `confirming.py` | asked again elsewhere |
+| judged, by the part of its kind | `leasing.py` | 404, 410 |
+| of a group: heard, and answered | `coordinating.py`, `joining.py` | 404, 409 |
+| held until the document changes | `waiting.py` | 202 |
+
+A group's next state is made by `reconciling.py` and `assigning.py`, and read by `groups.py`. The
+other side of the wire, as pure, is `holder.py` for leases and `member.py` for groups and roles.
+
+What is overdue is ended by an update of the document that names the reign (`beside/updates.py`).
+"""

@@ -1,0 +1,76 @@
+"""The assignor: which member should have which partition. Sticky, balanced, the same everywhere.
+
+1. Each member's quota is its share of the partitions by capacity, rounded down; what is left over
+   goes by largest remainder, and where remainders are equal to whoever keeps most by it.
+2. Everybody keeps what it has and fits its quota. Too much: what scores worst for it is free.
+3. The free go, in their order, to the member with room for whom they score best.
+
+The score is a SHA-256 of group, partition and member (rendezvous hashing): two groups over the
+same members put their partitions differently, so one crash does not take the same out of both.
+
+So with equal capacities loads differ by one at most; a join moves no more than its quota, a leave
+only what the leaver had. Source: Thaler and Ravishankar (1996) for the score; Kafka's sticky
+assignor (KIP-54) for keeping. Left out: racks; affinity of a member to a partition.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+
+def assign(
+    group: str,
+    partitions: Sequence[str],
+    *,
+    capacities: Mapping[str, int],
+    held: Mapping[str, str],
+) -> dict[str, str]:
+    """Return partition -> member for every partition; nothing without members.
+
+    group: link of the group's document. capacities: member -> its weight, 1 or more. held:
+    partition -> who has it now; strangers to `capacities` and unknown partitions are ignored.
+    """
+    if not capacities:
+        return {}
+    keeps: dict[str, list[str]] = {member: [] for member in sorted(capacities)}
+    for partition in partitions:
+        if held.get(partition) in keeps:
+            keeps[held[partition]].append(partition)
+    quotas = _quotas(group, len(partitions), capacities=capacities, keeps=keeps)
+    target: dict[str, str] = {}
+    for member, kept in keeps.items():
+        kept.sort(key=lambda partition: _score(group, partition, member), reverse=True)
+        target.update((partition, member) for partition in kept[: quotas[member]])
+    rooms = {member: quotas[member] - len(kept) for member, kept in keeps.items()}
+    for partition in partitions:
+        if partition not in target:
+            open_to = [member for member, room in rooms.items() if room > 0]
+            best = max(open_to, key=lambda member: _score(group, partition, member))
+            target[partition] = best
+            rooms[best] -= 1
+    return {partition: target[partition] for partition in partitions}
+
+
+def _quotas(
+    group: str,
+    count: int,
+    *,
+    capacities: Mapping[str, int],
+    keeps: Mapping[str, Sequence[str]],
+) -> dict[str, int]:
+    """Return member -> how many partitions it should have; they sum up to `count`."""
+    whole = sum(capacities.values())
+    assert min(capacities.values()) >= 1
+    quotas = {member: count * capacities[member] // whole for member in keeps}
+    left = count - sum(quotas.values())
+
+    def claim(member: str) -> tuple[int, bool, bytes]:
+        remainder = count * capacities[member] % whole
+        return (-remainder, len(keeps[member]) <= quotas[member], _score(group, "", member))
+
+    for member in sorted(keeps, key=claim)[:left]:
+        quotas[member] += 1
+    return quotas
+
+
+def _score(group: str, partition: str, member: str) -> bytes:
+    return hashlib.sha256(f"{group}|{partition}|{member}".encode()).digest()

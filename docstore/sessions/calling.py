@@ -1,0 +1,179 @@
+"""Calls: how a client's question about sessions reaches the owner of a document, and comes back.
+
+At the entry: to the owner as this node knows it; to another one when that one is lost, is silent,
+or says that it is none; again after a while, since a message may be lost. Only what may be asked
+twice is asked so. At the deadline the answer is 503: nothing is proven, and nothing was changed.
+"""
+
+import heapq
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from docstore.sessions.core import Core
+from docstore.sessions.events import Asked
+from docstore.sessions.messages import NOT_OWNER, Call, Reply
+
+
+@dataclass(slots=True)
+class Served:
+    """A call at the owner, until it is answered. argument: plain values, as the kind says."""
+
+    sender: str
+    id: int
+    link: str
+    kind: str
+    argument: Any
+    deadline: float
+    answer: Callable[["Served", Reply], None]
+
+    def reply(self, result: Any, *, status: int = 200) -> None:
+        """Answer with plain values."""
+        self.answer(self, Reply(self.id, status, "", "", result))
+
+    def refuse(self, status: int, code: str, detail: str) -> None:
+        """Answer that it is not so, and why."""
+        self.answer(self, Reply(self.id, status, code, detail, None))
+
+    def elsewhere(self) -> None:
+        """Let the entry ask whoever owns the document now."""
+        self.refuse(503, NOT_OWNER, "this node does not own the document")
+
+
+@dataclass(slots=True)
+class Outstanding:
+    """A call at the entry, until it is answered."""
+
+    asked: Asked
+    sent_to: str = ""
+    timer_at: float = 0.0
+    """When to try again, or to give up; timers of another time are of an attempt that is over."""
+
+
+class Calls:
+    """Calls of this node's clients, and calls to this node as owner."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._ids = count(core.new_run())
+        self._handlers: dict[str, Callable[[Served], None]] = {}
+        self._outstanding: dict[int, Outstanding] = {}
+        self._sent_to: dict[str, set[int]] = {}
+        self._timers: list[tuple[float, int]] = []
+        self._served: set[tuple[str, int]] = set()
+
+    def add(self, handlers: Mapping[str, Callable[[Served], None]]) -> None:
+        """Answer more kinds of calls."""
+        self._handlers.update(handlers)
+
+    # The owner's side
+
+    def called(self, sender: str, call: Call) -> None:
+        """A node asks us as the owner of a document."""
+        key = (sender, call.id)
+        if key in self._served:
+            return  # It asks again for what is being answered.
+        core = self._core
+        deadline = core.now + call.remaining_ms / 1000
+        served = Served(*key, call.link, call.kind, call.argument, deadline, self._answer)
+        self._served.add(key)
+        handler = self._handlers.get(call.kind)
+        if handler is None:
+            served.refuse(501, "not-implemented", f"this node answers no {call.kind}")
+        elif not core.view.owns(call.link):
+            served.elsewhere()
+        else:
+            core.counters[f"calls_{call.kind}"] += 1
+            handler(served)
+
+    def _answer(self, served: Served, reply: Reply) -> None:
+        key = (served.sender, served.id)
+        if key in self._served:  # It is answered once.
+            self._served.discard(key)
+            self._core.send(served.sender, reply)
+
+    # The entry's side
+
+    def ask(self, asked: Asked) -> None:
+        """Pass a question of a client on to the owner."""
+        number = next(self._ids)
+        self._outstanding[number] = Outstanding(asked)
+        self._try(number)
+
+    def _try(self, number: int) -> None:
+        core, outstanding = self._core, self._outstanding[number]
+        self._unsend(number)
+        asked = outstanding.asked
+        owner = core.view.owner_of(asked.link)
+        if owner and core.view.is_alive(owner):
+            outstanding.sent_to = owner
+            self._sent_to.setdefault(owner, set()).add(number)
+            remaining_ms = max(1, int((asked.deadline - core.now) * 1000))
+            core.send(owner, Call(number, asked.link, asked.kind, remaining_ms, asked.argument))
+            self._wake(number, core.config.resend_s)
+        else:
+            self._wake(number, core.config.again_s)
+
+    def _wake(self, number: int, after_s: float) -> None:
+        outstanding = self._outstanding[number]
+        at = min(self._core.now + after_s, outstanding.asked.deadline)
+        outstanding.timer_at = at
+        heapq.heappush(self._timers, (at, number))
+
+    def replied(self, sender: str, reply: Reply) -> None:
+        """An owner has answered, or is none."""
+        outstanding = self._outstanding.get(reply.id)
+        if outstanding is None or outstanding.sent_to != sender:
+            return
+        if reply.code == NOT_OWNER:
+            self._retry_soon(reply.id)
+        else:
+            self._end(reply.id, reply)
+
+    def link_lost(self, peer: str) -> None:
+        """What was asked of that node is asked of its successor."""
+        for number in sorted(self._sent_to.get(peer, ())):
+            self._retry_soon(number)
+        self._served = {key for key in self._served if key[0] != peer}
+
+    def tick(self) -> None:
+        """Ask again, and give up what is over."""
+        core = self._core
+        for peer in [each for each in self._sent_to if not core.view.is_alive(each)]:
+            for number in sorted(self._sent_to[peer]):
+                self._retry_soon(number)
+        while self._timers and self._timers[0][0] <= core.now:
+            at, number = heapq.heappop(self._timers)
+            outstanding = self._outstanding.get(number)
+            if outstanding is None or outstanding.timer_at != at:
+                continue
+            if outstanding.asked.deadline <= core.now:
+                self._give_up(number)
+            else:
+                self._try(number)
+
+    def _give_up(self, number: int) -> None:
+        if self._core.view.lacks_quorum:
+            code, detail = "no-quorum", "a majority of the members is not heard"
+        else:
+            code, detail = "no-owner", "the owner of the document did not answer in time"
+        self._end(number, Reply(number, 503, code, detail, None))
+
+    def _retry_soon(self, number: int) -> None:
+        self._unsend(number)
+        self._wake(number, self._core.config.again_s)
+
+    def _end(self, number: int, reply: Reply) -> None:
+        self._unsend(number)
+        outstanding = self._outstanding.pop(number)
+        self._core.give(outstanding.asked.request, reply)
+
+    def _unsend(self, number: int) -> None:
+        outstanding = self._outstanding[number]
+        if outstanding.sent_to:
+            held = self._sent_to[outstanding.sent_to]
+            held.discard(number)
+            if not held:
+                del self._sent_to[outstanding.sent_to]
+            outstanding.sent_to = ""

@@ -1,0 +1,298 @@
+"""The coordinator of groups and roles: who is heard, what they may lead, and how it moves.
+
+G1 It is the owner of the group's document; a member is kept as a lease is: renewed as its pulse
+   arrives, answered after a read that confirms our reign, removed by an update that names it.
+G2 A partition is confirmed to a member if its list has it, the decided document gives it the
+   tenure, no update of unknown fate takes it away, and it is to stay (`Governed.share_of`).
+G3 Exclusive: the tenure passes only when nobody has it, its member gave it up, left, or its
+   session is over (`reconciling.PASSES`).
+G4 Not exclusive: it passes at once, and the old member is confirmed until the new one has heard
+   that it is (`Heard.leads`).
+G5 Who does not give back what it should within revokeMs is fenced: answered no more, and removed
+   when its session is over. Its other partitions are not given away before: it was just confirmed.
+G7 Every partition moves by itself; what gathers while an update is under way goes into the next.
+G8 Under a new reign all members have a whole session, and say their lists again.
+
+Joining and leaving (G6) is `joining.py`, topics that grow are `growing.py`, and the other side of
+the wire is `member.py`.
+"""
+
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import Any
+
+from docstore.beside.updates import Updates
+from docstore.document import Row
+from docstore.sessions.calling import Served
+from docstore.sessions.confirming import Confirming
+from docstore.sessions.core import Core
+from docstore.sessions.deadlines import Deadlines
+from docstore.sessions.governed import Governed, Heard, Index
+from docstore.sessions.group_messages import (
+    Again,
+    Changed,
+    Confirmed,
+    Fenced,
+    Pulse,
+    Reply,
+    Wait,
+    Woken,
+    plain,
+)
+from docstore.sessions.groups import Group, read_group
+from docstore.sessions.growing import Growing
+from docstore.sessions.joining import Joining
+from docstore.sessions.reconciling import Changes, reconciled
+from docstore.sessions.reigning import Known
+from docstore.sessions.waiting import Waiting
+
+JOINS_MAX = 64
+"""Members that one update lets in: each new one is scored against each free partition."""
+
+Key = tuple[str, str]
+"""(link of the group, member)."""
+
+
+class Coordinating:
+    """The groups below one path of which this node is the coordinator."""
+
+    def __init__(
+        self, core: Core, updates: Updates, *, confirming: Confirming, waiting: Waiting, path: str
+    ) -> None:
+        self._core = core
+        self._updates = updates
+        self._confirming = confirming
+        self._waiting = waiting
+        self.path = path
+        self._governed: dict[str, Governed] = {}
+        self._deadlines: Deadlines[Key] = Deadlines(core)
+        self._growing = Growing(core)
+        joining = Joining(self)
+        kind = path.rpartition("/")[2]
+        self.calls: Mapping[str, Callable[[Served], None]] = {
+            f"{kind}-pulse": self._pulsed,
+            f"{kind}-wait": self._waits,
+            f"{kind}-join": joining.asked,
+            f"{kind}-leave": joining.leaves,
+            f"{kind}-show": self._shows,
+            f"{kind}-fence": self._forces,
+        }
+
+    # What is known of the documents
+
+    def read(self, row: Row) -> Group | None:
+        """Return what a row says, None if it is no group's."""
+        return read_group(row.state)
+
+    def entered(self, known: Known) -> None:
+        """Begin to govern a group: every member has a whole session from now."""
+        self._governed[known.link] = Governed(known, Index.of(known.found))
+
+    def changed(self, known: Known) -> None:
+        """Go on from a decided version; tell those that it lets in, or out."""
+        governed = self._governed[known.link]
+        group = governed.group
+        governed.index = Index.of(group)
+        for member in set(governed.heard) - set(group.members):
+            del governed.heard[member]
+            self._deadlines.drop((known.link, member))
+        for member in group.members:
+            if member not in governed.heard:
+                governed.heard[member] = Heard(self._core.heard_s)
+                self._deadlines.grant((known.link, member), group.settings.session_ms / 1000)
+        Joining.settle(governed)
+
+    def left(self, known: Known) -> None:
+        """Govern a group no more: whoever waits is sent to the next coordinator."""
+        governed = self._governed.pop(known.link)
+        for member in governed.heard:
+            self._deadlines.drop((known.link, member))
+        for waiting in (*governed.joining.values(), *governed.leaving.values()):
+            for served in waiting:
+                served.elsewhere()
+
+    def tick(self) -> None:
+        """Remove those that are silent, fence those that are slow, and carry on."""
+        core = self._core
+        for (link, member), late_s in self._deadlines.overdue(core.config.endings_max):
+            core.counters["members_expired"] += 1
+            core.counters["member_expiry_lag_ms"] += int(late_s * 1000)
+            self._governed[link].changes.gone.add(member)
+        for governed in list(self._governed.values()):
+            self._fence(governed)
+            self._growing.look(governed)
+            self.reconcile(governed)
+
+    def _fence(self, governed: Governed) -> None:
+        """Fence those that were told to give something up and have not (G5)."""
+        if not governed.index.moving:
+            return
+        limit = self._core.heard_s - governed.group.settings.revoke_ms / 1000
+        for heard in governed.heard.values():
+            if heard.revoking and not heard.is_fenced and min(heard.revoking.values()) < limit:
+                heard.is_fenced = True
+                self._core.counters["members_fenced"] += 1
+
+    # Pulses
+
+    def _pulsed(self, served: Served) -> None:
+        pulse = Pulse(*served.argument)
+        governed = self._governed.get(served.link)
+        if governed is not None:
+            self._hear(governed, pulse)  # At arrival: longer is always safe.
+        self.confirm(served, lambda found: self._judge(served, found, pulse))
+
+    def _hear(self, governed: Governed, pulse: Pulse) -> bool:
+        """Take what a pulse says, once; False for one that was overtaken, or comes too late."""
+        heard = governed.heard.get(pulse.member)
+        if heard is None or heard.is_fenced or not heard.take(pulse):
+            return False
+        if not self._deadlines.renew((governed.known.link, pulse.member)):
+            return False
+        heard.at = self._core.heard_s
+        return True
+
+    def confirm(self, served: Served, then: Callable[[Governed], None]) -> None:
+        """Run `then` once a read of after this moment has confirmed that we govern the group."""
+
+        def read(known: Known | None) -> None:
+            if known is None:
+                served.refuse(404, "no-such-group", "there is no such group")
+            else:
+                then(self._governed[known.link])
+
+        self._confirming.confirm(served.link, read, served.elsewhere)
+
+    def _judge(self, served: Served, governed: Governed, pulse: Pulse) -> None:
+        """Answer a pulse from the document that was confirmed after it had arrived."""
+        heard = governed.heard.get(pulse.member)
+        if heard is None:
+            answer(served, Fenced("unknown"))
+            return
+        self._hear(governed, pulse)  # In case that the group was not known as it arrived.
+        is_ending = self._deadlines.is_ending((served.link, pulse.member))
+        if heard.is_fenced:
+            answer(served, Fenced("fenced"))
+        elif is_ending or governed.is_leaving(pulse.member) or heard.number != pulse.number:
+            served.refuse(503, "undecided", "what became of the member is not known yet")
+        elif heard.owned is None:
+            answer(served, Again())
+        else:
+            self._core.counters["pulses"] += 1
+            answer(served, self._share(governed, pulse, heard))
+            self.reconcile(governed)
+
+    def _share(self, governed: Governed, pulse: Pulse, heard: Heard) -> Reply:
+        group, owned = governed.group, heard.owned
+        assert owned is not None
+        share = heard.told = governed.share_of(pulse.member)
+        if pulse.generation == group.generation:
+            heard.confirm({each: token for each, token in share.assigned.items() if each in owned})
+        heard.revoking = {
+            each: heard.revoking.get(each, self._core.heard_s)
+            for each in share.revoked
+            if each in owned or pulse.generation != group.generation
+        }
+        is_same = pulse.generation == group.generation and owned == share.assigned.keys()
+        if is_same and not share.revoked:
+            return Confirmed(pulse.listing)
+        return Changed(group.generation, share.assigned, share.kept, share.revoked, share.lost)
+
+    def _waits(self, served: Served) -> None:
+        """Hold a member until its part is another one than it was told: the others sleep on."""
+        wait, wait_ms = Wait(*served.argument[:-1]), served.argument[-1]
+
+        def is_other(known: Known | None) -> list[Any] | None:
+            governed = None if known is None else self._governed.get(known.link)
+            heard = None if governed is None else governed.heard.get(wait.member)
+            if governed is None or heard is None:
+                return plain(Woken())
+            return plain(Woken()) if heard.told != governed.share_of(wait.member) else None
+
+        self._waiting.hold(served, wait_ms / 1000, is_other, lambda known: plain(Woken()))
+
+    # Updates
+
+    def reconcile(self, governed: Governed) -> None:
+        """Write the next state, if there is one and none is under way."""
+        if governed.draft is not None:
+            return
+        changes = self._gather(governed)
+        if not changes:
+            return
+        known, group = governed.known, governed.group
+        draft = reconciled(known.link, group, changes, known.tag[1] + 1)
+        if draft == group:
+            return
+        governed.draft = draft
+        self._core.counters["group_updates"] += 1
+        self._updates.change(
+            known.link,
+            known.tag,
+            draft.pack(),
+            lambda row, is_done: self._decided(governed, is_done=is_done),
+            reign=known.reign,
+        )
+
+    def _gather(self, governed: Governed) -> Changes:
+        changes = governed.changes
+        if changes.gone:
+            changes.gone &= governed.group.members.keys()
+        changes.gone.update(governed.drained())
+        return Changes(
+            joins=dict(islice(changes.joins.items(), JOINS_MAX)),
+            gone=set(changes.gone),
+            released=set(governed.released()),
+            parts=changes.parts,
+        )
+
+    def _decided(self, governed: Governed, *, is_done: bool) -> None:
+        """Go on: an update is decided, or known to have had no effect."""
+        draft, governed.draft = governed.draft, None
+        assert draft is not None
+        if self._governed.get(governed.known.link) is not governed:
+            return  # The reign is over.
+        if is_done:
+            for member in draft.members:
+                governed.changes.joins.pop(member, None)
+            if draft.parts == governed.changes.parts:
+                governed.changes.parts = None
+            Joining.settle(governed)
+            self.reconcile(governed)
+
+    # What people look at
+
+    def _shows(self, served: Served) -> None:
+        """Answer with what only the coordinator knows: member -> its live figures."""
+
+        def show(governed: Governed) -> None:
+            served.reply({member: self._figures(each) for member, each in governed.heard.items()})
+
+        self.confirm(served, show)
+
+    def _forces(self, served: Served) -> None:
+        """Fence a member because an operator says so: its session runs out, and then it is gone."""
+
+        def fence(governed: Governed) -> None:
+            heard = governed.heard.get(served.argument)
+            if heard is None:
+                served.refuse(404, "unknown-member", "there is no such member")
+                return
+            heard.is_fenced = True
+            served.reply({served.argument: self._figures(heard)})
+
+        self.confirm(served, fence)
+
+    def _figures(self, heard: Heard) -> dict[str, Any]:
+        now = self._core.heard_s
+        return {
+            "heardMs": int((now - heard.at) * 1000),
+            "owned": None if heard.owned is None else sorted(heard.owned),
+            "revoking": {each: int((now - at) * 1000) for each, at in heard.revoking.items()},
+            "fenced": heard.is_fenced,
+        }
+
+
+def answer(served: Served, reply: Reply) -> None:
+    """Answer a call of a member."""
+    served.reply(plain(reply))

@@ -1,0 +1,88 @@
+"""Until when holders and members are believed to be there: a heap with lazy deletion (S2, S4).
+
+A renewal writes one number; the heap learns of it when the old time is up. So a tick costs what is
+overdue, not what there is.
+
+Times here stand still while this process does (`Core.heard_s`): after a pause renewals wait unread
+in its sockets, and what is overdue must not be judged before they are. Longer is always safe.
+"""
+
+import heapq
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Generic, TypeVar
+
+from docstore.sessions.core import Core
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(slots=True)
+class Deadline:
+    """Of one holder, or member."""
+
+    span_s: float
+    until: float
+    is_ending: bool = False
+    """Never renewed again, until it is known what became of its ending."""
+    is_dropped: bool = False
+
+
+class Deadlines(Generic[Key]):
+    """Deadlines of one kind, each under a key."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._known: dict[Key, Deadline] = {}
+        self._heap: list[tuple[float, int, Key, Deadline]] = []
+        self._order = count()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._known
+
+    def grant(self, key: Key, span_s: float) -> None:
+        """Begin a whole span from now, whatever was known under the key."""
+        self.drop(key)
+        deadline = self._known[key] = Deadline(span_s, self._core.heard_s + span_s)
+        heapq.heappush(self._heap, (deadline.until, next(self._order), key, deadline))
+
+    def renew(self, key: Key) -> bool:
+        """Begin the span anew; False if it is unknown here, or ending."""
+        deadline = self._known.get(key)
+        if deadline is None or deadline.is_ending:
+            return False
+        deadline.until = self._core.heard_s + deadline.span_s
+        return True
+
+    def drop(self, key: Key) -> None:
+        """Know nothing of a key any more."""
+        deadline = self._known.pop(key, None)
+        if deadline is not None:
+            deadline.is_dropped = True
+
+    def is_ending(self, key: Key) -> bool:
+        """Say whether a key was overdue, and is not known to have ended, nor to live on."""
+        deadline = self._known.get(key)
+        return deadline is not None and deadline.is_ending
+
+    def left_s(self, key: Key) -> float | None:
+        """Return how long a key has left, 0 when it is overdue; None if it is unknown here."""
+        deadline = self._known.get(key)
+        return None if deadline is None else max(0.0, deadline.until - self._core.heard_s)
+
+    def overdue(self, limit: int) -> Iterator[tuple[Key, float]]:
+        """Give up to `limit` keys that are overdue, and since how long; they are ending now."""
+        while limit > 0 and self._heap and self._heap[0][0] <= self._core.heard_s:
+            _, _, key, deadline = heapq.heappop(self._heap)
+            if deadline.is_dropped:
+                continue
+            if deadline.until > self._core.heard_s:
+                heapq.heappush(self._heap, (deadline.until, next(self._order), key, deadline))
+                continue
+            deadline.is_ending = True
+            limit -= 1
+            yield key, self._core.heard_s - deadline.until

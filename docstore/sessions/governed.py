@@ -1,0 +1,182 @@
+"""What a coordinator knows of one group under one reign: who was heard, and what they said.
+
+All of it is memory. A new reign begins with nothing: members get a whole session, lists are asked
+for again, and times to revoke begin anew (rule G8).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from docstore.sessions.calling import Served
+from docstore.sessions.group_messages import Pulse
+from docstore.sessions.groups import Group
+from docstore.sessions.reconciling import Changes
+from docstore.sessions.reigning import Known
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A member's part, as the decided document has it, seen from its own list.
+
+    assigned: partition -> token of what is its and stays. revoked: its still, to be given up.
+    kept: led by it until its successor is confirmed. lost: of its list, and not its any more.
+    """
+
+    assigned: dict[str, int]
+    revoked: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Heard:
+    """What one member has said under this reign."""
+
+    at: float
+    """When its last pulse arrived; by the clock of deadlines."""
+    number: int = -1
+    generation: int = -1
+    """The one that it answered to, in its newest pulse."""
+    listing: int = -1
+    owned: frozenset[str] | None = None
+    """Its list; None while it is not known."""
+    answered: int = 0
+    """The newest of its pulses whose reply it has taken, as it says."""
+    confirmed: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """partition -> (token, number of the first pulse whose reply confirmed it), of all since."""
+    revoking: dict[str, float] = field(default_factory=dict)
+    """partition -> when it was first told to give it up."""
+    is_fenced: bool = False
+    told: Share | None = None
+
+    def take(self, pulse: Pulse) -> bool:
+        """Take what a pulse says; False if a newer one was here first."""
+        if pulse.number <= self.number:
+            return False
+        self.number, self.generation = pulse.number, pulse.generation
+        self.answered = pulse.answered
+        if pulse.owned is not None:
+            self.listing, self.owned = pulse.listing, frozenset(pulse.owned)
+        elif pulse.listing != self.listing:
+            self.owned = None
+        return True
+
+    def confirm(self, assigned: Mapping[str, int]) -> None:
+        """Tell it that it may lead these, in the reply to its newest pulse."""
+        before = self.confirmed
+        self.confirmed = {
+            each: before[each] if before.get(each, (0, 0))[0] == token else (token, self.number)
+            for each, token in assigned.items()
+        }
+
+    def leads(self, partition: str, token: int) -> bool:
+        """Say whether it has heard that it may lead a partition, for all that is known here."""
+        told, number = self.confirmed.get(partition, (0, 0))
+        return told == token and number <= self.answered
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A decided version of a group, for those who ask about one member: pulses are many."""
+
+    tenures: dict[str, list[tuple[str, int]]]
+    """member -> (partition, token) of all that it has."""
+    moving: list[tuple[str, str]]
+    """(partition, member) of what a member has, and another, or nobody, should have."""
+    draining: list[str]
+    """Members that give away what they have."""
+
+    @classmethod
+    def of(cls, group: Group) -> "Index":
+        """Index a group."""
+        tenures: dict[str, list[tuple[str, int]]] = {member: [] for member in group.members}
+        moving = []
+        for partition, (member, token) in group.tenure.items():
+            tenures[member].append((partition, token))
+            if group.target.get(partition) != member:
+                moving.append((partition, member))
+        draining = [name for name, each in group.members.items() if not each.capacity]
+        return cls(tenures, moving, draining)
+
+
+@dataclass(slots=True)
+class Governed:
+    """A group of which this node is the coordinator."""
+
+    known: Known
+    index: Index
+    heard: dict[str, Heard] = field(default_factory=dict)
+    changes: Changes = field(default_factory=Changes)
+    draft: Group | None = None
+    """The next state, while it is under way: of unknown fate, until it is known."""
+    joining: dict[str, list[Served]] = field(default_factory=dict)
+    leaving: dict[str, list[Served]] = field(default_factory=dict)
+    """Who waits for its join, or its leave, to be decided."""
+    look_at: float = 0.0
+    """When to look at its topics again."""
+
+    @property
+    def group(self) -> Group:
+        """Return the group as it is decided."""
+        found = self.known.found
+        assert isinstance(found, Group)
+        return found
+
+    def is_leaving(self, member: str) -> bool:
+        """Say whether a member's end is under way, or what became of it is unknown."""
+        return self.draft is not None and member not in self.draft.members
+
+    def share_of(self, member: str) -> Share:
+        """Return a member's part (rules G2 and G4)."""
+        group, owned = self.group, self.heard[member].owned or frozenset()
+        assigned, revoked = {}, []
+        for partition, token in self.index.tenures[member]:
+            if group.target.get(partition) != member:
+                revoked.append(partition)
+            elif self.draft is None or not self._takes(self.draft, partition, member):
+                assigned[partition] = token
+        foreign = sorted(
+            each
+            for each in owned
+            if each not in group.tenure or group.tenure[each].member != member
+        )
+        kept = tuple(each for each in foreign if self._is_kept(each))
+        lost = tuple(each for each in foreign if each not in kept)
+        return Share(assigned, tuple(revoked), kept, lost)
+
+    def _takes(self, draft: Group, partition: str, member: str) -> bool:
+        """Say whether an update of unknown fate takes a partition away from its member."""
+        return (
+            member not in draft.members
+            or draft.target.get(partition) != member
+            or draft.tenure.get(partition) != self.group.tenure[partition]
+        )
+
+    def _is_kept(self, partition: str) -> bool:
+        """Say whether whoever had it goes on: its successor may not lead it yet (G4).
+
+        It leads once it has heard that it does: the reply that says so may be lost, or late.
+        """
+        successor = self.group.tenure.get(partition)
+        if self.group.is_exclusive or successor is None:
+            return False
+        heard = self.heard.get(successor.member)
+        return heard is None or not heard.leads(partition, successor.token)
+
+    def released(self) -> Iterable[tuple[str, str]]:
+        """Yield (partition, member) of what was given up and should be another's (G3 b).
+
+        Absence in a list is a release only if the member had learnt, as it sent it, that the
+        partition should be another's: one that it was just granted is not in its list either.
+        """
+        for partition, member in self.index.moving:
+            heard = self.heard[member]
+            is_absent = heard.owned is not None and partition not in heard.owned
+            if is_absent and heard.generation == self.group.generation:
+                yield partition, member
+
+    def drained(self) -> Iterable[str]:
+        """Yield the members that have given away all that they had."""
+        for member in self.index.draining:
+            if not self.index.tenures[member] and self.heard[member].owned == frozenset():
+                yield member

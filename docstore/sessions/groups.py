@@ -1,0 +1,281 @@
+"""A group's document: its members, which partition each should have, and who may still lead it.
+
+It lies at `/core/groups/<name>` (consumers of topics) or `/core/roles/<name>` (roles by induction),
+at level 3. Only its coordinator, the owner of its slot, writes it: each update brings the whole
+next state, names the version that it goes on from and the reign that decided it.
+
+`target` says where a partition should be. `tenure` says who may believe that it leads it, and its
+token: the version of the row that granted it, so tokens grow even over a group that was deleted
+and made again. What a member says that it owns is not kept: it is said again with each pulse.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from docstore import json
+from docstore.errors import DocstoreError
+from docstore.fields import Fields
+from docstore.ownership.by_induction import Mode, Windows
+from docstore.service import Refusal, State
+
+GROUPS, ROLES = "/core/groups", "/core/roles"
+FORMAT = 1
+PARTITIONS_MAX = 4_096
+MEMBERS_MAX = 1_000
+TEXT_MAX = 200
+CAPACITY_MAX = 1_000
+SESSION_MS = (500, 3_600_000)
+WINDOW_MS = (1, 4 * 3_600_000)
+NUMBER_MAX = 1 << 62
+
+
+class Phase(StrEnum):
+    """How far a group is what it should be."""
+
+    EMPTY = "Empty"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+PHASES: Mapping[tuple[Phase, Phase], str] = {
+    (Phase.EMPTY, Phase.EMPTY): "its settings change",
+    (Phase.EMPTY, Phase.STABLE): "a member joins: all that is free is granted with it",
+    (Phase.STABLE, Phase.STABLE): "members change, and what was free passes at once",
+    (Phase.STABLE, Phase.RECONCILING): "a partition should move, and its member still has it",
+    (Phase.RECONCILING, Phase.RECONCILING): "one of several moves is done, or members change",
+    (Phase.RECONCILING, Phase.STABLE): "everybody has what it should have",
+    (Phase.STABLE, Phase.EMPTY): "the last member is gone",
+    (Phase.RECONCILING, Phase.EMPTY): "the last member is gone",
+}
+"""(before, after) -> when. Dead is a document that is deleted, which only an empty one may be."""
+
+
+class Member(NamedTuple):
+    """Who takes part. instance: a name that outlives its process, or "". since: a generation.
+
+    capacity: its weight; 0 for one that is leaving and gives away what it has.
+    """
+
+    instance: str = ""
+    host: str = ""
+    capacity: int = 1
+    since: int = 0
+
+
+class Tenure(NamedTuple):
+    """Who may believe that it leads a partition; token: the version of the row that says so."""
+
+    member: str
+    token: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The times of a group, in milliseconds: see `ownership/by_induction.py`.
+
+    revoke_ms: for how long a member may take to give a partition back.
+    """
+
+    mode: Mode = Mode.EXCLUSIVE
+    session_ms: int = 6_000
+    heartbeat_ms: int = 750
+    window_ms: int = 3_000
+    revoke_ms: int = 6_000
+
+    def windows(self) -> Windows:
+        """Return the times as a member uses them. Raises ValueError if they do not fit."""
+        return Windows(
+            mode=self.mode,
+            session_s=self.session_ms / 1000,
+            heartbeat_s=self.heartbeat_ms / 1000,
+            window_s=self.window_ms / 1000,
+        )
+
+    def state(self) -> State:
+        """Return the settings as they stand in the document."""
+        return {
+            "mode": str(self.mode),
+            "sessionMs": self.session_ms,
+            "heartbeatMs": self.heartbeat_ms,
+            "windowMs": self.window_ms,
+            "revokeMs": self.revoke_ms,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """What the document says. parts: topic -> partitions, or "" -> partitions for roles."""
+
+    parts: Mapping[str, int]
+    settings: Settings = field(default_factory=Settings)
+    generation: int = 0
+    members: Mapping[str, Member] = field(default_factory=dict)
+    target: Mapping[str, str] = field(default_factory=dict)
+    tenure: Mapping[str, Tenure] = field(default_factory=dict)
+
+    @property
+    def partitions(self) -> list[str]:
+        """Return the names of all partitions, in their order: `7`, or `<topic>/7`."""
+        return [
+            f"{topic}/{number}" if topic else str(number)
+            for topic in sorted(self.parts)
+            for number in range(self.parts[topic])
+        ]
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Say whether at most one may lead a partition at any moment."""
+        return self.settings.mode is Mode.EXCLUSIVE
+
+    @property
+    def phase(self) -> Phase:
+        """Return how far it is what it should be."""
+        if not self.members:
+            return Phase.EMPTY
+        has = {partition: tenure.member for partition, tenure in self.tenure.items()}
+        return Phase.STABLE if has == self.target else Phase.RECONCILING
+
+    def state(self) -> State:
+        """Return the document's state. Members are named once; others point to their place."""
+        places = {member: place for place, member in enumerate(self.members)}
+        parts = {"partitions": self.parts[""]} if "" in self.parts else {"topics": self.parts}
+        names = self.partitions
+        return {
+            "format": FORMAT,
+            "state": str(self.phase),
+            "generation": self.generation,
+            **parts,
+            "settings": self.settings.state(),
+            "members": [[name, *member] for name, member in self.members.items()],
+            "target": [places.get(self.target.get(each, ""), -1) for each in names],
+            "tenure": [
+                [places[held.member], held.token] if (held := self.tenure.get(each)) else []
+                for each in names
+            ],
+        }
+
+    def pack(self) -> bytes:
+        """Return the document's state: the body of the update that writes it."""
+        return json.dump(self.state())
+
+
+def new_group(asked: State, *, parts: Mapping[str, int]) -> Group:
+    """Return the group that a client asks for: its times, all optional. Raises Refusal."""
+    fields = Fields(asked)
+    found = Group(parts=_checked(parts), settings=settings_of(fields))
+    fields.end()
+    return found
+
+
+def settings_of(fields: Fields) -> Settings:
+    """Take the settings out of an object. Raises Refusal; 422 for times that do not fit."""
+    mode = fields.text("mode", default=str(Mode.EXCLUSIVE))
+    if mode not in set(Mode):
+        raise Refusal(f"mode is one of {', '.join(Mode)}", status=400)
+    session_ms = fields.whole("sessionMs", *SESSION_MS, default=6_000)
+    usual = Windows.of(Mode(mode), session_ms / 1000)
+    found = Settings(
+        mode=Mode(mode),
+        session_ms=session_ms,
+        heartbeat_ms=fields.whole("heartbeatMs", *WINDOW_MS, default=int(usual.heartbeat_s * 1000)),
+        window_ms=fields.whole("windowMs", *WINDOW_MS, default=int(usual.window_s * 1000)),
+        revoke_ms=fields.whole("revokeMs", 0, WINDOW_MS[1], default=session_ms),
+    )
+    try:
+        found.windows()
+    except ValueError as error:
+        raise Refusal(str(error), status=422) from None
+    return found
+
+
+def group_of(state: State) -> Group:
+    """Return what a document says. Raises Refusal when it cannot be a group's."""
+    fields = Fields(state)
+    fields.whole("format", FORMAT, FORMAT)
+    phase, generation = fields.text("state"), fields.whole("generation", 0, NUMBER_MAX)
+    parts: dict[str, int] = (
+        dict(fields.inner("topics").rest())
+        if "topics" in state
+        else {"": fields.whole("partitions", 1, PARTITIONS_MAX)}
+    )
+    times = fields.inner("settings")
+    settings = settings_of(times)
+    times.end()
+    bare = Group(parts=_checked(parts), settings=settings, generation=generation)
+    members = _members(fields.array("members"))
+    names = list(members)
+    targets, tenures = fields.array("target"), fields.array("tenure")
+    fields.end()
+    found = Group(
+        parts=bare.parts,
+        settings=settings,
+        generation=generation,
+        members=members,
+        target=_by_partition(
+            bare, targets, lambda each: _name(names, each) if each != -1 else None
+        ),
+        tenure=_by_partition(
+            bare, tenures, lambda each: Tenure(_name(names, each[0]), each[1]) if each else None
+        ),
+    )
+    if phase != found.phase:
+        raise Refusal("state is as its members, target and tenure make it", status=400)
+    return found
+
+
+def read_group(state: bytes) -> Group | None:
+    """Return what a document says, None if it is not one of ours."""
+    try:
+        return group_of(json.load(state))
+    except (Refusal, DocstoreError):
+        return None
+
+
+def _checked(parts: Mapping[str, Any]) -> dict[str, int]:
+    counts = list(parts.values())
+    if not parts or not all(type(each) is int and each >= 1 for each in counts):
+        raise Refusal("partitions of a topic, or of roles, are one or more", status=400)
+    if sum(counts) > PARTITIONS_MAX:
+        raise Refusal(f"a group has at most {PARTITIONS_MAX} partitions", status=422)
+    return dict(parts)
+
+
+def _members(listed: Sequence[Any]) -> dict[str, Member]:
+    members: dict[str, Member] = {}
+    for each in listed:
+        if not isinstance(each, list) or len(each) != 5:
+            raise Refusal("members are arrays of id, instance, host, capacity, since", status=400)
+        members[str(each[0])] = checked_member(Member(*each[1:]))
+    if len(members) != len(listed) or len(members) > MEMBERS_MAX:
+        raise Refusal(f"a group has at most {MEMBERS_MAX} members, each once", status=400)
+    return members
+
+
+def checked_member(member: Member) -> Member:
+    """Return a member whose fields are of their kinds. Raises Refusal."""
+    texts: tuple[object, ...] = (member.instance, member.host)
+    if not all(isinstance(each, str) and len(each) <= TEXT_MAX for each in texts):
+        raise Refusal(f"instance and host are texts of at most {TEXT_MAX}", status=400)
+    numbers: tuple[object, ...] = (member.capacity, member.since)
+    if not all(type(each) is int for each in numbers) or not 0 <= member.capacity <= CAPACITY_MAX:
+        raise Refusal(f"capacity is a whole number from 0 to {CAPACITY_MAX}", status=400)
+    return member
+
+
+def _by_partition(group: Group, listed: Sequence[Any], read: Any) -> dict[str, Any]:
+    names = group.partitions
+    if len(listed) != len(names):
+        raise Refusal("target and tenure have an element for each partition", status=400)
+    try:
+        found = {name: read(each) for name, each in zip(names, listed, strict=True)}
+    except (TypeError, IndexError, KeyError):
+        raise Refusal("target and tenure point to members by their place", status=400) from None
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def _name(names: Sequence[str], place: Any) -> str:
+    if type(place) is not int or not 0 <= place < len(names):
+        raise IndexError(place)
+    return names[place]

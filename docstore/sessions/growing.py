@@ -1,0 +1,40 @@
+"""Topics may get more partitions at any time; groups that read them take those in.
+
+The coordinator looks at the topics of its groups every half a minute, by ordinary reads. A topic
+that is gone, or not read, leaves the group as it is: partitions are never taken out.
+"""
+
+from functools import partial
+
+from docstore import json
+from docstore.operation import Answer, Operation
+from docstore.sessions.core import Core
+from docstore.sessions.governed import Governed
+
+TOPICS = "/core/streams"
+
+
+class Growing:
+    """How many partitions the topics of groups have."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def look(self, governed: Governed) -> None:
+        """Ask for the topics of a group, if it has any and it is time."""
+        core = self._core
+        if "" in governed.group.parts or core.now < governed.look_at:
+            return
+        governed.look_at = core.now + core.config.topics_s
+        for topic in governed.group.parts:
+            operation = Operation("GET", f"{TOPICS}/{topic}")
+            core.ask(operation, partial(_read, governed, topic))
+
+
+def _read(governed: Governed, topic: str, answer: Answer) -> None:
+    if not answer.is_success or answer.row is None:
+        return
+    count = json.load(answer.row.state).get("partitions")
+    parts = governed.changes.parts or governed.group.parts
+    if isinstance(count, int) and count > parts.get(topic, count):
+        governed.changes.parts = {**parts, topic: count}

@@ -1,0 +1,198 @@
+"""The holder's side of leases: what to say when, and what may be believed.
+
+A keep-alive goes out every TTL / 5, so two may be lost before the proof is over, which holds for
+2/3 of the TTL. Leases of one TTL are kept alive together, in batches; one request is one stamp.
+Whoever sends (a client, a simulator) reads the clock just before the bytes leave and hands the
+stamp back with the answer. An owner that was not reached proves nothing: asked again soon.
+
+What happens to a lease: Lapsed (no proof holds any more; it may come back), Regained, and Lost
+(it is gone or ended: for ever). `holds` needs no event: it looks at the clock.
+"""
+
+import heapq
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from docstore.ownership.proof import RATE_ERROR, Proof, check_disjoint
+
+WINDOW = 2.0 / 3.0
+"""The share of the TTL for which a proof holds."""
+KEEP_ALIVES_PER_TTL = 5
+BATCH_MAX = 1_000
+"""Leases in one request: an answer should not wait for the reads of many more."""
+AGAIN = 0.25
+"""When to ask again about what no owner answered for, as a share of the usual interval."""
+
+
+class KeepAlive(NamedTuple):
+    """Ask for these leases in one request. To be stamped as it is sent."""
+
+    leases: tuple[str, ...]
+
+
+class Lapsed(NamedTuple):
+    """No proof of this lease holds any more, though nobody has said that it is over."""
+
+    lease: str
+
+
+class Regained(NamedTuple):
+    """A lease that had lapsed is proven again: it was kept all the time."""
+
+    lease: str
+
+
+class Lost(NamedTuple):
+    """This lease is over for ever. why: "ended" by its owner, or "released" by us."""
+
+    lease: str
+    why: str
+
+
+Happening = Lapsed | Regained | Lost
+
+
+@dataclass(slots=True)
+class _Held:
+    ttl_s: float
+    proof: Proof
+    has_lapsed: bool = False
+
+
+@dataclass(slots=True)
+class _Cohort:
+    """The leases of one TTL: they are due at once, so that they share requests."""
+
+    due_at: float
+    leases: dict[str, None] = field(default_factory=dict)
+
+
+class Holder:
+    """All leases that one process holds."""
+
+    def __init__(self, rate_error: float = RATE_ERROR) -> None:
+        self._rate_error = rate_error
+        self._held: dict[str, _Held] = {}
+        self._cohorts: dict[float, _Cohort] = {}
+        self._again: dict[str, float] = {}
+        self._lapses: list[tuple[float, str]] = []
+
+    def hold(self, lease: str, ttl_s: float, stamp: float, *, window_s: float = 0.0) -> Proof:
+        """Keep a lease that was created, and return its proof.
+
+        stamp: when the request that created it was sent: the owner has counted from after it.
+        window_s: for how long a proof holds; 0: two thirds of the TTL. Raises ValueError if a
+        holder could believe for longer than the owner keeps the lease.
+        """
+        window_s = window_s or ttl_s * WINDOW
+        check_disjoint(window_s, ttl_s, self._rate_error)
+        assert lease not in self._held
+        held = self._held[lease] = _Held(ttl_s, Proof(window_s, stamp))
+        interval_s = ttl_s / KEEP_ALIVES_PER_TTL
+        cohort = self._cohorts.setdefault(ttl_s, _Cohort(stamp + interval_s))
+        cohort.leases[lease] = None
+        heapq.heappush(self._lapses, (held.proof.until, lease))
+        return held.proof
+
+    def holds(self, lease: str, now: float) -> bool:
+        """Say whether a lease is held, by a clock that was read for this very question."""
+        held = self._held.get(lease)
+        return held is not None and held.proof.holds(now)
+
+    def release(self, lease: str) -> list[Happening]:
+        """Hold a lease no more. To be called before the request that says so is sent."""
+        return self._lose(lease, "released")
+
+    def drop_all(self) -> None:
+        """Believe in nothing any more: this process is the copy of another one."""
+        for lease in tuple(self._held):
+            self._lose(lease, "released")
+
+    @property
+    def leases(self) -> Collection[str]:
+        """Return the ids of the leases that are kept."""
+        return self._held.keys()
+
+    def next_at(self) -> float:
+        """Return when there is something to do again, by the holder's clock."""
+        due = [cohort.due_at for cohort in self._cohorts.values()]
+        due += self._again.values()
+        due += [at for at, _ in self._lapses[:1]]
+        return min(due, default=float("inf"))
+
+    def due(self, now: float) -> list[KeepAlive | Happening]:
+        """Return the keep-alives to send at once, and what has lapsed meanwhile."""
+        wanted = dict.fromkeys(lease for lease, at in self._again.items() if at <= now)
+        for ttl_s, cohort in self._cohorts.items():
+            if cohort.due_at <= now:
+                cohort.due_at = now + ttl_s / KEEP_ALIVES_PER_TTL
+                wanted.update(cohort.leases)
+        for lease in wanted:
+            self._again.pop(lease, None)
+        return [*self._lapsed(now), *_batches(list(wanted))]
+
+    def answered(
+        self,
+        asked: KeepAlive,
+        *,
+        stamp: float,
+        now: float,
+        alive: Collection[str] = (),
+        gone: Collection[str] = (),
+    ) -> list[Happening]:
+        """Take the answer to a keep-alive that was sent at `stamp`; nothing: nobody answered.
+
+        alive: confirmed by their owners. gone: ended, or not known to their owners. Of the others
+        nothing is known, and they are asked for again.
+        """
+        happened: list[Happening] = []
+        for lease in asked.leases:
+            held = self._held.get(lease)
+            if held is None:
+                continue  # Released, or lost, while this was under way.
+            if lease in gone:
+                happened += self._lose(lease, "ended")
+            elif lease in alive:
+                happened += self._confirm(lease, stamp, now)
+            else:
+                self._again[lease] = now + held.ttl_s / KEEP_ALIVES_PER_TTL * AGAIN
+        return happened
+
+    def _confirm(self, lease: str, stamp: float, now: float) -> Iterator[Happening]:
+        held = self._held[lease]
+        held.proof.confirm(stamp)
+        if held.has_lapsed and held.proof.holds(now):
+            held.has_lapsed = False
+            heapq.heappush(self._lapses, (held.proof.until, lease))
+            yield Regained(lease)
+
+    def _lose(self, lease: str, why: str) -> list[Happening]:
+        held = self._held.pop(lease, None)
+        if held is None:
+            return []
+        held.proof.drop()
+        self._again.pop(lease, None)
+        cohort = self._cohorts[held.ttl_s]
+        del cohort.leases[lease]
+        if not cohort.leases:
+            del self._cohorts[held.ttl_s]
+        return [Lost(lease, why)]
+
+    def _lapsed(self, now: float) -> Iterator[Happening]:
+        """Yield what has lapsed. The heap has one entry of each lease that has not."""
+        while self._lapses and self._lapses[0][0] < now:
+            _, lease = heapq.heappop(self._lapses)
+            held = self._held.get(lease)
+            if held is None or held.has_lapsed:
+                continue
+            if held.proof.holds(now):
+                heapq.heappush(self._lapses, (held.proof.until, lease))
+            else:
+                held.has_lapsed = True
+                yield Lapsed(lease)
+
+
+def _batches(leases: Sequence[str]) -> Iterator[KeepAlive]:
+    for first in range(0, len(leases), BATCH_MAX):
+        yield KeepAlive(tuple(leases[first : first + BATCH_MAX]))

@@ -1,0 +1,90 @@
+"""Who comes and who goes: a join is answered once it is decided, and so is a leave.
+
+G6 A second process under the instance of a live member waits behind it where only one may lead,
+   and gets exactly its partitions once that one is over; otherwise it takes its place at once.
+
+A member that was fenced comes back under a new id and names its former one: it has dropped all
+that it had, so nobody needs to wait for the end of that session.
+"""
+
+from typing import TYPE_CHECKING
+
+from docstore.service import Refusal
+from docstore.sessions.calling import Served
+from docstore.sessions.governed import Governed
+from docstore.sessions.group_messages import Join, Joined, Leave, Left, plain
+from docstore.sessions.groups import MEMBERS_MAX, Member, checked_member
+
+if TYPE_CHECKING:
+    from docstore.sessions.coordinating import Coordinating
+
+
+class Joining:
+    """Joins and leaves at a coordinator."""
+
+    def __init__(self, coordinating: "Coordinating") -> None:
+        self._coordinating = coordinating
+
+    def asked(self, served: Served) -> None:
+        """Let somebody in; the same id again is the same join."""
+        member, about, former = served.argument
+        join = Join(member, Member(*about), former)
+        try:
+            checked_member(join.about)
+            if not join.member or not join.about.capacity:
+                raise Refusal("a member has an id and a capacity of 1 or more", status=400)
+        except Refusal as refusal:
+            served.refuse(refusal.status, "bad-request", refusal.detail)
+            return
+        self._coordinating.confirm(served, lambda governed: self._join(served, governed, join))
+
+    def _join(self, served: Served, governed: Governed, join: Join) -> None:
+        group = governed.group
+        if join.member not in group.members:
+            if len(group.members) + len(governed.changes.joins) >= MEMBERS_MAX:
+                served.refuse(409, "group-full", f"a group has at most {MEMBERS_MAX} members")
+                return
+            governed.changes.joins[join.member] = join.about
+            if join.former in group.members:
+                governed.changes.gone.add(join.former)
+        governed.joining.setdefault(join.member, []).append(served)
+        self.settle(governed)
+        self._coordinating.reconcile(governed)
+
+    def leaves(self, served: Served) -> None:
+        """Let somebody out: at once, or when others have what it has."""
+        leave = Leave(*served.argument)
+        self._coordinating.confirm(served, lambda governed: self._leave(served, governed, leave))
+
+    def _leave(self, served: Served, governed: Governed, leave: Leave) -> None:
+        changes = governed.changes
+        about = governed.group.members.get(leave.member)
+        if about is None:
+            changes.joins.pop(leave.member, None)
+            for joining in governed.joining.pop(leave.member, ()):
+                joining.refuse(409, "has-left", "the member has left meanwhile")
+        elif leave.drain:
+            changes.joins[leave.member] = about._replace(capacity=0)
+        else:
+            changes.gone.add(leave.member)
+        if about is None and governed.draft is not None and leave.member in governed.draft.members:
+            changes.gone.add(leave.member)
+        governed.leaving.setdefault(leave.member, []).append(served)
+        self.settle(governed)
+        self._coordinating.reconcile(governed)
+
+    @staticmethod
+    def settle(governed: Governed) -> None:
+        """Answer those whose join or leave is decided."""
+        group = governed.group
+        joined = plain(Joined(group.generation, group.settings.state(), group.parts))
+        for member in [each for each in governed.joining if each in group.members]:
+            for served in governed.joining.pop(member):
+                served.reply(joined)
+        draft = () if governed.draft is None else governed.draft.members
+        gone = [
+            each for each in governed.leaving if each not in group.members and each not in draft
+        ]
+        for member in gone:
+            for served in governed.leaving.pop(member):
+                served.reply(plain(Left()))

@@ -1,0 +1,203 @@
+"""Leases at their owner: how long each lives, and how it ends. The rules, as the file has them.
+
+S1 who: the owner of the lease's slot, for one reign; its table begins empty (`reigning.py`).
+S2 full again: a lease that is first seen under a reign has its whole time from that moment. A
+   change of owner lengthens leases and never shortens one.
+S3 renewal: in memory, the moment it arrives (longer is always safe), and answered after a read that
+   was asked later has confirmed the reign (`confirming.py`).
+S4 expiry: what is overdue is *ending*: neither renewed nor said to live until it is known what
+   became of that. The update that ends it names the reign, since a successor would find the
+   document unchanged. So many at a time, and a second: clients are served as well.
+S5 what has ended is swept: `sweeping.py`.
+S6 whoever says that it has stopped ends its lease at once; whoever wants somebody else's to end has
+   it not renewed any more, and it ends when its time is over.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from docstore import json
+from docstore.beside.updates import Updates
+from docstore.document import Row
+from docstore.services.leases import LEASES, Lease, Phase, read_lease
+from docstore.sessions.calling import Served
+from docstore.sessions.confirming import Confirming
+from docstore.sessions.core import Core
+from docstore.sessions.deadlines import Deadlines
+from docstore.sessions.reigning import Known, Reigning
+from docstore.sessions.sweeping import Sweeping
+
+
+@dataclass(slots=True)
+class Batch:
+    """Keep-alives of one call, until the last of them is decided."""
+
+    served: Served
+    left: int
+    alive: dict[str, int] = field(default_factory=dict)
+    """id -> its time to live in ms."""
+    ended: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    again: list[str] = field(default_factory=list)
+    """Of which this node knows nothing for sure now."""
+
+    def decided(self) -> None:
+        """One more is decided; the last one lets the answer go."""
+        self.left -= 1
+        if not self.left:
+            self.served.reply((self.alive, self.ended, self.missing, self.again))
+
+
+class Leasing:
+    """The leases that this node owns."""
+
+    path = LEASES
+
+    def __init__(
+        self, core: Core, reigning: Reigning, confirming: Confirming, updates: Updates
+    ) -> None:
+        self._core = core
+        self._reigning = reigning
+        self._confirming = confirming
+        self._updates = updates
+        self.deadlines = Deadlines[str](core)
+        self.sweeping = Sweeping(core, reigning)
+        self.calls: Mapping[str, Callable[[Served], None]] = {
+            "keep-alive": self._keep_alive,
+            "remaining": self._remaining,
+        }
+        self._endings = 0
+        """Those in flight."""
+        self._allowed = 0.0
+        """How many may be begun now, of those a second."""
+        self._allowed_at = core.now
+        self._again: deque[tuple[float, Known]] = deque()
+        """Endings that came to nothing -> when to try again, under the same reign."""
+
+    # The documents
+
+    def read(self, row: Row) -> Lease | None:
+        """Return what a lease's document says."""
+        return read_lease(row.state)
+
+    def entered(self, known: Known) -> None:
+        """Give a lease its whole time, from now (S2)."""
+        lease: Lease = known.found
+        if lease.phase is not Phase.ENDED:
+            self.deadlines.grant(known.link, lease.ttl_ms / 1000)
+            self._core.counters["granted_again"] += known.tag[0] < known.reign
+
+    def changed(self, known: Known) -> None:
+        """Sweep a lease that has ended."""
+        if known.found.phase is Phase.ENDED:
+            self.deadlines.drop(known.link)
+            self.sweeping.begin(known)
+
+    def left(self, known: Known) -> None:
+        """Know nothing of a lease any more."""
+        self.deadlines.drop(known.link)
+        self.sweeping.forget(known.link)
+
+    # Calls
+
+    def _keep_alive(self, served: Served) -> None:
+        """Renew leases.
+
+        argument: (ids of leases of ours, ...). The result: ({id: ttlMs} of those that live, ids
+        that have ended, ids that are unknown, ids to be asked for again).
+        """
+        ids: Sequence[str] = served.argument
+        batch = Batch(served, len(ids))
+        self._core.counters["keepalives"] += len(ids)
+        for each in ids:
+            link = f"{LEASES}/{each}"
+            known = self._reigning.at(link)
+            if known is not None and known.found.phase is Phase.ALIVE:
+                self.deadlines.renew(link)
+            self._confirm(batch, each, link)
+
+    def _confirm(self, batch: Batch, each: str, link: str) -> None:
+        def read(known: Known | None) -> None:
+            if known is None:
+                batch.missing.append(each)
+            elif known.found.phase is not Phase.ALIVE:
+                batch.ended.append(each)
+            elif self.deadlines.is_ending(link):
+                batch.again.append(each)
+            else:
+                batch.alive[each] = known.found.ttl_ms
+            batch.decided()
+
+        def lost() -> None:
+            batch.again.append(each)
+            batch.decided()
+
+        self._confirming.confirm(link, read, lost)
+
+    def _remaining(self, served: Served) -> None:
+        """Say how long a lease has left, in ms; None if it has ended, or there is none."""
+
+        def read(known: Known | None) -> None:
+            left_s = self.deadlines.left_s(served.link)
+            served.reply(None if left_s is None else int(left_s * 1000))
+
+        self._confirming.confirm(served.link, read, served.elsewhere)
+
+    # Endings
+
+    def tick(self) -> None:
+        """End what is overdue, as much of it as may be at a time; go on with what has ended."""
+        core, config = self._core, self._core.config
+        allowed = self._allowed + (core.now - self._allowed_at) * config.endings_per_s
+        self._allowed, self._allowed_at = min(allowed, config.endings_max), core.now
+        for _ in range(len(self._again)):
+            if self._again[0][0] > core.now or self._room < 1:
+                break
+            known = self._again.popleft()[1]
+            if self._reigning.at(known.link) is known:
+                self._end(known)
+        for link, overdue_s in self.deadlines.overdue(self._room):
+            core.counters["expired"] += 1
+            core.counters["expiry_lag_us"] += int(overdue_s * 1e6)
+            overdue = self._reigning.at(link)
+            if overdue is not None:
+                self._end(overdue)
+        self.sweeping.tick()
+
+    @property
+    def _room(self) -> int:
+        return min(int(self._allowed), self._core.config.endings_max - self._endings)
+
+    def _end(self, known: Known) -> None:
+        """Have a lease ended that is overdue, if it is the same as it is known here."""
+        if known.found.phase is Phase.ENDED:
+            return
+        link = known.link
+        self._endings += 1
+        self._allowed -= 1
+        ended_us = self._core.view.wall_now_us()
+        request = {"kind": "EndRequest", "why": "expired", "endedMicros": ended_us}
+        self._updates.change(
+            link,
+            known.tag,
+            json.dump(request),
+            lambda row, is_done: self._ended(known, row),
+            is_relevant=lambda: self._reigning.at(link) is known,
+            reign=known.reign,
+        )
+
+    def _ended(self, known: Known, row: Row | None) -> None:
+        """The fate of an ending is known: if the lease lives, it is still overdue."""
+        self._endings -= 1
+        if row is None:  # Gone, perhaps; a read says whether it is.
+            go_on = partial(self._go_on, known)
+            self._confirming.confirm(known.link, go_on, go_on)
+        else:
+            self._go_on(known)
+
+    def _go_on(self, known: Known, now: Known | None = None) -> None:
+        is_ours = self._reigning.at(known.link) is known
+        if is_ours and known.found.phase is not Phase.ENDED:
+            self._again.append((self._core.now + self._core.config.again_s, known))

@@ -1,0 +1,146 @@
+"""The machine: this node's part in everything that lives only while somebody is heard.
+
+`step(event, now)` returns the effects, in the order in which they must be performed. It never
+waits, and reads no clock. It stores nothing: what must survive is in documents of level 3, which it
+reads and changes as a client. This file only dispatches; each rule has its own file, named in
+`docstore/sessions/__init__.py`.
+"""
+
+from random import Random
+from typing import assert_never
+
+from docstore.beside.asking import Noticed, Told
+from docstore.beside.updates import Updates
+from docstore.beside.view import View
+from docstore.services.turns import ELECTIONS, LOCKS
+from docstore.sessions.calling import Calls
+from docstore.sessions.confirming import Confirming
+from docstore.sessions.coordinating import Coordinating
+from docstore.sessions.core import Core
+from docstore.sessions.effects import SessionEffect
+from docstore.sessions.events import (
+    Asked,
+    Confirmed,
+    LinkLost,
+    Received,
+    SessionEvent,
+    Surveyed,
+    Tick,
+    TurnEnded,
+)
+from docstore.sessions.groups import GROUPS, ROLES
+from docstore.sessions.leasing import Leasing
+from docstore.sessions.messages import Call, Calling, Reply
+from docstore.sessions.reigning import Part, Reigning
+from docstore.sessions.timing import SessionsConfig
+from docstore.sessions.turns import Promoting
+from docstore.sessions.waiting import Waiting
+
+ROUNDS_MAX = 100_000
+"""Messages of this node to itself that one step may bring about; more are a mistake of ours."""
+
+
+class Sessions:
+    """One node's sessions: owner of their documents, and entry of those who ask."""
+
+    def __init__(
+        self,
+        node_id: str,
+        *,
+        view: View,
+        rng: Random,
+        config: SessionsConfig | None = None,
+        now: float = 0.0,
+    ) -> None:
+        self.core = core = Core(
+            node_id, view=view, rng=rng, config=config or SessionsConfig(), now=now
+        )
+        self.updates = Updates(core)
+        self.reigning = Reigning(core)
+        self.confirming = Confirming(core, self.reigning)
+        self.calls = Calls(core)
+        self.waiting = Waiting(core, self.reigning, self.confirming)
+        self.updates.learn = self.reigning.learn
+        self.reigning.noted = self.waiting.noted
+        self.calls.add(self.waiting.calls)
+        self.leasing = Leasing(core, self.reigning, self.confirming, self.updates)
+        promoting = [
+            Promoting(path, core, self.reigning, self.updates, waiting=self.waiting)
+            for path in (ELECTIONS, LOCKS)
+        ]
+        coordinating = [
+            Coordinating(
+                core, self.updates, confirming=self.confirming, waiting=self.waiting, path=path
+            )
+            for path in (GROUPS, ROLES)
+        ]
+        self.parts: tuple[Part, ...] = (self.leasing, *promoting, *coordinating)
+        for part in self.parts:
+            self.reigning.add(part)
+            self.calls.add(part.calls)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Return the paths below which the documents of the parts are."""
+        return tuple(part.path for part in self.parts)
+
+    def takes(self, link: str) -> bool:
+        """Say whether a document is one of a part's."""
+        return self.reigning.part_of(link) is not None
+
+    def step(self, event: SessionEvent, now: float) -> list[SessionEffect]:
+        """Return what `event` at `now` (monotonic seconds) asks of the world, in order."""
+        core = self.core
+        core.pass_time(now)
+        self._dispatch(event)
+        for _ in range(ROUNDS_MAX):
+            if not core.local:
+                break
+            self._receive(core.me, core.local.popleft())
+        effects, core.out = core.out, []
+        return effects
+
+    @property
+    def wants_turn(self) -> bool:
+        """Say whether something waits for TurnEnded."""
+        return self.confirming.has_more
+
+    def _dispatch(self, event: SessionEvent) -> None:
+        match event:
+            case Received(sender, message):
+                self._receive(sender, message)
+            case Asked():
+                self.calls.ask(event)
+            case TurnEnded():
+                self.confirming.end_turn()
+            case Told(token, answer):
+                self.core.told(token, answer)
+            case Noticed(row):
+                self.reigning.learn(row)
+            case Confirmed(token, owners):
+                self.core.confirmed(token, owners)
+            case Tick():
+                self._tick()
+            case Surveyed(token, rows):
+                self.reigning.surveyed(token, rows)
+            case LinkLost(peer):
+                self.calls.link_lost(peer)
+            case _:
+                assert_never(event)
+
+    def _receive(self, sender: str, message: Calling) -> None:
+        match message:
+            case Call():
+                self.calls.called(sender, message)
+            case Reply():
+                self.calls.replied(sender, message)
+            case _:
+                assert_never(message)
+
+    def _tick(self) -> None:
+        self.reigning.tick()
+        for part in self.parts:
+            part.tick()
+        self.updates.tick()
+        self.waiting.tick()
+        self.calls.tick()

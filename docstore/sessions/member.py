@@ -1,0 +1,317 @@
+"""The member's side of groups and roles. `step(event, now)` returns what to send and what to tell.
+
+M1 The stamp of a request is read just before its bytes leave; whoever sends hands it back.
+M2 A partition leads only after a reply to a pulse whose list had it: claim, then confirm. So a
+   late word of a grant makes no leader.
+M3 Once a partition was released, replies to earlier pulses say nothing about it. Assignments of a
+   generation below the known one are ignored; a proof in such a reply counts.
+M4 Whoever is fenced, or unknown, drops everything first, tells it, and joins under a new id.
+M5 Proofs that lapse without a word are told as Fenced("silent"); confirmed again, as Acquired
+   with the same token, since it is the same tenure.
+
+A revoked partition stays in the list, and so behind the barrier, until whoever was told of it has
+finished (`Finished`). See `coordinating.py` for the other side of the wire.
+"""
+
+from collections.abc import Callable
+from typing import assert_never
+
+from docstore.fields import Fields
+from docstore.ownership.by_induction import Induced
+from docstore.sessions.group_messages import (
+    Again,
+    Changed,
+    Confirmed,
+    Fenced,
+    Join,
+    Joined,
+    Leave,
+    Left,
+    Pulse,
+    Refused,
+    Reply,
+    Request,
+    Wait,
+    Woken,
+)
+from docstore.sessions.groups import Member as About
+from docstore.sessions.groups import Settings, settings_of
+from docstore.sessions.member_events import (
+    Answered,
+    Ended,
+    Finished,
+    LeaveAsked,
+    MemberEffect,
+    MemberEvent,
+    Say,
+    Tell,
+    Tick,
+)
+from docstore.sessions.standing import Sent, Standing
+
+RETRY_S = 0.25
+"""Between two attempts of what nobody has answered, but of pulses, which have their own time."""
+UNANSWERED_MAX = 16
+"""Pulses whose replies may still come; those of older ones are not looked at any more."""
+NEVER = float("inf")
+AT_ONCE = float("-inf")
+
+
+class Member:
+    """One process in one group."""
+
+    def __init__(self, new_id: Callable[[], str], about: About) -> None:
+        """new_id: makes ids that nobody else makes; one is used up whenever it was fenced."""
+        self._new_id = new_id
+        self._about = about
+        self._me = Standing(new_id())
+        self._numbers = 0
+        self._asking: dict[int, Request] = {}
+        self._pulse_at = NEVER
+        self._say_at = AT_ONCE
+        self._wait_at = NEVER
+        self._leaving: Leave | None = None
+        self._is_over = False
+        self.settings: Settings | None = None
+        self.induced: Induced | None = None
+        """Who leads, to be asked by any thread; None until this process was a member once."""
+        self._places: dict[str, int] = {}
+        self._names: dict[int, str] = {}
+
+    # What may be asked
+
+    @property
+    def id(self) -> str:
+        """Return the id under which this process takes part."""
+        return self._me.id
+
+    @property
+    def generation(self) -> int:
+        """Return the newest generation that is known; -1 outside of the group."""
+        return self._me.generation
+
+    def name_of(self, place: int) -> str:
+        """Return the name of a partition by its place, as happenings have it."""
+        return self._names[place]
+
+    def place_of(self, partition: str) -> int:
+        """Return the place of a partition in the vector: of roles its number."""
+        place = self._places.get(partition)
+        if place is None:
+            place = int(partition) if partition.isdigit() else len(self._places)
+            self._places[partition] = place
+            self._names[place] = partition
+        return place
+
+    def next_at(self, now: float) -> float:
+        """Return when time has to be told again."""
+        if self._is_over:
+            return NEVER
+        lapse = NEVER if self.induced is None else self.induced.next_at(now)
+        wait_at = self._wait_at if self._me.is_listed else NEVER
+        return min(lapse, self._pulse_at, self._say_at, wait_at)
+
+    # What happens
+
+    def step(self, event: MemberEvent, now: float) -> list[MemberEffect]:
+        """Return what an event asks for, in the order in which it is to be done."""
+        effects: list[MemberEffect] = []
+        if self.induced is not None:
+            effects += map(Tell, self.induced.lapsed(now))
+        if self._is_over:
+            return effects
+        match event:
+            case Answered(number, reply, stamp):
+                effects += self._answered(number, reply, stamp, now)
+            case Finished(partition):
+                self._finish(partition)
+            case LeaveAsked(drain):
+                effects += self._leave(drain=drain)
+            case Tick():
+                pass
+            case _:
+                assert_never(event)
+        return [*effects, *self._due(now)]
+
+    def _due(self, now: float) -> list[MemberEffect]:
+        if self._is_over:
+            return []
+        says: list[MemberEffect] = []
+        if self._say_at <= now:
+            self._say_at = NEVER  # Until it is known what became of it.
+            says.append(self._say(self._leaving or self._join()))
+        if self._pulse_at <= now:
+            says.append(self._pulse(now))
+        if self._wait_at <= now and self._me.is_listed:
+            self._wait_at = NEVER
+            says.append(self._say(Wait(self._me.id, self._me.generation, self._me.listing)))
+        return says
+
+    def _join(self) -> Join:
+        return Join(self._me.id, self._about, self._me.former)
+
+    def _say(self, request: Request) -> Say:
+        self._numbers += 1
+        self._asking[self._numbers] = request
+        return Say(self._numbers, request)
+
+    def _pulse(self, now: float) -> Say:
+        assert self.settings is not None
+        me = self._me
+        self._pulse_at = now + self.settings.heartbeat_ms / 1000
+        owned = None if me.is_listed else tuple(me.owned)
+        number = self._numbers + 1
+        said = self._say(Pulse(me.id, number, me.generation, me.listing, owned, me.answered))
+        me.sent[said.number] = Sent(said.number, me.listing, me.owned)
+        if len(me.sent) > UNANSWERED_MAX:
+            oldest = next(iter(me.sent))
+            del me.sent[oldest], self._asking[oldest]
+        return said
+
+    # Replies
+
+    def _answered(
+        self, number: int, reply: Reply | None, stamp: float, now: float
+    ) -> list[MemberEffect]:
+        asked = self._asking.pop(number, None)
+        if asked is None:
+            return []  # Of what this process was before it was fenced, or too old.
+        sent = self._me.sent.pop(number, None)
+        match reply:
+            case None:
+                self._ask_again(asked, now)
+            case Refused(status, _, detail):
+                if status < 500:
+                    return self._over(detail)
+                self._ask_again(asked, now)
+            case Again():
+                self._me.is_listed = False
+                self._pulse_at = AT_ONCE
+            case Woken():
+                self._pulse_at = AT_ONCE  # And wait again once its reply is here.
+            case Joined():
+                self._joined(reply)
+            case Confirmed() | Changed():
+                assert sent is not None
+                return self._pulsed(sent, reply, stamp, now)
+            case Left():
+                return self._over("left")
+            case Fenced(why):
+                return self._fenced(why)
+            case _:
+                assert_never(reply)
+        return []
+
+    def _ask_again(self, asked: Request, now: float) -> None:
+        if isinstance(asked, Wait):
+            self._wait_at = now + RETRY_S
+        elif not isinstance(asked, Pulse):
+            self._say_at = now + RETRY_S
+
+    def _joined(self, reply: Joined) -> None:
+        self.settings = settings_of(Fields(dict(reply.settings)))
+        if self.induced is None:
+            self.induced = Induced(reply.parts.get("", 1 << 30), self.settings.windows())
+        self._me.generation = max(self._me.generation, reply.generation)
+        self._pulse_at = AT_ONCE
+
+    def _pulsed(
+        self, sent: Sent, reply: Confirmed | Changed, stamp: float, now: float
+    ) -> list[MemberEffect]:
+        assert self.induced is not None
+        me = self._me
+        me.is_listed = me.is_listed or sent.listing == me.listing
+        me.answered = max(me.answered, sent.number)
+        is_waiting = any(isinstance(each, Wait) for each in self._asking.values())
+        self._wait_at = NEVER if is_waiting else AT_ONCE
+        told: list[MemberEffect] = []
+        for partition, token in sent.owned.items():
+            is_ours = me.has(partition, token) and not me.is_past(partition, sent.number)
+            if is_ours and self._proves(reply, partition, token):
+                place = self.place_of(partition)
+                told += map(Tell, self.induced.confirmed(place, token, stamp, now))
+        if isinstance(reply, Changed) and reply.generation >= me.generation:
+            told += self._changed(sent, reply)
+        return told
+
+    def _proves(self, reply: Confirmed | Changed, partition: str, token: int) -> bool:
+        """Say whether a reply says that a partition of the pulse's list is ours."""
+        if isinstance(reply, Confirmed):
+            return True
+        if partition in self._me.revoking:
+            return partition in reply.revoked  # The barrier stands, and no more than that.
+        return reply.assigned.get(partition) == token or partition in reply.kept
+
+    def _changed(self, sent: Sent, reply: Changed) -> list[MemberEffect]:
+        me = self._me
+        before, generation = me.owned, me.generation
+        me.generation = reply.generation
+        told: list[MemberEffect] = []
+        for partition in (*reply.revoked, *reply.lost):
+            if partition in me.claims and not me.is_past(partition, sent.number):
+                told += self._revoke(partition)
+        for partition in reply.lost:
+            if not me.is_past(partition, sent.number):
+                self._finish(partition)
+        for partition, token in reply.assigned.items():
+            if partition not in me.revoking and not me.is_past(partition, sent.number):
+                me.claims[partition] = token
+        if me.owned != before:
+            me.relist()
+        if me.owned != before or me.generation != generation:
+            self._pulse_at = AT_ONCE
+        return told
+
+    # Giving up
+
+    def _revoke(self, partition: str) -> list[MemberEffect]:
+        assert self.induced is not None
+        self._me.revoking[partition] = self._me.claims.pop(partition)
+        told = self.induced.revoked(self.place_of(partition))
+        if not told:
+            self._finish(partition)  # It was only claimed: there is nothing to finish.
+        return [Tell(each) for each in told]
+
+    def _finish(self, partition: str) -> None:
+        """Take a partition off the list: from the next pulse on it is released."""
+        me = self._me
+        if me.revoking.pop(partition, None) is None:
+            return
+        assert self.induced is not None
+        self.induced.released(self.place_of(partition))
+        me.released[partition] = self._numbers + 1
+        me.relist()
+        self._pulse_at = AT_ONCE
+
+    def _fenced(self, why: str) -> list[MemberEffect]:
+        told = self._drop(why)
+        if self._leaving is not None:
+            return [*told, *self._over("left")]
+        self._me = Standing(self._new_id(), former=self._me.id)
+        self._asking.clear()
+        self._say_at, self._pulse_at, self._wait_at = AT_ONCE, NEVER, NEVER
+        return told
+
+    def _leave(self, *, drain: bool) -> list[MemberEffect]:
+        is_member = self._me.generation >= 0
+        self._leaving = Leave(self._me.id, drain and is_member)
+        self._say_at = AT_ONCE
+        if self._leaving.drain:
+            return []
+        self._asking.clear()
+        for held in (self._me.sent, self._me.claims, self._me.revoking):
+            held.clear()  # Also what is not finished yet: nobody is to pulse because it is.
+        self._pulse_at = self._wait_at = NEVER
+        return self._drop("left")
+
+    def _over(self, why: str) -> list[MemberEffect]:
+        self._is_over = True
+        return [*self._drop("left"), Ended(why)]
+
+    def _drop(self, why: str) -> list[MemberEffect]:
+        return [] if self.induced is None else [Tell(each) for each in self.induced.dropped(why)]
+
+    def drop_all(self) -> None:
+        """Believe in nothing any more: this process is the copy of another one."""
+        self._is_over = True
+        self._drop("left")

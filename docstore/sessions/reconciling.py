@@ -1,0 +1,135 @@
+"""The next state of a group: who is a member, where partitions should be, and which may pass on.
+
+Every partition moves by itself (rule G7): nobody stops, and nothing waits for all members. When
+the tenure of a partition passes to its target is a table, `PASSES` (rules G3 and G4).
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from docstore.sessions.assigning import assign
+from docstore.sessions.groups import Group, Member, Tenure
+
+
+@dataclass(slots=True)
+class Changes:
+    """What has gathered for the next update of a group, and all of it is true already.
+
+    joins: new members, or members with another capacity. gone: members that left, or whose session
+    is over. released: (partition, member) of those that have given up what should move. parts: as
+    its topics are now; None for no change.
+    """
+
+    joins: dict[str, Member] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    released: set[tuple[str, str]] = field(default_factory=set)
+    parts: Mapping[str, int] | None = None
+
+    def __bool__(self) -> bool:
+        """Say whether there is anything to do."""
+        return bool(self.joins or self.gone or self.released or self.parts is not None)
+
+
+class Move(NamedTuple):
+    """A partition whose member is not the one that should have it."""
+
+    has_holder: bool
+    """Whether a member of the group has its tenure."""
+    is_released: bool
+    """Whether that member has said, after it had learnt that it should, that it gave it up."""
+    is_exclusive: bool
+
+
+PASSES: Mapping[str, Callable[[Move], bool]] = {
+    "nobody has it: free, or its member left, or its session is over": lambda m: not m.has_holder,
+    "its member has given it up": lambda m: m.has_holder and m.is_released,
+    "two may lead it, and nobody never: it passes at once": lambda m: not m.is_exclusive,
+}
+"""When a partition's tenure passes to its target. In no other case: see rules G3 and G4."""
+
+
+def reconciled(link: str, group: Group, changes: Changes, token: int) -> Group:
+    """Return the group after some changes; the same if they change nothing.
+
+    link: of the group's document. token: the version of the row that this will be.
+    """
+    members, heirs = _members(group, changes)
+    parts = group.parts if changes.parts is None else changes.parts
+    draft = replace(group, members=members, parts=parts)
+    if members != group.members or parts != group.parts:
+        should = {each: heirs.get(member, member) for each, member in group.target.items()}
+        target = assign(link, draft.partitions, capacities=_capacities(draft), held=should)
+        draft = replace(draft, target=target, generation=group.generation + 1)
+    return replace(draft, tenure=_tenure(draft, changes.released, token))
+
+
+def predecessor(group: Group, member: str) -> str:
+    """Return the live member that this one waits behind, "" for none (rule G6).
+
+    Two processes under one instance: the later one gets exactly what the earlier had, once that
+    one is over. Until then it has no part in what is assigned.
+    """
+    own = group.members[member]
+    if not own.instance or not group.is_exclusive:
+        return ""
+    earlier = [
+        other
+        for other, each in group.members.items()
+        if each.instance == own.instance and (each.since, other) < (own.since, member)
+    ]
+    return min(earlier, key=lambda other: (group.members[other].since, other), default="")
+
+
+def _members(group: Group, changes: Changes) -> tuple[dict[str, Member], dict[str, str]]:
+    """Return the members after the changes, and who takes over exactly whose partitions."""
+    after = {name: each for name, each in group.members.items() if name not in changes.gone}
+    for name, each in changes.joins.items():
+        since = after[name].since if name in after else group.generation + 1
+        if name not in changes.gone:
+            after[name] = each._replace(since=since)
+    latest = {each.instance: name for name, each in after.items() if each.instance}
+    if not group.is_exclusive:
+        after = {
+            name: each
+            for name, each in after.items()
+            if not each.instance or latest[each.instance] == name
+        }
+    heirs: dict[str, str] = {}
+    for name, each in group.members.items():
+        same = [
+            other for other in after if each.instance and after[other].instance == each.instance
+        ]
+        if name not in after and same:
+            heirs[name] = min(same, key=lambda other: (after[other].since, other))
+    return after, heirs
+
+
+def _capacities(group: Group) -> dict[str, int]:
+    """Return the weights of those that take part in what is assigned."""
+    return {
+        name: each.capacity
+        for name, each in group.members.items()
+        if each.capacity and not predecessor(group, name)
+    }
+
+
+def _tenure(group: Group, released: Collection[tuple[str, str]], token: int) -> dict[str, Tenure]:
+    """Return who may believe what, in the order of the partitions."""
+    after: dict[str, Tenure] = {}
+    for partition in group.partitions:
+        held, heir = group.tenure.get(partition), group.target.get(partition)
+        if held is not None and held.member == heir:
+            after[partition] = held
+            continue
+        move = Move(
+            has_holder=held is not None and held.member in group.members,
+            is_released=held is not None and (partition, held.member) in released,
+            is_exclusive=group.is_exclusive,
+        )
+        if not any(passes(move) for passes in PASSES.values()):
+            assert held is not None
+            after[partition] = held
+        elif heir is not None:
+            after[partition] = Tenure(heir, token)
+    return after

@@ -1,0 +1,205 @@
+"""Which documents of the machine's kinds are ours, and under which reign (S1).
+
+What is known of a document lives as long as the reign over its slot: a new one begins with an empty
+table, and whatever rests on it (deadlines, who waits) begins anew. Rows come from listings of this
+node's disk, from what is decided at its replica, and from every answer to an update or a read.
+A listing is good for finding those who are silent; an answer never rests on it (`is_sure`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, Protocol
+
+from docstore.beside.asking import Survey
+from docstore.beside.updates import Tag, tag_of
+from docstore.document import Row
+from docstore.sessions.calling import Served
+from docstore.sessions.core import NEVER, Core
+
+
+@dataclass(slots=True)
+class Known:
+    """A live document of ours, under one reign.
+
+    found: what its part has read out of the state (`Part.read`).
+    """
+
+    link: str
+    slot: int
+    reign: int
+    tag: Tag
+    found: Any
+    is_sure: bool
+    """Whether this version is known to be decided; one from a listing is not."""
+
+
+class Part(Protocol):
+    """What keeps the documents of one kind while this node owns them. All links are `path`/<id>."""
+
+    path: str
+    calls: Mapping[str, Callable[[Served], None]]
+    """kind -> what answers calls of it."""
+
+    def read(self, row: Row) -> Any:
+        """Return what the part needs of a live row, None if it is not one of its kind."""
+
+    def entered(self, known: Known) -> None:
+        """A document is known under a reign for the first time: whatever it grants begins anew."""
+
+    def changed(self, known: Known) -> None:
+        """A newer version is known; `known` says it already. Called after `entered` too."""
+
+    def left(self, known: Known) -> None:
+        """The document was deleted, or the reign is over: know nothing of it any more."""
+
+    def tick(self) -> None:
+        """50 ms or so have passed."""
+
+
+@dataclass(slots=True)
+class Table:
+    """The documents of one slot under one reign."""
+
+    reign: int
+    documents: dict[str, Known] = field(default_factory=dict)
+
+
+class Reigning:
+    """All documents of ours."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._parts: dict[str, Part] = {}
+        self._tables: dict[int, Table] = {}
+        self._reigns = -1
+        self._surveying = 0
+        """The token of a listing that is under way."""
+        self._surveyed_at = NEVER
+        self._once_more_at = inf
+        self._swept_at = NEVER
+        self.noted: Callable[[str], None] = lambda link: None
+        """Told of a document whose version, or whose owner, is another one than it was."""
+
+    def add(self, part: Part) -> None:
+        """Let a part keep the documents below its path."""
+        self._parts[part.path] = part
+
+    def part_of(self, link: str) -> Part | None:
+        """Return the part that keeps a document."""
+        return self._parts.get(link.rpartition("/")[0])
+
+    def at(self, link: str) -> Known | None:
+        """Return what is known of a document under the present reign."""
+        return self._table(link).documents.get(link)
+
+    def beside(self, link: str) -> Mapping[str, Known]:
+        """Return what is known of all documents of a document's slot, under the present reign."""
+        return self._table(link).documents
+
+    def every(self, path: str) -> list[Known]:
+        """Return all documents of a path that are known here, also under reigns just over."""
+        return [
+            known
+            for table in self._tables.values()
+            for known in table.documents.values()
+            if known.link.rpartition("/")[0] == path
+        ]
+
+    def learn(self, row: Row, *, is_sure: bool = True) -> None:
+        """Take a version of a document, if it is ours and says anything new."""
+        part = self.part_of(row.link)
+        table = self._table(row.link)
+        if part is None or not table.reign or row.epoch > table.reign:
+            return  # Of a later reign: ours is over, whether this node has heard of it or not.
+        known = table.documents.get(row.link)
+        if known is not None and not _is_news(known, tag_of(row), is_sure=is_sure):
+            return
+        found = None if row.deleted else part.read(row)
+        if found is None:
+            self._forget(table, known)
+        elif known is None:
+            known = Known(row.link, row.slot, table.reign, tag_of(row), found, is_sure)
+            table.documents[row.link] = known
+            part.entered(known)
+            part.changed(known)
+            self.noted(row.link)
+        else:
+            known.tag, known.found, known.is_sure = tag_of(row), found, is_sure
+            part.changed(known)
+            self.noted(row.link)
+
+    def missed(self, link: str) -> None:
+        """Learn that there is no such document (any more)."""
+        table = self._table(link)
+        self._forget(table, table.documents.get(link))
+
+    def surveyed(self, token: int, rows: Sequence[Row]) -> None:
+        """Take what a listing of this node's disk has found."""
+        if token == self._surveying:
+            self._surveying = 0
+            for row in rows:
+                self.learn(row, is_sure=False)
+
+    def tick(self) -> None:
+        """List what this node owns when it owns more; let go of tables of reigns that are over."""
+        core = self._core
+        if core.now - self._swept_at >= core.config.sweep_s:
+            self._swept_at = core.now
+            for table in [each for each in self._tables.values() if each.documents]:
+                self._table(next(iter(table.documents.values())).link)
+        self._survey()
+
+    def _survey(self) -> None:
+        """List what is ours when there is more of it, and once more a while after that.
+
+        What this node has adopted may not be on its disk yet, whoever else has it.
+        """
+        core = self._core
+        if core.view.reigns != self._reigns:
+            is_due = core.now - self._surveyed_at >= core.config.survey_s
+        else:
+            is_due = core.now >= self._once_more_at
+        if self._surveying or not is_due:
+            return
+        is_news = core.view.reigns != self._reigns
+        self._once_more_at = core.now + core.config.survey_again_s if is_news else inf
+        self._reigns = core.view.reigns
+        self._surveyed_at = core.now
+        self._surveying = core.next_token()
+        core.emit(Survey(self._surveying))
+
+    def _table(self, link: str) -> Table:
+        """Return the table of a document's slot; reign 0 and empty if it is not ours."""
+        view = self._core.view
+        slot, reign = view.slot_of(link), view.reign_of(link)
+        table = self._tables.get(slot)
+        if table is not None and table.reign != reign:
+            del self._tables[slot]
+            for known in list(table.documents.values()):
+                self._forget(table, known)
+            table = None
+        if table is None:
+            table = Table(reign)
+            if reign:
+                self._tables[slot] = table
+        return table
+
+    def _forget(self, table: Table, known: Known | None) -> None:
+        if known is None:
+            return
+        del table.documents[known.link]
+        part = self.part_of(known.link)
+        assert part is not None
+        part.left(known)
+        self.noted(known.link)
+
+
+def _is_news(known: Known, tag: Tag, *, is_sure: bool) -> bool:
+    """Say whether a version replaces what is known: decided ones do not go back.
+
+    One that was never decided may have a greater tag than the truth.
+    """
+    if known.is_sure != is_sure:
+        return is_sure
+    return tag > known.tag

@@ -1,0 +1,51 @@
+"""What a process knows of itself as one member of a group: its list, and what it has given up."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Sent(NamedTuple):
+    """A pulse that is under way: its number, that of its list, and what its list had."""
+
+    number: int
+    listing: int
+    owned: dict[str, int]
+
+
+@dataclass(slots=True)
+class Standing:
+    """One member: of a new id, all of it is new. Partitions are by name, with their tokens."""
+
+    id: str
+    former: str = ""
+    generation: int = -1
+    """The newest that is known; -1 until it has joined."""
+    listing: int = 1
+    answered: int = 0
+    """The newest pulse whose reply was taken."""
+    is_listed: bool = False
+    """Whether a coordinator has said that it knows the list."""
+    claims: dict[str, int] = field(default_factory=dict)
+    revoking: dict[str, int] = field(default_factory=dict)
+    """Of the list, but not led any more: whoever was told of it has not finished."""
+    released: dict[str, int] = field(default_factory=dict)
+    """partition -> number of the first pulse that may have been without it."""
+    sent: dict[int, Sent] = field(default_factory=dict)
+
+    @property
+    def owned(self) -> dict[str, int]:
+        """Return partition -> token of the list."""
+        return self.claims | self.revoking
+
+    def has(self, partition: str, token: int) -> bool:
+        """Say whether a tenure is still in the list."""
+        return self.owned.get(partition) == token
+
+    def is_past(self, partition: str, number: int) -> bool:
+        """Say whether a reply to this pulse speaks of a tenure that was given up (M3)."""
+        return number < self.released.get(partition, -1)
+
+    def relist(self) -> None:
+        """Number the list anew: it has changed."""
+        self.listing += 1
+        self.is_listed = False

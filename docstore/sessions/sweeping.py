@@ -1,0 +1,170 @@
+"""What was attached to a lease that has ended goes with it (S5).
+
+The end of a lease is one row, of which all readers agree; the documents that are attached to it lie
+in other slots and are looked at afterwards. More than once: a write that was on its way when the
+lease ended may arrive until its deadline. It is on the list, since documents are attached before
+they are written. Then the lease itself is deleted. A new owner begins the passes anew.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from docstore import json
+from docstore.beside.updates import tag_of
+from docstore.document import LEASE, Row
+from docstore.fences import fences_of
+from docstore.operation import Answer, Conditions, Operation
+from docstore.services.leases import TURNS, Behavior, Lease
+from docstore.sessions.core import Core
+from docstore.sessions.reigning import Known, Reigning
+
+AGAIN_S = 0.5
+"""Between two attempts on a document whose owner is not there."""
+
+
+@dataclass(slots=True, eq=False)
+class Swept:
+    """A lease that has ended, under one reign."""
+
+    known: Known
+    began_at: float
+    passes: int = 0
+    """Those that were begun."""
+    left: int = 0
+    """Documents of this pass that are not done."""
+
+
+class Sweeping:
+    """All leases of ours that have ended."""
+
+    def __init__(self, core: Core, reigning: Reigning) -> None:
+        self._core = core
+        self._reigning = reigning
+        self._swept: dict[str, Swept] = {}
+        self._timers: list[tuple[float, int, Swept]] = []
+        self._order = count()
+        self._todo: deque[tuple[Swept, str]] = deque()
+        """Documents to be looked at, each for its lease."""
+        self._later: list[tuple[float, int, Swept, str]] = []
+        self._looking = 0
+
+    def begin(self, known: Known) -> None:
+        """Begin the passes over what is attached to a lease."""
+        if known.link not in self._swept:
+            swept = self._swept[known.link] = Swept(known, self._core.now)
+            self._plan(swept)
+
+    def forget(self, link: str) -> None:
+        """The lease is deleted, or another node's."""
+        self._swept.pop(link, None)
+
+    def tick(self) -> None:
+        """Begin passes that are due, and go on with those that are under way."""
+        now = self._core.now
+        while self._timers and self._timers[0][0] <= now:
+            self._pass(heapq.heappop(self._timers)[2])
+        while self._later and self._later[0][0] <= now:
+            _, _, swept, link = heapq.heappop(self._later)
+            self._todo.append((swept, link))
+        self._work()
+
+    def _is_current(self, swept: Swept) -> bool:
+        return self._swept.get(swept.known.link) is swept
+
+    def _plan(self, swept: Swept) -> None:
+        at = swept.began_at + self._core.config.passes_s[swept.passes]
+        heapq.heappush(self._timers, (at, next(self._order), swept))
+
+    def _pass(self, swept: Swept) -> None:
+        if not self._is_current(swept):
+            return
+        swept.passes += 1
+        self._core.counters["passes"] += 1
+        attached: Sequence[str] = swept.known.found.attached
+        swept.left = len(attached)
+        self._todo.extend((swept, link) for link in attached)
+        if not attached:
+            self._passed(swept)
+
+    def _passed(self, swept: Swept) -> None:
+        """A pass is over; after the last one nothing is attached that could come any more."""
+        if swept.passes < len(self._core.config.passes_s):
+            self._plan(swept)
+            return
+        known = swept.known
+        conditions = Conditions(match=[list(known.tag)])
+        operation = Operation("DELETE", known.link, conditions=conditions, reign=known.reign)
+        self._core.ask(operation, lambda answer: self._deleted(swept, answer))
+
+    def _deleted(self, swept: Swept, answer: Answer) -> None:
+        if answer.status >= 500 and self._is_current(swept):
+            swept.passes -= 1  # The last one once more.
+            heapq.heappush(self._timers, (self._core.now + AGAIN_S, next(self._order), swept))
+        elif answer.row is not None:
+            self._reigning.learn(answer.row)
+
+    # One document
+
+    def _work(self) -> None:
+        while self._todo and self._looking < self._core.config.endings_max:
+            swept, link = self._todo.popleft()
+            if self._is_current(swept):
+                self._looking += 1
+                self._look(swept, link)
+
+    def _look(self, swept: Swept, link: str) -> None:
+        if link.rpartition("/")[0] in TURNS:
+            gone = {"kind": "GoneRequest", "lease": swept.known.link}
+            operation = Operation("PATCH", link, json.dump(gone), "handler")
+            self._core.ask(operation, lambda answer: self._changed(swept, link, answer))
+        else:
+            self._core.ask(Operation("GET", link), lambda answer: self._read(swept, link, answer))
+
+    def _read(self, swept: Swept, link: str, answer: Answer) -> None:
+        row = answer.row
+        if answer.status == 404:
+            self._done(swept)
+        elif not answer.is_success or row is None:
+            self._try_later(swept, link)
+        elif json.load(row.state).get(LEASE) != swept.known.link:
+            self._done(swept)  # It is another's now, or nobody's.
+        else:
+            self._core.counters["swept"] += 1
+            lease: Lease = swept.known.found
+            operation = _removal(link, row, lease.behavior)
+            self._core.ask(operation, lambda told: self._changed(swept, link, told))
+
+    def _changed(self, swept: Swept, link: str, answer: Answer) -> None:
+        if answer.status == 412 or answer.status >= 500:
+            self._try_later(swept, link)  # Whatever became of it, it is read first.
+            return
+        if not answer.is_success and answer.status != 404:
+            self._core.counters["sweeps_refused"] += 1
+        self._done(swept)
+
+    def _try_later(self, swept: Swept, link: str) -> None:
+        self._looking -= 1
+        heapq.heappush(self._later, (self._core.now + AGAIN_S, next(self._order), swept, link))
+
+    def _done(self, swept: Swept) -> None:
+        self._looking -= 1
+        swept.left -= 1
+        if not swept.left and self._is_current(swept):
+            self._passed(swept)
+        self._work()
+
+
+def _removal(link: str, row: Row, behavior: Behavior) -> Operation:
+    """Return what takes a lease out of a document, or the document away, as it was read.
+
+    A factory may demand a fence of every writer: its own document's passes.
+    """
+    conditions = Conditions(match=[list(tag_of(row))])
+    fence = next(iter(fences_of(row)), ())
+    if behavior is Behavior.DELETE:
+        return Operation("DELETE", link, conditions=conditions, fence=fence)
+    body = json.dump({LEASE: None})
+    return Operation("PATCH", link, body, "merge", conditions=conditions, fence=fence)

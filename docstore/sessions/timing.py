@@ -1,0 +1,47 @@
+"""The times and bounds of sessions, with units and reasons."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionsConfig:
+    """The times and bounds of sessions."""
+
+    ask_timeout_s: float = 3.0
+    """Time for one operation on a document; its fate may be unknown afterwards."""
+
+    pause_s: float = 0.5
+    """A node that stood still for so long has renewals in its sockets that it did not read."""
+
+    again_s: float = 0.05
+    """Between two attempts to find the owner of a document."""
+
+    resend_s: float = 5.0
+    """After which a call is sent again that may have been lost on the way."""
+
+    survey_s: float = 0.2
+    """Between two listings of what this node owns: slots are taken over one by one."""
+
+    survey_again_s: float = 5.0
+    """After a listing one more: by then what was adopted is on the disk."""
+
+    sweep_s: float = 1.0
+    """Between two looks for tables of reigns that are over."""
+
+    endings_max: int = 256
+    """Endings in flight at a node: they share the Entry's places with clients."""
+
+    endings_per_s: int = 1_000
+    """When all leases run out at once, clients are served as well."""
+
+    topics_s: float = 30.0
+    """Between two looks at the topics of a consumer group: they may have grown."""
+
+    passes_s: tuple[float, ...] = (0.0, 2.0, 10.0, 65.0)
+    """After the end of a lease, when what is attached to it is looked at.
+
+    A write that was on its way may arrive until its deadline, which is 60 s away at most.
+    """
+
+    waiting_max: int = 10_000
+    """Calls that a node holds; beyond it the answer is 503."""

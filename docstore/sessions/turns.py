@@ -1,0 +1,130 @@
+"""Whose turn it is: who waits for it is told, and after the grace the next one is promoted.
+
+What follows what in an election or a lock is in `ownership/by_store.py`, and needs no machine. Two
+things do. A candidate may be told when its turn has come, it alone: the others sleep on. And when
+the lease of a holder has ended, the next one may be kept waiting for a grace, which is measured
+here, by the owner's clock, and in full again under a new reign. So a promotion names its reign.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from docstore import json
+from docstore.beside.updates import Updates
+from docstore.document import Row
+from docstore.errors import DocstoreError
+from docstore.ownership.by_store import Turns
+from docstore.service import Refusal
+from docstore.services.turns import turns_of
+from docstore.sessions.calling import Served
+from docstore.sessions.core import Core
+from docstore.sessions.deadlines import Deadlines
+from docstore.sessions.reigning import Known, Reigning
+from docstore.sessions.waiting import Waiting
+
+PROMOTE = json.dump({"kind": "PromoteRequest"})
+
+
+class Standing(NamedTuple):
+    """What is known of an election or a lock. present: (name, lease) of who holds or waits."""
+
+    row: Row
+    turns: Turns
+    present: frozenset[tuple[str, str]]
+
+
+class Promoting:
+    """The elections of this node's slots, or the locks; calls of the one answer for both."""
+
+    def __init__(
+        self, path: str, core: Core, reigning: Reigning, updates: Updates, *, waiting: Waiting
+    ) -> None:
+        self.path = path
+        self.calls: Mapping[str, Callable[[Served], None]] = {"turn": self._turn}
+        self._core = core
+        self._reigning = reigning
+        self._updates = updates
+        self._waiting = waiting
+        self._graces: Deadlines[tuple[str, int]] = Deadlines(core)
+        """(link, the token of who held): a second expiry has a grace of its own."""
+        self._promoting: set[tuple[str, int]] = set()
+
+    def read(self, row: Row) -> Standing | None:
+        """Return how an election or a lock stands, None if this is none."""
+        try:
+            turns = turns_of(json.load(row.state))
+        except (Refusal, DocstoreError):
+            return None
+        everybody = turns.queue if turns.holder is None else (turns.holder, *turns.queue)
+        return Standing(row, turns, frozenset((each.name, each.lease) for each in everybody))
+
+    def entered(self, known: Known) -> None:
+        """Grant a grace in full, with the first look at it (`changed`)."""
+
+    def changed(self, known: Known) -> None:
+        """Begin to measure a grace, or promote who came after it."""
+        turns: Turns = known.found.turns
+        key = (known.link, turns.token)
+        if not turns.is_in_grace:
+            self._graces.drop(key)
+        elif key not in self._graces:
+            self._graces.grant(key, turns.grace_ms / 1000)
+        elif self._graces.is_ending(key):
+            self._promote(known)
+
+    def left(self, known: Known) -> None:
+        """Measure nothing any more."""
+        self._graces.drop((known.link, known.found.turns.token))
+
+    def tick(self) -> None:
+        """Promote where the grace is over and somebody waits."""
+        for (link, token), _ in self._graces.overdue(self._core.config.endings_max):
+            known = self._reigning.at(link)
+            if known is not None and known.found.turns.token == token:
+                self._promote(known)
+
+    def _promote(self, known: Known) -> None:
+        link, tag, turns = known.link, known.tag, known.found.turns
+        key = (link, turns.token)
+        if not turns.queue or key in self._promoting:
+            return
+        self._promoting.add(key)
+
+        def told(row: Row | None, is_done: bool) -> None:
+            """Look again: somebody may have come into the queue, or out of it, meanwhile."""
+            self._promoting.discard(key)
+            now = self._reigning.at(link)
+            if not is_done and now is not None and now.tag != tag:
+                self.changed(now)
+
+        self._core.counters["promotions"] += 1
+        self._updates.change(
+            link, tag, PROMOTE, told, reign=known.reign,
+            is_relevant=lambda: self._reigning.at(link) is not None,
+        )  # fmt: skip
+
+    def _turn(self, served: Served) -> None:
+        """Hold a candidate until its turn has come, or it is not in the queue any more.
+
+        argument: (name, lease, how long before the deadline to answer in ms, the version in which
+        the candidate was seen: this node may be told of older ones later). The result is the row
+        that says so, or the present one when the time is over; empty if there is no document.
+        """
+        name, lease, spare_ms, version = served.argument
+
+        def wanted(known: Known | None) -> list[object] | None:
+            if known is None:
+                return []
+            standing: Standing = known.found
+            if standing.row.version < version:
+                return None
+            holder = standing.turns.holder
+            is_holder = holder is not None and (holder.name, holder.lease) == (name, lease)
+            waits_on = not is_holder and (name, lease) in standing.present
+            return None if waits_on else list(standing.row)
+
+        def late(known: Known | None) -> list[object]:
+            return [] if known is None else list(known.found.row)
+
+        wait_s = served.deadline - self._core.now - spare_ms / 1000
+        self._waiting.hold(served, max(0.0, wait_s), wanted, late)

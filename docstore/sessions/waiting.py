@@ -1,0 +1,118 @@
+"""Who waits for what of a document: held until it is as they want it, or their time is over.
+
+Whoever waits is registered first; then the document is read, as decided of after that moment; then
+every decided version is looked at. So nothing that happens in between is missed. Each is asked for
+itself whether a version is what it waits for: of a queue only the one whose turn it is goes, and
+the others sleep on. When the reign is over all are sent to the next owner, and wait there.
+"""
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from docstore.sessions.calling import Served
+from docstore.sessions.confirming import Confirming
+from docstore.sessions.core import Core
+from docstore.sessions.reigning import Known, Reigning
+
+Wanted = Callable[[Known | None], Any]
+"""Return what to answer (plain values) of a decided version, None to wait on.
+
+Asked with None if there is no such document.
+"""
+Late = Callable[[Known | None], Any]
+"""Return what to answer when the time is over."""
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """One that waits."""
+
+    served: Served
+    wanted: Wanted
+    late: Late
+    is_over: bool = False
+
+
+class Waiting:
+    """All that wait at this node."""
+
+    def __init__(self, core: Core, reigning: Reigning, confirming: Confirming) -> None:
+        self._core = core
+        self._reigning = reigning
+        self._confirming = confirming
+        self._held: dict[str, dict[Held, None]] = {}
+        """link -> those that wait, in the order in which they came."""
+        self._ends: list[tuple[float, int, Held]] = []
+        self._order = count()
+        self.size = 0
+        self.calls = {"wait": self._wait}
+
+    def hold(self, served: Served, wait_s: float, wanted: Wanted, late: Late) -> None:
+        """Answer with what `wanted` says first, or after `wait_s` with what `late` does, as 202."""
+        if self.size >= self._core.config.waiting_max:
+            served.refuse(503, "too-many-waiting", "too many wait at the owner of the document")
+            return
+        held = Held(served, wanted, late)
+        self._held.setdefault(served.link, {})[held] = None
+        self.size += 1
+        heapq.heappush(self._ends, (self._core.now + wait_s, next(self._order), held))
+        self._confirming.confirm(
+            served.link, lambda known: self._look(held, known), lambda: self._lose(held)
+        )
+
+    def noted(self, link: str) -> None:
+        """Look at a version of a document that has become known, or at another owner of it."""
+        waiting = list(self._held.get(link, ()))
+        if not waiting:
+            return
+        known = self._reigning.at(link)
+        is_ours = self._core.view.owns(link)
+        for held in waiting:
+            if not is_ours:
+                self._lose(held)
+            elif known is None or known.is_sure:
+                self._look(held, known)
+
+    def tick(self) -> None:
+        """Answer those whose time is over."""
+        while self._ends and self._ends[0][0] <= self._core.now:
+            held = heapq.heappop(self._ends)[2]
+            if not held.is_over:
+                self._end(held)
+                held.served.reply(held.late(self._reigning.at(held.served.link)), status=202)
+
+    def _look(self, held: Held, known: Known | None) -> None:
+        result = None if held.is_over else held.wanted(known)
+        if result is not None:
+            self._end(held)
+            held.served.reply(result)
+
+    def _lose(self, held: Held) -> None:
+        if not held.is_over:
+            self._end(held)
+            held.served.elsewhere()
+
+    def _end(self, held: Held) -> None:
+        held.is_over = True
+        self.size -= 1
+        waiting = self._held[held.served.link]
+        del waiting[held]
+        if not waiting:
+            del self._held[held.served.link]
+
+    def _wait(self, served: Served) -> None:
+        """Hold a client that has read a version until there is another one.
+
+        argument: (documentEpoch, documentVersion, how long to wait in ms). The result is True once
+        there is another version, or no document.
+        """
+        epoch, version, wait_ms = served.argument
+        read = (epoch, version)
+
+        def is_other(known: Known | None) -> bool | None:
+            return True if known is None or known.tag != read else None
+
+        self.hold(served, wait_ms / 1000, is_other, lambda known: False)

@@ -1,0 +1,63 @@
+"""Deadlines in a heap: a renewal is one number, and what is ending is renewed no more."""
+
+from random import Random
+
+from docstore.sessions.core import Core
+from docstore.sessions.deadlines import Deadlines
+from docstore.sessions.timing import SessionsConfig
+from tests.docstore.sessions.group import Group
+
+
+def of_one_clock() -> tuple[Core, Deadlines[str]]:
+    sight = Group("a").sights["a"]
+    core = Core("a", view=sight, rng=Random(1), config=SessionsConfig(pause_s=100.0), now=0.0)
+    return core, Deadlines[str](core)
+
+
+def overdue(deadlines: Deadlines[str], limit: int = 10) -> list[str]:
+    return [key for key, _ in deadlines.overdue(limit)]
+
+
+def test_each_is_overdue_once_and_in_the_order_of_their_ends() -> None:
+    core, deadlines = of_one_clock()
+    for key, span_s in (("c", 3.0), ("a", 1.0), ("b", 2.0)):
+        deadlines.grant(key, span_s)
+    core.pass_time(2.5)
+    assert overdue(deadlines) == ["a", "b"]
+    assert overdue(deadlines) == []
+    core.pass_time(3.5)
+    assert list(deadlines.overdue(10)) == [("c", 0.5)]
+
+
+def test_what_is_overdue_beyond_the_limit_comes_the_next_time_and_may_be_renewed() -> None:
+    core, deadlines = of_one_clock()
+    for key in "abc":
+        deadlines.grant(key, 1.0)
+    core.pass_time(2.0)
+    assert overdue(deadlines, limit=1) == ["a"]
+    assert deadlines.renew("b")
+    assert overdue(deadlines) == ["c"]
+
+
+def test_what_is_ending_is_not_renewed_until_it_is_granted_anew() -> None:
+    core, deadlines = of_one_clock()
+    deadlines.grant("a", 1.0)
+    core.pass_time(1.0)
+    assert overdue(deadlines) == ["a"]
+    assert not deadlines.renew("a")
+    assert deadlines.is_ending("a")
+    deadlines.grant("a", 1.0)
+    assert not deadlines.is_ending("a")
+    assert deadlines.renew("a")
+    core.pass_time(2.0)
+    assert overdue(deadlines) == ["a"]
+
+
+def test_what_is_dropped_is_overdue_no_more() -> None:
+    core, deadlines = of_one_clock()
+    deadlines.grant("a", 1.0)
+    deadlines.drop("a")
+    core.pass_time(5.0)
+    assert overdue(deadlines) == []
+    assert deadlines.left_s("a") is None
+    assert not deadlines.renew("a")

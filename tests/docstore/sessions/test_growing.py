@@ -1,0 +1,47 @@
+"""Consumer groups whose topics get more partitions."""
+
+from docstore import json
+from docstore.document import Row
+from docstore.sessions.group_messages import Changed, Join, Pulse, reply_of
+from docstore.sessions.groups import GROUPS, Group, group_of
+from docstore.sessions.groups import Member as About
+from tests.docstore.sessions.group import Group as Nodes
+
+LINK, TOPIC = f"{GROUPS}/etl", "/core/streams/flights"
+
+
+def put_topic(nodes: Nodes, partitions: int) -> None:
+    """Decide what a topic says: only its partitions are looked at."""
+    state = json.dump({"partitions": partitions})
+    row = Row(0, 0, 1, "x", TOPIC, partitions, "PUT", 0, False, b"", b"", b"", state)
+    nodes.documents[TOPIC] = row
+
+
+def test_a_group_takes_in_the_partitions_that_its_topic_has_got() -> None:
+    nodes = Nodes(topics_s=1.0)
+    put_topic(nodes, 2)
+    nodes.put(LINK, Group(parts={"flights": 2}).state())
+    call = nodes.call(LINK, "groups-join", list(Join("x", About())))
+    assert not nodes.replies[call].code
+    nodes.run(2.0)
+    assert found(nodes).parts == {"flights": 2}
+    put_topic(nodes, 3)
+    nodes.run(1.5)
+    group = found(nodes)
+    assert (group.parts, group.generation) == ({"flights": 3}, 2)
+    assert group.tenure["flights/2"].member == "x"
+    call = nodes.call(LINK, "groups-pulse", list(Pulse("x", 1, 1, 1, ("flights/0", "flights/1"))))
+    told = reply_of(nodes.replies[call].result)
+    assert isinstance(told, Changed)
+    assert set(told.assigned) == {"flights/0", "flights/1", "flights/2"}
+
+
+def test_a_topic_that_is_gone_takes_nothing_out() -> None:
+    nodes = Nodes(topics_s=1.0)
+    nodes.put(LINK, Group(parts={"flights": 2}).state())
+    nodes.run(2.5)
+    assert found(nodes).parts == {"flights": 2}
+
+
+def found(nodes: Nodes) -> Group:
+    return group_of(json.load(nodes.documents[LINK].state))

@@ -1,0 +1,93 @@
+"""What is attached to a lease goes with it (S5): each rule with a test that fails without it."""
+
+import pytest
+
+from docstore.document import LEASE
+from docstore.operation import Answer, Operation
+from docstore.services.leases import LEASES, Behavior
+from tests.docstore.sessions.granting import (
+    LINK,
+    MISSING,
+    TTL_S,
+    attached,
+    granted,
+    kept_alive,
+    phase,
+)
+from tests.docstore.sessions.group import Group
+
+
+@pytest.fixture
+def group() -> Group:
+    return Group()
+
+
+BEHAVIORS: list[tuple[Behavior, object]] = [
+    (Behavior.DELETE, None),
+    (Behavior.RELEASE, {}),
+]
+
+
+@pytest.mark.parametrize(("behavior", "left"), BEHAVIORS)
+def test_s5_what_is_attached_goes_with_the_lease(
+    group: Group, behavior: Behavior, left: object
+) -> None:
+    granted(group, behavior=behavior)
+    attached(group, LINK, "/notes/a")
+    group.run(TTL_S + 1.0)
+    assert group.state("/notes/a") == left
+
+
+def test_s5_what_names_another_lease_stays(group: Group) -> None:
+    granted(group)
+    attached(group, LINK, "/notes/a", names=f"{LEASES}/other")
+    group.run(TTL_S + 70)
+    assert group.state("/notes/a") == {LEASE: f"{LEASES}/other"}
+
+
+def test_s5_a_write_that_was_on_its_way_is_found_by_a_later_pass(group: Group) -> None:
+    granted(group)
+    group.patch(LINK, {"kind": "AttachRequest", "link": "/notes/late"})
+    group.run(TTL_S + 50)
+    group.put("/notes/late", {LEASE: LINK})
+    group.run(20)
+    assert group.state("/notes/late") is None
+
+
+def test_s5_then_the_lease_itself_is_deleted_and_not_before(group: Group) -> None:
+    granted(group)
+    group.run(TTL_S + 60)
+    assert phase(group) == "ended"
+    group.run(10)
+    assert phase(group) == "none"
+    assert kept_alive(group) == MISSING
+
+
+def test_s5_a_new_owner_begins_the_passes_anew(group: Group) -> None:
+    granted(group)
+    attached(group, LINK, "/notes/a")
+    group.answers = lambda node, operation: (
+        Answer(503, "no-quorum") if operation.link == "/notes/a" else None
+    )
+    group.run(TTL_S + 1)
+    group.govern("b")
+    group.crash("a")
+    group.answers = lambda node, operation: None
+    group.run(70)
+    assert group.state("/notes/a") is None
+    assert phase(group) == "none"
+
+
+def test_s5_a_document_that_was_changed_meanwhile_is_read_again(group: Group) -> None:
+    granted(group)
+    attached(group, LINK, "/notes/a")
+
+    def overtaken(node: str, operation: Operation) -> Answer | None:
+        if operation.verb == "DELETE":
+            group.answers = lambda node, operation: None
+            group.put("/notes/a", {"taken": True})
+        return None
+
+    group.answers = overtaken
+    group.run(TTL_S + 5)
+    assert group.state("/notes/a") == {"taken": True}

@@ -1,0 +1,293 @@
+"""Whose turn it is, at the machines of the owners: who is told, and when the next is promoted."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from docstore import json
+from docstore.beside.asking import Noticed
+from docstore.document import Row
+from docstore.operation import Answer, Operation
+from docstore.ownership.by_store import Candidate, Turns
+from docstore.services.leases import Lease
+from docstore.services.turns import ELECTIONS, LOCKS, state_of, turns_of
+from docstore.sessions.effects import Give
+from docstore.sessions.events import Asked
+from docstore.sessions.messages import Reply
+from tests.docstore.sessions.group import Group
+
+LINK = f"{ELECTIONS}/billing"
+
+
+def lease(name: str) -> str:
+    return f"/core/leases/{name}"
+
+
+class Elections(Group):
+    """A group with one election in it."""
+
+    def __init__(self, *, grace_ms: int = 0, link: str = LINK, **times: Any) -> None:
+        super().__init__(**times)
+        self.link = link
+        self.apply(Operation("PUT", link, json.dump(state_of(Turns(grace_ms=grace_ms))),
+                             creates=True))  # fmt: skip
+        self.settle()
+
+    def campaign(self, names: str) -> None:
+        kind = "CampaignRequest" if self.link == LINK else "AcquireRequest"
+        for name in names:
+            self.patch(self.link, {"kind": kind, "candidate": name, "lease": lease(name)})
+
+    def resign(self) -> None:
+        turns = self.turns
+        assert turns.holder is not None
+        self.patch(self.link, {"kind": "ResignRequest", "candidate": turns.holder.name,
+                               "token": turns.token})  # fmt: skip
+
+    def gone(self, name: str) -> None:
+        self.patch(self.link, {"kind": "GoneRequest", "lease": lease(name)})
+
+    def turn(self, name: str, *, at: str = "", timeout_s: float = 20.0, version: int = 0) -> int:
+        asked = (name, lease(name), 1000, version)
+        return self.call(self.link, "turn", asked, at=at, timeout_s=timeout_s)
+
+    @property
+    def turns(self) -> Turns:
+        state = self.state(self.link)
+        assert state is not None
+        return turns_of(state)
+
+    @property
+    def holder(self) -> str:
+        return self.turns.holder.name if self.turns.holder else ""
+
+
+def shown(reply: Reply) -> tuple[int, str]:
+    """Return the status, and who holds."""
+    holder = turns_of(json.load(Row(*reply.result).state)).holder
+    return reply.status, holder.name if holder else ""
+
+
+def test_l21_of_fifty_who_wait_one_is_told() -> None:
+    group = Elections()
+    names = [chr(0x100 + number) for number in range(50)]
+    group.campaign("x" + "".join(names))
+    waiting = [group.turn(name, at="abc"[number % 3]) for number, name in enumerate(names)]
+    assert not group.replies
+    rows = len(group.decided)
+    group.resign()
+    assert len(group.decided) == rows + 1
+    assert list(group.replies) == [waiting[0]]
+    assert shown(group.reply(waiting[0])) == (200, names[0])
+    group.resign()
+    assert list(group.replies) == waiting[:2]
+
+
+@pytest.mark.parametrize("link", [LINK, f"{LOCKS}/billing"])
+def test_who_asks_when_its_turn_has_come_is_told_at_once(link: str) -> None:
+    group = Elections(link=link)
+    group.campaign("x")
+    assert shown(group.reply(group.turn("x", at="b"))) == (200, "x")
+
+
+def test_who_has_waited_long_enough_is_told_how_it_stands_before_its_deadline() -> None:
+    group = Elections()
+    group.campaign("xy")
+    request = group.turn("y", timeout_s=3.0)
+    group.run(1.9)
+    assert not group.replies
+    group.run(0.2)
+    assert shown(group.reply(request)) == (202, "x")
+
+
+def test_who_is_taken_out_of_the_queue_is_told_and_so_is_who_waits_for_nothing() -> None:
+    group = Elections()
+    group.campaign("xyz")
+    request = group.turn("y")
+    group.gone("y")
+    assert shown(group.reply(request)) == (200, "x")
+    request = group.turn("z")
+    row = group.documents[LINK]
+    group.write(LINK, row.state, row.version + 1, deleted=True)
+    group.settle()
+    assert group.reply(request).result == []
+    assert group.reply(group.turn("nobody")).result == []
+
+
+def test_who_waits_goes_on_to_wait_at_the_next_owner() -> None:
+    group = Elections()
+    group.campaign("xy")
+    request = group.turn("y", at="c")
+    group.govern("b")
+    group.run(0.2)
+    assert not group.replies
+    group.resign()
+    assert shown(group.reply(request)) == (200, "y")
+
+
+def test_nobody_is_told_of_a_turn_by_an_owner_that_has_been_deposed() -> None:
+    """Its table has a row that another one has replaced since."""
+    group = Elections()
+    group.campaign("xy")
+    group.govern("b", unnoticed_by="a")
+    request = group.turn("x", at="a")
+    assert request not in group.replies
+    group.notice_owner("a")
+    group.run(0.2)
+    assert shown(group.reply(request)) == (200, "x")
+
+
+def test_a_version_from_before_a_campaign_does_not_say_that_its_candidate_has_gone() -> None:
+    """Decided rows are told one after the other; a candidate may be quicker than the last ones."""
+    group = Elections()
+    group.campaign("xy")
+    before = group.documents[LINK]
+    machine, now = group.machines["a"], group.clock("a")
+    asked = ("z", lease("z"), 1000, before.version + 2)
+    machine.step(Asked(7, LINK, "turn", asked, now + 20.0), now)  # The read is not asked for yet.
+    state = state_of(replace(group.turns, queue=(*group.turns.queue, Candidate("w", lease("w")))))
+    older = before._replace(version=before.version + 1, state=json.dump(state))
+    assert not [each for each in machine.step(Noticed(older), now) if isinstance(each, Give)]
+    newer = older._replace(version=before.version + 2)
+    [given] = [each for each in machine.step(Noticed(newer), now) if isinstance(each, Give)]
+    assert shown(given.reply) == (200, "x")
+
+
+# The grace
+
+
+def test_after_an_expiry_the_next_is_promoted_when_the_grace_is_over_and_not_before() -> None:
+    group = Elections(grace_ms=2_000)
+    group.campaign("xy")
+    request = group.turn("y")
+    group.gone("x")
+    group.run(1.9)
+    assert (group.holder, request in group.replies) == ("", False)
+    group.run(0.2)
+    assert group.holder == "y"
+    assert shown(group.reply(request)) == (200, "y")
+
+
+def test_who_campaigns_after_the_grace_is_promoted_at_once() -> None:
+    group = Elections(grace_ms=2_000)
+    group.campaign("x")
+    group.gone("x")
+    group.run(2.5)
+    assert not [operation for _, operation in group.asked if operation.verb == "PATCH"]
+    group.campaign("y")
+    assert group.holder == "y"
+
+
+def test_each_expiry_has_a_grace_of_its_own() -> None:
+    group = Elections(grace_ms=2_000)
+    group.campaign("xyz")
+    group.gone("x")
+    group.run(2.1)
+    assert group.holder == "y"
+    group.gone("y")
+    group.run(1.9)
+    assert group.holder == ""
+    group.run(0.2)
+    assert group.holder == "z"
+    group.gone("z")
+    group.run(1.5)
+    # Of two rows at once a machine may be told the newer one only.
+    unseen = state_of(replace(group.turns, token=group.turns.token + 2))
+    group.write(LINK, json.dump(unseen), group.documents[LINK].version + 4)
+    group.campaign("x")
+    group.run(1.9)
+    assert group.holder == ""
+    group.run(0.2)
+    assert group.holder == "x"
+
+
+def test_a_new_owner_measures_the_whole_grace_again() -> None:
+    group = Elections(grace_ms=2_000)
+    group.campaign("xy")
+    group.gone("x")
+    group.run(1.5)
+    group.govern("b")
+    group.run(1.9)
+    assert group.holder == ""
+    group.run(0.4)
+    assert group.holder == "y"
+
+
+def test_a_deposed_owner_promotes_nobody() -> None:
+    """Its clock has measured a grace that the next owner begins anew."""
+    group = Elections(grace_ms=2_000)
+    group.campaign("xy")
+    group.gone("x")
+    group.run(1.0)
+    group.govern("b", unnoticed_by="a")
+    group.run(1.5)
+    assert any(name == "a" and operation.verb == "PATCH" for name, operation in group.asked)
+    assert group.holder == ""
+    group.run(1.0)
+    assert group.holder == "y"
+
+
+def test_a_promotion_of_unknown_fate_is_asked_again_and_promotes_one() -> None:
+    group = Elections(grace_ms=1_000)
+    group.campaign("xyz")
+    group.gone("x")
+    lost: list[Operation] = []
+
+    def answers(node: str, operation: Operation) -> Answer | None:
+        if operation.verb != "PATCH" or lost:
+            return None
+        lost.append(operation)
+        group.apply(operation)
+        return Answer(504, "undecided", "its answer is lost", unknown=True)
+
+    group.answers = answers
+    group.run(2.0)
+    assert lost
+    assert (group.holder, len(group.turns.queue)) == ("y", 1)
+
+
+def test_a_candidate_that_comes_while_the_next_is_promoted_does_not_stop_it() -> None:
+    group = Elections(grace_ms=1_000)
+    group.campaign("xy")
+    group.gone("x")
+    came: list[Operation] = []
+
+    def answers(node: str, operation: Operation) -> Answer | None:
+        if operation.verb == "PATCH" and not came:
+            came.append(operation)
+            body = {"kind": "CampaignRequest", "candidate": "z", "lease": lease("z")}
+            group.apply(Operation("PATCH", LINK, json.dump(body), "handler"))
+        return None
+
+    group.answers = answers
+    group.run(1.2)
+    assert came
+    assert (group.holder, [each.name for each in group.turns.queue]) == ("y", ["z"])
+
+
+# With the leases of the same owners
+
+
+def test_when_the_lease_of_a_holder_ends_its_turn_goes_to_the_next_who_is_told() -> None:
+    group = Elections()
+    for name, ttl_ms in (("x", 1_000), ("y", 60_000)):
+        group.put(lease(name), Lease(ttl_ms=ttl_ms).state())
+        group.patch(lease(name), {"kind": "AttachRequest", "link": LINK})
+    group.campaign("xy")
+    request = group.turn("y", at="b")
+    group.run(0.9)
+    assert (group.holder, group.replies) == ("x", {})
+    group.run(0.3)
+    assert shown(group.reply(request)) == (200, "y")
+
+
+def test_a_campaign_that_arrives_after_its_lease_has_ended_is_found_by_a_later_pass() -> None:
+    group = Elections()
+    group.put(lease("x"), Lease(ttl_ms=1_000).state())
+    group.patch(lease("x"), {"kind": "AttachRequest", "link": LINK})
+    group.run(1.5)
+    group.campaign("x")
+    assert group.holder == "x"
+    group.run(3.0)
+    assert group.holder == ""
