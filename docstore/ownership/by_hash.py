@@ -14,7 +14,7 @@ distance on the ring); Consistent Hashing with Bounded Loads (Mirrokni, Thorup, 
 import hashlib
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 RING = 1 << 256
@@ -107,9 +107,13 @@ def ranking(
 
     points: member id -> its points, ascending.
     """
-    middle = slot_point(slot, slots)
-    order = sorted((_nearest(middle, own), member) for member, own in points.items())
+    order = ranked(slot_point(slot, slots), points)
     return order if limit is None else order[:limit]
+
+
+def ranked(middle: int, points: dict[str, list[int]]) -> list[tuple[int, str]]:
+    """Return (distance, member) as seen from a point of the ring, as `ranking`."""
+    return sorted((_nearest(middle, own), member) for member, own in points.items())
 
 
 def place(
@@ -137,12 +141,12 @@ def place(
         order = [member for _, member in ranking(slot, slots, points)]
         owner = next(member for member in order if owned[member] < room)
         owned[owner] += 1
-        table.append(_spread(owner, order, zones, copies))
+        table.append(spread(owner, order, zones, copies))
     return Placement(slots, tuple(table), points_per_node)
 
 
-def _spread(
-    owner: str, order: Sequence[str], zones: dict[str, str], copies: int
+def spread(
+    owner: str, order: Sequence[str], zones: Mapping[str, str], copies: int
 ) -> tuple[str, ...]:
     """Return owner and replicas: the nearest in zones not used yet, then the nearest at all."""
     chosen = [owner]

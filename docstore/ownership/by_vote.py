@@ -1,5 +1,8 @@
 """Policy by vote: the one that a majority voted for in this generation leads.
 
+Seed: Leader and Followers (002). What fences is the generation: who has seen a later one refuses
+whatever an earlier leader says. Exclusivity in time takes more: elector.py.
+
 A voter hears a leader, or grows impatient after a random time and asks the others whether they
 would vote for it (the pre-vote, which binds nobody and spares a healthy leader the noise of a
 member that was cut off). With a majority of such promises it begins a new generation, votes for

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.sim.world import World
+from docstore.simulation.world import World
 
 
 @dataclass(slots=True)
@@ -25,17 +25,29 @@ class Network:
         self._deliver = deliver
         self.weather = Weather()
         self.cuts: set[tuple[str, str]] = set()
+        self.in_order = False
+        """Whether nothing is overtaken on a link, as on a connection."""
+        self._last: dict[tuple[str, str], float] = {}
 
-    def send(self, source: str, life: int, to: str, to_life: int, message: Any) -> None:
-        """Send a message from one life of a process to one life of another."""
+    def send(
+        self, source: str, life: int, to: str, to_life: int, message: Any, *, once: bool = False
+    ) -> None:
+        """Send a message from one life of a process to one life of another.
+
+        once: it is never doubled, as nothing is on a connection.
+        """
         rng, weather = self._world.rng, self.weather
         if (source, to) in self.cuts or rng.random() < weather.loss:
             return
         delay = 0.0005 + rng.random() * 0.005
         if rng.random() < weather.straggle:
             delay += rng.random()
+        if self.in_order:
+            at = max(self._world.now + delay, self._last.get((source, to), 0.0))
+            self._last[source, to] = at
+            delay = at - self._world.now
         self._world.after(delay, self._arrive, source, life, to, to_life, message)
-        if rng.random() < weather.double:
+        if rng.random() < weather.double and not once:
             again = delay + rng.random() * 0.3
             self._world.after(again, self._arrive, source, life, to, to_life, message)
 

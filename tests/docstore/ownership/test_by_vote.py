@@ -10,11 +10,11 @@ from docstore.protocol.change import Change, Kind
 from docstore.protocol.configuration import Configuration, Stage
 from docstore.protocol.events import ChangeAsked, DiskFilled, DrainAsked, Requested
 from docstore.protocol.timing import ReplicaConfig
+from docstore.simulation.world import World
 from docstore.wire import Succeed
 from tests.sim.cluster import Cluster
 from tests.sim.invariants import Invariants
 from tests.sim.process import Process
-from tests.sim.world import World
 
 OLD, SAME, NEW = Recency(1, 9), Recency(2, 3), Recency(2, 4)
 SEEDS = range(5)

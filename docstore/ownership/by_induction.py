@@ -1,0 +1,287 @@
+"""Policy by induction: whoever can still prove that a partition is assigned to it leads its roles.
+
+Seed: "Non-Exclusive Leader Induction in Highly Available Systems" (NELI, Koutanov). Its names: a
+ledger assigns each of M *partitions* to one of the processes P; *roles* R are mapped to partitions
+by j mod M; a process keeps a vector V of moments, one for each partition, and leads for as long as
+V[i] is not older than T. R is stored nowhere, so roles come and go without a message. What fences
+is the token of a tenure: it grows from one holder to the next, and a guarded document refuses the
+smaller one (header `Fence`).
+
+Two repairs of the paper, both of its section on exclusive roles:
+
+1. Receipt of a message proves nothing: a process that was dropped may be fed for ever by others.
+   V[i] is when the last request had been *sent* that the ledger answered by confirming i for us
+   (`proof.py`). The plain form of the paper (`received`) is here for non-exclusive roles only.
+2. Its clocks that agree within e are not needed then, only clocks whose *rates* are right:
+   T (1 + rho) < S (1 - rho). Where a ledger gives partitions away before S is over (Kafka does),
+   S protects nothing, and the new holder waits for a grace G >= T (1 + rho) / (1 - rho) first.
+
+Non-exclusive roles want no gap instead: T / (1 + rho) >= S / (1 - rho) + H + the time that a
+successor needs, so the old holder believes on until the new one does.
+"""
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from docstore.ownership.proof import RATE_ERROR, Proof, check_disjoint
+
+SUCCESSION_S = 0.5
+"""What an update of the ledger and the successor's first confirmation may take."""
+
+
+class Mode(StrEnum):
+    """How many may lead a role at one moment: at most one, or rather two than nobody."""
+
+    EXCLUSIVE = "exclusive"
+    NON_EXCLUSIVE = "nonExclusive"
+
+
+# Which partition carries what
+
+
+def partition_of(role: int, partitions: int) -> int:
+    """Return the partition that carries a role: any role, whatever M is."""
+    return role % partitions
+
+
+def hash_slot(key: str, slots: int) -> int:
+    """Return the hash slot of a key: the role that stands for it where there are many keys."""
+    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") % slots
+
+
+# How long each side waits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Windows:
+    """The times of a group: raises ValueError if they do not fit each other.
+
+    session_s: S, after how much silence a member is removed. heartbeat_s: H, between two pulses.
+    window_s: T, for how long a proof holds. grace_s: G, for how long a new holder waits.
+    """
+
+    mode: Mode
+    session_s: float
+    heartbeat_s: float
+    window_s: float
+    grace_s: float = 0.0
+    rate_error: float = RATE_ERROR
+    keeps_sessions: bool = True
+    """Whether the ledger never gives a live member's partition away before S is over."""
+
+    def __post_init__(self) -> None:
+        slower, faster = 1.0 - self.rate_error, 1.0 + self.rate_error
+        if not 0.0 < self.heartbeat_s < self.session_s:
+            raise ValueError("a member must send its heartbeat more than once in a session")
+        if self.mode is Mode.EXCLUSIVE:
+            check_disjoint(self.window_s, self.session_s, self.rate_error)
+            needed_s = 0.0 if self.keeps_sessions else self.window_s * faster / slower
+            if self.grace_s < needed_s:
+                raise ValueError(f"the grace of this ledger is at least {needed_s:g} s")
+            return
+        least_s = faster * (self.session_s / slower + self.heartbeat_s + SUCCESSION_S)
+        if self.window_s < least_s:
+            raise ValueError(
+                f"with a proof that holds for {self.window_s:g} s, less than {least_s:g} s, there"
+                " is a time when nobody leads"
+            )
+
+    @classmethod
+    def of(cls, mode: Mode, session_s: float = 6.0) -> "Windows":
+        """Return the usual times for a session: two pulses may be lost.
+
+        Three sessions for non-exclusive roles: one change of coordinator grants S anew.
+        """
+        is_exclusive = mode is Mode.EXCLUSIVE
+        return cls(
+            mode=mode,
+            session_s=session_s,
+            heartbeat_s=min(session_s / 8.0, 1.0),
+            window_s=session_s / 2.0 if is_exclusive else session_s * 3.0,
+        )
+
+
+# What is told
+
+
+class Acquired(NamedTuple):
+    """This process leads the roles of a partition from now on, or again under the same token."""
+
+    partition: int
+    token: int
+
+
+class Revoked(NamedTuple):
+    """It leads them no more, as it was asked; they are given on once it has released them."""
+
+    partition: int
+    token: int
+    proof: Proof
+
+    def protected(self, now: float) -> bool:
+        """Say whether nobody else leads them yet, so that this process may clean up."""
+        return self.proof.holds(now)
+
+
+class Fenced(NamedTuple):
+    """It leads them no more, and somebody else may already. why: "silent", "fenced" or "left"."""
+
+    partition: int
+    token: int
+    why: str
+
+
+Event = Acquired | Revoked | Fenced
+
+
+# Who leads
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One element of V."""
+
+    token: int
+    since: float
+    """When the first request that was confirmed had been sent: from here the grace counts."""
+    proof: Proof
+    is_told: bool = field(default=False)
+
+
+class Induced:
+    """The vector V of one process. `leads` and its like may be asked by any thread."""
+
+    def __init__(self, partitions: int, windows: Windows) -> None:
+        """partitions: M, which does not change while anybody is a member."""
+        assert partitions >= 1
+        self.partitions = partitions
+        self.windows = windows
+        self._entries: dict[int, _Entry] = {}
+        self._revoking: dict[int, _Entry] = {}
+
+    def leads(self, role: int, now: float) -> bool:
+        """Say whether this process leads a role; `now` must be read for this very question."""
+        return self.leads_partition(partition_of(role, self.partitions), now)
+
+    def leads_key(self, key: str, slots: int, now: float) -> bool:
+        """Say whether this process leads the hash slot of a key, one of so many."""
+        return self.leads(hash_slot(key, slots), now)
+
+    def leads_partition(self, partition: int, now: float) -> bool:
+        """Say whether this process leads all roles of a partition."""
+        entry = self._entries.get(partition)
+        return entry is not None and self._leads(entry, now)
+
+    def token(self, role: int) -> int | None:
+        """Return the token of the tenure of which a role is part; None without one."""
+        entry = self._entries.get(partition_of(role, self.partitions))
+        return None if entry is None else entry.token
+
+    def confirmed(self, partition: int, token: int, stamp: float, now: float) -> list[Event]:
+        """Take the ledger's word that a partition was ours after `stamp`, when we had asked.
+
+        Another token is another tenure: its grace begins anew.
+        """
+        assert 0 <= partition < self.partitions
+        revoking = self._revoking.get(partition)
+        if revoking is not None:
+            revoking.proof.confirm(stamp)  # Still ours, as the barrier wants it; not to lead.
+            return []
+        entry = self._entries.get(partition)
+        events: list[Event] = []
+        if entry is not None and entry.token != token:
+            events += self._fenced(partition, "fenced")
+            entry = None
+        if entry is None:
+            entry = _Entry(token, stamp, Proof(self.windows.window_s))
+            self._entries[partition] = entry
+        events += self._lapse(partition, entry, now)
+        entry.proof.confirm(stamp)
+        events += self._acquire(partition, entry, now)
+        return events
+
+    def received(self, partition: int, now: float) -> list[Event]:
+        """Take a message of a partition as a sign that it is ours: the paper's plain form.
+
+        Only of use where two leaders do no harm: see the head of this file.
+        """
+        assert self.windows.mode is Mode.NON_EXCLUSIVE
+        return self.confirmed(partition, 0, now, now)
+
+    def revoked(self, partition: int) -> list[Event]:
+        """Lead a partition no more; it stays ours, as the barrier, until it is released.
+
+        Nothing is told, and nobody has to finish anything, where nobody was told that it leads.
+        """
+        entry = self._entries.pop(partition, None)
+        if entry is None:
+            return []
+        if not entry.is_told:
+            entry.proof.drop()
+            return []
+        kept = Proof(self.windows.window_s, entry.proof.until - self.windows.window_s)
+        entry.proof.drop()
+        self._revoking[partition] = _Entry(entry.token, entry.since, kept)
+        return [Revoked(partition, entry.token, kept)]
+
+    def released(self, partition: int) -> None:
+        """Let go of a partition: who was told of its end has finished."""
+        entry = self._revoking.pop(partition, None)
+        if entry is not None:
+            entry.proof.drop()
+
+    def dropped(self, why: str = "fenced") -> list[Event]:
+        """Lead nothing any more, and tell of each that was led."""
+        for partition in tuple(self._revoking):
+            self.released(partition)
+        return [event for each in tuple(self._entries) for event in self._fenced(each, why)]
+
+    def drop_all(self) -> None:
+        """Believe in nothing any more: this process is the copy of another one."""
+        self.dropped()
+
+    def lapsed(self, now: float) -> list[Event]:
+        """Return what time alone has brought: proofs that are over, graces that are."""
+        events: list[Event] = []
+        for partition, entry in self._entries.items():
+            events += self._lapse(partition, entry, now)
+            events += self._acquire(partition, entry, now)
+        return events
+
+    def next_at(self, now: float) -> float:
+        """Return when time alone may bring something again."""
+        ends = [
+            math.nextafter(entry.proof.until, math.inf)  # It holds until then, inclusive.
+            if entry.is_told
+            else entry.since + self.windows.grace_s
+            for entry in self._entries.values()
+        ]
+        return min((at for at in ends if at > now), default=math.inf)
+
+    @property
+    def held(self) -> dict[int, int]:
+        """Return partition -> token of what is ours, whether a proof holds or not."""
+        return {partition: entry.token for partition, entry in self._entries.items()}
+
+    def _leads(self, entry: _Entry, now: float) -> bool:
+        return now >= entry.since + self.windows.grace_s and entry.proof.holds(now)
+
+    def _acquire(self, partition: int, entry: _Entry, now: float) -> Iterator[Event]:
+        if not entry.is_told and self._leads(entry, now):
+            entry.is_told = True
+            yield Acquired(partition, entry.token)
+
+    def _lapse(self, partition: int, entry: _Entry, now: float) -> Iterator[Event]:
+        if entry.is_told and not entry.proof.holds(now):
+            entry.is_told = False
+            yield Fenced(partition, entry.token, "silent")
+
+    def _fenced(self, partition: int, why: str) -> Iterator[Event]:
+        entry = self._entries.pop(partition)
+        entry.proof.drop()
+        if entry.is_told:
+            yield Fenced(partition, entry.token, why)

@@ -1,0 +1,223 @@
+"""Policy by store: whoever is first in the queue of a linearizable document leads, while it lives.
+
+Seed: the Leader and Followers pattern (Joshi, 2020), "Leader election using an external
+linearizable store": a compare-and-set to win, a lease that expires when its holder is silent, and
+a notice to those who wait. What fences is the *token*: the version of the document's row that
+granted the turn. Versions go on over a tombstone, so tokens grow over delete and create, which a
+counter in the state would not.
+
+The seed has everybody compare-and-set a key when it vanishes: a herd, and whoever is nearest wins.
+Here the document is a queue, changed by these rules at its owner, one update at a time: fifty
+candidates at once are fifty rows, in an order that all see, and one of them holds in each.
+
+A lease that ended takes its candidate out (`gone`). Whether it has ended, and whether the grace
+after it is over, is known to the machine of leases alone; these rules only say what follows.
+
+A request may come late: long after its sender has given up waiting for an answer, asked again and
+gone on. Requests of a candidate may be numbered, and then a number below the greatest that was seen
+of it (and a campaign with that very one, once it is out again) changes nothing. What was seen is
+remembered until its lease is gone: no request is late for longer than that.
+
+Left out: priorities, and turns that are shared.
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from docstore.service import Refusal
+
+QUEUE_MAX = 1_000
+"""Of those who wait. The whole queue is written with each change of it."""
+
+
+PAST_MAX = 1_000
+"""Of those who were here, and are remembered; the oldest are forgotten."""
+NOT_HOLDER = "not-holder"
+
+
+class Vacant(StrEnum):
+    """Why nobody holds; the empty one while somebody does, and before anybody has."""
+
+    NO = ""
+    RESIGNED = "resigned"
+    EXPIRED = "expired"
+    """The holder's lease ended: it may not know it, so the next may be kept waiting a while."""
+
+
+class Candidate(NamedTuple):
+    """Somebody who holds, or waits for its turn.
+
+    lease: the link of what ends with it. The same name under another lease is somebody else: a
+    process that was started again waits until its predecessor is gone.
+    value: what it says of itself to those who look, a JSON value.
+    number: of its newest request, 0 for who does not count.
+    """
+
+    name: str
+    lease: str
+    value: Any = None
+    number: int = 0
+
+    def is_same(self, other: "Candidate") -> bool:
+        """Say whether these are one, whatever they say."""
+        return (self.name, self.lease) == (other.name, other.lease)
+
+
+class Past(NamedTuple):
+    """Somebody who counts, was here, and is not now."""
+
+    name: str
+    lease: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """An election or a lock. token: of the newest grant, 0 before the first.
+
+    grace_ms: how long nobody holds after a holder's lease has ended. past: oldest first.
+    """
+
+    holder: Candidate | None = None
+    token: int = 0
+    queue: tuple[Candidate, ...] = ()
+    grace_ms: int = 0
+    vacant: Vacant = Vacant.NO
+    past: tuple[Past, ...] = ()
+
+    @property
+    def is_in_grace(self) -> bool:
+        """Say whether nobody may be promoted but by who has measured the grace."""
+        return self.holder is None and self.vacant is Vacant.EXPIRED and self.grace_ms > 0
+
+    def position(self, candidate: Candidate) -> int | None:
+        """Return 0 for the holder, 1 for the next, and so on; None for who is not here."""
+        for place, each in enumerate((self.holder, *self.queue)):
+            if each is not None and each.is_same(candidate):
+                return place
+        return None
+
+    def seen(self, candidate: Candidate) -> int:
+        """Return the greatest number that was seen of somebody, 0 for none."""
+        for each in (self.holder, *self.queue):
+            if each is not None and each.is_same(candidate):
+                return each.number
+        who = (candidate.name, candidate.lease)
+        return next((number for *past, number in self.past if tuple(past) == who), 0)
+
+
+def campaigned(turns: Turns, candidate: Candidate, version: int) -> Turns:
+    """Return the queue with the candidate at its end; as it is if it has been there.
+
+    version: of the row that this makes, here and below. All raise Refusal (409).
+    """
+    _check_number(turns, candidate)
+    if turns.position(candidate) is not None:
+        return turns
+    if candidate.number and candidate.number == turns.seen(candidate):
+        raise _late(candidate)
+    if len(turns.queue) >= QUEUE_MAX:
+        raise Refusal(f"{QUEUE_MAX} wait already", status=409, code="queue-full")
+    past = tuple(each for each in turns.past if each[:2] != candidate[:2])
+    after = replace(turns, queue=(*turns.queue, candidate), past=past)
+    return after if after.holder is not None or after.is_in_grace else promoted(after, version)
+
+
+def resigned(turns: Turns, name: str, token: int, *, number: int = 0, version: int) -> Turns:
+    """Return the queue once its holder has stopped: the next one holds in the same row."""
+    holder = _check_holder(turns, name, token)
+    past = _remembered(turns, holder, number)
+    return promoted(replace(turns, holder=None, vacant=Vacant.RESIGNED, past=past), version)
+
+
+def withdrawn(turns: Turns, candidate: Candidate, version: int) -> Turns:
+    """Return the queue without a candidate that may not know whether its turn has come."""
+    _check_number(turns, candidate)
+    number = candidate.number
+    match turns.position(candidate):
+        case None:
+            raise Refusal(f"{candidate.name} neither holds nor waits", status=409, code=NOT_HOLDER)
+        case 0:
+            return resigned(turns, candidate.name, turns.token, number=number, version=version)
+    rest = tuple(each for each in turns.queue if not each.is_same(candidate))
+    return replace(turns, queue=rest, past=_remembered(turns, candidate, number))
+
+
+def transferred(
+    turns: Turns, name: str, token: int, *, to: str, number: int = 0, version: int
+) -> Turns:
+    """Return the queue in which the holder has given its turn to one who waits, in one row."""
+    holder = _check_holder(turns, name, token)
+    chosen = next((each for each in turns.queue if each.name == to), None)
+    if chosen is None:
+        raise Refusal(f"{to} does not wait for its turn", status=409, code="not-queued")
+    return replace(
+        turns,
+        holder=chosen,
+        token=version,
+        queue=tuple(each for each in turns.queue if each is not chosen),
+        vacant=Vacant.NO,
+        past=_remembered(turns, holder, number),
+    )
+
+
+def proclaimed(turns: Turns, name: str, token: int, value: Any, *, number: int = 0) -> Turns:
+    """Return the queue in which the holder says something else of itself."""
+    holder = _check_holder(turns, name, token)
+    _check_number(turns, holder._replace(number=number))
+    if number and number == holder.number:
+        return turns
+    said = holder._replace(value=value, number=max(number, holder.number))
+    return replace(turns, holder=said)
+
+
+def gone(turns: Turns, lease: str, version: int) -> Turns:
+    """Return the queue without those whose lease has ended; the next holds after the grace."""
+    queue = tuple(each for each in turns.queue if each.lease != lease)
+    past = tuple(each for each in turns.past if each.lease != lease)
+    is_held = turns.holder is not None and turns.holder.lease == lease
+    if not is_held and (len(queue), len(past)) == (len(turns.queue), len(turns.past)):
+        return turns
+    after = replace(turns, queue=queue, past=past)
+    if not is_held:
+        return after
+    after = replace(after, holder=None, vacant=Vacant.EXPIRED)
+    return after if after.is_in_grace else promoted(after, version)
+
+
+def promoted(turns: Turns, version: int) -> Turns:
+    """Return the queue whose first one holds, if nobody does and somebody waits."""
+    if turns.holder is not None or not turns.queue:
+        return turns
+    first, *rest = turns.queue
+    return replace(turns, holder=first, token=version, queue=tuple(rest), vacant=Vacant.NO)
+
+
+def _check_holder(turns: Turns, name: str, token: int) -> Candidate:
+    holder = turns.holder
+    if holder is None or holder.name != name:
+        raise Refusal(f"{name} does not hold it", status=409, code=NOT_HOLDER)
+    if turns.token != token:
+        detail = f"{name} holds it under token {turns.token}, not {token}"
+        raise Refusal(detail, status=409, code="other-token")
+    return holder
+
+
+def _check_number(turns: Turns, candidate: Candidate) -> None:
+    if 0 < candidate.number < turns.seen(candidate):
+        raise _late(candidate)
+
+
+def _late(candidate: Candidate) -> Refusal:
+    detail = f"{candidate.name} has sent something newer than {candidate.number}, which comes late"
+    return Refusal(detail, status=409, code="late")
+
+
+def _remembered(turns: Turns, who: Candidate, number: int) -> tuple[Past, ...]:
+    """Return who is remembered once somebody has gone whose newest request had this number."""
+    number = max(number, turns.seen(who))
+    if not number:
+        return turns.past
+    others = tuple(each for each in turns.past if each[:2] != who[:2])
+    return (*others, Past(who.name, who.lease, number))[-PAST_MAX:]

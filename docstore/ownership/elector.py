@@ -1,0 +1,251 @@
+"""The vote for a user's own few processes: one of 3 to 7 leads, and no two at the same instant.
+
+Seed: Leader and Followers (002, election within the cluster), without its log. The fence is
+`generation`: it grows with each election, has one leader at the most, and is the token that goes
+with each write to somewhere else. `Voter` (by_vote.py) counts the votes, which is enough where each
+message is fenced by its generation. Here exclusivity rests on time, so there is more:
+
+(a) `leads(now)`: a majority has answered a heartbeat that was *sent* less than
+    patience (1 - rho) / (1 + rho) ago, by a clock whose rate is wrong by rho at the most.
+(b) Who has heard a leader votes for nobody for one patience, in a pre-vote or in earnest; and so
+    does a leader while it is one.
+(c) Nor does who has just started: it may have heard a leader before.
+
+Why two never lead. Let `old` have a proof from a majority, `new` of a later generation votes from
+another; some voter is in both. Had it voted first, it would have refused the heartbeat, whose
+generation is over. So it heard that at r, and then voted for nobody for a real patience/(1+rho) by
+(b), or, having crashed, by (c). The heartbeat was sent before r, and `old` believes for a real
+patience/(1+rho) from then by (a). So once `new` is elected all beliefs of before are over. Delays
+and what clocks show play no part; rates do, and that a process looks at its clock when it acts.
+
+A *transfer* is let off (b), safely: a leader lets go of its proof before it asks the successor to
+stand, and never leads that generation again. Left out: a log, changing members, reads by lease.
+
+Sources: as in by_vote.py; leases on rates of clocks alone: Gray and Cheriton (1989).
+"""
+
+from collections.abc import Collection
+from random import Random
+from typing import assert_never
+
+from docstore.ownership.by_vote import Recency, Role, Times, Voter
+from docstore.ownership.elector_messages import (
+    Changed,
+    Effect,
+    Event,
+    Follow,
+    Granted,
+    Keep,
+    Lead,
+    Message,
+    Received,
+    Send,
+    Stand,
+    Tick,
+    Transfer,
+)
+from docstore.ownership.following import Following
+
+RHO = 1e-3
+"""By how much the rate of a clock may be wrong; those of computers are ten times better."""
+MEMBERS = range(3, 8)
+"""How many may vote: fewer tolerate no failure, more belong into a store of their own."""
+
+
+class Elector:
+    """One process's part in the election."""
+
+    def __init__(
+        self,
+        me: str,
+        peers: Collection[str],
+        *,
+        stored: tuple[int, str],
+        rng: Random,
+        times: Times,
+        now: float,
+        rho: float = RHO,
+    ) -> None:
+        """Begin as a follower that votes for nobody yet.
+
+        peers: all others. stored: (generation, voted_for) as last kept; (0, "") if never.
+        Raises ValueError for a group that is too small or too large, or times that cannot work.
+        """
+        if len({me, *peers}) != len(peers) + 1 or len(peers) + 1 not in MEMBERS:
+            raise ValueError(f"3 to 7 different members can vote, not {sorted({me, *peers})}")
+        if not 0 <= rho < 1 or not 0 < 2 * times.heartbeat_s < times.patience_s:
+            raise ValueError("patience must be more than two heartbeats, and rho less than 1")
+        self.me = me
+        self.recency = Recency(0, 0)
+        """How recent what we hold is, as our caller says; who is behind gets no votes from us."""
+        self._peers = sorted(peers)
+        self._times = times
+        self._voter = Voter(
+            me, generation=stored[0], voted_for=stored[1], rng=rng, times=times, now=now
+        )
+        self._following = Following(len(peers), times.patience_s * (1 - rho) / (1 + rho))
+        self._bound_until = now + times.patience_s
+        self._followed: tuple[int, str | None] = (0, None)
+        self._shown: tuple[int, str | None] = (0, None)
+        self._call_at = now
+        self._is_succeeding = False
+        """As a candidate: whether the leader before has asked for it."""
+        self._successor = ""
+        """As a leader that has let go: who is to follow."""
+
+    @property
+    def generation(self) -> int:
+        """Return the latest generation known: the fencing token of its leader."""
+        return self._voter.generation
+
+    @property
+    def role(self) -> Role:
+        """Return what we are; a leader's role says nothing without a proof: ask `leads`."""
+        return self._voter.role
+
+    def leads(self, now: float) -> bool:
+        """Say whether we lead at this very instant of our clock (a)."""
+        return self.role is Role.LEADER and self._following.is_current(now)
+
+    def leader(self, now: float) -> str | None:
+        """Return who leads this generation, as far as we have heard."""
+        if self.leads(now):
+            return self.me
+        generation, leader = self._followed
+        is_ours = self.role is Role.FOLLOWER and generation == self.generation
+        return leader if is_ours else None
+
+    def step(self, event: Event, now: float) -> list[Effect]:
+        """Return what `event` asks of the world, in the order it must be done."""
+        shown, kept = self._shown, (self.generation, self._voter.voted_for)
+        self._check_quorum(now)
+        match event:
+            case Tick():
+                sends = self._tick(now)
+            case Received(sender, message):
+                sends = self._receive(sender, message, now) if sender in self._peers else []
+            case Transfer(to):
+                sends = self._transfer(to, now)
+            case _:
+                assert_never(event)
+        new = (self.generation, self._voter.voted_for)
+        keep = [Keep(*new)] if new != kept else []
+        leader = self.leader(now)
+        self._shown = (self.generation if leader else 0, leader)
+        changed = [Changed(self.generation, leader)] if self._shown != shown else []
+        return [*keep, *sends, *changed]
+
+    # Candidates
+
+    def _tick(self, now: float) -> list[Effect]:
+        if self._voter.is_due(now):
+            self._voter.begin(now)
+            self._call_at = now
+        return self._call(now) if now >= self._call_at else []
+
+    def _call(self, now: float) -> list[Effect]:
+        """Say what we are to all whom it concerns; what was lost is said again."""
+        generation = self.generation
+        self._call_at = now + self._times.heartbeat_s
+        match self.role:
+            case Role.FOLLOWER:
+                return []
+            case Role.ASKING:
+                message: Message = Stand(generation + 1, *self.recency, pre=True, transfer=False)
+            case Role.CANDIDATE:
+                by_transfer = self._is_succeeding
+                message = Stand(generation, *self.recency, pre=False, transfer=by_transfer)
+            case Role.LEADER if self._successor:
+                return [Send(self._successor, Lead(generation, now, succeed=True))]
+            case Role.LEADER:
+                message = Lead(generation, now, succeed=False)
+            case _:
+                assert_never(self.role)
+        return [Send(peer, message) for peer in self._peers]
+
+    def _stand(self, now: float, *, transfer: bool) -> list[Effect]:
+        """Begin a generation. Our own vote is kept before anybody is asked for another."""
+        assert transfer or now >= self._bound_until
+        self._voter.stand(now)
+        self._voter.supported(self.me, self.generation, pre=False, is_quorum=self._is_quorum)
+        self._is_succeeding = transfer
+        return self._call(now)
+
+    def _counted(self, sender: str, vote: Granted, now: float) -> list[Effect]:
+        voter = self._voter
+        if not vote.is_granted:
+            voter.observe(vote.generation, now)
+            return []
+        if not voter.supported(sender, vote.generation, pre=vote.pre, is_quorum=self._is_quorum):
+            return []
+        if vote.pre:
+            return self._stand(now, transfer=False)
+        voter.lead(now)
+        self._successor = ""
+        self._following.begin(now)
+        return self._call(now)
+
+    # Voters and followers
+
+    def _receive(self, sender: str, message: Message, now: float) -> list[Effect]:
+        match message:
+            case Stand():
+                return [Send(sender, self._asked(sender, message, now))]
+            case Granted():
+                return self._counted(sender, message, now)
+            case Lead():
+                return self._follow(sender, message, now)
+            case Follow():
+                self._followed_by(sender, message, now)
+                return []
+            case _:
+                assert_never(message)
+
+    def _asked(self, sender: str, stand: Stand, now: float) -> Granted:
+        """Answer a candidate; a refusal for (b) or (c) leaves no trace, and so disturbs nobody."""
+        generation, *last, pre, transfer = stand
+        is_granted = (transfer or not self._is_bound(now)) and self._voter.asked(
+            now, sender, generation, Recency(*last), self.recency, pre=pre
+        )
+        return Granted(generation if is_granted else self.generation, pre, is_granted)
+
+    def _is_bound(self, now: float) -> bool:
+        """Say whether a leader may count on it that we vote for nobody (b, c)."""
+        return self.role is Role.LEADER or now < self._bound_until
+
+    def _follow(self, sender: str, lead: Lead, now: float) -> list[Effect]:
+        is_ours = self._voter.follow(sender, lead.generation, now)
+        answer = Send(sender, Follow(self.generation, lead.sent_s, *self.recency))
+        if not is_ours:
+            return [answer]
+        self._followed = (lead.generation, sender)
+        if lead.succeed:
+            return self._stand(now, transfer=True)
+        self._bound_until = now + self._times.patience_s
+        return [answer]
+
+    # Leaders
+
+    def _followed_by(self, sender: str, follow: Follow, now: float) -> None:
+        generation, sent_s, *last = follow
+        self._voter.observe(generation, now)
+        is_ours = self.role is Role.LEADER and generation == self.generation
+        if is_ours and not self._successor:
+            self._following.answered(sender, sent_s, Recency(*last), now=now)
+
+    def _check_quorum(self, now: float) -> None:
+        """Step down, so that we may follow and vote again."""
+        if self.role is Role.LEADER and self._following.is_over(now):
+            self._voter.retire(now)
+
+    def _transfer(self, to: str, now: float) -> list[Effect]:
+        """Let go, then ask the successor to stand; nothing if there is none as recent as we are."""
+        successor = self._following.most_recent(self.recency, now, among=to)
+        if not self.leads(now) or successor is None:
+            return []
+        self._successor = successor
+        self._following.begin(now)
+        return self._call(now)
+
+    def _is_quorum(self, supporters: Collection[str]) -> bool:
+        return 2 * len(supporters) > len(self._peers) + 1

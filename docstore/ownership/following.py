@@ -1,0 +1,57 @@
+"""What a leader knows of who follows it: a majority's answers, counted from when it *asked*.
+
+Nobody who follows votes for another until long after it was asked; when it answered, or when the
+answer came, proves nothing. So a leader's belief ends by its own clock, and nothing that others
+send late can lengthen it.
+
+Source: leases (Gray and Cheriton, 1989), by rates of clocks; Raft's check-quorum (Ongaro, 6.2).
+"""
+
+import math
+
+from docstore.ownership.by_vote import Recency
+
+
+class Following:
+    """The answers of one leader's peers, in seconds of the leader's clock."""
+
+    def __init__(self, peers_count: int, window_s: float) -> None:
+        self._others_needed = (peers_count + 1) // 2
+        """With the leader itself they are a majority."""
+        self._window_s = window_s
+        self._begun_at = -math.inf
+        self._sent: dict[str, float] = {}
+        self._recencies: dict[str, Recency] = {}
+
+    def begin(self, now: float) -> None:
+        """Know of nobody, and give them one window to answer what is asked from now on."""
+        self._begun_at, self._sent, self._recencies = now, {}, {}
+
+    def answered(self, peer: str, sent_s: float, recency: Recency, *, now: float) -> None:
+        """Count an answer to what was sent at `sent_s`; a time that cannot be is left out."""
+        if self._begun_at <= sent_s <= now:
+            self._sent[peer] = max(sent_s, self._sent.get(peer, -math.inf))
+            self._recencies[peer] = recency
+
+    def is_current(self, now: float) -> bool:
+        """Say whether a majority is bound to us at this instant."""
+        return now - self._proven_at() < self._window_s
+
+    def is_over(self, now: float) -> bool:
+        """Say whether a majority was silent for so long that it may follow another."""
+        return now - max(self._proven_at(), self._begun_at) >= self._window_s
+
+    def most_recent(self, at_least: Recency, now: float, *, among: str = "") -> str | None:
+        """Return who could follow us: hears us, and holds all that we do. among: only this one."""
+        able = [
+            peer
+            for peer, sent_s in self._sent.items()
+            if among in {"", peer} and now - sent_s < self._window_s
+            if self._recencies[peer] >= at_least
+        ]
+        return max(able, key=self._recencies.__getitem__) if able else None
+
+    def _proven_at(self) -> float:
+        """Return when the last thing was sent that a majority has answered."""
+        sent = sorted(self._sent.values(), reverse=True)
+        return sent[self._others_needed - 1] if len(sent) >= self._others_needed else -math.inf

@@ -1,0 +1,153 @@
+"""Roles by induction on Kafka: what a member of a consumer group may conclude, and what not.
+
+The seed's ledger is Kafka itself: a topic of M partitions, and a consumer group to which it
+assigns them. Three things of it are not what one would like, and each has its rule here.
+
+* *What one receives proves nothing*: a fetch carries no generation, so a consumer that was dropped
+  is fed on. A commit does carry it, and is refused from who is no member: **a commit that was
+  accepted proves that no later generation existed when it had been sent.** (A heartbeat does too,
+  but is answered from memory; a commit is answered when it is replicated, so a coordinator that
+  was deposed cannot answer it.)
+* *A commit proves membership of a generation, not ownership of a partition*, and a client may send
+  it again by itself under a generation that it joined meanwhile. So there is an **era**: it ends
+  when partitions are revoked, and what was begun in one era proves nothing in another.
+* *Partitions are given away before a session is over*: on a rebalance that takes too long, when an
+  operator or a client's own watchdog says so, on a newcomer with the same name, and when the group
+  is lost. So the session protects nothing, and a new holder waits for a **grace** of one window
+  first, always. It also covers a commit without a generation, which an empty group accepts.
+
+The token of a tenure is the offset of an empty record that its holder writes to the partition; it
+is used only once a commit that was *sent later* has been accepted. A zombie that writes late gets
+a greater offset, but never that commit.
+
+Pure: client/kafka.py feeds it what aiokafka says, and tests/sim/kafka.py what a model says.
+
+Left out: cooperative rebalancing. Each rebalance revokes everything here, so exclusive roles pause.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from docstore.ownership.by_induction import Event, Induced, Mode, Windows
+from docstore.ownership.proof import RATE_ERROR
+
+
+def windows_on_kafka(
+    mode: Mode,
+    session_s: float = 6.0,
+    window_s: float | None = None,
+    rate_error: float = RATE_ERROR,
+) -> Windows:
+    """Return the usual times of a group on Kafka; T may be chosen, the rest follows from it.
+
+    Raises ValueError if T does not fit S.
+    """
+    usual = Windows.of(mode, session_s)
+    chosen_s = usual.window_s if window_s is None else window_s
+    is_exclusive = mode is Mode.EXCLUSIVE
+    grace_s = chosen_s * (1.0 + rate_error) / (1.0 - rate_error) if is_exclusive else 0.0
+    return Windows(
+        mode=mode,
+        session_s=session_s,
+        heartbeat_s=min(usual.heartbeat_s, chosen_s / 4.0),
+        window_s=chosen_s,
+        grace_s=grace_s,
+        rate_error=rate_error,
+        keeps_sessions=False,
+    )
+
+
+class Attempt(NamedTuple):
+    """A commit that is about to be sent. tokens: partition -> token of what it may prove."""
+
+    era: int
+    stamp: float
+    tokens: Mapping[int, int]
+
+
+class Membership:
+    """One process's place in a group, from one rebalance to the next."""
+
+    def __init__(self, partitions: int, windows: Windows) -> None:
+        """partitions: M, which must not change while anybody is a member."""
+        self.induced = Induced(partitions, windows)
+        self.era = 0
+        self._assigned: frozenset[int] = frozenset()
+        self._tokens: dict[int, int] = {}
+
+    def revoked(self) -> list[Event]:
+        """A rebalance begins: all partitions are asked for, and the era is over.
+
+        Exclusive roles are led no more; the events are to be told before the group goes on, and
+        then `released` says so. The others are led on until their proofs are over, or confirmed in
+        a new era.
+        """
+        self._end_era()
+        return self._revoke() if self._is_exclusive else []
+
+    def released(self) -> None:
+        """Whoever was told of what is revoked has finished."""
+        for partition in range(self.induced.partitions):
+            self.induced.released(partition)
+
+    def assigned(self, partitions: Collection[int]) -> None:
+        """A rebalance is over, and these are ours. Nothing is led by it: that takes a commit."""
+        self._end_era()
+        self._assigned = frozenset(partitions)
+
+    @property
+    def untitled(self) -> frozenset[int]:
+        """Return the partitions to which an empty record must be written, for its offset."""
+        return self._assigned - self._tokens.keys()
+
+    def titled(self, partition: int, token: int, era: int) -> None:
+        """The record that was begun in `era` has this offset; of two records, the first counts."""
+        if era == self.era and partition in self._assigned:
+            self._tokens.setdefault(partition, token)
+
+    def attempt(self, now: float) -> Attempt:
+        """Return what the commit that is sent next will prove. `now`: before it is sent."""
+        return Attempt(self.era, now, dict(self._tokens))
+
+    def accepted(self, attempt: Attempt, now: float) -> list[Event]:
+        """The broker has accepted this commit; what it proves counts from when it was sent.
+
+        What has stayed with us over a rebalance, and was led all along, is told once, as acquired
+        with a greater token.
+        """
+        events = self.induced.lapsed(now)
+        if attempt.era != self.era:
+            return events
+        for partition, token in attempt.tokens.items():
+            found = self.induced.confirmed(partition, token, attempt.stamp, now)
+            events += found[-1:]
+        return events
+
+    def refused(self, attempt: Attempt) -> list[Event]:
+        """The broker does not know whoever we were: exclusive roles of that era are dropped."""
+        if attempt.era != self.era:
+            return []
+        self._end_era()
+        return self.induced.dropped() if self._is_exclusive else []
+
+    def leaving(self) -> list[Event]:
+        """We are about to leave: nothing is led any more, whatever becomes of our last word."""
+        self._end_era()
+        return self._revoke()
+
+    def failed(self) -> list[Event]:
+        """We cannot go on, by an error that does not pass."""
+        self._end_era()
+        return self.induced.dropped("left")
+
+    @property
+    def _is_exclusive(self) -> bool:
+        return self.induced.windows.mode is Mode.EXCLUSIVE
+
+    def _revoke(self) -> list[Event]:
+        return [event for each in tuple(self.induced.held) for event in self.induced.revoked(each)]
+
+    def _end_era(self) -> None:
+        self.era += 1
+        self._assigned = frozenset()
+        self._tokens = {}

@@ -1,0 +1,259 @@
+"""The vote for users' own processes: each rule by itself, on one elector and a clock of its own."""
+
+from random import Random
+
+import pytest
+
+from docstore.ownership.by_vote import Recency, Role, Times
+from docstore.ownership.elector import Elector
+from docstore.ownership.elector_messages import (
+    Changed,
+    Effect,
+    Follow,
+    Granted,
+    Keep,
+    Lead,
+    Message,
+    Received,
+    Send,
+    Stand,
+    Tick,
+    Transfer,
+)
+
+TIMES = Times(heartbeat_s=0.2, patience_s=1.0)
+RHO = 0.02
+WINDOW_S = 0.98 / 1.02
+"""For so long after its sending a heartbeat proves something, with that patience and rho."""
+
+
+def elector(peers: str = "bc", *, stored: tuple[int, str] = (4, ""), now: float = 0.0) -> Elector:
+    return Elector("a", list(peers), stored=stored, rng=Random(1), times=TIMES, now=now, rho=RHO)
+
+
+def tell(one: Elector, sender: str, message: Message, *, now: float) -> list[Effect]:
+    return one.step(Received(sender, message), now)
+
+
+def answers(effects: list[Effect]) -> list[Message]:
+    return [effect.message for effect in effects if isinstance(effect, Send)]
+
+
+def stand(generation: int, **settings: int) -> Stand:
+    default = {"last_generation": 0, "last_number": 0, "pre": False, "transfer": False}
+    return Stand(generation, **(default | settings))  # type: ignore[arg-type]
+
+
+def asked(one: Elector, sender: str, message: Stand, *, now: float) -> bool:
+    [answer] = answers(tell(one, sender, message, now=now))
+    assert isinstance(answer, Granted)
+    return answer.is_granted
+
+
+def leader(peers: str = "bc", *, now: float = 10.0) -> Elector:
+    """Return an elector that has just been elected for generation 5, and has proved nothing yet."""
+    one = elector(peers)
+    one.step(Tick(), now)
+    for pre in (True, False):
+        for peer in peers:
+            tell(one, peer, Granted(5, pre, is_granted=True), now=now)
+    assert one.role is Role.LEADER
+    return one
+
+
+def follow(one: Elector, peer: str, sent_s: float, *, now: float, number: int = 0) -> list[Effect]:
+    return tell(one, peer, Follow(5, sent_s, 0, number), now=now)
+
+
+def test_l05_a_vote_is_given_once_in_a_generation() -> None:
+    one = elector()
+    assert asked(one, "b", stand(5), now=2.0)
+    assert asked(one, "b", stand(5), now=2.1)
+    assert not asked(one, "c", stand(5), now=2.2)
+    assert asked(one, "c", stand(6), now=2.3)
+
+
+def test_l06_a_vote_is_kept_before_it_is_told_and_binds_after_a_restart() -> None:
+    kept, answer = tell(elector(), "b", stand(5), now=2.0)
+    assert kept == Keep(5, "b")
+    assert answer == Send("b", Granted(5, False, is_granted=True))
+    again = elector(stored=(5, "b"))
+    assert not asked(again, "c", stand(5), now=2.0)
+    assert asked(again, "b", stand(5), now=2.1)
+
+
+def test_l06_a_candidate_keeps_its_own_vote_before_it_asks_for_others() -> None:
+    one = elector()
+    assert one.step(Tick(), 10.0) == [Send(to, stand(5, pre=True)) for to in "bc"]
+    effects = tell(one, "b", Granted(5, pre=True, is_granted=True), now=10.1)
+    assert effects == [Keep(5, "a"), *[Send(to, stand(5)) for to in "bc"]]
+
+
+@pytest.mark.parametrize("pre", [True, False])
+def test_l07_a_candidate_that_is_behind_is_refused(pre: bool) -> None:
+    one = elector()
+    one.recency = Recency(2, 3)
+    for generation, number, may in [(1, 9, False), (2, 2, False), (2, 3, True), (3, 0, True)]:
+        message = stand(5, last_generation=generation, last_number=number, pre=pre)
+        assert asked(one, "b", message, now=9.0) is may
+
+
+@pytest.mark.parametrize("pre", [True, False])
+def test_who_hears_a_leader_votes_for_nobody_for_one_patience(pre: bool) -> None:
+    one = elector()
+    tell(one, "b", Lead(4, 77.0, succeed=False), now=9.0)
+    assert not asked(one, "c", stand(5, pre=pre), now=9.99)
+    assert one.generation == 4, "a refused candidate left a trace"
+    assert asked(one, "c", stand(5, pre=pre), now=10.01)
+
+
+@pytest.mark.parametrize("pre", [True, False])
+def test_who_has_just_started_votes_for_nobody_for_one_patience(pre: bool) -> None:
+    one = elector(now=50.0)
+    assert not asked(one, "c", stand(5, pre=pre), now=50.99)
+    assert asked(one, "c", stand(5, pre=pre), now=51.01)
+
+
+def test_a_leader_votes_for_nobody() -> None:
+    one = leader()
+    assert not asked(one, "c", stand(6), now=10.1)
+    assert (one.role, one.generation) == (Role.LEADER, 5)
+
+
+def test_votes_alone_prove_nothing() -> None:
+    one = leader()
+    assert not one.leads(10.0)
+    assert follow(one, "b", 10.0, now=10.1) == [Changed(5, "a")]
+    assert one.leads(10.1)
+
+
+def test_a_proof_counts_from_the_sending_and_allows_for_wrong_clocks() -> None:
+    one = leader()
+    one.step(Tick(), 10.2)
+    follow(one, "b", 10.2, now=10.9)
+    assert one.leads(10.2 + WINDOW_S - 0.001)
+    assert not one.leads(10.2 + WINDOW_S + 0.001)
+    assert TIMES.patience_s >= WINDOW_S * (1 + RHO) / (1 - RHO)
+
+
+def test_a_late_answer_to_an_early_heartbeat_takes_nothing_away() -> None:
+    one = leader()
+    follow(one, "b", 10.4, now=10.5)
+    follow(one, "b", 10.2, now=10.6)
+    assert one.leads(10.4 + WINDOW_S - 0.001)
+
+
+@pytest.mark.parametrize("sent_s", [12.0, 9.9, float("nan"), float("inf")])
+def test_an_answer_to_what_was_never_sent_proves_nothing(sent_s: float) -> None:
+    one = leader()
+    follow(one, "b", sent_s, now=10.1)
+    assert not one.leads(10.1)
+
+
+def test_of_five_a_leader_needs_two_and_counts_from_the_earlier() -> None:
+    one = leader("bcde")
+    follow(one, "b", 10.4, now=10.5)
+    assert not one.leads(10.5)
+    follow(one, "c", 10.1, now=10.5)
+    assert one.leads(10.1 + WINDOW_S - 0.001)
+    assert not one.leads(10.1 + WINDOW_S + 0.001)
+
+
+def test_l10_a_leader_that_is_not_answered_steps_down() -> None:
+    one = leader()
+    follow(one, "b", 10.2, now=10.2)
+    assert one.step(Tick(), 10.2 + WINDOW_S + 0.001) == [Changed(5, None)]
+    assert one.role is Role.FOLLOWER
+    follow(one, "b", 11.0, now=11.2)
+    assert not one.leads(11.2), "its time in that generation is over"
+
+
+def test_a_leader_that_hears_of_a_later_generation_steps_down_at_once() -> None:
+    one = leader()
+    follow(one, "b", 10.0, now=10.1)
+    effects = tell(one, "c", Follow(7, 10.0, 0, 0), now=10.2)
+    assert effects == [Keep(7, ""), Changed(7, None)]
+    assert not one.leads(10.2)
+
+
+def test_a_leader_of_before_is_told_that_its_generation_is_over() -> None:
+    one = elector(stored=(6, "c"))
+    assert answers(tell(one, "b", Lead(5, 3.5, succeed=False), now=9.0)) == [Follow(6, 3.5, 0, 0)]
+    assert one.leader(9.0) is None
+
+
+def test_a_candidate_that_was_away_learns_the_generation_from_a_refusal() -> None:
+    one = elector()
+    one.step(Tick(), 10.0)
+    assert tell(one, "b", Granted(8, pre=True, is_granted=False), now=10.1) == [Keep(8, "")]
+
+
+def test_what_was_lost_is_said_again_every_heartbeat() -> None:
+    one = elector()
+    assert answers(one.step(Tick(), 10.0)) == [stand(5, pre=True)] * 2
+    assert one.step(Tick(), 10.1) == []
+    assert answers(one.step(Tick(), 10.2)) == [stand(5, pre=True)] * 2
+    tell(one, "c", Granted(5, pre=True, is_granted=True), now=10.3)
+    assert answers(one.step(Tick(), 10.5)) == [stand(5)] * 2
+    assert (
+        answers(tell(one, "c", Granted(5, pre=False, is_granted=True), now=10.6))
+        == [Lead(5, 10.6, succeed=False)] * 2
+    )
+
+
+def test_l22_a_leader_lets_go_before_it_asks_for_its_succession() -> None:
+    one = leader()
+    follow(one, "b", 10.0, now=10.1)
+    effects = one.step(Transfer("b"), 10.1)
+    assert effects == [Send("b", Lead(5, 10.1, succeed=True)), Changed(5, None)]
+    follow(one, "b", 10.1, now=10.2)
+    follow(one, "c", 10.1, now=10.2)
+    assert not one.leads(10.2), "it came back"
+    assert answers(one.step(Tick(), 10.4)) == [Lead(5, 10.4, succeed=True)]
+
+
+def test_l22_the_successor_stands_at_once_and_gets_the_votes_of_those_that_hear_a_leader() -> None:
+    one, other = elector(), elector()
+    for each in (one, other):
+        tell(each, "c", Lead(4, 8.9, succeed=False), now=9.0)
+    effects = tell(one, "c", Lead(4, 9.0, succeed=True), now=9.1)
+    assert effects[:2] == [Keep(5, "a"), Send("b", stand(5, transfer=True))]
+    assert asked(other, "b", stand(5, transfer=True), now=9.1)
+
+
+def test_l22_nobody_succeeds_who_is_behind_or_was_not_heard() -> None:
+    one = leader("bcde")
+    one.recency = Recency(0, 3)
+    for peer, number in [("b", 2), ("c", 3), ("d", 4)]:
+        follow(one, peer, 10.0, now=10.1, number=number)
+    assert one.step(Transfer("b"), 10.2) == []
+    assert one.step(Transfer("e"), 10.2) == []
+    assert one.leads(10.2)
+    assert answers(one.step(Transfer(""), 10.2)) == [Lead(5, 10.2, succeed=True)]
+    assert one.step(Transfer("d"), 10.3) == [], "who has let go has nothing to give"
+
+
+def test_a_request_to_succeed_that_is_late_is_void() -> None:
+    one = elector(stored=(6, "c"))
+    effects = tell(one, "b", Lead(5, 3.5, succeed=True), now=9.0)
+    assert effects == [Send("b", Follow(6, 3.5, 0, 0))]
+
+
+def test_a_stranger_is_not_heard() -> None:
+    one = elector()
+    assert tell(one, "x", Lead(9, 1.0, succeed=False), now=9.0) == []
+    assert tell(one, "x", stand(9), now=9.0) == []
+    assert one.generation == 4
+
+
+@pytest.mark.parametrize("peers", ["", "b", "bb", "ab", "bcdefgh"])
+def test_a_group_that_cannot_vote_is_refused(peers: str) -> None:
+    with pytest.raises(ValueError, match="3 to 7 different members"):
+        elector(peers)
+
+
+@pytest.mark.parametrize(("heartbeat_s", "patience_s"), [(0.5, 1.0), (0.0, 1.0), (2.0, 1.0)])
+def test_times_that_cannot_work_are_refused(heartbeat_s: float, patience_s: float) -> None:
+    times = Times(heartbeat_s, patience_s)
+    with pytest.raises(ValueError, match="more than two heartbeats"):
+        Elector("a", ["b", "c"], stored=(0, ""), rng=Random(1), times=times, now=0.0)

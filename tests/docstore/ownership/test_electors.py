@@ -1,0 +1,236 @@
+"""The vote as a group: scenarios by their numbers, bad days by seed, and each rule taken away."""
+
+from collections.abc import Callable
+
+import pytest
+
+from docstore.ownership.by_vote import Times
+from docstore.ownership.elector import Elector
+from docstore.simulation.electors import RHO, Electors, Violation
+from tests.docstore.ownership.storm import (
+    QUICK,
+    Clinging,
+    Exact,
+    Fickle,
+    Forgetful,
+    Hasty,
+    Receiver,
+    Stubborn,
+    storm,
+)
+
+SEEDS = range(5)
+HEARTBEAT_S, PATIENCE_S = Times().heartbeat_s, Times().patience_s
+
+
+def elected(arena: Electors, *, but: str = "", within_s: float = 10.0) -> str:
+    """Let time pass until somebody else leads; return who."""
+    end = arena.world.now + within_s
+    while arena.leaders() in ([], [but]):
+        assert arena.world.now < end, "nobody was elected"
+        arena.run(0.005)
+    return arena.leaders()[0]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_l01_three_fresh_processes_elect_one_leader_within_three_seconds(seed: int) -> None:
+    arena = Electors(3, seed=seed)
+    leader = elected(arena, within_s=3.0)
+    arena.run(5)
+    assert arena.leaders() == [leader]
+    assert {arena.generation(name) for name in "abc"} == {arena.generation(leader)}
+    told = {name: who for _, name, _, who in arena.changes}
+    assert told == dict.fromkeys("abc", leader)
+
+
+def test_l02_one_of_three_leads_never_and_two_of_three_do() -> None:
+    arena = Electors(3, seed=1)
+    arena.crash("a")
+    arena.crash("b")
+    arena.run(30)
+    assert arena.leaders() == []
+    assert arena.generation("c") == 0, "a lonely candidate counted up"
+    arena.restart("a")
+    assert elected(arena, within_s=3.0)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_l06_votes_outlive_a_crash_of_everybody(seed: int) -> None:
+    arena = Electors(3, seed=seed)
+    before = arena.generation(elected(arena))
+    for _ in range(3):
+        for name in "abc":
+            arena.crash(name)
+            arena.restart(name)
+        leader = elected(arena)
+        assert arena.generation(leader) > before
+        before = arena.generation(leader)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_l07_who_is_behind_a_majority_is_never_elected(seed: int) -> None:
+    arena = Electors(3, seed=seed)
+    arena.hold("a", 1, 900)
+    arena.hold("b", 2, 5)
+    arena.hold("c", 2, 5)
+    first = elected(arena)
+    assert first != "a"
+    arena.crash(first)
+    assert elected(arena, but=first) != "a"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_l09_candidates_at_once_elect_one_in_the_end(seed: int) -> None:
+    times = Times(heartbeat_s=0.01, patience_s=0.021)  # All are impatient at about the same time.
+    arena = Electors(5, seed=seed, times=times)
+    arena.network.weather.straggle = 0.0
+    elected(arena, within_s=5.0)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_l10_a_leader_in_the_minority_stops_before_another_begins(seed: int) -> None:
+    arena = Electors(5, seed=seed)
+    old = elected(arena)
+    companion = next(name for name in arena.processes if name != old)
+    arena.cut(old, companion)
+    cut_at, generation = arena.world.now, arena.generation(old)
+    while arena.leaders() == [old]:
+        arena.run(0.001)
+    assert arena.world.now - cut_at <= PATIENCE_S / (1 - RHO)
+    new = elected(arena)
+    assert new not in (old, companion)
+    assert arena.generation(new) > generation
+    arena.heal()  # L11: it follows.
+    arena.run(2)
+    assert arena.leaders() == [new]
+    assert arena.generation(old) == arena.generation(new)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_l13_a_leader_that_was_paused_says_no_at_its_first_look(seed: int) -> None:
+    arena = Electors(3, seed=seed)
+    old = elected(arena)
+    generation = arena.generation(old)
+    arena.pause(old, 5)
+    arena.run(4.999)
+    assert not arena.processes[old].leads()
+    [new] = arena.leaders()
+    assert arena.generation(new) > generation
+    arena.run(2)
+    assert arena.leaders() == [new]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_l22_a_transfer_takes_less_than_two_heartbeats(seed: int) -> None:
+    arena = Electors(5, seed=seed)
+    arena.network.weather.straggle = 0.0
+    old = elected(arena)
+    arena.run(1)
+    to = next(name for name in arena.processes if name != old)
+    arena.transfer(old, to)
+    assert arena.leaders() == []
+    assert elected(arena, within_s=2 * HEARTBEAT_S) == to
+
+
+def test_l22_a_leader_whose_successor_dies_follows_whoever_is_elected() -> None:
+    arena = Electors(3, seed=3)
+    old = elected(arena)
+    arena.run(1)
+    to = next(name for name in "abc" if name != old)
+    arena.transfer(old, to)
+    arena.crash(to)
+    elected(arena, within_s=4 * PATIENCE_S)
+
+
+def test_l23_what_clocks_show_has_no_effect() -> None:
+    def leaders(offset_s: float) -> list[tuple[str, int, str | None]]:
+        arena = Electors(3, seed=5)
+        for process in arena.processes.values():
+            process._offset_s = offset_s
+            arena.restart(process.name)
+        arena.run(5)
+        arena.crash(elected(arena))
+        arena.run(5)
+        return [change[1:] for change in arena.changes]
+
+    assert leaders(0.0) == leaders(3600.0) == leaders(-3600.0)
+
+
+def weather(seed: int, make: Callable[..., Elector] = Elector) -> None:
+    """Thirty seconds of bad days; then somebody must lead whom all know."""
+    size = (3, 5, 4, 3)[seed % 4]
+    arena = Electors(size, seed=seed, loss=0.05, times=QUICK, make=make)
+    arena.network.weather.straggle = (0.02, 0.3)[seed % 2]
+    storm(arena, 30)
+    arena.network.weather.straggle = arena.network.weather.loss = 0.0
+    arena.run(5)
+    [leader] = arena.leaders()
+    assert {arena.generation(name) for name in arena.processes} == {arena.generation(leader)}
+
+
+def test_no_seed_has_two_leaders_and_each_heals() -> None:
+    for seed in range(25):
+        weather(seed)
+
+
+@pytest.mark.slow
+def test_no_seed_of_thousands_has_two_leaders() -> None:
+    for seed in range(25, 6_000):
+        weather(seed)
+
+
+def try_all(seeds: range, make: type[Elector], act: Callable[..., None] = weather) -> None:
+    for seed in seeds:
+        act(seed, make)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [Fickle, Stubborn, Forgetful, Clinging, pytest.param(Receiver, marks=pytest.mark.slow)],
+)
+def test_bad_days_find_a_rule_that_is_missing(make: type[Elector]) -> None:
+    with pytest.raises(Violation):
+        try_all(range(1000), make)
+
+
+def half_heard(seed: int, make: Callable[..., Elector] = Elector) -> tuple[Electors, str, str, str]:
+    """Return a group of three whose leader is not heard by one, who therefore asks the third.
+
+    The leader's clock is slow, so it believes for long; those of the others are fast.
+    """
+    arena = Electors(3, seed=seed, times=Times(heartbeat_s=0.1, patience_s=2.4), make=make)
+    for process in arena.processes.values():
+        process._rate = 1 + RHO
+    leader = elected(arena)
+    deaf, third = (name for name in "abc" if name != leader)
+    process = arena.processes[leader]
+    process._offset_s += (process._rate - (1 - RHO)) * arena.world.now
+    process._rate = 1 - RHO
+    arena.network.cuts |= {(leader, deaf), (deaf, leader)}
+    arena.run(10)
+    assert arena.leaders() == [leader]
+    return arena, leader, deaf, third
+
+
+def restart_third(seed: int, make: Callable[..., Elector] = Elector) -> None:
+    arena, _, _, third = half_heard(seed, make)
+    arena.restart(third)
+    arena.run(5)
+
+
+def cut_leader(seed: int, make: Callable[..., Elector] = Elector) -> None:
+    arena, leader, _, _ = half_heard(seed, make)
+    arena.cut(leader)
+    elected(arena, but=leader)
+
+
+def test_a_voter_that_restarts_does_not_depose_a_leader_that_it_has_heard() -> None:
+    try_all(range(5), Elector, restart_third)
+    with pytest.raises(Violation):
+        restart_third(0, Hasty)
+
+
+def test_clocks_that_go_wrong_by_two_percent_never_make_two_leaders() -> None:
+    try_all(range(20), Elector, cut_leader)
+    with pytest.raises(Violation):
+        try_all(range(20), Exact, cut_leader)

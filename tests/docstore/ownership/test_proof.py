@@ -1,0 +1,57 @@
+"""A proof counts from the sending, and is over before what was granted is."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docstore.ownership.proof import Proof, check_disjoint
+
+
+def test_a_proof_counts_from_the_sending_and_holds_for_the_window() -> None:
+    proof = Proof(2.0)
+    assert not proof.holds(0.0)
+    proof.confirm(10.0)
+    assert proof.holds(12.0)
+    assert not proof.holds(12.01)
+
+
+def test_answers_that_come_out_of_order_keep_the_newest_proof() -> None:
+    proof = Proof(2.0, stamp=10.0)
+    proof.confirm(11.0)
+    proof.confirm(10.5)
+    assert proof.until == 13.0
+
+
+def test_what_was_dropped_is_not_brought_back_by_an_answer_under_way() -> None:
+    proof = Proof(2.0, stamp=10.0)
+    proof.drop()
+    proof.confirm(11.0)
+    assert not proof.holds(11.0)
+
+
+@given(
+    ttl_s=st.floats(0.5, 3600.0),
+    share=st.floats(0.01, 0.99),
+    holder=st.floats(0.98, 1.02),
+    owner=st.floats(0.98, 1.02),
+    delay_s=st.floats(0.0, 100.0),
+)
+def test_a_window_that_is_allowed_is_over_before_the_owner_counts_to_the_ttl(
+    ttl_s: float, share: float, holder: float, owner: float, delay_s: float
+) -> None:
+    window_s = ttl_s * share
+    try:
+        check_disjoint(window_s, ttl_s, 0.02)
+    except ValueError:
+        # Refused with a reason: clocks exist by which it would not be safe.
+        assert window_s / 0.98 * 1.02 >= ttl_s * 0.95
+        return
+    believed_until = window_s / holder  # In true seconds after the sending.
+    ended_at = delay_s + ttl_s / owner
+    assert believed_until < ended_at
+
+
+@pytest.mark.parametrize("window_s", [10.0, 9.99, 11.0, 0.0, -1.0])
+def test_a_window_as_long_as_the_grant_is_refused(window_s: float) -> None:
+    with pytest.raises(ValueError, match="is not over before 10 s are"):
+        check_disjoint(window_s, 10.0)
