@@ -7,6 +7,8 @@ import msgpack
 
 from docstore.converge.messages import Following, Lack, Offering, Spread, Supply
 from docstore.document import Row
+from docstore.sessions import messages as sessions
+from docstore.streams import messages as streams
 from docstore.wire import (
     Accepted,
     Adopt,
@@ -51,6 +53,10 @@ _KINDS: tuple[type[Any], ...] = (
     Gap, Adopt, Copy, Decide, Confirm, Confirmed, Forward, Answered, Ask, Told, HandOver,
     Canvass, Vote, Lead, Follow, Configured, Passed,
     Offering, Following, Spread, Lack, Supply, Release, Succeed,
+    streams.Doubt, streams.Doubted, streams.Fence, streams.Fenced, streams.Notice,
+    streams.Promoted, streams.Resign, streams.Yield, streams.Attach, streams.Adopt,
+    streams.Append, streams.Acked, streams.Rejected, streams.Produce, streams.Produced,
+    sessions.Call, sessions.Reply,
 )  # fmt: skip
 _TAGS = {kind: tag for tag, kind in enumerate(_KINDS)}
 
@@ -65,7 +71,7 @@ def pack_frame(configuration: int, messages: Iterable[Message]) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-def unpack_frame(body: bytes | memoryview) -> tuple[int, list[Message]]:
+def unpack_frame(body: bytes | bytearray | memoryview) -> tuple[int, list[Message]]:
     """Return the sender's configuration and the messages of a frame without its length.
 
     Raises ValueError (or a subclass) or TypeError on anything malformed.
@@ -133,6 +139,6 @@ def pack_hello(hello: Hello) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-def unpack_hello(body: bytes | memoryview) -> Hello:
+def unpack_hello(body: bytes | bytearray | memoryview) -> Hello:
     """Return the opening frame; raises ValueError or TypeError on anything malformed."""
     return Hello(*msgpack.unpackb(body))

@@ -75,7 +75,7 @@ class Framed(asyncio.Protocol):
                     raise ValueError(f"a frame of {size} bytes")
                 if len(buffer) - start - 4 < size:
                     break
-                self._deliver(bytes(buffer[start + 4 : start + 4 + size]))
+                self._deliver(buffer[start + 4 : start + 4 + size])
                 start += 4 + size
         except (ValueError, TypeError, IndexError, KeyError, AttributeError) as error:
             log.warning("peer link closed: malformed frame", error=repr(error)[:200])
@@ -84,7 +84,7 @@ class Framed(asyncio.Protocol):
         if start:
             del buffer[:start]
 
-    def _deliver(self, body: bytes) -> None:
+    def _deliver(self, body: bytearray) -> None:
         if self._hello_seen:
             self.frame(body)
         else:
@@ -95,7 +95,7 @@ class Framed(asyncio.Protocol):
         """Take the peer's opening frame."""
         raise NotImplementedError
 
-    def frame(self, body: bytes) -> None:
+    def frame(self, body: bytearray) -> None:
         """Take a frame of messages."""
         raise NotImplementedError
 
@@ -137,7 +137,7 @@ class Inbound(Framed):
         if why_not:
             self.transport.close()
 
-    def frame(self, body: bytes) -> None:
+    def frame(self, body: bytearray) -> None:
         """Hand over the messages, one after the other."""
         if self.peer is None:
             return
@@ -194,7 +194,7 @@ class Outbound(Framed):
         if not self.welcomed.done():
             self.welcomed.set_result(fits and events.admit(hello) is None)
 
-    def frame(self, body: bytes) -> None:
+    def frame(self, body: bytearray) -> None:
         """Nothing is expected here."""
 
     def hang_up(self) -> None:

@@ -22,6 +22,7 @@ from docstore.protocol.holds import Holds
 from docstore.protocol.leases import Leases
 from docstore.protocol.log import SlotLog, log_from_disk
 from docstore.protocol.operations import Closed, Proposed
+from docstore.protocol.published import is_published
 from docstore.protocol.quorum import is_quorum
 from docstore.protocol.slots import slot_of
 from docstore.protocol.tenure import Inflight, Phase, Tenure
@@ -31,9 +32,6 @@ from docstore.storage.store import Append, Query, Recovered, Result, SaveSlot, W
 from docstore.wire import Accepted, Message
 
 NEVER = float("-inf")
-
-DECLARATIONS = "/core/factories/"
-"""Below this path every document declares a factory, which the node itself must know."""
 
 
 @dataclass(slots=True)
@@ -313,10 +311,10 @@ class Core:
         self.corrupted.add(log.slot)
 
     def publish(self, log: SlotLog, after: int, until: int) -> None:
-        """Tell the node of rows (after, until] that concern it: declarations of factories."""
+        """Tell the node of rows (after, until] that concern it."""
         for n in range(after + 1, until + 1):
             row = log.pending.get(n)
-            if row is not None and row.link.startswith(DECLARATIONS):
+            if row is not None and is_published(row.link):
                 self.out.append(Publish(row))
 
     def answer_read(self, token: int, result: Result) -> None:

@@ -48,7 +48,7 @@ class Respond:
 
 @dataclass(slots=True)
 class Publish:
-    """A row of interest to the node itself (a factory) is decided."""
+    """A row that nodes act on (of a factory, a topic, a partition) is decided."""
 
     row: Row
 

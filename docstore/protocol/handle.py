@@ -1,19 +1,20 @@
 """Step 4b of the road, on the owner: state and request in, the next state out. Pure.
 
-Preconditions first (RFC 9110: a header that fails is 412; a `documentVersion` in the body that
-fails is 409; an update that has to say what it read, and does not, is 428). Then whether the
-document may come into being or go, then the author's service. A version is one more than the one
-before, also over a tombstone (rule D2): numbers are never used again. Bytes that nobody changed are
-kept as they came.
+Whether its maker is still in charge comes first: the fence. Then preconditions (RFC 9110: a header
+that fails is 412; a `documentVersion` in the body that fails is 409; an update that has to say what
+it read, and does not, is 428). Then whether the document may come into being or go, then the
+author's service. A version is one more than the one before, also over a tombstone (rule D2):
+numbers are never used again. Bytes that nobody changed are kept as they came.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from docstore import json, patch
 from docstore.document import STORE_SET, Row, tag_of
 from docstore.errors import BadRequest, Conflict, TooLarge
+from docstore.fences import SCOPES_MAX, Fence, TooLow, TooMany, fences_of, passed
 from docstore.operation import Answer, Conditions, Operation
 from docstore.service import Refusal, Service, ServiceOptions, State
 
@@ -27,6 +28,7 @@ class New:
     action: str
     deleted: bool
     signature: bytes
+    fences: Sequence[Fence] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,16 @@ def handle(head: Row | None, operation: Operation, service: Service, *, floor: i
     head: the newest row, which may be a tombstone; None if the link was never used.
     floor: the version that an absent link counts as having.
     """
+    if service.options.requires_fence and not operation.fence:
+        return _refuse(428, "fence-required", "this factory demands a Fence", head)
+    fences = passed(fences_of(head), operation.fence)
+    if isinstance(fences, TooLow | TooMany):
+        return _fenced(fences, head)
+    outcome = _judged(head, operation, service, floor)
+    return replace(outcome, fences=fences) if fences and isinstance(outcome, New) else outcome
+
+
+def _judged(head: Row | None, operation: Operation, service: Service, floor: int) -> Outcome:
     live = head if head is not None and not head.deleted else None
     options = service.options
     refusal = _precondition(live, operation.conditions, options.level)
@@ -79,7 +91,7 @@ def handle(head: Row | None, operation: Operation, service: Service, *, floor: i
             case _:
                 return _refuse(405, "method-not-allowed", operation.verb, head)
     except Refusal as refused:
-        return _refuse(refused.status, "refused-by-service", refused.detail, live)
+        return _refuse(refused.status, refused.code, refused.detail, live)
     except (BadRequest, Conflict, TooLarge) as error:
         return _refuse(error.status, error.code, str(error), live)
 
@@ -87,6 +99,15 @@ def handle(head: Row | None, operation: Operation, service: Service, *, floor: i
 def next_version(head: Row | None, floor: int) -> int:
     """Return the version that follows, also over a tombstone (rule D2)."""
     return (head.version if head is not None else floor) + 1
+
+
+def _fenced(why: TooLow | TooMany, head: Row | None) -> Refused:
+    if isinstance(why, TooMany):
+        detail = f"a document remembers fences of at most {SCOPES_MAX} scopes"
+        return _refuse(409, "too-many-fences", detail, head)
+    scope, token = why.remembered
+    detail = f"token {token} has been seen under {scope}: whoever held yours is not in charge"
+    return _refuse(409, "fenced", detail, head)
 
 
 def _put(
@@ -141,6 +162,8 @@ def _patch(head: Row | None, live: Row | None, operation: Operation, service: Se
     if service.options.immutable:
         return _refuse(*IMMUTABLE, live)
     before: State = json.load(live.state)
+    if service.options.numbered:
+        before["documentVersion"] = live.version + 1
     change = json.parse(operation.body)
     if operation.media == "json":
         after = patch.apply(before, change)

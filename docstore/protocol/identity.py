@@ -20,6 +20,7 @@ class Identity(NamedTuple):
     fingerprint: of the request body, to tell a retry from another use of the same key.
     writer: the job, batch and sequence of a bulk job's write (see `jobs.py`), () for others.
     created: it brought its document into being; said only where the version, not being 0, does not.
+    fences: all that its document remembers from this row on, see `fences.py`.
     """
 
     entry: str
@@ -30,12 +31,20 @@ class Identity(NamedTuple):
     fingerprint: int = 0
     writer: Sequence[Any] = ()
     created: bool = False
+    fences: Sequence[Any] = ()
 
     def pack(self) -> bytes:
         """Return the bytes that a row carries."""
-        said = self if self.created else self[:-1] if self.writer else self[:-2]
-        packed: bytes = msgpack.packb(said)
+        packed: bytes = msgpack.packb(self[: self._length()])
         return packed
+
+    def _length(self) -> int:
+        """Return how many fields have something to say."""
+        if self.fences:
+            return 9
+        if self.created:
+            return 8
+        return 7 if self.writer else 6
 
 
 def unpack_identity(packed: bytes) -> Identity:

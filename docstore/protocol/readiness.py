@@ -5,6 +5,8 @@ From learning to joint the newcomers must have what is decided; from joint to st
 have been opened under majorities of both.
 """
 
+from collections.abc import Callable
+
 from docstore.protocol import quorum
 from docstore.protocol.configuration import Stage
 from docstore.protocol.core import Core
@@ -19,6 +21,8 @@ class Readiness:
 
     def __init__(self, core: Core) -> None:
         self.core = core
+        self.blocks: Callable[[int], bool] = lambda slot: False
+        """Whether something else of this node still needs a member that leaves."""
         self._said: dict[str, frozenset[int]] = {}
         """Member -> its slots that are ready."""
 
@@ -70,6 +74,8 @@ class Readiness:
         lost disk would then be one too many. Of the others a majority is enough.
         """
         # First what mostly is not so yet: this is asked of all slots, again and again.
+        if self.blocks(log.slot):
+            return False
         if not all(self._holds_all(log, newcomer) for newcomer in log.learners):
             return False
         coming = self.core.placement.next_replicas(log.slot)

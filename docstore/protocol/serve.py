@@ -29,6 +29,7 @@ from docstore.storage.store import Corrupt, History, Newest, OfLog, Result
 
 HEAD_BYTES, ROW_BYTES = 250, 700
 """What a document costs here that is not there, and one that is, beside its state: measured."""
+OTHER_REIGN = Answer(412, "other-reign", "only the reign that it names may carry this out")
 NO_QUORUM = Answer(503, "no-quorum", "the owner does not hear a majority of the replicas")
 
 
@@ -204,13 +205,13 @@ class Server:
         if operation.writer and head.jobs is None:
             self._load_jobs(log, tenure, inflight)
             return
-        outcome = self._outcome(log, head, operation, service)
+        outcome = self._outcome(log, tenure, head, operation, service)
         if isinstance(outcome, New):
             inflight.created = not outcome.deleted and (head.newest is None or head.newest.deleted)
             self._append(log, tenure, head, inflight, outcome)
             return
         if isinstance(outcome, Unchanged):
-            answer = self._answer(200, row=outcome.row)._replace(code=outcome.code)
+            answer = self._answer(200, log, outcome.row)._replace(code=outcome.code)
         else:
             answer = outcome.answer._replace(owner=self.core.me, epoch=tenure.ballot[0])
         n = head.newest.n if head.newest else 0
@@ -220,8 +221,13 @@ class Server:
         refusal = Refusal(inflight, answer, n)
         self._when_confirmed(log, tenure, inflight, lambda: self._refuse(log, tenure, refusal))
 
-    def _outcome(self, log: SlotLog, head: Head, operation: Operation, service: Service) -> Outcome:
+    def _outcome(
+        self, log: SlotLog, tenure: Tenure, head: Head, operation: Operation, service: Service
+    ) -> Outcome:
         """Return what an update makes of its document, a bulk job's once for each batch."""
+        if operation.reign and operation.reign != tenure.ballot[0]:
+            self.core.counters["other_reign"] += 1
+            return Refused(OTHER_REIGN._replace(row=head.newest))
         if operation.writer and head.jobs:
             found = judged(head.jobs, operation, fingerprint(operation))
             if isinstance(found, Answer):
@@ -252,7 +258,7 @@ class Server:
     ) -> None:
         """Put the new version at the end of the log; it is proposed when the turn ends."""
         operation, before = inflight.operation, head.newest
-        identity = inflight.identity(new.version)
+        identity = inflight.identity(new.version, new.fences)
         if operation.writer:
             job, batch, sequence = operation.writer
             assert head.jobs is not None
@@ -293,7 +299,7 @@ class Server:
     def _read(self, log: SlotLog, head: Head, inflight: Inflight) -> None:
         """Answer from what is decided."""
         if inflight.operation.select[0] == "current":
-            self.core.reply(inflight, self._current(self.visible(head)))
+            self.core.reply(inflight, self._current(log, self.visible(head)))
             return
         tenure = log.tenure
         assert tenure is not None
@@ -368,14 +374,12 @@ class Server:
         """Return the version that readers may see: the newest decided one (rule R3)."""
         return head.settled
 
-    def _current(self, row: Row | None) -> Answer:
-        if row is None:
-            return self._answer(404)
-        return self._answer(404 if row.deleted else 200, row=row)
+    def _current(self, log: SlotLog, row: Row | None) -> Answer:
+        return self._answer(404 if row is None or row.deleted else 200, log, row)
 
-    def _answer(self, status: int, *, row: Row | None = None) -> Answer:
+    def _answer(self, status: int, log: SlotLog, row: Row | None) -> Answer:
         code = "not-found" if status == 404 else ""
-        epoch = self.decider.epoch_of(row.slot) if row else 0
+        epoch = self.decider.epoch_of(log.slot)
         return Answer(status, code, row=row, owner=self.core.me, epoch=epoch)
 
 

@@ -1,8 +1,10 @@
 """What an owner knows of one reign over one slot. All of it dies with the process (rule B2)."""
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import Any
 
 from docstore.document import Ballot, Row
 from docstore.operation import Answer, Operation
@@ -37,14 +39,14 @@ class Inflight:
     """Its row brings a document into being, for the first time or again; None: the row was made
     elsewhere, or before, and says so itself."""
 
-    def identity(self, version: int) -> Identity:
+    def identity(self, version: int, fences: Sequence[Any] = ()) -> Identity:
         """Return what the row of this version remembers of the operation that makes it."""
         operation = self.operation
         mark = fingerprint(operation) if operation.key or operation.writer else 0
         created = bool(self.created) and version > 0
         return Identity(
             self.entry, self.boot, self.seq, self.oldest, operation.key, mark,
-            tuple(operation.writer), created,
+            tuple(operation.writer), created, fences,
         )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from docstore.document import Row
 from docstore.operation import CURRENT, Answer, Operation
-from docstore.protocol.core import DECLARATIONS, Core
+from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
 from docstore.protocol.past import (
     KEPT_VERSIONS_MAX,
@@ -17,6 +17,7 @@ from docstore.protocol.past import (
     past_query,
     trimmed_answer,
 )
+from docstore.protocol.published import DECLARATIONS
 from docstore.protocol.tenure import Phase
 from docstore.storage.store import UNBOUNDED, Corrupt, History, Newest, Result, Store
 

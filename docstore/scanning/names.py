@@ -3,7 +3,7 @@
 A name that could be taken for one of the others would stand for another cut, or for none.
 """
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from docstore.errors import BadRequest
 from docstore.scanning.cut import is_token
@@ -11,6 +11,7 @@ from docstore.scanning.cut import is_token
 WORDS = ("latest", "barrier", "earliest", "snapshot")
 """What readers and feeds call their ends."""
 DIGITS_MAX = 17
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def moment_of(as_of: str) -> int | None:
@@ -22,7 +23,14 @@ def moment_of(as_of: str) -> int | None:
         return None
     if instant.tzinfo is None:
         raise BadRequest("asOf: a time needs its zone, such as Z")
-    return int(instant.timestamp() * 1_000_000)
+    return (instant - _EPOCH) // timedelta(microseconds=1)  # A float would lose the last one.
+
+
+def insist_on_past(as_of: str, now_us: int) -> None:
+    """Refuse a moment that is yet to come: each scan would read another cut. Raises BadRequest."""
+    moment = moment_of(as_of)
+    if moment is not None and moment > now_us:
+        raise BadRequest(f"asOf: {as_of[:80]!r} is yet to come, so that there is no cut of it")
 
 
 def check_snapshot_name(name: str) -> None:

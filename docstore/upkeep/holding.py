@@ -5,7 +5,6 @@ import asyncio
 import structlog
 
 from docstore import json
-from docstore.driver import clock
 from docstore.errors import BadRequest, DocstoreError
 from docstore.protocol.core import NEVER
 from docstore.protocol.holds import Holds
@@ -13,6 +12,7 @@ from docstore.protocol.replica import Replica
 from docstore.reads.listings import Listings
 from docstore.scanning.cut import unpack_cut
 from docstore.services.registry import SNAPSHOTS
+from docstore.stepping import clock
 from docstore.upkeep.background import Background
 
 INTERVAL_S = 2.0

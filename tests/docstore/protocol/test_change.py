@@ -18,9 +18,9 @@ from docstore.protocol.core import start_of
 from docstore.protocol.quorum import decided_end, is_quorum
 from docstore.protocol.timing import ReplicaConfig
 from docstore.protocol.voters import VOTERS_MAX
+from docstore.simulation.world import World
 from docstore.storage.store import Recovered
 from tests.sim.cluster import Cluster
-from tests.sim.world import World
 
 
 def member(name: str, store: str = "", port: int = 0) -> MemberEntry:

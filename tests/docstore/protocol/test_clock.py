@@ -3,10 +3,10 @@
 import pytest
 
 from docstore.protocol.timing import ReplicaConfig
+from docstore.simulation.world import World
 from tests.sim.cluster import Cluster
 from tests.sim.process import EPOCH_US
 from tests.sim.run import Profile, run
-from tests.sim.world import World
 
 HOUR_US = 3_600_000_000
 

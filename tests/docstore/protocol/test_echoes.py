@@ -17,12 +17,12 @@ from docstore.protocol.operations import Operations
 from docstore.protocol.replica import Replica
 from docstore.protocol.tenure import Inflight
 from docstore.protocol.timing import ReplicaConfig
+from docstore.simulation.world import World
 from docstore.storage.store import Recovered
 from docstore.wire import Accepted, Answered, Confirm, Confirmed, Forward, Forwarded, Prepare
 from tests.docstore.protocol.test_replica import ALL_SLOTS, founded, opened, sends
 from tests.sim.cluster import Cluster
 from tests.sim.process import Process
-from tests.sim.world import World
 
 FRAME = Forward([Forwarded(9, 5, 5, 1, 3000, Operation("PUT", "/t/a", b"{}", creates=True))])
 DEPOSED = Received("n3", Prepare(5, ALL_SLOTS))

@@ -9,10 +9,10 @@ from docstore.protocol.replica import Replica
 from docstore.protocol.slots import to_bitmap
 from docstore.protocol.tenure import Phase
 from docstore.protocol.timing import ReplicaConfig
+from docstore.simulation.world import World
 from docstore.wire import Confirm, Prepare, Release
 from tests.sim.cluster import Cluster
 from tests.sim.run import Profile, run
-from tests.sim.world import World
 
 CONFIG = ReplicaConfig()
 SLOT = to_bitmap([0], 1)

@@ -5,9 +5,9 @@ from docstore.protocol.events import CompactAsked, Requested
 from docstore.protocol.holds import CLOCKS_APART_S, Holds
 from docstore.protocol.slots import slot_of
 from docstore.protocol.timing import ReplicaConfig
+from docstore.simulation.world import World
 from tests.sim.cluster import Cluster
 from tests.sim.process import Process
-from tests.sim.world import World
 
 
 def group(slots: int = 1) -> tuple[World, Process]:

@@ -20,8 +20,8 @@ from docstore.protocol.configuration import (
 )
 from docstore.protocol.timing import ReplicaConfig
 from docstore.protocol.voters import VOTERS_MAX, chosen, decisive_zones
+from docstore.simulation.world import World
 from tests.sim.cluster import Cluster
-from tests.sim.world import World
 
 ZONED = st.dictionaries(
     st.sampled_from([f"n{number}" for number in range(10)]), st.sampled_from("abcd"), min_size=1

@@ -304,13 +304,15 @@ async def test_a_node_that_hears_no_majority_says_so(session: aiohttp.ClientSess
         async with Client(group.urls) as store:
             await store.declare("/kept")
         asked = f"{group.urls[0]}/core/changes?prefix=/kept"
-        async with session.get(asked, headers={"Accept": "text/event-stream"}) as response:
+        patience = {"Docstore-Timeout-Ms": "1500"}
+        streaming = {"Accept": "text/event-stream", **patience}
+        async with session.get(asked, headers=streaming) as response:
             for node in group.nodes[1:]:
                 group.kill(node)
             async with asyncio.timeout(DEADLINE_S):
                 (problem,) = [e async for e in events(response) if e.get("event") == "problem"]
         assert json.loads(problem["data"])["status"] == 503
-        async with session.get(asked) as answer:
+        async with session.get(asked, headers=patience) as answer:
             assert (answer.status, answer.content_type) == (503, "application/problem+json")
 
 

@@ -12,7 +12,7 @@ from docstore.client.local import LocalNode
 from docstore.document import Row, chain_digest
 from docstore.protocol.slots import slot_of
 from docstore.scanning.pool import has_arrow
-from docstore.storage.sqlite import PRAGMAS
+from docstore.storage.lanes import PRAGMAS
 from docstore.storage.store import Append, SaveSlot, SlotRecord
 from docstore.storage.writing import Writer
 from tests.docstore.watching import metrics, page_of, until

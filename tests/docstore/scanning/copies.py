@@ -10,7 +10,7 @@ from typing import Any
 from docstore.document import Row, chain_digest
 from docstore.protocol.slots import slot_of
 from docstore.scanning.worker import Pages
-from docstore.storage.sqlite import PRAGMAS
+from docstore.storage.lanes import PRAGMAS
 from docstore.storage.store import Append, Purge, SaveSlot, SlotRecord, Trim
 from docstore.storage.writing import Writer
 

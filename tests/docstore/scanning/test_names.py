@@ -4,7 +4,7 @@ import pytest
 
 from docstore.errors import BadRequest
 from docstore.scanning.cut import Cut
-from docstore.scanning.names import check_snapshot_name, moment_of
+from docstore.scanning.names import check_snapshot_name, insist_on_past, moment_of
 
 TAKEN = [
     "latest", "barrier", "earliest", "snapshot", "2026", "999999999999999999999", "2026-11-20",
@@ -31,3 +31,11 @@ def test_a_time_has_its_zone() -> None:
     assert moment_of("1970-01-01T01:00:01 01:00") == 1_000_000  # A plus that was not quoted.
     with pytest.raises(BadRequest, match="needs its zone"):
         moment_of("2026-11-20")
+
+
+def test_a_moment_that_is_yet_to_come_has_no_cut() -> None:
+    for past in ("1970-01-01T00:00:01Z", "1000000", "friday", "latest"):
+        insist_on_past(past, 1_000_000)
+    for future in ("1970-01-01T00:00:01.000001Z", "1000001", "9999-12-31T23:59:59Z"):
+        with pytest.raises(BadRequest, match="is yet to come"):
+            insist_on_past(future, 1_000_000)
