@@ -11,6 +11,7 @@ from typing import Any
 
 from docstore import __version__
 from docstore.errors import NotFound, Unavailable
+from docstore.fences import fences_of
 from docstore.links.questions import Questions
 from docstore.members.group import Group, warnings_of
 from docstore.ownership.by_hash import member_points, ranking
@@ -99,6 +100,7 @@ class Administration:
         return {
             "version": row.version if row else None,
             "deleted": row.deleted if row else None,
+            "fences": dict(fences_of(row)),
             "end": log.end,
             "decided": log.decided,
             "promised": list(log.promised),

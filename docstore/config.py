@@ -7,7 +7,7 @@ the environment is done where a process starts.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from docstore.address import Address, parse_url, ports_of, reachable
 from docstore.errors import BadConfig
 from docstore.limits import Limits
 from docstore.protocol.configuration import NODE_ID, Founder, is_node_id
+from docstore.streams.timing import StreamsConfig
 
 ENVIRONMENT_PREFIX = "DOCSTORE_"
 PRESETS = ("loopback", "lan", "wan")
@@ -24,6 +25,11 @@ _HOST_NAME = re.compile(r"(?:\*|[A-Za-z0-9_][A-Za-z0-9._-]{0,252})\Z")
 def database_in(data: Path) -> Path:
     """Return the file of the documents in a node's data directory."""
     return data / "docstore.db"
+
+
+def streams_in(data: Path) -> Path:
+    """Return the file of the streams' partitions in a node's data directory."""
+    return data / "streams.db"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +132,9 @@ class Config:
 
     limits: Limits = field(default_factory=Limits)
 
+    streams: StreamsConfig = field(default_factory=StreamsConfig)
+    """Of the partitions of streams; the settings begin with `streams_`."""
+
     @property
     def host_names(self) -> set[str]:
         """Return by which names clients may call this node, beside that of its machine."""
@@ -160,6 +169,8 @@ KEYS = (
     "repair_interval_s", "segments_mb",
     "gossip_preset", "gossip_key_file", "insecure", "allowed_hosts",
     "log", *(each.name for each in fields(Limits)),
+    "streams_fail_back_s", "streams_gather_s", "streams_confirm_s", "streams_tail_mb",
+    "streams_retention_check_s",
 )  # fmt: skip
 """Every key of the file; also a flag, and in capitals after DOCSTORE_ an environment variable."""
 
@@ -230,6 +241,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
         allowed_hosts=_host_names(settings.get("allowed_hosts", "")),
         log=_choice(settings.get("log", "auto"), "log", ("auto", "text", "json")),
         limits=_limits(settings),
+        streams=_streams(settings),
     )
     _check_together(config)
     return config
@@ -346,6 +358,22 @@ def _choice(value: object, key: str, choices: Sequence[str]) -> str:
 
 def _preset(settings: Mapping[str, Any], default: str) -> str:
     return _choice(settings.get("gossip_preset", default), "gossip_preset", PRESETS)
+
+
+def _streams(settings: Mapping[str, Any]) -> StreamsConfig:
+    known = StreamsConfig()
+    return replace(
+        known,
+        owner_timeout_s=_seconds(settings, "owner_timeout_s", known.owner_timeout_s),
+        fail_back_s=_seconds(
+            settings, "streams_fail_back_s", known.fail_back_s, least=0, most=WEEK_S
+        ),
+        gather_s=_seconds(settings, "streams_gather_s", known.gather_s, most=60),
+        confirm_s=_seconds(settings, "streams_confirm_s", known.confirm_s, most=60),
+        tails_bytes=_integer(settings.get("streams_tail_mb", 64), "streams_tail_mb", 1, 65_536)
+        << 20,
+        retention_s=_seconds(settings, "streams_retention_check_s", known.retention_s),
+    )
 
 
 def _limits(settings: Mapping[str, Any]) -> Limits:

@@ -36,6 +36,9 @@ STORE_SET = frozenset(
 EXPIRY_NAME = b'"documentExpirationTimeMicros"'
 EXPIRY_US_MAX = (1 << 63) - 1
 
+LEASE = "documentLeaseLink"
+"""Member of a document that is attached to a lease: the lease's link."""
+
 
 class Row(NamedTuple):
     """One version of one document, in the order of the columns on disk and on the wire.

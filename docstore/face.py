@@ -10,8 +10,8 @@ from docstore.errors import NotFound, Unavailable
 from docstore.ground import Ground
 from docstore.operation import Answer, Operation
 from docstore.process.usage import process_metrics
-from docstore.protocol.core import DECLARATIONS
 from docstore.protocol.events import CompactAsked
+from docstore.protocol.published import DECLARATIONS
 from docstore.protocol.slots import slot_of
 from docstore.reads.feed import Stretch, Wanted
 from docstore.reads.listings import Listed
@@ -21,6 +21,10 @@ from docstore.scanning.request import Scan
 from docstore.service import Service
 from docstore.services.announcing import NOT_YET
 from docstore.services.registry import declaration_link
+from docstore.sessions.face import SessionFace
+from docstore.sessions.measures import session_metrics
+from docstore.streams.face import StreamFace
+from docstore.streams.measures import partition_metrics, partitions_page
 
 
 class Face:
@@ -35,6 +39,16 @@ class Face:
     @property
     def _pages(self) -> Administration:
         return self._entrance.inside().administration
+
+    @property
+    def streams(self) -> StreamFace:
+        """Return the streams of this node."""
+        return self._entrance.inside().stream_face
+
+    @property
+    def sessions(self) -> SessionFace:
+        """Return the sessions of this node."""
+        return self._entrance.inside().session_face
 
     def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
         """Carry an operation to its owner."""
@@ -140,7 +154,8 @@ class Face:
         else:
             page |= serving.administration.describe()
             page["eventLoopLagMs"] = round(serving.driver.loop_lag_s * 1000, 3)
-            page["requestsInFlight"] = serving.driver.in_flight
+            page["requestsInFlight"] = serving.in_flight
+            page["partitions"] = partitions_page(serving.streams.machine)
         page["peerLinks"] = dict(self._ground.links.counters)
         return page
 
@@ -219,7 +234,9 @@ class Face:
             values.update(serving.administration.metrics())
             values["docstore_documents_expired_total"] = float(serving.expiring.expired)
             values["docstore_event_loop_lag_seconds"] = serving.driver.loop_lag_s
-            values["docstore_requests_in_flight"] = float(serving.driver.in_flight)
+            values["docstore_requests_in_flight"] = float(serving.in_flight)
+            values.update(partition_metrics(serving.streams.machine))
+            values.update(session_metrics(serving.sessions.machine))
             families |= {"scan": serving.scans.counters, "repair": serving.repair.counters}
         for family, counters in families.items():
             for name, count in counters.items():

@@ -10,6 +10,7 @@ from docstore.members.joining import Joining
 from docstore.members.lookup import Lookup
 from docstore.members.membership import Membership
 from docstore.services.registry import Registry
+from docstore.storage.partitions import StreamsRecovered, StreamStore
 from docstore.storage.store import Store
 
 
@@ -21,6 +22,8 @@ class Ground:
     node_id: str
     store_id: str
     store: Store
+    streams: StreamStore
+    streams_recovered: StreamsRecovered
     registry: Registry
     founding: Founding
     joining: Joining

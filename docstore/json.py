@@ -28,6 +28,9 @@ _NINETEEN_DIGITS = b"0" * len(_LARGEST)
 NotWritable = orjson.JSONEncodeError
 """Raised by `dump` for what is nested far too deep."""
 
+Fragment = orjson.Fragment
+"""Bytes that are JSON already, in the place of a value for `dump`, which trusts them."""
+
 _FRACTION = b"." + b"0" * 16
 """Of a float with all its digits, when digits are written as zeros."""
 _DIGITS_AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
@@ -43,16 +46,19 @@ well, which costs time only."""
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+"?|[][{}]', re.DOTALL)
 
 
-def parse(raw: bytes) -> Any:
-    """Return the value of `raw`. Raises BadRequest with the offset of what is wrong."""
+def parse(raw: bytes, depth_max: int = DEPTH_MAX) -> Any:
+    """Return the value of `raw`. Raises BadRequest with the offset of what is wrong.
+
+    depth_max: one more than `DEPTH_MAX` for what is around a document.
+    """
     try:
         value = orjson.loads(raw)
         compact = orjson.dumps(value)
-        if _has_no_key_twice(raw, compact) and _is_within_bounds(raw, compact):
+        if _has_no_key_twice(raw, compact) and _is_within_bounds(raw, compact, depth_max):
             return value
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         pass  # The slow path says what is wrong, or finds that nothing is.
-    return _parse_slowly(raw)
+    return _parse_slowly(raw, depth_max)
 
 
 def parse_object(raw: bytes) -> dict[str, Any]:
@@ -112,14 +118,14 @@ def _has_no_key_twice(raw: bytes, compact: bytes) -> bool:
     return not is_escaped and raw.count(b":") == compact.count(b":")
 
 
-def _is_within_bounds(raw: bytes, compact: bytes) -> bool:
+def _is_within_bounds(raw: bytes, compact: bytes, depth_max: int) -> bool:
     """Say whether no number is too long and nothing is nested too deep; False if not known."""
     digits = raw.translate(_DIGITS_AS_ZEROS)
     if _NINETEEN_DIGITS in digits and _NINETEEN_DIGITS in digits.replace(_FRACTION, b""):
         runs = _LONG_RUN.findall(raw)
         if runs and (max(map(len, runs)) > len(_LARGEST) or max(runs) > _LARGEST):
             return False
-    return compact.count(b"{") + compact.count(b"[") <= DEPTH_MAX or depth(compact) <= DEPTH_MAX
+    return compact.count(b"{") + compact.count(b"[") <= depth_max or depth(compact) <= depth_max
 
 
 def _has_whole_float(compact: bytes) -> bool:
@@ -129,33 +135,33 @@ def _has_whole_float(compact: bytes) -> bool:
     return may_be and _WHOLE_FLOAT.search(compact) is not None
 
 
-def _parse_slowly(raw: bytes) -> Any:
+def _parse_slowly(raw: bytes, depth_max: int = DEPTH_MAX) -> Any:
     if not raw.strip():
         raise BadRequest("an empty body is not JSON")
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadRequest(f"not UTF-8 at byte {error.start}") from None
-    _check_depth(text)
+    _check_depth(text, depth_max)
     try:
         value = _DECODER.decode(text)
     except standard.JSONDecodeError as error:
         raise BadRequest(f"not JSON at offset {error.pos}: {error.msg}") from None
     except RecursionError:
-        raise BadRequest(f"nested deeper than {DEPTH_MAX}") from None
+        raise BadRequest(f"nested deeper than {depth_max}") from None
     _check_surrogates(value)
     return value
 
 
-def _check_depth(text: str) -> None:
-    if text.count("{") + text.count("[") <= DEPTH_MAX:
+def _check_depth(text: str, depth_max: int) -> None:
+    if text.count("{") + text.count("[") <= depth_max:
         return
     level = 0
     for found in _STRING_OR_BRACKET.finditer(text):
         if found[0] in "{[":
             level += 1
-            if level > DEPTH_MAX:
-                raise BadRequest(f"nested deeper than {DEPTH_MAX} at offset {found.start()}")
+            if level > depth_max:
+                raise BadRequest(f"nested deeper than {depth_max} at offset {found.start()}")
         elif found[0] in "}]":
             level -= 1
 

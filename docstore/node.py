@@ -11,7 +11,7 @@ from math import inf
 
 import structlog
 
-from docstore.config import Config, database_in
+from docstore.config import Config, database_in, streams_in
 from docstore.entrance import Entrance
 from docstore.errors import StoreBroken, StoreDamaged
 from docstore.face import Face
@@ -26,13 +26,19 @@ from docstore.members.lookup import Located, Lookup
 from docstore.members.membership import Membership
 from docstore.process.damage import end_process, refuse_damaged
 from docstore.process.draining import all_given_away
-from docstore.protocol.events import DrainAsked, Event, LinkLost, LinkMade, Received
+from docstore.protocol.events import Event, Received
 from docstore.services.declaring import Declaring
 from docstore.services.registry import Registry
 from docstore.serving import Serving
+from docstore.sessions import events as sessions
+from docstore.sessions.messages import is_calling
 from docstore.staging import Staging
+from docstore.storage.partitions import StreamsRecovered, StreamStore
 from docstore.storage.sqlite import SqliteStore
 from docstore.storage.store import Recovered, Store
+from docstore.storage.streams_sqlite import SqliteStreamStore
+from docstore.streams import events as streams
+from docstore.streams.messages import is_streaming
 from docstore.wire import Ask, Configured, Message, Told
 
 HAND_OVER_TIMEOUT_S = 5.0
@@ -44,16 +50,22 @@ log = structlog.get_logger("docstore.node")
 
 
 class Node:
-    """A running node. store: the disk, that of the configuration unless another is given."""
+    """A running node. stores: its disk, that of the configuration unless others are given."""
 
     ground: Ground
     """Known once it has started."""
 
-    def __init__(self, config: Config, store: Store | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        store: Store | None = None,
+        streams_store: StreamStore | None = None,
+    ) -> None:
         self.config = config
         self.stopping = asyncio.Event()
         self.entrance = Entrance()
         self._store = store or SqliteStore(database_in(config.data))
+        self._streams_store = streams_store or SqliteStreamStore(streams_in(config.data))
         self._http: HttpServer | None = None
         self._last_answer_by = inf
         self._running = contextlib.AsyncExitStack()
@@ -69,7 +81,8 @@ class Node:
         refuse_damaged(config.data)
         running.push_async_callback(self._store.close)
         recovered = await self._store.open()
-        ground = self.ground = self._ground(recovered)
+        running.push_async_callback(self._streams_store.close)
+        ground = self.ground = self._ground(recovered, await self._streams_store.open())
         self.entrance.why_not = ground.founding.why_not
         await ground.links.start(config.peer_host, config.peer_port)
         running.push_async_callback(ground.links.stop)
@@ -90,7 +103,7 @@ class Node:
         running.push_async_callback(_cancel, founder)
         running.callback(self.entrance.close)
 
-    def _ground(self, recovered: Recovered) -> Ground:
+    def _ground(self, recovered: Recovered, streams_recovered: StreamsRecovered) -> Ground:
         node_id = identity(self.config, recovered)
         founding = Founding(self.config, node_id, recovered)
         founding.outdated = self._outdated
@@ -99,8 +112,8 @@ class Node:
                 hello=founding.hello,
                 admit=founding.admit,
                 received=self._received,
-                linked=lambda peer: self._feed(LinkMade(peer)),
-                lost=lambda peer: self._feed(LinkLost(peer)),
+                linked=self._linked,
+                lost=self._lost,
             )
         )
         return Ground(
@@ -108,6 +121,8 @@ class Node:
             node_id=node_id,
             store_id=recovered.store_id,
             store=self._store,
+            streams=self._streams_store,
+            streams_recovered=streams_recovered,
             registry=Registry(),
             founding=founding,
             joining=Joining(founding.request, lambda: founding.has_group),
@@ -139,9 +154,10 @@ class Node:
     # Stop
 
     def drain(self) -> None:
-        """Begin to stop: give all slots away first."""
+        """Begin to stop: give all slots and partitions away first."""
         self._begin_to_stop()
-        self._feed(DrainAsked())
+        if self.entrance.serving is not None:
+            self.entrance.serving.drain()
         if self._http is not None:
             self._http.send_away()
         self.stopping.set()
@@ -158,11 +174,11 @@ class Node:
         """
         serving = self.entrance.serving
         if serving is not None:
-            await all_given_away(serving.replica, HAND_OVER_TIMEOUT_S)
+            await all_given_away(serving.replica, serving.streams.machine, HAND_OVER_TIMEOUT_S)
         self.entrance.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(self._last_answer_by):
-                while serving is not None and serving.driver.in_flight:  # noqa: ASYNC110 - once
+                while serving is not None and serving.in_flight:  # noqa: ASYNC110 - once
                     await asyncio.sleep(POLL_S)
 
     async def stop(self) -> None:
@@ -190,6 +206,14 @@ class Node:
         if self.entrance.serving is not None:
             self.entrance.serving.driver.feed(event)
 
+    def _linked(self, peer: str) -> None:
+        if self.entrance.serving is not None:
+            self.entrance.serving.link_made(peer)
+
+    def _lost(self, peer: str) -> None:
+        if self.entrance.serving is not None:
+            self.entrance.serving.link_lost(peer)
+
     def _located(self, member: str, located: Located) -> None:
         self.ground.links.connect(member, located.peer)
         self.ground.membership.look_at(located.gossip)
@@ -198,7 +222,14 @@ class Node:
         self._feed(Received(self.ground.node_id, Configured(packed)))
 
     def _received(self, peer: str, message: Message, configuration: int) -> None:
-        if isinstance(message, Ask):
+        if is_streaming(message):
+            # Whatever configuration they count by: a partition's epoch fences, not that.
+            if self.entrance.serving is not None:
+                self.entrance.serving.streams.feed(streams.Received(peer, message))
+        elif is_calling(message):
+            if self.entrance.serving is not None:
+                self.entrance.serving.sessions.feed(sessions.Received(peer, message))
+        elif isinstance(message, Ask):
             if self.entrance.serving is not None:
                 self.ground.questions.asked(peer, message)
         elif isinstance(message, Told):

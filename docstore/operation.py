@@ -43,6 +43,9 @@ class Operation(NamedTuple):
     select: what a GET wants, see CURRENT.
     level: of the document's factory, 1 to 3.
     writer: of a bulk job: (job, batch, sequence), see `protocol/jobs.py`; () for everybody else.
+    reign: the epoch of the only reign that may carry it out, 0 for any. For an update whose reason
+    is in its maker's memory and not in the document: a successor finds the document unchanged.
+    fence: (scope, token), see `fences.py`; () for none.
     """
 
     verb: str
@@ -58,6 +61,8 @@ class Operation(NamedTuple):
     select: Sequence[Any] = CURRENT
     level: int = 3
     writer: Sequence[Any] = ()
+    reign: int = 0
+    fence: Sequence[Any] = ()
 
     @property
     def is_read(self) -> bool:

@@ -30,13 +30,14 @@ def level_of(options: Collection[str]) -> int:
 class Refusal(Exception):
     """An author's handler or schema does not want this update. Nothing has changed.
 
-    status: 400 for a wrong shape, 409 for a wrong moment, 422 otherwise.
+    status: 400 for a wrong shape, 409 for a wrong moment, 422 otherwise. code: for programs.
     """
 
-    def __init__(self, detail: str, *, status: int = 422) -> None:
+    def __init__(self, detail: str, *, status: int = 422, code: str = "refused-by-service") -> None:
         super().__init__(detail)
         self.detail = detail
         self.status = status
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +51,13 @@ class ServiceOptions:
     strict_updates: bool = False
     idempotent_post: bool = False
     immutable: bool = False
+    read_only: bool = False
+    """Clients read its documents as others, but do not write them so: nodes do, or other pages."""
     needs_precondition: bool = False
+    requires_fence: bool = False
+    """Every write must carry a fence."""
+    numbered: bool = False
+    """Handlers are shown the version that they are about to make, as `documentVersion`."""
     schema: Mapping[str, Any] | None = field(default=None, compare=False)
     expires_after_s: int = 0
     """Given to documents that are put without a time of their own; 0 for none."""

@@ -7,10 +7,15 @@ import random
 from collections.abc import Callable
 
 from docstore.administration import Administration
+from docstore.beside.asking import Noticed
+from docstore.beside.documents import GroupDocuments
+from docstore.beside.view import GroupView
 from docstore.config import database_in
-from docstore.driver import Driver, clock
+from docstore.document import Row
+from docstore.driver import Driver
 from docstore.ground import Ground
 from docstore.members.group import Group
+from docstore.protocol.events import DrainAsked, LinkLost, LinkMade
 from docstore.protocol.replica import Replica
 from docstore.protocol.timing import ReplicaConfig
 from docstore.reads.feed import Feed
@@ -20,7 +25,18 @@ from docstore.reads.owners import Owners
 from docstore.reads.scans import Scans
 from docstore.services.announcing import Announcing
 from docstore.services.declaring import Declaring
+from docstore.services.registry import FACTORIES
+from docstore.sessions import events as sessions
+from docstore.sessions.driver import SessionsDriver
+from docstore.sessions.face import SessionFace
+from docstore.sessions.machine import Sessions
+from docstore.stepping import clock
 from docstore.storage.store import Recovered
+from docstore.streams import events as streams
+from docstore.streams.driver import StreamsDriver
+from docstore.streams.face import StreamFace
+from docstore.streams.partitions import Partitions
+from docstore.streams.replica_set import STREAMS
 from docstore.upkeep.expiring import Expiring
 from docstore.upkeep.holding import Holding
 from docstore.upkeep.repair import Repair
@@ -45,8 +61,18 @@ class Serving:
         config, store, questions = ground.config, ground.store, ground.questions
         replica = self.replica = _replica(ground, recovered, declaring)
         driver = self.driver = Driver(
-            replica, store, ground.links, publish=ground.registry.publish, broken=broken
+            replica, store, ground.links, publish=self._publish, broken=broken
         )
+        view = GroupView(replica.core, clock)
+        documents = GroupDocuments(driver.submit, store, view, STREAMS)
+        self.streams = StreamsDriver(
+            _partitions(ground, recovered, view), ground.streams, ground.links,
+            documents=documents, broken=broken,
+        )  # fmt: skip
+        replica.register.readiness.blocks = self.streams.machine.reassignment.blocks
+        self.stream_face = StreamFace(ground.node_id, self.streams, view, questions, driver.submit)
+        self.sessions = _sessions(ground, recovered, view, driver, broken)
+        self.session_face = SessionFace(self.sessions, view)
         self.resync = Resync(ground.node_id, replica, store, questions, driver.feed)
         self.expiring = Expiring(replica, store, driver.submit)
         self.repair = Repair(
@@ -68,6 +94,42 @@ class Serving:
             replica, store, questions, self.resync, ground.membership.describe, self.group
         )
 
+    def _publish(self, row: Row) -> None:
+        """Tell those parts of the node of a decided row that it concerns."""
+        if row.link.startswith(f"{FACTORIES}/"):
+            self._ground.registry.publish(row)
+            return
+        # Later: the driver of documents is in the middle of a list, and may be asked something.
+        if self.sessions.machine.takes(row.link):
+            self.sessions.feed_later(Noticed(row))
+            return
+        self.stream_face.noticed(row)
+        self.streams.feed_later(Noticed(row))
+
+    def link_made(self, peer: str) -> None:
+        """A connection to a node stands."""
+        self.driver.feed(LinkMade(peer))
+        self.streams.feed(streams.LinkMade(peer))
+
+    def link_lost(self, peer: str) -> None:
+        """A connection from or to a node has broken."""
+        self.driver.feed(LinkLost(peer))
+        self.streams.feed(streams.LinkLost(peer))
+        self.sessions.feed(sessions.LinkLost(peer))
+        self.stream_face.link_lost(peer)
+
+    def drain(self) -> None:
+        """Begin to give all slots and partitions away."""
+        self.stream_face.end()
+        self.session_face.end()
+        self.driver.feed(DrainAsked())
+        self.streams.feed(streams.DrainAsked())
+
+    @property
+    def in_flight(self) -> int:
+        """Return how many requests of this node's clients are not answered yet."""
+        return self.driver.in_flight + self.streams.in_flight + self.sessions.in_flight
+
     async def recall(self) -> None:
         """Know the factories that are declared on this disk."""
         for row in await declarations(self._ground.store, self.replica.core.logs):
@@ -82,6 +144,10 @@ class Serving:
             self.holding.start()  # Otherwise nothing is let go of until somebody asks for it.
         self._declaring.start(self.replica)
         self.group.start()
+        self.streams.start()
+        self.sessions.start()
+        for peer in sorted(self.replica.core.links):
+            self.streams.feed(streams.LinkMade(peer))
 
     async def stop(self) -> None:
         """End all of it; what was answered is on the disk."""
@@ -92,7 +158,37 @@ class Serving:
         await self.repair.stop()
         await self.resync.stop()
         await self.scans.stop()
+        await self.sessions.stop()
+        await self.streams.stop()
         await self.driver.stop()
+
+
+def _sessions(
+    ground: Ground,
+    recovered: Recovered,
+    view: GroupView,
+    driver: Driver,
+    broken: Callable[[BaseException], None],
+) -> SessionsDriver:
+    life = f"{ground.node_id}/{recovered.store_id}/{recovered.boot}/sessions"
+    machine = Sessions(ground.node_id, view=view, rng=random.Random(life), now=clock())
+    documents = GroupDocuments(driver.submit, ground.store, view, *machine.paths)
+    return SessionsDriver(
+        machine, ground.links, documents=documents, read_index=driver.read_index, broken=broken
+    )
+
+
+def _partitions(ground: Ground, recovered: Recovered, view: GroupView) -> Partitions:
+    found = ground.streams_recovered
+    life = f"{ground.node_id}/{recovered.store_id}/{recovered.boot}/{found.boot}/streams"
+    return Partitions(
+        ground.node_id,
+        found,
+        view=view,
+        rng=random.Random(life),
+        config=ground.config.streams,
+        now=clock(),
+    )
 
 
 def _replica(ground: Ground, recovered: Recovered, declaring: Declaring) -> Replica:

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 from docstore.converge.messages import Following, Lack, Offering, Spread, Supply
 from docstore.document import Ballot, Reigns, Row
+from docstore.sessions.messages import Calling
+from docstore.streams.messages import Streaming
 
 
 class Heartbeat(NamedTuple):
@@ -351,6 +353,8 @@ Message = (
     | Supply
     | Ask
     | Told
+    | Streaming
+    | Calling
 )
 
 
@@ -375,5 +379,5 @@ class Hello(NamedTuple):
     seen: tuple[str, int, int]
 
 
-PROTOCOL = 3
+PROTOCOL = 5
 """Version of all this; nodes of another one are not spoken to."""

@@ -13,13 +13,76 @@ from docstore.reads.listings import Listed
 from docstore.scanning.cut import Cut
 from docstore.scanning.request import Scan
 from docstore.service import Service
+from docstore.sessions.face import KeptAlive
+from docstore.sessions.messages import Reply
+from docstore.streams import requests
+from docstore.streams.effects import Begun, Problem, Records
+from docstore.streams.messages import Produced
+from docstore.streams.topic import Topic
 
 Json = Any
 """A value that json can write: what the administrative pages are made of."""
 
 
+class StreamBackend(Protocol):
+    """The streams of one running node; see `http/streams.py`."""
+
+    @property
+    def members(self) -> int:
+        """Return how many members hold data."""
+
+    def known_topic(self, name: str) -> Topic | None:
+        """Return what was known of a topic a moment ago, None if nothing was."""
+
+    async def topic(self, name: str, timeout_s: float) -> Topic:
+        """Return what a topic says. Raises NoSuchTopic, Unavailable."""
+
+    async def produce(self, link: str, sent: requests.Sent, timeout_s: float) -> Produced | Problem:
+        """Append records to the partition with this document, in time or not at all, or unknown.
+
+        What is Produced has the code "" or "repeated".
+        """
+
+    async def fetch(
+        self, link: str, wanted: requests.Wanted, *, wait_s: float, timeout_s: float
+    ) -> Records | Problem:
+        """Return records of a partition; wait for the first one for `wait_s`, then return none.
+
+        timeout_s: how long to look for somebody who leads it.
+        """
+
+    async def figures(self, links: Sequence[str]) -> Mapping[str, Mapping[str, object]]:
+        """Return link -> live figures, of the partitions whose leader answers."""
+
+    async def command(
+        self, link: str, command: tuple[str, object], timeout_s: float
+    ) -> Begun | Problem:
+        """Have a partition's controller begin what an operator wants; see `events.CommandAsked`."""
+
+
+class SessionBackend(Protocol):
+    """What lives only while somebody is heard; see `docstore/sessions/`."""
+
+    def call(self, link: str, kind: str, argument: Json, timeout_s: float) -> Awaitable[Reply]:
+        """Ask the owner of a document something that may be asked twice, see `messages.Call`.
+
+        The reply comes by the deadline at the latest; 503 if nobody answers.
+        """
+
+    async def keep_alive(self, ids: Sequence[str], timeout_s: float) -> KeptAlive:
+        """Keep leases alive; those of which no owner says anything in time are unknown."""
+
+
 class Backend(Protocol):
     """One running node, as its HTTP face sees it."""
+
+    @property
+    def streams(self) -> StreamBackend:
+        """Return the streams of this node. Raises Unavailable while its group is not known."""
+
+    @property
+    def sessions(self) -> SessionBackend:
+        """Return the sessions of this node. Raises Unavailable while its group is not known."""
 
     def submit(self, operation: Operation, timeout_s: float) -> Awaitable[Answer]:
         """Carry the operation to its owner and return the answer, by the deadline at the latest.

@@ -13,7 +13,7 @@ import msgpack
 from aiohttp import web
 
 from docstore import json
-from docstore.document import EXPIRY_NAME, STORE_SET
+from docstore.document import EXPIRY_NAME, LEASE, STORE_SET
 from docstore.errors import BadRequest, TooLarge, TooSlow
 from docstore.http.encodings import inflater
 from docstore.http.reading import PATCHES
@@ -136,7 +136,8 @@ class Written(NamedTuple):
     """What a body says of a document.
 
     raw: the author's bytes, or a patch. signature: of the state that they are, b"" for a patch.
-    theirs: the fields that the store sets and the client sent. waited_s: until they were read.
+    theirs: the fields that the store sets and the client sent; its lease, which stays in `raw` as
+    well. waited_s: until they were read.
     """
 
     raw: bytes
@@ -194,8 +195,10 @@ def with_expiry(
 
 
 def parted(value: dict[str, Any]) -> dict[str, Any]:
-    """Take the fields that the store sets out of a state, and return them."""
+    """Take the fields that the store sets out of a state, and return them; its lease too."""
     theirs = {key: value.pop(key) for key in list(value) if key in STORE_SET}
+    if LEASE in value:
+        theirs[LEASE] = value[LEASE]
     expiry = value.get(EXPIRY, 0)
     if isinstance(expiry, bool) or not isinstance(expiry, int) or expiry < 0:
         raise BadRequest(f"{EXPIRY} is a time in microseconds")

@@ -15,8 +15,8 @@ from typing import Any
 from aiohttp import web
 
 from docstore import json
-from docstore.errors import BadRequest, DocstoreError, NotFound, TooLarge
-from docstore.http import bodies, reading
+from docstore.errors import BadRequest, DocstoreError, MethodNotAllowed, NotFound, TooLarge
+from docstore.http import attaching, bodies, reading
 from docstore.http.backend import Backend
 from docstore.http.documents import PreconditionRequired
 from docstore.http.encodings import inflater
@@ -24,6 +24,7 @@ from docstore.http.ids import id_of_key, new_id
 from docstore.http.large import LARGE_BYTES, LargeBodies
 from docstore.http.lines import (
     BROKEN_LINES_MAX,
+    LINE_DEPTH_MAX,
     InflatedLines,
     JsonLines,
     Lines,
@@ -76,6 +77,8 @@ class Bulk:
         if request.rel_url.query.get("atomic", "false") != "false":
             raise BadRequest("atomic batches are not offered yet")
         packed = reading.content_media(request, TYPES) == MSGPACK_TYPE
+        reading.refuse_fence(request, "bulk requests")
+        attaching.refuse_header(request)
         bodies.invite(request)
         lines: Lines = MsgpackLines() if packed else JsonLines()
         inflate = inflater(request.headers.get("Content-Encoding"))
@@ -218,11 +221,14 @@ class Bulk:
         body, signature, patch = b"", b"", "handler" if verb == "PATCH" else ""
         state = value.get("body")
         if verb == "PATCH" and isinstance(state, list):  # An array is a JSON patch (RFC 6902).
+            attaching.refuse_in_patch(state)
             body, patch = self._bytes(state), "json"
         elif verb != "DELETE":
             if verb != "PATCH" and isinstance(state, dict):
                 _, state = bodies.with_expiry(b"", state, options)
             body, signature, link = self._body(state, link, factory, key)
+        if options.read_only:
+            raise MethodNotAllowed(f"what is at {factory} is not written like this")
         if factory in ONE_BY_ONE:
             raise BadRequest(f"what is at {factory} is written one by one: PUT or POST it")
         return Operation(
@@ -237,6 +243,7 @@ class Bulk:
         if not isinstance(state, dict):
             raise BadRequest("body is an object")
         theirs = bodies.parted(state)
+        attaching.refuse_in_line(theirs)
         if link == factory:
             named = bodies.named_link(theirs, factory)
             link = named or f"{factory}/{id_of_key(factory, key) if key else new_id()}"
@@ -288,7 +295,7 @@ def _parsed(line: Any) -> dict[str, Any]:
         raise line
     if isinstance(line, bytes):
         try:
-            line = json.parse(line)
+            line = json.parse(line, LINE_DEPTH_MAX)
         except BadRequest as error:
             raise NoOperation(str(error)) from None
     if not isinstance(line, dict):

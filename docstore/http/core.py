@@ -10,7 +10,7 @@ from docstore import json
 from docstore.errors import BadRequest, Conflict, NotFound
 from docstore.http import reading
 from docstore.http.backend import Backend
-from docstore.http.documents import Documents, allowed, not_allowed
+from docstore.http.documents import READ_METHODS, Documents, allowed, not_allowed
 from docstore.http.metrics import CONTENT_TYPE, HttpMetrics
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
@@ -19,7 +19,6 @@ from docstore.paths import canonical_link
 from docstore.upkeep.resync import ACTIONS, UNDER_WAY
 
 Page = Callable[[web.BaseRequest, bytes], Awaitable[Reply]]
-READ_METHODS = "GET, HEAD, OPTIONS"
 SELECTORS = "/core/node-selectors/"
 SYNCH = "/core/management/synch"
 WAIT_S_MAX = 300

@@ -1,7 +1,6 @@
 """Documents over HTTP: POST, PUT, PATCH, GET, HEAD, DELETE, their history and their past."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -11,6 +10,7 @@ from docstore import json
 from docstore.document import tag_of
 from docstore.errors import BadRequest, Conflict, MethodNotAllowed, NotFound, UnsupportedMedia
 from docstore.http import bodies, reading
+from docstore.http.attaching import attach, lease_of, with_lease
 from docstore.http.backend import Backend
 from docstore.http.declarations import declaration_bytes, without_warnings
 from docstore.http.ids import id_of_key, new_id
@@ -21,6 +21,7 @@ from docstore.http.representation import (
     document_bytes,
     document_json,
     entity_tag,
+    fence_lines,
     stitched,
 )
 from docstore.operation import CURRENT, Answer, Conditions, Operation
@@ -31,10 +32,11 @@ from docstore.services.declared import options_of, path_of
 from docstore.services.registry import FACTORIES, SNAPSHOTS, check_declaration, declaration_link
 
 DOCUMENT_METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH, PUT"
+READ_METHODS = "GET, HEAD, OPTIONS"
 FACTORY_METHODS = "GET, HEAD, OPTIONS, POST"
 CONFLICT_METHODS = "DELETE, GET, HEAD, OPTIONS"
+NOTHING: Mapping[str, Any] = {}
 HISTORY_LIMIT, HISTORY_LIMIT_MAX = 100, 1000
-EPOCH_OF_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 Handler = Callable[[web.BaseRequest, str, Service, bytes], Awaitable[Reply]]
 
@@ -54,14 +56,16 @@ class Documents:
             "DELETE": self._delete,
             "OPTIONS": self._options,
         }
+        self._readers = {verb: self._handlers[verb] for verb in READ_METHODS.split(", ")}
 
     def serve(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
     ) -> Awaitable[Reply]:
         """Answer a request about the document at `link`."""
-        handler = self._handlers.get(request.method)
+        only_read = service.options.read_only
+        handler = (self._readers if only_read else self._handlers).get(request.method)
         if handler is None:
-            raise not_allowed(request.method, DOCUMENT_METHODS)
+            raise not_allowed(request.method, READ_METHODS if only_read else DOCUMENT_METHODS)
         return handler(request, link, service, body)
 
     async def create(
@@ -94,8 +98,9 @@ class Documents:
             recreate=recreate or version or False,
             key=key,
             replicas=self._replicas(request, options.level),
+            fence=reading.fence(request, options.level),
         )
-        return await self._submit(request, operation, service, waited_s)
+        return await self._submit(request, operation, service, theirs, waited_s=waited_s)
 
     async def _written(
         self, request: web.BaseRequest, body: bytes, options: ServiceOptions
@@ -138,8 +143,9 @@ class Documents:
             options.put_creates,
             reading.idempotency_key(request),
             self._replicas(request, options.level),
+            fence=reading.fence(request, options.level),
         )
-        return await self._submit(request, operation, service, waited_s)
+        return await self._submit(request, operation, service, theirs, waited_s=waited_s)
 
     async def _patch(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
@@ -164,8 +170,11 @@ class Documents:
             conditions=self._conditions(request, service, patch.theirs),
             key=reading.idempotency_key(request),
             replicas=self._replicas(request, service.options.level),
+            fence=reading.fence(request, service.options.level),
         )
-        return await self._submit(request, operation, service, patch.waited_s)
+        return await self._submit(
+            request, operation, service, patch.theirs, waited_s=patch.waited_s
+        )
 
     async def _delete(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
@@ -176,13 +185,14 @@ class Documents:
             conditions=self._conditions(request, service, {}),
             key=reading.idempotency_key(request),
             replicas=self._replicas(request, service.options.level),
+            fence=reading.fence(request, service.options.level),
         )
         return await self._submit(request, operation, service)
 
     async def _options(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
     ) -> Reply:
-        return allowed(DOCUMENT_METHODS)
+        return allowed(READ_METHODS if service.options.read_only else DOCUMENT_METHODS)
 
     async def _check_level(self, declaration: dict[str, Any], timeout_s: float) -> None:
         """Refuse to declare a level that documents of this path do not have: they would vanish."""
@@ -226,12 +236,22 @@ class Documents:
         request: web.BaseRequest,
         operation: Operation,
         service: Service,
+        theirs: Mapping[str, Any] = NOTHING,
+        *,
         waited_s: float = 0.0,
     ) -> Reply:
+        """Have the owner do it. theirs: the document* fields of the body."""
         media = reading.accepted_media(request)
         asked = _at_level(operation, service)
-        answer = await self._backend.submit(asked, reading.timeout_s(request) - waited_s)
-        return self._reply(request, answer, service, media)
+        left_s = reading.timeout_s(request) - waited_s
+        lease = lease_of(request, asked, theirs)
+        if lease:
+            attached, left_s = await attach(self._backend, lease, asked, left_s)
+            if not attached.is_success:
+                return self.reply(request, attached, service, media)
+            asked = with_lease(asked, lease)
+        answer = await self._backend.submit(asked, left_s)
+        return self.reply(request, answer, service, media)
 
     # Reading
 
@@ -246,18 +266,18 @@ class Documents:
         patience_s = reading.timeout_s(request)
         if wanted == "linearizable":
             answer = await self._backend.submit(operation, patience_s)
-            return self._reply(request, answer, service, media)
+            return self.reply(request, answer, service, media)
         answer, staleness_ms = await self._backend.read_replica(operation, minimum, patience_s)
-        reply = self._reply(request, answer, service, media)
+        reply = self.reply(request, answer, service, media)
         reply.head += b"Docstore-Staleness-Ms: %d\r\n" % staleness_ms
         return reply
 
     async def history(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
         """Answer GET <link>/versions: history, newest first, in pages."""
         if request.method == "OPTIONS":
-            return allowed("GET, HEAD, OPTIONS")
+            return allowed(READ_METHODS)
         if request.method not in ("GET", "HEAD"):
-            raise not_allowed(request.method, "GET, HEAD, OPTIONS")
+            raise not_allowed(request.method, READ_METHODS)
         media = reading.accepted_media(request)
         query = request.rel_url.query
         limit = reading.whole_number(
@@ -270,7 +290,7 @@ class Documents:
         asked = _at_level(operation, service)
         answer = await self._backend.submit(asked, reading.timeout_s(request))
         if not answer.is_success or answer.rows is None:
-            return self._reply(request, answer, service, media)
+            return self.reply(request, answer, service, media)
         rows, kind = answer.rows, service.options.kind
         page: dict[str, Any] = {
             "documentSelfLink": link,
@@ -300,20 +320,20 @@ class Documents:
         else:
             answer, _ = await self._backend.read_replica(operation, None, patience_s)
         if not answer.is_success or answer.rows is None:
-            return self._reply(request, answer, service, media)
+            return self.reply(request, answer, service, media)
         lost = b",".join([document_json(row, service.options.kind) for row in answer.rows])
         page = {"documentSelfLink": link, "conflicts": b"[%b]" % lost}
         head = b"Content-Type: %b\r\n%b" % (media.encode(), _owner_lines(answer))
         return Reply(200, stitched(page, media), head)
 
-    def _reply(
+    def reply(
         self, request: web.BaseRequest, answer: Answer, service: Service, media: str
     ) -> Reply:
         """Return the reply that an answer of the cluster is."""
         row, kind = answer.row, service.options.kind
         head = _owner_lines(answer)
         if row is not None:
-            head += b"Docstore-Version: %d\r\n" % row.version
+            head += b"Docstore-Version: %d\r\n" % row.version + fence_lines(row)
         if row is None or answer.status >= 300:
             instance = request.raw_path.partition("?")[0]
             return problem_of_answer(answer, instance=instance, kind=kind, head=head)
@@ -368,22 +388,8 @@ def _selection(query: Mapping[str, str]) -> tuple[Any, ...]:
         version = reading.whole_number(query["documentVersion"], "documentVersion", 0, 1 << 62)
         return ("version", version)
     if "at" in query:
-        return ("at", _instant_us(query["at"]))
+        return ("at", reading.instant_us(query["at"], "at"))
     return CURRENT
-
-
-def _instant_us(raw: str) -> int:
-    """Return a time in microseconds, from digits or from RFC 3339."""
-    if raw.isascii() and raw.isdecimal() and len(raw) <= 18:
-        return int(raw)
-    try:
-        # A plus sign that nobody encoded arrives as a space.
-        instant = datetime.fromisoformat(raw.replace(" ", "+"))
-    except ValueError:
-        raise BadRequest("at is an RFC 3339 time, or microseconds since 1970") from None
-    if instant.tzinfo is None:
-        raise BadRequest("at needs a time zone, such as Z")
-    return (instant - EPOCH_OF_TIME) // timedelta(microseconds=1)
 
 
 def _owner_lines(answer: Answer) -> bytes:

@@ -11,11 +11,14 @@ from typing import Any, Protocol
 import msgpack
 from aiohttp import web
 
+from docstore import json
 from docstore.errors import BadRequest, TooSlow
 from docstore.http.bodies import check_value, object_of_pairs
 from docstore.http.encodings import Inflater
 
 LINE_BYTES_MAX = 2 << 20
+LINE_DEPTH_MAX = json.DEPTH_MAX + 1
+"""A line is an object around a document, which may be nested as deeply as any other."""
 BATCH_LINES = 256
 """Submitted in one turn of the loop, in which nobody else is heard: some ten milliseconds. What one
 turn brings goes to the disk and to the replicas as one, so that fewer cost the load a fifth."""
@@ -174,7 +177,7 @@ class RequestLines:
 
 def _checked(value: Any) -> Any:
     try:
-        check_value(value)
+        check_value(value, LINE_DEPTH_MAX)
     except BadRequest as error:
         return error
     return value

@@ -4,6 +4,7 @@
 or retry with the same Idempotency-Key). No body shows a traceback, SQL or a path of this host.
 """
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -16,6 +17,7 @@ from docstore.operation import Answer
 INSTANCE_CHARACTERS_MAX = 256
 DETAIL_CHARACTERS_MAX = 512
 RETRY_AFTER = b"Retry-After: 1\r\n"
+NOTHING_MORE: Mapping[str, object] = {}
 PROBLEM_TYPE = b"Content-Type: application/problem+json\r\n"
 
 
@@ -29,8 +31,12 @@ def problem(
     kind: str = "",
     head: bytes = b"",
     closes: bool = False,
+    more: Mapping[str, object] = NOTHING_MORE,
 ) -> Reply:
-    """Return a problem as a reply. `instance` is the raw path that was asked for."""
+    """Return a problem as a reply. `instance` is the raw path that was asked for.
+
+    more: members beside those of every problem.
+    """
     title = HTTPStatus(status).phrase
     shown = _printable(detail)[:DETAIL_CHARACTERS_MAX] or title
     body: dict[str, Any] = {
@@ -44,6 +50,7 @@ def problem(
         "statusCode": status,
         "errorCode": code,
         "documentKind": kind or "docstore:ServiceErrorResponse",
+        **more,
     }
     head = PROBLEM_TYPE + head
     if status in (429, 503):

@@ -6,6 +6,7 @@ in `bodies.py`. What clients send over and over (media types, header names) is j
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from aiohttp import web
@@ -16,6 +17,8 @@ from docstore.operation import Conditions
 
 TIMEOUT_MS_DEFAULT, TIMEOUT_MS_MAX = 10_000, 60_000
 KEY_BYTES_MAX = 128
+SCOPE_BYTES_MAX = 200
+EPOCH_OF_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 PATCHES = {
     JSON_TYPE: "handler",
     "application/merge-patch+json": "merge",
@@ -27,6 +30,7 @@ CONSISTENCIES = ("linearizable", "committed", "stale")
 
 _OUR_TAG = re.compile(r'(W/)?"(\d{1,18})\.(\d{1,18})(?:-m)?"\Z')
 _TAG_LIST = re.compile(r'[ \t]*((?:W/)?"[\x21\x23-\x7e\x80-\U0010ffff]*")[ \t]*(?:,|\Z)')
+_FENCE = re.compile(r"[ \t]*([!-~]{1,200}):(\d{1,18})[ \t]*\Z", re.ASCII)
 _TRACE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(?:-[!-~]{0,200})?\Z")
 _INTERNAL = ("docstore-internal", "docstore-forwarded", "docstore-replication", "x-xenon")
 _JUDGED = frozenset({"content-encoding", "expect", "pragma"})
@@ -126,6 +130,20 @@ def whole_number(raw: str, name: str, least: int, most: int) -> int:
     return int(raw)
 
 
+def instant_us(raw: str, name: str) -> int:
+    """Return a time in microseconds, from digits or from RFC 3339. Raises BadRequest."""
+    if raw.isascii() and raw.isdecimal() and len(raw) <= 18:
+        return int(raw)
+    try:
+        # A plus sign that nobody encoded arrives as a space.
+        instant = datetime.fromisoformat(raw.replace(" ", "+"))
+    except ValueError:
+        raise BadRequest(f"{name} is an RFC 3339 time, or microseconds since 1970") from None
+    if instant.tzinfo is None:
+        raise BadRequest(f"{name} needs a time zone, such as Z")
+    return (instant - EPOCH_OF_TIME) // timedelta(microseconds=1)
+
+
 def conditions(request: web.BaseRequest, version: int | None) -> Conditions | None:
     """Return the preconditions of an update, None if there are none."""
     match = request.headers.get("If-Match")
@@ -174,6 +192,32 @@ def idempotency_key(request: web.BaseRequest) -> str:
     if not key.isprintable() or not 0 < len(key.encode("utf-8", "replace")) <= KEY_BYTES_MAX:
         raise BadRequest(f"an Idempotency-Key has 1 to {KEY_BYTES_MAX} printable bytes")
     return key
+
+
+def fence(request: web.BaseRequest, level: int) -> Sequence[str | int]:
+    """Return the (scope, token) that an update goes under, () for none."""
+    raw = request.headers.get("Fence")
+    if raw is None:
+        return ()
+    if level < 3:
+        raise BadRequest("only documents of level 3 take a Fence: elsewhere writes have no order")
+    return _fence(raw)
+
+
+def refuse_fence(request: web.BaseRequest, where: str) -> None:
+    """Refuse a Fence where nobody would look at it: its sender relies on it."""
+    if "Fence" in request.headers:
+        raise BadRequest(f"{where} do not take a Fence")
+
+
+@lru_cache(maxsize=1024)
+def _fence(raw: str) -> tuple[str, int]:
+    found = _FENCE.match(raw)
+    if found is None:
+        raise BadRequest(
+            f"a Fence is <scope>:<token>: 1 to {SCOPE_BYTES_MAX} printable bytes, a whole number"
+        )
+    return found[1], int(found[2])
 
 
 def replicas(request: web.BaseRequest) -> int:

@@ -12,6 +12,7 @@ import msgpack
 import orjson
 
 from docstore.document import Row, tag_of
+from docstore.fences import fences_of
 from docstore.http.reply import Reply, header_lines
 
 JSON_TYPE = "application/json"
@@ -48,6 +49,12 @@ def document_bytes(row: Row, kind: str, media: str) -> bytes:
 def entity_tag(row: Row, media: str, level: int) -> bytes:
     """Return the strong entity tag of a document's representation."""
     return (b'"%d.%d-m"' if media == MSGPACK_TYPE else b'"%d.%d"') % tag_of(row, level)
+
+
+def fence_lines(row: Row) -> bytes:
+    """Return a header line for each fence that the document remembers."""
+    lines = [f"Fence: {scope}:{token}\r\n" for scope, token in fences_of(row)]
+    return "".join(lines).encode()
 
 
 def encode(value: Any, media: str) -> bytes:

@@ -52,7 +52,7 @@ async def answers(submitted: Sequence[tuple[str, Submitted]]) -> bytes:
         if isinstance(outcome, DocstoreError):
             results.append(_refused(link, outcome.status, outcome.code, str(outcome)))
         elif isinstance(outcome, Refusal):
-            results.append(_refused(link, outcome.status, "refused-by-service", outcome.detail))
+            results.append(_refused(link, outcome.status, outcome.code, outcome.detail))
         else:
             results.append(_result(link, await outcome))
     return b"".join(results)

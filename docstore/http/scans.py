@@ -12,6 +12,7 @@ from being complete. An answer without that line was cut off.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ from docstore.http.quotas import READS, Quotas
 from docstore.http.reply import Reply
 from docstore.http.representation import page_reply
 from docstore.scanning.cut import Cut
+from docstore.scanning.names import insist_on_past
 from docstore.scanning.pool import has_arrow
 from docstore.scanning.request import Scan, scan_of
 
@@ -87,7 +89,9 @@ class ScanPages:
         query = request.rel_url.query
         if "path" in query:
             await self._insist_on_factory(query["path"].rstrip("/") + "/")
-        cut = await self._backend.scan_cut(query.get("asOf", "latest"), patience_s)
+        as_of = query.get("asOf", "latest")
+        insist_on_past(as_of, time.time_ns() // 1000)
+        cut = await self._backend.scan_cut(as_of, patience_s)
         if not cut.is_whole:
             raise BadRequest("asOf: this token is of the feed of one document")
         return page_reply(self._plan(cut), media)

@@ -8,6 +8,7 @@ problems in one place.
 import asyncio
 import time
 from collections.abc import Iterable
+from typing import Protocol
 
 import structlog
 from aiohttp import web
@@ -20,9 +21,12 @@ from docstore.http.bulk import Bulk
 from docstore.http.changes import CHANGES, Changes
 from docstore.http.changes import METHODS as CHANGES_METHODS
 from docstore.http.core import SELECTORS, CorePages, check_method
-from docstore.http.documents import FACTORY_METHODS, Documents, allowed, not_allowed
+from docstore.http.documents import FACTORY_METHODS, READ_METHODS, Documents, allowed, not_allowed
+from docstore.http.elections import TURN_PATHS, ElectionPages
+from docstore.http.groups import GROUP_PATHS, GroupPages
 from docstore.http.guard import Guard
 from docstore.http.large import LargeBodies
+from docstore.http.leases import LeasePages
 from docstore.http.listener import Listener
 from docstore.http.listing import listing
 from docstore.http.metrics import KNOWN_METHODS, HttpMetrics
@@ -31,16 +35,29 @@ from docstore.http.quotas import Quotas
 from docstore.http.reply import Reply, header_lines
 from docstore.http.scans import SCAN_PAGES, SCANS, ScanPages
 from docstore.http.staging import STAGING, StagedParts
+from docstore.http.streams import STREAM_PATHS, StreamPages
 from docstore.limits import Limits
 from docstore.paths import SUFFIXES, canonical
 from docstore.service import Refusal, Service
+from docstore.services.leases import LEASES
 from docstore.staging import Staging
 
+CORE = "/core/"
 BULK = "/core/bulk"
 BULK_METHODS = "OPTIONS, POST"
 ALL_METHODS = ", ".join(sorted(KNOWN_METHODS))
 
 log = structlog.get_logger("docstore.http")
+
+
+class Pages(Protocol):
+    """What answers everything about one kind of thing; bodies are its own business."""
+
+    def takes(self, path: str) -> bool:
+        """Say whether a canonical path is its own."""
+
+    async def serve(self, request: web.BaseRequest, path: str) -> Reply | web.StreamResponse:
+        """Answer a request."""
 
 
 class HttpServer:
@@ -75,6 +92,14 @@ class HttpServer:
         )
         self._scans = ScanPages(backend, quotas)
         self._changes = Changes(backend, lambda: self._sends_away)
+        streams = StreamPages(backend, self._documents, large, limits, lambda: self._sends_away)
+        self._kinds: tuple[tuple[str | tuple[str, ...], Pages], ...] = (
+            (STREAM_PATHS, streams),
+            (LEASES, LeasePages(backend, self._documents, limits)),
+            (TURN_PATHS, ElectionPages(backend, self._documents, limits)),
+            (GROUP_PATHS, GroupPages(backend, self._documents, limits)),
+        )
+        """Prefixes of paths -> what answers everything of its kind below them."""
         timeout_s = limits.body_timeout_s
         self._staged = StagedParts(staging, self._bulk, timeout_s=timeout_s) if staging else None
         self._listener: Listener | None = None
@@ -135,7 +160,7 @@ class HttpServer:
         if isinstance(error, DocstoreError) and error.family is not Family.BROKEN:
             return problem_of_error(error, instance=instance)
         if isinstance(error, Refusal):
-            return problem(error.status, "refused-by-service", error.detail, instance=instance)
+            return problem(error.status, error.code, error.detail, instance=instance)
         if isinstance(error, web.RequestPayloadError | HttpProcessingError):
             detail = "the body is not what its headers say"
             return problem(400, "malformed", detail, instance=instance, closes=True)
@@ -170,6 +195,10 @@ class HttpServer:
         if self._staged is not None and raw.startswith(STAGING):
             return await self._staged.serve(request, raw)
         path = canonical(raw)
+        if path.startswith(CORE):
+            for prefixes, pages in self._kinds:
+                if path.startswith(prefixes) and pages.takes(path):
+                    return await pages.serve(request, path)
         body = await bodies.receive(
             request,
             bytes_max=self._limits.body_bytes_max,
@@ -235,15 +264,16 @@ class HttpServer:
     async def _factory(
         self, request: web.BaseRequest, path: str, service: Service, body: bytes
     ) -> Reply:
+        methods = READ_METHODS if service.options.read_only else FACTORY_METHODS
         match request.method:
-            case "POST":
+            case "POST" if methods is FACTORY_METHODS:
                 return await self._documents.create(request, path, service, body)
             case "GET" | "HEAD":
                 return await listing(self._backend, request, path, service)
             case "OPTIONS":
-                return allowed(FACTORY_METHODS)
+                return allowed(methods)
             case _:
-                raise not_allowed(request.method, FACTORY_METHODS)
+                raise not_allowed(request.method, methods)
 
     async def _utility(self, request: web.BaseRequest, link: str, suffix: str) -> Reply:
         factory = await self._find(request, link)

@@ -22,8 +22,8 @@ OPTIONS = frozenset(
 )  # fmt: skip
 MEMBERS = frozenset(
     {
-        "path", "kind", "options", "schema", "putCreates", "requiresPrecondition", "nodeSelector",
-        "defaultExpirationSeconds", "indexes", "retention",
+        "path", "kind", "options", "schema", "putCreates", "requiresPrecondition", "requiresFence",
+        "nodeSelector", "defaultExpirationSeconds", "indexes", "retention",
     }
 )  # fmt: skip
 
@@ -66,6 +66,7 @@ def options_of(declaration: State) -> ServiceOptions:
         idempotent_post="IDEMPOTENT_POST" in options,
         immutable="IMMUTABLE" in options,
         needs_precondition=_flag(declaration, "requiresPrecondition", default=False),
+        requires_fence=_fenced(declaration, level_of(options)),
         schema=_schema(declaration.get("schema")),
         level=level_of(options),
         expires_after_s=_seconds(declaration.get("defaultExpirationSeconds", 0)),
@@ -129,6 +130,13 @@ def _flag(declaration: State, key: str, *, default: bool) -> bool:
     if not isinstance(value, bool):
         raise Refusal(f"{key} is true or false", status=400)
     return value
+
+
+def _fenced(declaration: State, level: int) -> bool:
+    fenced = _flag(declaration, "requiresFence", default=False)
+    if fenced and level < 3:
+        raise Refusal("a fence needs documents of level 3: elsewhere writes have no order")
+    return fenced
 
 
 def _seconds(value: Any) -> int:

@@ -38,7 +38,7 @@ class Declaring:
         self._asked: dict[str, asyncio.Task[None]] = {}
         self._refreshing: asyncio.Task[None] | None = None
         # Path -> the `since` as of which it is known, see ServiceFor; what is built in is for ever.
-        self._known = dict.fromkeys((each.options.path for each in registry.services()), inf)
+        self._known = dict.fromkeys((each.options.path for each in registry.built_in), inf)
 
     def start(self, replica: Replica) -> None:
         """Begin to look for changes of what this node does not hold."""
@@ -56,7 +56,7 @@ class Declaring:
         """Return the service of a document, see ServiceFor; ask for it while it is not known."""
         path = link.rpartition("/")[0]
         found = self._registry.service_at(path)
-        if found is None or self._known.get(path, 0) < since:
+        if found is None or self._known.get(found.options.path, 0) < since:
             self._ask(path, since)
             return None
         return found

@@ -7,6 +7,13 @@ from docstore.document import Row
 from docstore.service import Refusal, Service, ServiceOptions, State
 from docstore.services.declared import DeclaredService, FactoryService, options_of, path_of
 from docstore.services.example import ExampleService
+from docstore.services.groups import GroupService
+from docstore.services.leases import LeaseService
+from docstore.services.offsets import OffsetService, is_of_offsets
+from docstore.services.turns import ELECTIONS, LOCKS, TurnService
+from docstore.sessions.groups import GROUPS, ROLES
+from docstore.streams.replica_set import PartitionService, is_of_partitions
+from docstore.streams.topic import TopicService
 
 FACTORIES = "/core/factories"
 SNAPSHOTS = "/core/snapshots"
@@ -15,6 +22,9 @@ JOBS, DEAD_LETTERS = "/core/spark/jobs", "/core/spark/dead"
 """What bulk jobs leave behind: one document for each, and one for each row that was refused."""
 QUOTAS = "/core/spark/quotas"
 """What a bulk job may take of each node; see `docstore/http/quotas.py`."""
+
+PRODUCERS = "/core/producers"
+"""Epochs of those who write to streams under an id; see `docstore/http/producers.py`."""
 
 
 def declaration_id(path: str) -> str:
@@ -41,17 +51,34 @@ class Registry:
         built_in: Sequence[Service] = (
             ExampleService(),
             FactoryService(),
+            TopicService(),
+            LeaseService(),
+            TurnService(ELECTIONS, "docstore:Election"),
+            TurnService(LOCKS, "docstore:Lock"),
             DeclaredService(ServiceOptions(path=SNAPSHOTS, kind="docstore:Snapshot")),
             DeclaredService(ServiceOptions(path=JOBS, kind="docstore:Job")),
             DeclaredService(ServiceOptions(path=DEAD_LETTERS, kind="docstore:DeadLetter")),
             DeclaredService(ServiceOptions(path=QUOTAS, kind="docstore:Quota")),
+            DeclaredService(ServiceOptions(path=PRODUCERS, kind="docstore:Producer")),
+            GroupService(GROUPS, "docstore:Group"),
+            GroupService(ROLES, "docstore:Roles"),
         )
         self._services: dict[str, Service] = {each.options.path: each for each in built_in}
+        self._partitions = PartitionService()
+        """Of every topic: what lies below it, at any of many paths."""
+        self._offsets = OffsetService()
+        """Of every group and topic."""
+        self.built_in: Sequence[Service] = (*built_in, self._partitions, self._offsets)
         self._declared: dict[str, tuple[int, str]] = {}
         """Link of the declaration -> (its version, the path that it declares, "" once deleted)."""
 
     def publish(self, row: Row) -> None:
-        """Know a factory by its declaration, or forget it; what is older than known is ignored."""
+        """Know a factory by its declaration, or forget it; what is older than known is ignored.
+
+        So is a row of another kind that nodes act on.
+        """
+        if not row.link.startswith(f"{FACTORIES}/"):
+            return
         if row.deleted:
             self._retire(row)
         else:
@@ -83,22 +110,25 @@ class Registry:
 
     def _retire(self, row: Row) -> None:
         version, path = self._declared.get(row.link, (-1, ""))
-        if row.version > version:
+        if row.version >= version:
             self._declared[row.link] = (row.version, "")
             self._services.pop(path, None)
 
     def service_at(self, path: str) -> Service | None:
         """Return the service whose factory is at `path`."""
-        return self._services.get(path)
+        found = self._services.get(path)
+        if found is None and is_of_partitions(path):
+            return self._partitions
+        return self._offsets if found is None and is_of_offsets(path) else found
 
     def service_for(self, link: str) -> Service | None:
         """Return the service of the document at `link`: that of the path above it."""
-        return self._services.get(link.rpartition("/")[0])
+        return self.service_at(link.rpartition("/")[0])
 
     def declared(self) -> list[str]:
         """Return the paths of the factories that are declared, and not built in."""
         return [path for _, path in self._declared.values() if path]
 
     def services(self) -> list[Service]:
-        """Return all services, by path."""
+        """Return all services that have a path of their own, by it."""
         return [self._services[path] for path in sorted(self._services)]

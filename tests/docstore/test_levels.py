@@ -45,7 +45,9 @@ def conflicts(node: LocalNode, link: str) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("factory", ["/carts", "/sessions"])
+@pytest.mark.parametrize(
+    "factory", ["/carts", pytest.param("/sessions", marks=pytest.mark.thorough)]
+)
 async def test_both_sides_write_and_become_equal_again(cluster: LocalCluster, factory: str) -> None:
     await declared(cluster)
     first, *others = cluster.nodes
@@ -170,7 +172,9 @@ async def test_conditions_and_keys_hold_at_level_1(cluster: LocalCluster) -> Non
         assert (await store.put("/carts/c", {"n": 5})).version == 4
 
 
-@pytest.mark.parametrize("factory", ["/carts", "/sessions"])
+@pytest.mark.parametrize(
+    "factory", ["/carts", pytest.param("/sessions", marks=pytest.mark.thorough)]
+)
 async def test_documents_follow_the_group_when_it_changes(tmp_path: Path, factory: str) -> None:
     with LocalCluster(3, tmp_path, ("--replication-factor", "2")) as cluster:
         await declared(cluster)

@@ -51,7 +51,7 @@ async def test_a_killed_owner_is_replaced_and_comes_back(cluster: LocalCluster) 
                 assert (document.version, document.value["text"]) == (1, "again")
 
 
-@pytest.mark.parametrize("damage", ["a bit", "a row"])
+@pytest.mark.parametrize("damage", ["a row", pytest.param("a bit", marks=pytest.mark.thorough)])
 async def test_damage_that_nobody_reads_is_found_and_repaired(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:

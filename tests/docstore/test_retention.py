@@ -67,6 +67,7 @@ def trimmed(node: object) -> float:
     return metrics(node).get("docstore_protocol_trimmed_total", 0.0)  # type: ignore[arg-type]
 
 
+@pytest.mark.thorough
 async def test_old_tombstones_go_and_numbers_go_on(tmp_path: Path) -> None:
     async with forgetful(tmp_path, 3, retries_s=1.0) as (arena, store):
         for number in range(30):
@@ -95,6 +96,7 @@ async def test_old_tombstones_go_and_numbers_go_on(tmp_path: Path) -> None:
         assert (await store.put("/notes/0", {})).version == last + 1
 
 
+@pytest.mark.thorough
 async def test_a_new_disk_is_filled_when_nothing_but_tombstones_is_left(tmp_path: Path) -> None:
     async with forgetful(tmp_path, 5, retries_s=1.0) as (arena, store):
         for number in range(100):
@@ -133,6 +135,7 @@ async def test_a_version_that_was_let_go_of_is_gone_not_unknown(tmp_path: Path) 
         assert refused.value.status == 410
 
 
+@pytest.mark.thorough
 async def test_a_restart_finds_what_was_kept(tmp_path: Path) -> None:
     async with forgetful(tmp_path, 2) as (arena, store):
         for turn in range(30):
@@ -152,6 +155,7 @@ async def test_a_restart_finds_what_was_kept(tmp_path: Path) -> None:
                 await asyncio.sleep(0.1)
 
 
+@pytest.mark.thorough
 async def test_a_named_snapshot_is_kept_until_it_is_deleted(tmp_path: Path) -> None:
     arena = Arena(tmp_path, 3, 0, random.Random(6))
     arena.retention_s = 5.0

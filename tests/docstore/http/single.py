@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from docstore.document import Row, chain_digest
-from docstore.errors import BadRequest, Conflict, NotFound
+from docstore.errors import BadRequest, Conflict, NotFound, Unavailable
+from docstore.http.backend import SessionBackend, StreamBackend
 from docstore.operation import Answer, Operation
 from docstore.protocol.handle import New, Unchanged, handle
+from docstore.protocol.identity import Identity
 from docstore.reads.listings import Listed
 from docstore.service import Service
 from docstore.services.registry import FACTORIES, Registry
@@ -31,6 +33,14 @@ class SingleNode:
         self.draining = False
         self.why_not = ""
         self.slots_count = 1
+
+    @property
+    def streams(self) -> StreamBackend:
+        raise Unavailable("there are no streams here")
+
+    @property
+    def sessions(self) -> SessionBackend:
+        raise Unavailable("there are no sessions here")
 
     def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -80,9 +90,11 @@ class SingleNode:
         digest = chain_digest(
             before, operation.link, outcome.version, outcome.deleted, outcome.state
         )
+        identity = Identity(self.node_id, 1, len(rows), 0, fences=outcome.fences).pack()
         row = Row(
             0, len(rows) + 1, 1, self.node_id, operation.link, outcome.version, outcome.action,
-            1_000_000 + len(rows), outcome.deleted, outcome.signature, b"", digest, outcome.state,
+            1_000_000 + len(rows), outcome.deleted, outcome.signature, identity, digest,
+            outcome.state,
         )  # fmt: skip
         rows.append(row)
         self._publish(row)

@@ -122,6 +122,10 @@ WRONG: list[Any] = [
     {"op": "POST", "link": "/core/factories/q", "body": {"path": "/elsewhere"}},
     {"op": "POST", "link": "/core/examples/x", "body": {}},
     {"op": "PUT", "link": "/core/management", "body": {}},
+    {"op": "PUT", "link": "/core/streams/t/partitions/0", "body": {}},
+    {"op": "DELETE", "link": "/core/streams/t/partitions/0"},
+    {"op": "POST", "link": "/core/streams/t/partitions", "body": {}},
+    {"op": "PATCH", "link": "/core/streams/t", "body": {"unclean": True}},
 ]  # fmt: skip
 
 
@@ -138,6 +142,7 @@ async def test_a_wrong_line_fails_alone(client: Client, factory: str) -> None:
         assert 400 <= result["status"] < 500, (wrong, result)
         assert result["outcome"] == "not_applied"
         assert result["detail"]
+        assert (result["status"] == 405) == (b"/core/streams/" in here(wrong))
         assert isinstance(result["link"], str)
     assert [each["status"] for each in results[1::2]] == [201] + [200] * (len(WRONG) - 1)
     async with client.get(f"{factory}/x") as response:
@@ -193,6 +198,25 @@ async def test_a_line_without_an_end_stops_the_stream_but_not_what_came_before(
     line = json.dumps({"link": f"{factory}/a", "body": {}}).encode()
     results = await bulk(client, [line, b'{"a":"' + b"x" * (3 << 20)])
     assert [each["status"] for each in results] == [201, 400]
+
+
+@pytest.mark.parametrize("kind", ["application/x-ndjson", "application/msgpack"])
+async def test_a_line_takes_documents_as_deep_as_any_other_road_does(
+    client: Client, factory: str, kind: str
+) -> None:
+    deep: Any = {}
+    for _ in range(63):
+        deep = {"a": deep}
+    found = []
+    for body in (deep, {"a": deep}):
+        async with client.put(f"{factory}/put", json=body) as response:
+            found.append(response.status)
+        line = {"link": f"{factory}/line", "body": body}
+        data = msgpack.packb(line) if "msgpack" in kind else json.dumps(line)
+        headers = {"Content-Type": kind}
+        async with client.post("/core/bulk", data=data, headers=headers) as response:
+            found.append(json.loads(await response.text())["status"])
+    assert found == [201, 201, 400, 400]
 
 
 async def test_msgpack_streams(client: Client, factory: str) -> None:

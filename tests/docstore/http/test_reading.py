@@ -124,6 +124,8 @@ async def test_head_is_get_without_a_body(client: Client, factory: str) -> None:
         ("{factory}", "PATCH"), ("/core/examples/x", "POST"), ("/core/management", "POST"),
         ("/core/bulk", "GET"), ("/metrics", "POST"), ("/core/node-groups/default", "DELETE"),
         ("/core/node-selectors/default", "PUT"), ("/core/management/synch", "PATCH"),
+        ("/core/streams/t/partitions/0", "PUT"), ("/core/streams/t/partitions/0", "DELETE"),
+        ("/core/streams/t/partitions", "POST"), ("/core/streams/t", "PUT"),
         ("{factory}/a", "PURGE"), ("/nowhere", "TRACE"), ("/core/examples", "PROPFIND"),
     ],
 )  # fmt: skip

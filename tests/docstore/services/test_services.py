@@ -1,5 +1,6 @@
 """Declared services: schemas that cannot hurt, and the registry that follows decided rows."""
 
+import asyncio
 import time
 from typing import Any
 
@@ -7,10 +8,14 @@ import pytest
 
 from docstore import json
 from docstore.document import Row
+from docstore.operation import Answer, Operation
 from docstore.service import Refusal
+from docstore.services.declaring import Declaring
 from docstore.services.registry import Registry, declaration_link
 from docstore.services.schemas import Schema, degree, length_max
 from docstore.services.unkept import unkept
+from docstore.streams.replica_set import PartitionService
+from docstore.streams.topic import TopicService
 
 
 def declaration(path: str, version: int = 0, link: str = "", **members: Any) -> Row:
@@ -36,15 +41,57 @@ def test_the_registry_follows_decided_rows_in_any_order() -> None:
     assert registry.service_at("/notes") is not None
 
 
+def test_partitions_are_known_under_every_topic_and_for_ever() -> None:
+    registry = Registry()
+    partitions = registry.service_at("/core/streams/flights/partitions")
+    assert isinstance(partitions, PartitionService)
+    assert registry.service_at("/core/streams/others/partitions") is partitions
+    assert registry.service_for("/core/streams/flights/partitions/0") is partitions
+    assert isinstance(registry.service_for("/core/streams/flights"), TopicService)
+    assert isinstance(registry.service_for("/core/streams/partitions"), TopicService)
+    for path in ("/core/streams/flights", "/core/streams/a/b/partitions", "/core/streams/a/other",
+                 "/core/stream/a/partitions", "/core/streams/a/partitions/0"):  # fmt: skip
+        assert registry.service_at(path) is None
+    asked: list[Operation] = []
+
+    def submit(operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
+        asked.append(operation)
+        raise AssertionError
+
+    declaring = Declaring(registry, submit)
+    assert declaring.service_for("/core/streams/flights/partitions/0", 1 << 40) is partitions
+    assert declaring.service_for("/core/streams/flights", 1 << 40) is not None
+    assert not asked
+
+
+def test_topics_that_are_made_and_deleted_declare_nothing() -> None:
+    registry = Registry()
+    row = declaration("/notes", 3, link="/core/streams/notes")
+    registry.publish(row)
+    registry.publish(row._replace(deleted=True))
+    assert registry.service_at("/notes") is None
+    assert registry.version_of("/core/streams/notes") == -1
+
+
+def test_what_was_decided_replaces_the_same_version_that_a_disk_had_undecided() -> None:
+    registry = Registry()
+    registry.publish(declaration("/notes", 1, kind="undecided"))
+    registry.publish(declaration("/notes", 1, kind="decided"))
+    service = registry.service_at("/notes")
+    assert service is not None
+    assert service.options.kind == "decided"
+    registry.publish(declaration("/notes", 1)._replace(deleted=True))
+    assert registry.service_at("/notes") is None
+
+
 def test_a_declaration_counts_only_at_its_own_link() -> None:
     registry = Registry()
     registry.publish(declaration("/core/examples"))
     registry.publish(declaration("/notes", link="/core/factories/other"))
     registry.publish(declaration("/a", options=[]))
-    assert [each.options.path for each in registry.services()] == [
-        "/core/examples", "/core/factories", "/core/snapshots", "/core/spark/dead",
-        "/core/spark/jobs", "/core/spark/quotas",
-    ]  # fmt: skip
+    paths = [each.options.path for each in registry.services()]
+    assert paths == [each.options.path for each in Registry().services()]
+    assert "/core/factories" in paths
 
 
 ENFORCED = {

@@ -1,0 +1,120 @@
+"""Documents that live with a lease: attached to it first, then written.
+
+In this order, since what has ended is swept by the list of the lease: a write that comes late must
+be on it. A document names its lease in `documentLeaseLink`, by its body or by the header
+`Docstore-Lease`. Where nobody would see to it, it is refused and not ignored: whoever sends it
+relies on it.
+"""
+
+import asyncio
+from collections.abc import Container, Mapping
+from typing import Any
+
+from aiohttp import web
+
+from docstore import json
+from docstore.document import LEASE
+from docstore.errors import BadRequest
+from docstore.http.backend import Backend
+from docstore.operation import Answer, Operation
+from docstore.services.leases import LEASES
+
+HEADER = "Docstore-Lease"
+WRITES = frozenset({"POST", "PUT", "PATCH"})
+PLACE = f"/{LEASE}"
+
+
+class NotHere(BadRequest):
+    """A lease is named where nobody would attach anything to it."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} comes with a PUT, a POST or a merge patch of one document")
+
+
+def lease_of(request: web.BaseRequest, operation: Operation, theirs: Mapping[str, Any]) -> str:
+    """Return the link of the lease that a write goes under, "" for none. Raises BadRequest.
+
+    theirs: the document* fields of its body.
+    """
+    said, named = request.headers.get(HEADER), theirs.get(LEASE)
+    if operation.media == "json":
+        refuse_header(request)
+        refuse_in_patch(json.load(operation.body))
+    if said is None and named is None:
+        return ""
+    if said is not None and operation.verb not in WRITES:
+        raise BadRequest(f"{HEADER} is for writes that leave a document there")
+    if said is not None and "/" not in said:
+        said = f"{LEASES}/{said}"  # Its id will do.
+    if said is not None and LEASE in theirs and named != said:
+        raise BadRequest(f"{HEADER} and {LEASE} name different leases")
+    if operation.level < 3:
+        raise BadRequest(
+            "only documents of level 3 live with a lease: elsewhere writes have no order"
+        )
+    return _checked(named if said is None else said)
+
+
+def refuse_header(request: web.BaseRequest) -> None:
+    """Refuse a lease where nothing would be attached to it."""
+    if HEADER in request.headers:
+        raise NotHere(HEADER)
+
+
+def refuse_in_line(theirs: Container[str]) -> None:
+    """Refuse a lease in a line of many."""
+    if LEASE in theirs:
+        raise NotHere(LEASE)
+
+
+def refuse_in_patch(patch: Any) -> None:
+    """Refuse a JSON patch that touches the lease of a document; what is none is refused later."""
+    for step in patch if isinstance(patch, list) else ():
+        if isinstance(step, dict):
+            places = [step.get("path"), step.get("from")]
+            whole = step.get("value") if step.get("path") == "" else None
+            touched = any(isinstance(each, str) and each.startswith(PLACE) for each in places)
+            if touched or (isinstance(whole, dict) and LEASE in whole):
+                raise NotHere(LEASE)
+
+
+def _checked(link: Any) -> str:
+    parent, _, name = link.rpartition("/") if isinstance(link, str) else ("", "", "")
+    if parent != LEASES or not name:
+        raise BadRequest(f"{LEASE} is the link of a lease, such as {LEASES}/<id>")
+    return str(link)
+
+
+async def attach(
+    backend: Backend, lease: str, write: Operation, timeout_s: float
+) -> tuple[Answer, float]:
+    """Have a lease know of the document that is to be written; return the time that is left too.
+
+    The answer speaks of the lease: a refusal means that the document was not written.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_s
+    answer = await _attached(backend, lease, write.link, timeout_s)
+    return answer, deadline - loop.time()
+
+
+async def _attached(backend: Backend, lease: str, link: str, timeout_s: float) -> Answer:
+    body = json.dump({"kind": "AttachRequest", "link": link})
+    answer = await backend.submit(Operation("PATCH", lease, body, "handler"), timeout_s)
+    if answer.is_success:
+        return answer
+    if answer.status == 404:
+        return Answer(404, "no-such-lease", f"there is no lease {lease}")
+    if answer.status >= 500:
+        return Answer(503, "lease-not-reached", f"{lease}: {answer.detail or answer.code}")
+    return answer._replace(row=None)
+
+
+def with_lease(operation: Operation, lease: str) -> Operation:
+    """Return the write of a document that names its lease."""
+    state = json.load(operation.body)
+    if state.get(LEASE) == lease:
+        return operation
+    state[LEASE] = lease
+    signature = json.signature(state) if operation.signature else b""
+    return operation._replace(body=json.dump(state), signature=signature)

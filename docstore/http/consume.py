@@ -1,0 +1,303 @@
+"""Records out: as lines, as one JSON object, as events that are pushed, or as sealed batches.
+
+    GET /core/streams/<topic>/partitions/<n>/records?from=&isolation=&maxBytes=&maxRecords=&waitMs=
+
+Any node answers: it asks the leader, and waits there. A record is also a document of its own, which
+never changes, at its offset below that path.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import orjson
+from aiohttp import web
+
+from docstore.errors import BadRequest, NotAcceptable
+from docstore.http import reading
+from docstore.http.backend import Backend
+from docstore.http.changes import EVENTS_TYPE, QUIET_S, RETRY_MS
+from docstore.http.problems import problem
+from docstore.http.reply import Reply, header_lines
+from docstore.http.representation import JSON_TYPE, page_reply
+from docstore.http.results import NDJSON_TYPE
+from docstore.streams.batch import JSON, body_of, framed, header_of
+from docstore.streams.effects import Problem, Records
+from docstore.streams.records import shown, unpacked
+from docstore.streams.requests import Wanted
+
+BATCHES_TYPE = "application/vnd.docstore.batches"
+MEMBERS = frozenset({"from", "isolation", "maxBytes", "maxRecords", "waitMs"})
+BYTES, BYTES_MAX = 1 << 20, 8 << 20
+RECORDS_MAX = 100_000
+WAIT_MS_MAX = 300_000
+OFFSET_MAX = 1 << 62
+ISOLATIONS = ("committed", "uncommitted")
+FOR_EVER = "public, max-age=31536000, immutable"
+
+_TOKEN = re.compile(r"\d{1,18}\.(\d{1,18})\Z")
+_FROM_END = re.compile(r"end-(\d{1,18})\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a request asks for."""
+
+    wanted: Wanted
+    records_max: int
+    wait_s: float
+    media: str
+
+
+class Consuming:
+    """Answers GET of a partition's records."""
+
+    def __init__(self, backend: Backend, is_ending: Callable[[], bool]) -> None:
+        """is_ending: whether clients should go elsewhere, so that nobody is kept."""
+        self._backend = backend
+        self._is_ending = is_ending
+
+    async def serve(self, request: web.BaseRequest, link: str) -> Reply | web.StreamResponse:
+        """Answer a reader of the partition whose document is at `link`."""
+        asked = _asked(request)
+        timeout_s = reading.timeout_s(request)
+        if asked.media == EVENTS_TYPE:
+            return await self._push(request, link, asked, timeout_s)
+        outcome = await self._fetch(link, asked.wanted, asked.wait_s, timeout_s)
+        if isinstance(outcome, Problem):
+            return problem_of(outcome, request)
+        if asked.media == BATCHES_TYPE:
+            return _as_batches(outcome)
+        lines, following = await _rendered(outcome, asked.records_max)
+        ending = _position(outcome, following)
+        head = _head(outcome, following)
+        if asked.media == JSON_TYPE:
+            records = orjson.Fragment(b"[%b]" % b",".join(lines))
+            return Reply(
+                200, orjson.dumps({"records": records, **ending}),
+                header_lines({"Content-Type": JSON_TYPE}) + head,
+            )  # fmt: skip
+        lines.append(orjson.dumps({"complete": True, **ending}))
+        body = b"\n".join([*lines, b""])
+        return Reply(200, body, header_lines({"Content-Type": NDJSON_TYPE}) + head)
+
+    async def _fetch(
+        self, link: str, wanted: Wanted, wait_s: float, timeout_s: float
+    ) -> Records | Problem:
+        streams = self._backend.streams
+        return await streams.fetch(link, wanted, wait_s=wait_s, timeout_s=timeout_s)
+
+    # Events
+
+    async def _push(
+        self, request: web.BaseRequest, link: str, asked: _Asked, timeout_s: float
+    ) -> Reply | web.StreamResponse:
+        """Send events until the client or this node goes, or something is wrong."""
+        seen = request.headers.get("Last-Event-ID")
+        wanted = asked.wanted
+        if seen:
+            offset = reading.whole_number(seen, "Last-Event-ID", 0, OFFSET_MAX) + 1
+            wanted = wanted._replace(origin=("offset", offset))
+        first = await self._fetch(link, wanted, 0, timeout_s)
+        if isinstance(first, Problem):  # What is wrong from the start is a status.
+            return problem_of(first, request)
+        response = web.StreamResponse(
+            headers={"Content-Type": EVENTS_TYPE, "Cache-Control": "no-store"}
+        )
+        response.force_close()
+        await response.prepare(request)
+        await response.write(b"retry: %d\n\n" % RETRY_MS)
+        async for found in self._stretches(link, wanted, first, timeout_s):
+            if isinstance(found, Problem):
+                await response.write(_problem_event(found))
+            else:
+                await response.write(_events(found))
+        await response.write_eof()
+        return response
+
+    async def _stretches(
+        self, link: str, wanted: Wanted, found: Records, timeout_s: float
+    ) -> AsyncIterator[Records | Problem]:
+        while True:
+            yield found
+            if self._is_ending():
+                return
+            following = max(found.offset, found.until)
+            wanted = wanted._replace(origin=("offset", following))
+            outcome = await self._fetch(link, wanted, QUIET_S, timeout_s)
+            if isinstance(outcome, Problem):
+                if not self._is_ending():
+                    yield outcome
+                return
+            found = outcome
+
+    # One record
+
+    async def record(self, request: web.BaseRequest, link: str, offset: int) -> Reply:
+        """Answer GET of one record, as a document that never changes."""
+        media = reading.accepted_media(request)
+        wanted = Wanted(("offset", offset), bytes_max=1)
+        outcome = await self._fetch(link, wanted, 0, reading.timeout_s(request))
+        if isinstance(outcome, Problem) and outcome.status != 416:
+            return problem_of(outcome, request)
+        if isinstance(outcome, Problem) or outcome.until <= offset:
+            instance = request.raw_path.partition("?")[0]
+            detail = "no record with this offset is committed"
+            return problem(404, "no-such-record", detail, instance=instance)
+        [raw] = outcome.batches[:1]
+        header = header_of(raw)
+        body = next(each for each in _shown(raw, offset, offset + 1))
+        page = {
+            "documentSelfLink": f"{link}/records/{offset}",
+            "documentKind": "docstore:Record",
+            "documentVersion": offset,
+            "documentEpoch": header.epoch,
+            "documentOwner": outcome.owner,
+            "documentUpdateTimeMicros": header.last_us,
+            **body,
+        }
+        headers = {"ETag": f'"{header.epoch}.{offset}"', "Cache-Control": FOR_EVER}
+        held = request.headers.get("If-None-Match")
+        if held is not None:
+            tags = reading.tags(held, "If-None-Match", strong=False)
+            if reading.is_current(tags, (header.epoch, offset)):
+                return Reply(304, head=header_lines(headers))
+        return page_reply(page, media, headers=headers)
+
+
+def problem_of(outcome: Problem, request: web.BaseRequest) -> Reply:
+    """Return the reply that a problem of the group is."""
+    return problem(
+        outcome.status, outcome.code, outcome.detail, unknown=outcome.unknown,
+        instance=request.raw_path.partition("?")[0], more=outcome.more,
+    )  # fmt: skip
+
+
+def _asked(request: web.BaseRequest) -> _Asked:
+    query = request.rel_url.query
+    unknown = sorted(set(query) - MEMBERS)
+    if unknown:
+        raise BadRequest(f"records have no parameter {unknown[0][:40]!r}")
+    isolation = query.get("isolation", "committed")
+    if isolation not in ISOLATIONS:
+        raise BadRequest("isolation is committed or uncommitted")
+    number = reading.whole_number
+    wait = reading.preference(request, "wait")
+    wait_ms = number(query.get("waitMs", "0"), "waitMs", 0, WAIT_MS_MAX)
+    if wait:
+        wait_ms = 1000 * number(wait, "Prefer: wait", 1, WAIT_MS_MAX // 1000)
+    wanted = Wanted(
+        _origin(query.get("from", "beginning")),
+        isolation,
+        number(query.get("maxBytes", str(BYTES)), "maxBytes", 1, BYTES_MAX),
+        _token(request),
+        reading.consistency(request) == "stale",
+    )
+    records_max = number(query.get("maxRecords", str(RECORDS_MAX)), "maxRecords", 1, RECORDS_MAX)
+    return _Asked(wanted, records_max, wait_ms / 1000, _media(request))
+
+
+def _origin(text: str) -> tuple[str, int]:
+    """Return where to begin: an offset, `beginning`, `end`, `end-10`, a time, or @ and micros."""
+    if text in ("beginning", "end"):
+        return (text, 0)
+    if found := _FROM_END.match(text):
+        return ("end", int(found[1]))
+    if text.isascii() and text.isdecimal():
+        return ("offset", reading.whole_number(text, "from", 0, OFFSET_MAX))
+    if text.startswith("@"):
+        return ("time", reading.whole_number(text[1:], "from", 0, OFFSET_MAX))
+    try:
+        return ("time", reading.instant_us(text, "from"))
+    except BadRequest:
+        detail = "from is an offset, beginning, end, end-N, an RFC 3339 time with its zone, or @us"
+        raise BadRequest(detail) from None
+
+
+def _token(request: web.BaseRequest) -> int:
+    """Return the offset that must be committed before anything is answered, -1 for none."""
+    raw = request.headers.get("Docstore-Token")
+    if raw is None:
+        return -1
+    found = _TOKEN.match(raw)
+    if found is None:
+        raise BadRequest("Docstore-Token is what a produce was answered: EPOCH.OFFSET")
+    return int(found[1])
+
+
+def _media(request: web.BaseRequest) -> str:
+    accept = request.headers.get("Accept", "*/*").lower()
+    named = {part.partition(";")[0].strip() for part in accept.split(",")}
+    for media in (EVENTS_TYPE, BATCHES_TYPE, NDJSON_TYPE, JSON_TYPE):
+        if media in named:
+            return media
+    if not named & {"*/*", "application/*", "application/ndjson", "application/problem+json", ""}:
+        raise NotAcceptable(f"records come as {NDJSON_TYPE}, {JSON_TYPE}, {BATCHES_TYPE} or events")
+    return NDJSON_TYPE
+
+
+# What is answered
+
+
+def _shown(raw: bytes, first: int, until: int) -> Iterator[Mapping[str, object]]:
+    """Yield the records first..until-1 of a batch, as JSON shows them."""
+    header = header_of(raw)
+    is_json = bool(header.flags & JSON)
+    for offset, record in enumerate(unpacked(body_of(raw)), header.base):
+        if offset >= until:
+            return
+        if offset >= first:
+            yield shown(offset, record, header.last_us, is_json=is_json)
+
+
+async def _rendered(found: Records, records_max: int) -> tuple[list[bytes], int]:
+    """Return the records as JSON, and the offset after the last of them."""
+    until = min(found.until, found.offset + records_max)
+    lines: list[bytes] = []
+    for number, raw in enumerate(found.batches):
+        if number:
+            await asyncio.sleep(0)  # A megabyte takes some milliseconds: others are heard between.
+        lines += map(orjson.dumps, _shown(raw, found.offset, until))
+    return lines, max(found.offset, until)
+
+
+def _position(found: Records, following: int) -> dict[str, object]:
+    return {
+        "next": following, "hw": found.high, "leo": found.end, "base": found.start,
+        "epoch": found.epoch,
+    }  # fmt: skip
+
+
+def _head(found: Records, following: int) -> bytes:
+    """Return the same in headers, for those who read no line of the body."""
+    names = (
+        b"Docstore-From: %d\r\nDocstore-Next: %d\r\nDocstore-Hw: %d\r\nDocstore-Leo: %d\r\n"
+        b"Docstore-Base: %d\r\nDocstore-Epoch: %d\r\nCache-Control: no-store\r\n"
+    )
+    lines = names % (found.offset, following, found.high, found.end, found.start, found.epoch)
+    if found.stale_us:
+        lines += b"Docstore-Staleness-Ms: %d\r\n" % (found.stale_us // 1000)
+    return lines
+
+
+def _as_batches(found: Records) -> Reply:
+    """Return sealed batches as they are stored, each behind its length in 4 bytes."""
+    head = header_lines({"Content-Type": BATCHES_TYPE})
+    return Reply(200, framed(found.batches), head + _head(found, max(found.offset, found.until)))
+
+
+def _events(found: Records) -> bytes:
+    """Return an event for each record, whose id is its offset; a comment for nothing."""
+    events = [
+        f"id: {each['offset']}\n".encode() + b"data: %b\n\n" % orjson.dumps(each)
+        for raw in found.batches
+        for each in _shown(raw, found.offset, found.until)
+    ]
+    return b"".join(events) or b": quiet\n\n"
+
+
+def _problem_event(found: Problem) -> bytes:
+    """Return the event that says why a stream ends."""
+    said = {"status": found.status, "errorCode": found.code, "detail": found.detail, **found.more}
+    return b"event: problem\ndata: %b\n\n" % orjson.dumps(said)

@@ -1,0 +1,248 @@
+"""Elections and locks over HTTP; what they are is in `services/turns.py`.
+
+    /core/elections, /core/locks                        POST, GET
+    /core/elections/<name>, /core/locks/<name>          GET, PATCH (a request), DELETE
+
+The road of a campaign: its lease is told of it first, so that a lease that ends meanwhile finds it;
+then it is put into the queue; then, with `Prefer: wait`, the owner is asked to say when its turn
+has come. What a wait answers is a decided fact, and no proof that the lease lives.
+"""
+
+import asyncio
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from docstore import json
+from docstore.document import Row, tag_of
+from docstore.errors import Conflict, Unavailable
+from docstore.fields import Fields
+from docstore.http import bodies, reading
+from docstore.http.attaching import attach
+from docstore.http.backend import Backend
+from docstore.http.documents import FACTORY_METHODS, Documents, allowed, not_allowed
+from docstore.http.listing import listing
+from docstore.http.problems import problem
+from docstore.http.reply import Reply, header_lines
+from docstore.http.representation import document_json, encode, entity_tag
+from docstore.http.waits import ANSWER_S, NOT_HERE, WAIT_AT_ONCE_S, WAIT_S_MAX, is_changed
+from docstore.limits import Limits
+from docstore.operation import Answer, Conditions, Operation
+from docstore.ownership.by_store import Candidate, Turns
+from docstore.paths import SUFFIXES, canonical_link
+from docstore.service import Refusal, Service
+from docstore.services.turns import (
+    CAMPAIGNS,
+    ELECTIONS,
+    GRACE_MS_MAX,
+    LOCKS,
+    MACHINES,
+    candidate_of,
+    state_of,
+    turns_of,
+)
+
+TURN_PATHS = (ELECTIONS, LOCKS)
+METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH"
+PATCHES = {"application/json": "", "application/msgpack": ""}
+EMPTY = json.dump(state_of(Turns()))
+
+
+class Held(Conflict):
+    """Somebody holds it or waits for it, so it is not deleted."""
+
+    code = "held"
+
+
+class ElectionPages:
+    """Answers everything under /core/elections and /core/locks."""
+
+    def __init__(self, backend: Backend, documents: Documents, limits: Limits) -> None:
+        self._backend = backend
+        self._documents = documents
+        self._limits = limits
+
+    def takes(self, path: str) -> bool:
+        """Say whether a canonical path is ours: utilities of the documents are not."""
+        parent, _, last = path.rpartition("/")
+        return path in TURN_PATHS or (parent in TURN_PATHS and last not in SUFFIXES)
+
+    async def serve(self, request: web.BaseRequest, path: str) -> Reply | web.StreamResponse:
+        """Answer a request; its body has not been received yet."""
+        is_factory = path in TURN_PATHS
+        methods = FACTORY_METHODS if is_factory else METHODS
+        if request.method == "OPTIONS":
+            return allowed(methods)
+        if request.method not in methods.split(", "):
+            raise not_allowed(request.method, methods)
+        body = await bodies.receive(
+            request,
+            bytes_max=self._limits.body_bytes_max,
+            timeout_s=self._limits.body_timeout_s,
+        )
+        service = self._backend.service_at(path if is_factory else path.rpartition("/")[0])
+        assert service is not None, path
+        match request.method:
+            case "POST":
+                return await self._create(request, path, service, body)
+            case "PATCH":
+                return await self._patch(request, path, service, body)
+            case "DELETE":
+                return await self._delete(request, path, service)
+        if is_factory:
+            return await listing(self._backend, request, path, service)
+        return await self._get(request, path, service)
+
+    async def _create(
+        self, request: web.BaseRequest, path: str, service: Service, body: bytes
+    ) -> Reply:
+        """Make one with a grace of its own; who campaigns makes one without."""
+        raw = bodies.json_bytes(body, reading.content_media(request, reading.BODIES))
+        fields = Fields(json.parse_object(raw))
+        name = fields.text("name")
+        if not name or "/" in name or "%" in name or name in SUFFIXES:
+            raise Refusal("a name is one segment of a path, and no utility's", status=400)
+        link = canonical_link(f"{path}/{name}")
+        state = state_of(Turns(grace_ms=fields.whole("graceMs", 0, GRACE_MS_MAX, default=0)))
+        fields.end()
+        operation = Operation(
+            "POST", link, json.dump(state), signature=json.signature(state), recreate=True,
+            key=reading.idempotency_key(request),
+        )  # fmt: skip
+        answer = await self._backend.submit(operation, reading.timeout_s(request))
+        media = reading.accepted_media(request)
+        return self._documents.reply(request, answer, service, media)
+
+    async def _get(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
+        """Answer with the document; at once, or when it is no longer what the client holds."""
+        reply = await self._documents.serve(request, link, service, b"")
+        if reply.status == 304 and await is_changed(self._backend, request, link):
+            return await self._documents.serve(request, link, service, b"")
+        return reply
+
+    async def _delete(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
+        said = reading.conditions(request, None)
+        media, timeout_s = reading.accepted_media(request), reading.timeout_s(request)
+        answer = await self._backend.submit(Operation("GET", link), timeout_s)
+        row = answer.row
+        if answer.is_success and row is not None:
+            turns, tag = turns_of(json.load(row.state)), tag_of(row, 3)
+            if turns.holder is not None or turns.queue:
+                raise Held("somebody holds it, or waits for it")
+            if said is None or said.match is None or reading.is_current(said.match, tag):
+                said = Conditions(match=[list(tag)])  # Nobody may come in between.
+            operation = Operation(
+                "DELETE", link, conditions=said, key=reading.idempotency_key(request)
+            )
+            answer = await self._backend.submit(operation, timeout_s)
+        return self._documents.reply(request, answer, service, media)
+
+    # Requests
+
+    async def _patch(
+        self, request: web.BaseRequest, link: str, service: Service, body: bytes
+    ) -> Reply:
+        raw = bodies.json_bytes(body, reading.content_media(request, PATCHES))
+        asked = json.parse_object(raw)
+        path, kind = service.options.path, asked.get("kind")
+        if kind in MACHINES:
+            raise Refusal(f"a {kind} is for nodes: they know which leases have ended", status=400)
+        operation = Operation(
+            "PATCH", link, raw, "handler", conditions=reading.conditions(request, None),
+            key=reading.idempotency_key(request),
+        )  # fmt: skip
+        media, timeout_s = reading.accepted_media(request), reading.timeout_s(request)
+        if kind == CAMPAIGNS[path]:
+            return await self._campaign(request, operation, service, asked)
+        answer = await self._backend.submit(operation, timeout_s)
+        return self._documents.reply(request, answer, service, media)
+
+    async def _campaign(
+        self, request: web.BaseRequest, operation: Operation, service: Service, asked: Any
+    ) -> Reply:
+        media, timeout_s = reading.accepted_media(request), reading.timeout_s(request)
+        wait = reading.preference(request, "wait")
+        wait_s = _wait_s(wait) if wait else 0
+        candidate = _candidate_in(asked)
+        answer, left_s = await attach(self._backend, candidate.lease, operation, timeout_s)
+        if answer.is_success:
+            answer = await self._queue(operation, left_s)
+        row = answer.row
+        if not answer.is_success or row is None:
+            return self._documents.reply(request, answer, service, media)
+        place = turns_of(json.load(row.state)).position(candidate)
+        if place and wait_s:
+            row, place = await self._turn(request, row, candidate, wait_s=wait_s)
+        if place is None:
+            return await self._lost(request, operation, candidate)
+        return _standing(row, place, media, service.options.kind)
+
+    async def _queue(self, operation: Operation, timeout_s: float) -> Answer:
+        """Put a candidate into the queue, which is made if there is none."""
+        answer = await self._backend.submit(operation, timeout_s)
+        if answer.code == "repeated":  # It says how things were when it came first.
+            return await self._backend.submit(Operation("GET", operation.link), timeout_s)
+        if answer.status != 404 or operation.conditions is not None:
+            return answer
+        absent = Conditions(none_match="*")
+        made = Operation("PUT", operation.link, EMPTY, conditions=absent, creates=True)
+        answer = await self._backend.submit(made, timeout_s)
+        if not answer.is_success and answer.status != 412:
+            return answer
+        return await self._backend.submit(operation, timeout_s)
+
+    async def _turn(
+        self, request: web.BaseRequest, row: Row, candidate: Candidate, *, wait_s: float
+    ) -> tuple[Row, int | None]:
+        """Return the document in which the candidate's turn has come, or as it is in the end.
+
+        Raises Unavailable where nobody can wait.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + wait_s
+        while True:
+            asked = (candidate.name, candidate.lease, int(ANSWER_S * 1000), row.version)
+            once_s = min(until - loop.time(), WAIT_AT_ONCE_S)
+            told = await self._backend.sessions.call(row.link, "turn", asked, once_s + ANSWER_S)
+            if told.code in NOT_HERE:
+                raise Unavailable(told.detail)
+            if told.result is not None:  # Else nobody says, in time, that anything has changed.
+                if not told.result:
+                    return row, None
+                row = max(row, Row(*told.result), key=lambda each: each.version)
+            place = turns_of(json.load(row.state)).position(candidate)
+            if not place or loop.time() >= until or request.transport is None:
+                return row, place
+
+    async def _lost(
+        self, request: web.BaseRequest, campaign: Operation, candidate: Candidate
+    ) -> Reply:
+        """Say why a candidate is not in the queue any more."""
+        timeout_s = reading.timeout_s(request)
+        answer, _ = await attach(self._backend, candidate.lease, campaign, timeout_s)
+        if answer.status in (404, 410):
+            code, detail, status = "lease-ended", f"{candidate.lease} has ended", 410
+        else:
+            code, detail, status = "not-queued", f"{candidate.name} was withdrawn", 409
+        return problem(status, code, detail, instance=request.raw_path.partition("?")[0])
+
+
+def _candidate_in(asked: Any) -> Candidate:
+    """Return who campaigns. Raises Refusal: nothing is attached for what will be refused."""
+    fields = Fields({name: each for name, each in asked.items() if name not in ("kind", "value")})
+    candidate = candidate_of(fields, asked.get("value"))
+    fields.end()
+    return candidate
+
+
+def _wait_s(raw: str) -> int:
+    return reading.whole_number(raw, "Prefer: wait", 1, WAIT_S_MAX)
+
+
+def _standing(row: Row, place: int, media: str, kind: str) -> Reply:
+    """Return how a candidate stands: 200 once it holds, 202 while it waits."""
+    page = orjson.loads(document_json(row, kind)) | {"won": place == 0, "position": place}
+    head = header_lines({"Content-Type": media, "Docstore-Version": str(row.version)})
+    head += b"ETag: %b\r\n" % entity_tag(row, media, 3)
+    return Reply(200 if place == 0 else 202, encode(page, media), head)

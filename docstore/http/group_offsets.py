@@ -1,0 +1,177 @@
+"""Offsets of a group over HTTP: claimed by whoever has a new tenure, committed under its token."""
+
+import asyncio
+from typing import Any
+
+from aiohttp import web
+
+from docstore import json
+from docstore.document import Row
+from docstore.errors import BadRequest, Conflict, NotFound, Unavailable
+from docstore.fields import Fields
+from docstore.http import reading
+from docstore.http.backend import Backend
+from docstore.http.documents import Documents
+from docstore.http.reply import Reply
+from docstore.http.representation import encode, page_reply
+from docstore.operation import Answer, Conditions, Operation
+from docstore.service import Service, State
+from docstore.services.offsets import OffsetService, nothing_read, offset_link
+from docstore.sessions.groups import GROUPS, PARTITIONS_MAX, Group, read_group
+
+AT_ONCE = 64
+_ABSENT = json.dump(nothing_read())
+
+
+class GroupNotEmpty(Conflict):
+    """Somebody is a member, and what is asked for would go over his head."""
+
+    code = "group-not-empty"
+
+
+class NoSuchGroup(NotFound):
+    """There is no group, or no set of roles, under this name."""
+
+    code = "no-such-group"
+
+
+class OffsetPages:
+    """Answers everything under `.../offsets`."""
+
+    def __init__(self, backend: Backend, documents: Documents) -> None:
+        self._backend = backend
+        self._documents = documents
+        self._service: Service = OffsetService()
+
+    async def serve(self, request: web.BaseRequest, link: str, path: str, asked: State) -> Reply:
+        """Answer a request about the offsets of a group."""
+        media, timeout_s = reading.accepted_media(request), reading.timeout_s(request)
+        match request.method:
+            case "POST":
+                results = await self._commit(link, asked, timeout_s)
+                is_fenced = all(each.get("code") == "fenced" for each in results)
+                page = {"offsets": results}
+                if is_fenced and results:
+                    return Reply(409, encode(page, media), _head(media))
+                return page_reply(page, media)
+            case "PATCH":
+                answer = await self._patch(link, path, asked, timeout_s)
+                return self._documents.reply(request, answer, self._service, media)
+        if path.count("/") > GROUPS.count("/") + 2:
+            answer = await self._backend.submit(Operation("GET", path), timeout_s)
+            return self._documents.reply(request, answer, self._service, media)
+        page = {"offsets": await self._all(link, timeout_s)}
+        return page_reply(page, media, headers={"Cache-Control": "no-store"})
+
+    async def _commit(self, link: str, asked: State, timeout_s: float) -> list[dict[str, Any]]:
+        """Return a result for each offset, in their order."""
+        fields = Fields(asked)
+        said = {
+            "kind": "CommitRequest",
+            "member": fields.text("member", default=""),
+            "generation": fields.whole("generation", 0, 1 << 62, default=0),
+        }
+        offsets = fields.array("offsets")
+        fields.end()
+        if len(offsets) > PARTITIONS_MAX or not all(map(_is_named, offsets)):
+            raise BadRequest(
+                f"offsets is an array of at most {PARTITIONS_MAX} objects, each with the name of a"
+                " topic and the number of a partition"
+            )
+        room = asyncio.Semaphore(AT_ONCE)
+
+        async def commit(each: dict[str, Any]) -> dict[str, Any]:
+            partition = f"{each.get('topic')}/{each.get('partition')}"
+            rest = {name: value for name, value in each.items() if name not in _NAMED}
+            async with room:
+                target = offset_link(link, partition)
+                answer = await self._change(link, target, {**said, **rest}, timeout_s)
+            named = {"topic": each.get("topic"), "partition": each.get("partition")}
+            if answer.is_success:
+                return {**named, "status": 200}
+            outcome = "unknown" if answer.unknown else "not_applied"
+            return {
+                **named, "status": answer.status, "code": answer.code, "detail": answer.detail,
+                "outcome": outcome,
+            }  # fmt: skip
+
+        return list(await asyncio.gather(*map(commit, offsets)))
+
+    async def _patch(self, link: str, path: str, asked: State, timeout_s: float) -> Answer:
+        """Claim, or reset: that only while nobody is a member."""
+        if asked.get("kind") == "ResetRequest":
+            if (await self._group(link, timeout_s)).members:
+                raise GroupNotEmpty("offsets are set while nobody is a member of the group")
+        elif asked.get("kind") != "ClaimRequest":
+            raise BadRequest("an offset takes ClaimRequest and ResetRequest")
+        return await self._change(link, path, asked, timeout_s)
+
+    async def _change(self, link: str, offset: str, change: State, timeout_s: float) -> Answer:
+        """Change an offset, which is made if its group has the partition."""
+        operation = Operation("PATCH", offset, json.dump(change), "handler")
+        answer = await self._backend.submit(operation, timeout_s)
+        if answer.status != 404:
+            return answer
+        group = await self._group(link, timeout_s)
+        if offset not in [offset_link(link, each) for each in group.partitions]:
+            return answer._replace(detail="the group has no such partition")
+        absent = Conditions(none_match="*")
+        made = Operation("PUT", offset, _ABSENT, conditions=absent, creates=True)
+        answer = await self._backend.submit(made, timeout_s)
+        if not answer.is_success and answer.status != 412:
+            return answer
+        return await self._backend.submit(operation, timeout_s)
+
+    async def _group(self, link: str, timeout_s: float) -> Group:
+        answer = await self._backend.submit(Operation("GET", link), timeout_s)
+        if answer.status == 404:
+            raise NoSuchGroup(f"there is nothing at {link}")
+        group = read_group(answer.row.state) if answer.is_success and answer.row else None
+        if group is None:
+            raise Unavailable(f"{link} cannot be read: {answer.detail}")
+        return group
+
+    async def _rows(
+        self, link: str, group: Group, timeout_s: float
+    ) -> list[tuple[str, Row | None]]:
+        """Return (partition, its offset) of all partitions that the group has."""
+        room = asyncio.Semaphore(AT_ONCE)
+
+        async def read(partition: str) -> tuple[str, Row | None]:
+            async with room:
+                found = await self._backend.submit(
+                    Operation("GET", offset_link(link, partition)), timeout_s
+                )
+            return partition, found.row if found.is_success else None
+
+        return list(await asyncio.gather(*map(read, group.partitions)))
+
+    async def _all(self, link: str, timeout_s: float) -> list[dict[str, Any]]:
+        group = await self._group(link, timeout_s)
+        found = []
+        for partition, row in await self._rows(link, group, timeout_s):
+            topic, _, number = partition.rpartition("/")
+            state = nothing_read() if row is None else json.load(row.state)
+            found.append({"topic": topic, "partition": int(number), **state})
+        return found
+
+    async def forget(self, link: str, group: Group, timeout_s: float) -> None:
+        """Delete the offsets of a group that is gone."""
+        for _, row in await self._rows(link, group, timeout_s):
+            if row is not None:
+                await self._backend.submit(Operation("DELETE", row.link), timeout_s)
+
+
+_NAMED = ("topic", "partition")
+
+
+def _is_named(each: object) -> bool:
+    if not isinstance(each, dict):
+        return False
+    topic, partition = each.get("topic"), each.get("partition")
+    is_topic = isinstance(topic, str) and topic and "/" not in topic and "%" not in topic
+    return bool(is_topic) and type(partition) is int and partition >= 0
+
+
+def _head(media: str) -> bytes:
+    return b"Content-Type: %b\r\n" % media.encode()

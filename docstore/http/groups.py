@@ -1,0 +1,251 @@
+"""Groups and roles over HTTP; what they are is in `sessions/groups.py`.
+
+    /core/groups, /core/roles                           POST, GET
+    /core/groups/<name>, /core/roles/<name>             GET (?role=7), PATCH (settings), DELETE
+    .../<name>/members                                  GET, POST (join)
+    .../<name>/members/<id>                             PATCH (heartbeat, wait), DELETE (leave)
+    /core/groups/<name>/offsets                         GET, POST (commit)
+    /core/groups/<name>/offsets/<topic>/<partition>     GET, PATCH (claim, reset)
+
+What a group's page shows beside its document is live, from its coordinator.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from docstore import json
+from docstore.document import Row
+from docstore.errors import BadRequest, Unavailable
+from docstore.fields import Fields
+from docstore.http import bodies, reading
+from docstore.http.backend import Backend
+from docstore.http.documents import Documents, allowed, not_allowed
+from docstore.http.group_members import MemberPages
+from docstore.http.group_offsets import GroupNotEmpty, NoSuchGroup, OffsetPages
+from docstore.http.listing import listing
+from docstore.http.reply import Reply, header_lines
+from docstore.http.representation import document_json, entity_tag, page_reply
+from docstore.limits import Limits
+from docstore.operation import Answer, Conditions, Operation
+from docstore.ownership.by_induction import partition_of
+from docstore.paths import SUFFIXES, canonical_link, encoded
+from docstore.service import Refusal, Service, State
+from docstore.services.offsets import OFFSETS
+from docstore.sessions.group_messages import kind_of
+from docstore.sessions.groups import GROUPS, PARTITIONS_MAX, ROLES, Group, group_of, new_group
+
+GROUP_PATHS = (GROUPS, ROLES)
+MEMBERS = "members"
+PATCHES = {"application/json": "", "application/merge-patch+json": "", "application/msgpack": ""}
+METHODS: Mapping[str, str] = {
+    "factory": "GET, HEAD, OPTIONS, POST",
+    "group": "DELETE, GET, HEAD, OPTIONS, PATCH",
+    "members": "GET, HEAD, OPTIONS, POST",
+    "member": "DELETE, OPTIONS, PATCH",
+    "offsets": "GET, HEAD, OPTIONS, POST",
+    "offset": "GET, HEAD, OPTIONS, PATCH",
+}
+LIVE_S = 2.0
+"""For so long the coordinator is asked for live figures; the document is shown without them."""
+
+
+class GroupPages:
+    """Answers everything under /core/groups and /core/roles."""
+
+    def __init__(self, backend: Backend, documents: Documents, limits: Limits) -> None:
+        self._backend = backend
+        self._documents = documents
+        self._limits = limits
+        self._members = MemberPages(backend)
+        self._offsets = OffsetPages(backend, documents)
+
+    def takes(self, path: str) -> bool:
+        """Say whether a canonical path is ours: utilities of the documents are not."""
+        return bool(_place(path)) and path.rpartition("/")[2] not in SUFFIXES
+
+    async def serve(self, request: web.BaseRequest, path: str) -> Reply | web.StreamResponse:
+        """Answer a request; its body has not been received yet."""
+        kind = _place(path)
+        methods = METHODS[kind]
+        if request.method == "OPTIONS":
+            return allowed(methods)
+        if request.method not in methods.split(", "):
+            raise not_allowed(request.method, methods)
+        body = await bodies.receive(
+            request,
+            bytes_max=self._limits.body_bytes_max,
+            timeout_s=self._limits.body_timeout_s,
+        )
+        asked = _asked(request, body) if request.method in ("POST", "PATCH") else {}
+        link = "/".join(path.split("/", 4)[:4])
+        match kind:
+            case "factory" if request.method == "POST":
+                return await self._create(request, path, asked)
+            case "factory":
+                return await listing(self._backend, request, path, self._service(path))
+            case "members" | "member":
+                return await self._members.serve(request, link, path, asked)
+            case "offsets" | "offset":
+                return await self._offsets.serve(request, link, path, asked)
+        match request.method:
+            case "PATCH":
+                return await self._settings(request, link, asked)
+            case "DELETE":
+                return await self._delete(request, link)
+        return await self._get(request, link)
+
+    def _service(self, path: str) -> Service:
+        service = self._backend.service_at(path)
+        assert service is not None, path
+        return service
+
+    async def _create(self, request: web.BaseRequest, path: str, asked: State) -> Reply:
+        fields = Fields(asked)
+        name = fields.text("name")
+        if not name or "/" in name or "%" in name or name in SUFFIXES:
+            raise Refusal("a name is one segment of a path, and no utility's", status=400)
+        link = canonical_link(f"{path}/{name}")
+        timeout_s = reading.timeout_s(request)
+        if path == ROLES:
+            parts = {"": fields.whole("partitions", 1, PARTITIONS_MAX)}
+        else:
+            parts = await self._parts(fields.texts("topics"), timeout_s)
+        state = new_group(fields.rest(), parts=parts).state()
+        operation = Operation(
+            "POST", link, json.dump(state), signature=json.signature(state), recreate=True,
+            key=reading.idempotency_key(request),
+        )  # fmt: skip
+        answer = await self._backend.submit(operation, timeout_s)
+        media = reading.accepted_media(request)
+        reply = self._documents.reply(request, answer, self._service(path), media)
+        if reply.status == 201:
+            reply.head += header_lines({"Location": encoded(link)})
+        return reply
+
+    async def _parts(self, topics: tuple[str, ...], timeout_s: float) -> dict[str, int]:
+        """Return how many partitions each topic has. Raises NoSuchTopic."""
+        streams = self._backend.streams
+        found = await asyncio.gather(*[streams.topic(each, timeout_s) for each in topics])
+        return {topic.name: topic.partitions for topic in found}
+
+    async def _read(self, link: str, timeout_s: float) -> tuple[Row, Group]:
+        answer = await self._backend.submit(Operation("GET", link), timeout_s)
+        if answer.status == 404:
+            raise NoSuchGroup(f"there is nothing at {link}")
+        if not answer.is_success or answer.row is None:
+            raise Unavailable(f"{link} cannot be read: {answer.detail}")
+        return answer.row, group_of(json.load(answer.row.state))
+
+    async def _get(self, request: web.BaseRequest, link: str) -> Reply:
+        timeout_s, media = reading.timeout_s(request), reading.accepted_media(request)
+        row, group = await self._read(link, timeout_s)
+        fresh = {"Cache-Control": "no-store"}
+        role = request.rel_url.query.get("role")
+        if role is not None:
+            return page_reply(_led(group, role), media, headers=fresh)
+        told = await self._backend.sessions.call(
+            link, kind_of(link, "show"), None, min(LIVE_S, timeout_s)
+        )
+        kind = self._service(link.rpartition("/")[0]).options.kind
+        page = orjson.loads(document_json(row, kind)) | {
+            "partitionList": [_entry(group, name) for name in group.partitions],
+            "live": told.result,
+            "stale": told.result is None,
+        }
+        reply = page_reply(page, media, headers=fresh)
+        reply.head += b"ETag: %b\r\n" % entity_tag(row, media, 3)
+        return reply
+
+    async def _settings(self, request: web.BaseRequest, link: str, asked: State) -> Reply:
+        timeout_s = reading.timeout_s(request)
+        row, group = await self._read(link, timeout_s)
+        if group.members:
+            raise GroupNotEmpty("settings change while nobody is a member: they rest on them")
+        fields, parts = Fields(asked), group.parts
+        if "partitions" in asked and "" in parts:
+            parts = {"": fields.whole("partitions", 1, PARTITIONS_MAX)}
+        elif "topics" in asked and "" not in parts:
+            parts = await self._parts(fields.texts("topics"), timeout_s)
+        after = new_group(group.settings.state() | fields.rest(), parts=parts)
+        after = replace(after, generation=group.generation + 1)
+        return await self._change(request, row, "PATCH", after.pack())
+
+    async def _delete(self, request: web.BaseRequest, link: str) -> Reply:
+        row, group = await self._read(link, reading.timeout_s(request))
+        if group.members:
+            raise GroupNotEmpty("a group is deleted when nobody is a member")
+        reply = await self._change(request, row, "DELETE", b"")
+        if reply.status == 200 and link.startswith(GROUPS):
+            await self._offsets.forget(link, group, reading.timeout_s(request))
+        return reply
+
+    async def _change(self, request: web.BaseRequest, row: Row, verb: str, body: bytes) -> Reply:
+        """Go on from the version that was read: nobody may come in between."""
+        conditions = reading.conditions(request, None)
+        if conditions is None or conditions.match is None:
+            conditions = Conditions(match=[[row.epoch, row.version]])
+        if not reading.is_current(conditions.match or "", (row.epoch, row.version)):
+            answer = Answer(412, "precondition-failed", "If-Match does not hold", row=row)
+        else:
+            operation = Operation(
+                verb, row.link, body, "handler", conditions=conditions,
+                key=reading.idempotency_key(request),
+            )  # fmt: skip
+            answer = await self._backend.submit(operation, reading.timeout_s(request))
+        service = self._service(row.link.rpartition("/")[0])
+        return self._documents.reply(request, answer, service, reading.accepted_media(request))
+
+
+def _place(path: str) -> str:
+    """Return what a path is of, "" if it is none of ours."""
+    segments = path.split("/")[1:]
+    if f"/{'/'.join(segments[:2])}" not in GROUP_PATHS:
+        return ""
+    match segments[2:]:
+        case []:
+            return "factory"
+        case [_]:
+            return "group"
+        case [_, "members"]:
+            return "members"
+        case [_, "members", _]:
+            return "member"
+    if path.startswith(ROLES):
+        return ""
+    match segments[2:]:
+        case [_, name] if name == OFFSETS:
+            return "offsets"
+        case [_, name, _, _] if name == OFFSETS:
+            return "offset"
+    return ""
+
+
+def _asked(request: web.BaseRequest, body: bytes) -> dict[str, Any]:
+    media = reading.content_media(request, PATCHES)
+    return json.parse_object(bodies.json_bytes(body, media))
+
+
+def _entry(group: Group, partition: str) -> dict[str, Any]:
+    """Return what pages show of one partition."""
+    held = group.tenure.get(partition)
+    return {
+        "partition": partition,
+        "target": group.target.get(partition),
+        "member": held.member if held else None,
+        "token": held.token if held else None,
+    }
+
+
+def _led(group: Group, role: str) -> dict[str, Any]:
+    """Return who may lead one role."""
+    if "" not in group.parts:
+        raise BadRequest("a group of consumers has no roles")
+    number = reading.whole_number(role, "role", 0, 1 << 62)
+    entry = _entry(group, str(partition_of(number, group.parts[""])))
+    is_moving = entry["member"] is not None and entry["target"] != entry["member"]
+    return {"role": number, **entry, "revoking": is_moving}

@@ -1,0 +1,208 @@
+"""Leases over HTTP; what they are is in `services/leases.py`.
+
+    /core/leases                        POST, GET
+    /core/leases/keep-alive             POST: many at once
+    /core/leases/<id>                   GET, PATCH (a request), DELETE: its holder has stopped
+
+A keep-alive writes nothing: it is answered by the owner of the lease's document, once a majority
+has confirmed that it still is. What no owner answers is not proven, and never said to be gone.
+"""
+
+import time
+
+import orjson
+from aiohttp import web
+
+from docstore import json
+from docstore.errors import BadRequest
+from docstore.http import bodies, reading
+from docstore.http.backend import Backend
+from docstore.http.documents import FACTORY_METHODS, Documents, allowed, not_allowed
+from docstore.http.ids import id_of_key, new_id
+from docstore.http.listing import listing
+from docstore.http.problems import problem
+from docstore.http.reply import Reply
+from docstore.http.representation import document_json, encode, page_reply
+from docstore.http.waits import is_changed
+from docstore.limits import Limits
+from docstore.operation import Answer, Operation
+from docstore.paths import SUFFIXES, canonical_link
+from docstore.service import Refusal, Service
+from docstore.services.leases import LEASES, Lease, Phase, asked_lease, read_lease
+
+METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH"
+BATCH_METHODS = "OPTIONS, POST"
+KEEP_ALIVE = "keep-alive"
+BATCH_MAX = 10_000
+PATCHES = {"application/json": "", "application/msgpack": ""}
+CLIENTS = frozenset({"AttachRequest", "DetachRequest", "ExpireRequest"})
+"""What clients may ask of a lease's document; that it ends, its holder says with DELETE."""
+ENDED = (410, "lease-ended", "the lease has ended, and what was attached to it goes with it")
+
+
+class LeasePages:
+    """Answers everything under /core/leases."""
+
+    def __init__(self, backend: Backend, documents: Documents, limits: Limits) -> None:
+        self._backend = backend
+        self._documents = documents
+        self._limits = limits
+
+    def takes(self, path: str) -> bool:
+        """Say whether a canonical path is ours: utilities of the documents are not."""
+        parent, _, last = path.rpartition("/")
+        return path == LEASES or (parent == LEASES and last not in SUFFIXES)
+
+    async def serve(self, request: web.BaseRequest, path: str) -> Reply:
+        """Answer a request; its body has not been received yet."""
+        methods = METHODS
+        if path == LEASES:
+            methods = FACTORY_METHODS
+        elif path == f"{LEASES}/{KEEP_ALIVE}":
+            methods = BATCH_METHODS
+        if request.method == "OPTIONS":
+            return allowed(methods)
+        if request.method not in methods.split(", "):
+            raise not_allowed(request.method, methods)
+        body = await bodies.receive(
+            request,
+            bytes_max=self._limits.body_bytes_max,
+            timeout_s=self._limits.body_timeout_s,
+        )
+        service = self._backend.service_at(LEASES)
+        assert service is not None
+        if methods is BATCH_METHODS:
+            return await self._keep_all_alive(request, body)
+        match request.method:
+            case "POST":
+                return await self._create(request, service, body)
+            case "PATCH":
+                return await self._patch(request, path, service, body)
+            case "DELETE":
+                return await self._end(request, path, service)
+        if path == LEASES:
+            return await listing(self._backend, request, path, service)
+        return await self._get(request, path, service)
+
+    async def _create(self, request: web.BaseRequest, service: Service, body: bytes) -> Reply:
+        """Make a lease; the same one again is no other one, whatever became of the first answer."""
+        raw = bodies.json_bytes(body, reading.content_media(request, reading.BODIES))
+        _, asked, theirs = bodies.author_state(raw, self._limits.body_bytes_max)
+        lease, key = asked_lease(asked), reading.idempotency_key(request)
+        link = bodies.named_link(theirs, LEASES)
+        if link == f"{LEASES}/{KEEP_ALIVE}":
+            raise BadRequest(f"{KEEP_ALIVE} is no id of a lease")
+        link = link or f"{LEASES}/{id_of_key(LEASES, key) if key else new_id()}"
+        state = lease.state()
+        operation = Operation(
+            "POST", link, json.dump(state), signature=json.signature(state), key=key
+        )
+        answer = await self._backend.submit(operation, reading.timeout_s(request))
+        if answer.status == 409:
+            answer = _again(lease, answer)
+        return self._reply(request, answer, service)
+
+    async def _get(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
+        """Answer with the document and how long it has left, or wait until it is another one."""
+        if "?" in request.raw_path or reading.consistency(request) != "linearizable":
+            return await self._documents.serve(request, link, service, b"")  # Of the past.
+        timeout_s, media = reading.timeout_s(request), reading.accepted_media(request)
+        answer = await self._backend.submit(Operation("GET", link), timeout_s)
+        reply = self._reply(request, answer, service)
+        if reply.status == 304 and await is_changed(self._backend, request, link):
+            answer = await self._backend.submit(Operation("GET", link), timeout_s)
+            reply = self._reply(request, answer, service)
+        if reply.status != 200 or answer.row is None:
+            return reply
+        told = await self._backend.sessions.call(link, "remaining", None, timeout_s)
+        page = orjson.loads(document_json(answer.row, service.options.kind))
+        page["remainingMs"] = told.result
+        if told.code:
+            page["stale"] = True
+        reply.body = encode(page, media)
+        reply.head += b"Cache-Control: no-store\r\n"
+        return reply
+
+    async def _end(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
+        """The holder says that it has stopped: the lease ends at once."""
+        ended = {
+            "kind": "EndRequest", "why": "revoked", "endedMicros": time.time_ns() // 1000
+        }  # fmt: skip
+        return await self._change(request, link, service, json.dump(ended))
+
+    async def _patch(
+        self, request: web.BaseRequest, link: str, service: Service, body: bytes
+    ) -> Reply:
+        raw = bodies.json_bytes(body, reading.content_media(request, PATCHES))
+        kind = json.parse_object(raw).get("kind")
+        if kind == "KeepAliveRequest":
+            return await self._keep_alive(request, link)
+        if kind not in CLIENTS:
+            kinds = ", ".join(("KeepAliveRequest", *sorted(CLIENTS)))
+            raise Refusal(f"kind is one of {kinds}", status=400)
+        return await self._change(request, link, service, raw)
+
+    async def _change(
+        self, request: web.BaseRequest, link: str, service: Service, raw: bytes
+    ) -> Reply:
+        operation = Operation(
+            "PATCH", link, raw, "handler", conditions=reading.conditions(request, None),
+            key=reading.idempotency_key(request),
+        )  # fmt: skip
+        answer = await self._backend.submit(operation, reading.timeout_s(request))
+        return self._reply(request, answer, service)
+
+    def _reply(self, request: web.BaseRequest, answer: Answer, service: Service) -> Reply:
+        if answer.status == 404:
+            answer = answer._replace(code="no-such-lease", detail="there is no such lease")
+        media = reading.accepted_media(request)
+        return self._documents.reply(request, answer, service, media)
+
+    # Keep-alive
+
+    async def _keep_alive(self, request: web.BaseRequest, link: str) -> Reply:
+        name, timeout_s = link.rpartition("/")[2], reading.timeout_s(request)
+        kept = await self._backend.sessions.keep_alive([name], timeout_s)
+        instance = request.raw_path.partition("?")[0]
+        if name in kept.alive:
+            return page_reply({"ttlMs": kept.alive[name]}, reading.accepted_media(request))
+        if kept.missing:
+            return problem(404, "no-such-lease", f"there is no lease {link}", instance=instance)
+        if kept.ended:
+            return problem(*ENDED, instance=instance)
+        detail = f"nothing is proven: {kept.why.detail}"
+        return problem(503, kept.why.code, detail, instance=instance)
+
+    async def _keep_all_alive(self, request: web.BaseRequest, body: bytes) -> Reply:
+        raw = bodies.json_bytes(body, reading.content_media(request, reading.BODIES))
+        ids = _ids(json.parse_object(raw))
+        kept = await self._backend.sessions.keep_alive(ids, reading.timeout_s(request))
+        page = {
+            "alive": list(kept.alive),
+            "gone": [*kept.ended, *kept.missing],
+            "unknown": kept.unknown,
+        }
+        return page_reply(page, reading.accepted_media(request))
+
+
+def _again(lease: Lease, answer: Answer) -> Answer:
+    """Return what a POST under an id that is used already means."""
+    row = answer.row
+    found = read_lease(row.state) if row is not None and not row.deleted else None
+    if answer.code == "marked-deleted" or (found is not None and found.phase is not Phase.ALIVE):
+        return Answer(409, "lease-ended", "a lease of this id has ended: take another id", row=row)
+    if found is not None and found.is_same(lease):
+        return answer._replace(status=200, code="", detail="")
+    return answer
+
+
+def _ids(asked: dict[str, object]) -> list[str]:
+    """Return the leases of a batch, each once. Raises BadRequest."""
+    ids = asked.pop("leases", None)
+    if asked or not isinstance(ids, list) or not 0 < len(ids) <= BATCH_MAX:
+        raise BadRequest(f"the body has the member leases, an array of 1 to {BATCH_MAX} ids")
+    for each in ids:
+        if not isinstance(each, str) or "/" in each:
+            raise BadRequest("leases are named by their ids")
+        canonical_link(f"{LEASES}/{each}")
+    return list(dict.fromkeys(ids))

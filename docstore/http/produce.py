@@ -1,0 +1,268 @@
+"""Records in: JSON, lines of JSON or msgpack, each routed to a partition, and appended.
+
+    POST /core/streams/<topic>/records                  by its `partition`, by its key, or anywhere
+    POST /core/streams/<topic>/partitions/<n>/records
+
+A request's records for one partition are packed once and stay bytes from here on. An idempotent
+producer (`Docstore-Producer`) numbers its requests for each partition, so each of them is for one.
+"""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import orjson
+from aiohttp import web
+
+from docstore import json
+from docstore.errors import BadRequest, TooLarge
+from docstore.http import bodies, reading
+from docstore.http.backend import Backend
+from docstore.http.consume import problem_of
+from docstore.http.large import LARGE_BYTES, LargeBodies
+from docstore.http.problems import problem
+from docstore.http.reply import Reply
+from docstore.http.representation import MSGPACK_TYPE
+from docstore.http.results import NDJSON_TYPE
+from docstore.streams.batch import JSON
+from docstore.streams.effects import Problem
+from docstore.streams.messages import Produced
+from docstore.streams.records import Posted, checked, from_json, from_lines, keyed
+from docstore.streams.replica_set import partition_link
+from docstore.streams.requests import NoSuchPartition, Sent
+from docstore.streams.routing import partition_of
+from docstore.streams.topic import Topic
+
+BODY_BYTES_MAX = 8 << 20
+"""Of a request, for all partitions; what one of them takes at once the topic says."""
+MSGPACK_LARGE_BYTES = 4 * LARGE_BYTES
+"""Checking msgpack costs a fifth of what reading JSON does."""
+TYPES = {"application/json": "", NDJSON_TYPE: "", "application/ndjson": "", MSGPACK_TYPE: ""}
+ACKS = ("committed", "leader")
+JSON_HEAD = b"Content-Type: application/json\r\n"
+
+_PRODUCER = re.compile(r"([!-:<-~]{1,128}) *; *epoch=(\d{1,18}) *; *sequence=(\d{1,18})\Z")
+
+
+class NeedsPartition(BadRequest):
+    """An idempotent producer's request is for one partition, and this one is for several."""
+
+    code = "producer-needs-a-partition"
+
+
+@dataclass(slots=True)
+class _Part:
+    """The records of a request that belong to one partition."""
+
+    partition: int
+    flags: int
+    body: list[bytes] = field(default_factory=list)
+    indexes: list[int] = field(default_factory=list)
+    """Of its records among those of the request."""
+    size: int = 0
+
+    def add(self, index: int, packed: bytes) -> None:
+        self.body.append(packed)
+        self.indexes.append(index)
+        self.size += len(packed)
+
+
+class Producing:
+    """Answers POST of records."""
+
+    def __init__(self, backend: Backend, large: LargeBodies, *, timeout_s: float) -> None:
+        self._backend = backend
+        self._large = large
+        self._body_timeout_s = timeout_s
+        self._turn = 0
+
+    async def serve(self, request: web.BaseRequest, name: str, partition: int | None) -> Reply:
+        """Append the records of a request to one partition, or to those they belong to."""
+        media = reading.content_media(request, TYPES)
+        reading.refuse_fence(request, "records (their producers have epochs)")
+        patience_s = reading.timeout_s(request)
+        query = request.rel_url.query if "?" in request.raw_path else {}
+        acks = query.get("acks", "committed")
+        if acks not in ACKS:
+            raise BadRequest("acks is committed or leader")
+        producer = _producer(request.headers.get("Docstore-Producer"))
+        streams = self._backend.streams
+        topic = streams.known_topic(name) or await streams.topic(name, patience_s)
+        if partition is not None and partition >= topic.partitions:
+            topic = await streams.topic(name, patience_s)  # It may have got more meanwhile.
+            if partition >= topic.partitions:
+                raise NoSuchPartition(f"{name} has {topic.partitions} partitions")
+        body = await bodies.receive(
+            request, bytes_max=BODY_BYTES_MAX, timeout_s=self._body_timeout_s
+        )
+        parts = await self._parts(body, media, topic, partition, patience_s)
+        if producer and len(parts) > 1:
+            raise NeedsPartition("a numbered request is for one partition: post to it, not to all")
+        sent = [
+            Sent(acks, producer, part.flags, len(part.indexes), b"".join(part.body))
+            for part in parts
+        ]
+        links = [partition_link(name, part.partition) for part in parts]
+        if len(parts) == 1:
+            outcome = await streams.produce(links[0], sent[0], patience_s)
+            return await self._reply(request, name, parts[0], outcome)
+        outcomes = await asyncio.gather(
+            *(streams.produce(*each, patience_s) for each in zip(links, sent, strict=True))
+        )
+        return _reply_of_several(request, parts, outcomes)
+
+    # Who belongs where
+
+    async def _parts(
+        self, body: bytes, media: str, topic: Topic, partition: int | None, patience_s: float
+    ) -> Sequence[_Part]:
+        self._turn += 1
+        anywhere = self._turn % topic.partitions if partition is None else partition
+
+        def work() -> Sequence[_Part]:
+            try:
+                return _parts(body, media, _Router(topic, partition, anywhere))
+            except ValueError as error:
+                raise BadRequest(str(error)) from None
+
+        bound = MSGPACK_LARGE_BYTES if media == MSGPACK_TYPE else LARGE_BYTES
+        if len(body) <= bound:
+            return work()
+        parts, _ = await self._large.read(len(body), patience_s, work)
+        return parts
+
+    async def _reply(
+        self, request: web.BaseRequest, name: str, part: _Part, outcome: Produced | Problem
+    ) -> Reply:
+        if isinstance(outcome, Problem):
+            if outcome.status == 404:
+                await self._backend.streams.topic(name, reading.timeout_s(request))
+            return problem_of(outcome, request)
+        body = b'{"partition":%d,"base":%d,"count":%d,"epoch":%d,"leo":%d,"hw":%d%b}' % (
+            part.partition, outcome.base, outcome.records, outcome.epoch, outcome.end,
+            outcome.high, b',"repeated":true' if outcome.code else b"",
+        )  # fmt: skip
+        last = outcome.base + outcome.records - 1
+        return Reply(200, body, JSON_HEAD + b"Docstore-Token: %d.%d\r\n" % (outcome.epoch, last))
+
+
+class _Router:
+    """Says which partition a record belongs to, and gathers them."""
+
+    def __init__(self, topic: Topic, partition: int | None, anywhere: int) -> None:
+        """partition: the one that the path names, if it does. anywhere: for who does not care."""
+        self._topic = topic
+        self._fixed = partition
+        self._anywhere = anywhere
+        self.parts: dict[int, _Part] = {}
+
+    def find(self, posted: int | None, key: bytes | None) -> int:
+        """Return the partition of a record that names one, or has a key, or neither."""
+        if posted is not None:
+            if self._fixed not in (None, posted):
+                raise BadRequest(f"partition {posted} is not the one of the path")
+            if posted >= self._topic.partitions:
+                raise NoSuchPartition(f"{self._topic.name} has {self._topic.partitions} partitions")
+            return posted
+        if self._fixed is None and key is not None:
+            return partition_of(key, self._topic.partitions)
+        return self._anywhere
+
+    def add(self, number: int, index: int, packed: bytes, flags: int) -> None:
+        """Put a record into its partition. Raises TooLarge."""
+        part = self.parts.get(number)
+        if part is None:
+            part = self.parts[number] = _Part(number, flags)
+        part.add(index, packed)
+        most = self._topic.batch_bytes_max
+        if len(packed) > most:
+            raise TooLarge(f"record {index}: a record of this topic has at most {most} bytes")
+        if part.size > most:
+            raise TooLarge(f"a batch for one partition of this topic has at most {most} bytes")
+
+    def add_all(self, body: bytes, records: int) -> None:
+        """Put a whole body into one partition. Raises TooLarge."""
+        most = self._topic.batch_bytes_max
+        if len(body) > most:
+            raise TooLarge(f"a batch for one partition of this topic has at most {most} bytes")
+        self.parts[self._anywhere] = _Part(
+            self._anywhere, 0, [body], list(range(records)), len(body)
+        )
+
+    @property
+    def is_single(self) -> bool:
+        """Say whether there is only one partition that records can go to."""
+        return self._fixed is not None or self._topic.partitions == 1
+
+
+def _parts(body: bytes, media: str, router: _Router) -> Sequence[_Part]:
+    """Return a body's records by partition. Raises BadRequest, TooLarge, ValueError."""
+    if media == MSGPACK_TYPE:
+        records = checked(body)
+        if router.is_single:
+            router.add_all(body, records)
+        else:
+            for index, (key, packed) in enumerate(keyed(body)):
+                router.add(router.find(None, key), index, packed, 0)
+    else:
+        for index, each in enumerate(_posted(body, media)):
+            router.add(router.find(each.partition, each.key), index, each.packed, JSON)
+    parts = list(router.parts.values())
+    if not parts or not parts[0].indexes:
+        raise BadRequest("there is no record in the body")
+    return parts
+
+
+def _posted(body: bytes, media: str) -> Sequence[Posted]:
+    if media != "application/json":
+        return from_lines(body)
+    value = json.parse(body)
+    if not isinstance(value, dict) or "records" not in value:
+        return [from_json(value)]
+    records = value["records"]
+    if len(value) > 1 or not isinstance(records, list):
+        raise BadRequest('many records are {"records": [...]}, and nothing beside them')
+    posted: list[Posted] = []
+    for index, each in enumerate(records):
+        try:
+            posted.append(from_json(each))
+        except ValueError as error:
+            raise BadRequest(f"record {index}: {error}") from None
+    return posted
+
+
+def _producer(raw: str | None) -> tuple[str, int, int] | tuple[()]:
+    if raw is None:
+        return ()
+    found = _PRODUCER.match(raw)
+    if found is None:
+        raise BadRequest("Docstore-Producer is ID; epoch=N; sequence=N")
+    return found[1], int(found[2]), int(found[3])
+
+
+def _reply_of_several(
+    request: web.BaseRequest, parts: Sequence[_Part], outcomes: Sequence[Produced | Problem]
+) -> Reply:
+    """Return what became of each partition's records; of all together only if it is the same."""
+    shown = []
+    for part, outcome in zip(parts, outcomes, strict=True):
+        each: dict[str, object] = {"partition": part.partition, "records": part.indexes}
+        if isinstance(outcome, Problem):
+            unknown = "unknown" if outcome.unknown else "not_applied"
+            each |= {"status": outcome.status, "errorCode": outcome.code, "outcome": unknown}
+        else:
+            each |= {
+                "base": outcome.base, "count": outcome.records, "epoch": outcome.epoch,
+                "leo": outcome.end, "hw": outcome.high,
+            }  # fmt: skip
+        shown.append(each)
+    problems = [outcome for outcome in outcomes if isinstance(outcome, Problem)]
+    if not problems:
+        return Reply(200, orjson.dumps({"parts": shown}), JSON_HEAD)
+    if len(problems) == len(outcomes) and not any(each.unknown for each in problems):
+        return problem_of(problems[0], request)
+    return problem(
+        504, "undecided", "some partitions have their records, others do not, or may not",
+        instance=request.raw_path.partition("?")[0], unknown=True, more={"parts": shown},
+    )  # fmt: skip

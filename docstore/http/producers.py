@@ -1,0 +1,66 @@
+"""`POST /core/producers`: the next epoch of an id, by which a writer fences its older self.
+
+The epoch is in a document of level 3, changed by conditional updates alone; an update of unknown
+fate only skips an epoch.
+"""
+
+import asyncio
+import re
+
+from aiohttp import web
+
+from docstore import json
+from docstore.errors import BadRequest, Conflict, Unavailable
+from docstore.http import bodies, reading
+from docstore.http.backend import Backend
+from docstore.http.reply import Reply
+from docstore.http.representation import page_reply
+from docstore.operation import Answer, Conditions, Operation
+from docstore.services.registry import PRODUCERS
+
+AGAIN_S = 0.02
+_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:@-]{0,127}\Z")
+
+
+async def next_epoch(backend: Backend, request: web.BaseRequest, body: bytes) -> Reply:
+    """Answer with the id and an epoch that nobody else has. Raises BadRequest, Unavailable."""
+    media = reading.accepted_media(request)
+    asked = json.parse_object(
+        bodies.json_bytes(body, reading.content_media(request, reading.BODIES))
+    )
+    name = asked.get("id")
+    if not isinstance(name, str) or not _ID.match(name) or len(asked) > 1:
+        raise BadRequest("id is 1 to 128 letters, digits and . _ : @ -, and there is nothing else")
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + reading.timeout_s(request)
+    link = f"{PRODUCERS}/{name}"
+    while True:
+        left_s = deadline - loop.time()
+        if left_s <= 0:
+            raise Unavailable("the epoch could not be raised in time")
+        found = await backend.submit(Operation("GET", link), left_s)
+        epoch = 1 + _epoch(found)
+        answer = await backend.submit(_raise(link, found, epoch), left_s)
+        if answer.is_success:
+            return page_reply({"id": name, "epoch": epoch}, media)
+        if answer.status in (400, 422):
+            raise Conflict(answer.detail)
+        await asyncio.sleep(AGAIN_S)
+
+
+def _epoch(found: Answer) -> int:
+    if found.row is None or not found.is_success:
+        return 0
+    return int(json.load(found.row.state).get("epoch", 0))
+
+
+def _raise(link: str, found: Answer, epoch: int) -> Operation:
+    state = {"epoch": epoch}
+    if found.row is None or not found.is_success:
+        conditions = Conditions(none_match="*")
+    else:
+        conditions = Conditions(match=[[found.row.epoch, found.row.version]])
+    return Operation(
+        "PUT", link, json.dump(state), signature=json.signature(state), conditions=conditions,
+        creates=True,
+    )  # fmt: skip

@@ -1,0 +1,364 @@
+"""Streams over HTTP: topics, their partitions, and the way to their records.
+
+    /core/streams                                       topics: POST, GET
+    /core/streams/<topic>                               GET, PATCH, DELETE
+    /core/streams/<topic>/records                       POST
+    /core/streams/<topic>/partitions                    GET
+    /core/streams/<topic>/partitions/<n>                GET, PATCH (a command)
+    /core/streams/<topic>/partitions/<n>/records        GET, POST
+    /core/streams/<topic>/partitions/<n>/records/<o>    GET
+    /core/producers                                     POST
+
+Topics and partitions are documents; what a page shows beside them is live, from the leaders.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from docstore import json
+from docstore.document import Row
+from docstore.errors import BadRequest, NotFound, Unavailable
+from docstore.http import bodies, reading
+from docstore.http.backend import Backend
+from docstore.http.consume import Consuming, problem_of
+from docstore.http.documents import Documents, allowed, not_allowed
+from docstore.http.ids import id_of_key, new_id
+from docstore.http.large import LargeBodies
+from docstore.http.listing import listing
+from docstore.http.produce import Producing
+from docstore.http.producers import next_epoch
+from docstore.http.reply import Reply, header_lines
+from docstore.http.representation import document_json, entity_tag, page_reply
+from docstore.limits import Limits
+from docstore.operation import Answer, Operation
+from docstore.paths import SUFFIXES, encoded
+from docstore.service import Service
+from docstore.services.registry import PRODUCERS
+from docstore.streams.effects import Problem
+from docstore.streams.replica_set import PARTITIONS, STREAMS, partition_link
+from docstore.streams.requests import NoSuchPartition, NoSuchTopic
+from docstore.streams.topic import Provision, asked_topic, check_change, check_name
+
+STREAM_PATHS = (STREAMS, PRODUCERS)
+POLL_S = 0.02
+READS_AT_ONCE = 64
+RECORDS = "records"
+PATCHES = {"application/json": "", "application/merge-patch+json": "", "application/msgpack": ""}
+METHODS: Mapping[str, str] = {
+    "topics": "GET, HEAD, OPTIONS, POST",
+    "topic": "DELETE, GET, HEAD, OPTIONS, PATCH",
+    "partitions": "GET, HEAD, OPTIONS",
+    "partition": "GET, HEAD, OPTIONS, PATCH",
+    "produce": "OPTIONS, POST",
+    "records": "GET, OPTIONS, POST",
+    "record": "GET, HEAD, OPTIONS",
+    "producers": "OPTIONS, POST",
+}
+UNKNOWN: Mapping[str, object] = {
+    "leo": None, "hw": None, "base": None, "followers": [], "stale": True
+}  # fmt: skip
+"""Figures of a partition whose leader did not answer."""
+
+
+class StreamPages:
+    """Answers everything under /core/streams."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        documents: Documents,
+        large: LargeBodies,
+        limits: Limits,
+        is_ending: Callable[[], bool],
+    ) -> None:
+        """is_ending: whether clients should go elsewhere, so that nobody is kept."""
+        self._backend = backend
+        self._documents = documents
+        self._limits = limits
+        self._producing = Producing(backend, large, timeout_s=limits.body_timeout_s)
+        self._consuming = Consuming(backend, is_ending)
+
+    def takes(self, path: str) -> bool:
+        """Say whether a canonical path is ours: utilities of the documents are not."""
+        ours = path in (STREAMS, PRODUCERS) or path.startswith(f"{STREAMS}/")
+        return ours and path.rpartition("/")[2] not in SUFFIXES
+
+    async def serve(self, request: web.BaseRequest, path: str) -> Reply | web.StreamResponse:
+        """Answer a request; its body has not been received yet."""
+        kind, segments = _place(path)
+        methods = METHODS[kind]
+        if request.method == "OPTIONS":
+            return allowed(methods)
+        if request.method not in methods.split(", "):
+            raise not_allowed(request.method, methods)
+        if request.method == "POST" and kind in ("produce", "records"):
+            partition = _number(segments[2]) if kind == "records" else None
+            return await self._producing.serve(request, segments[0], partition)
+        body = await bodies.receive(
+            request,
+            bytes_max=self._limits.body_bytes_max,
+            timeout_s=self._limits.body_timeout_s,
+        )
+        match kind:
+            case "records" | "record":
+                return await self._records(request, segments)
+            case "partitions":
+                return await self._partitions(request, segments[0])
+            case "partition":
+                return await self._partition(request, segments[0], _number(segments[2]), body)
+            case "topic":
+                return await self._topic(request, segments[0], body)
+            case "producers":
+                return await next_epoch(self._backend, request, body)
+        if request.method == "POST":
+            return await self._create(request, body)
+        return await listing(self._backend, request, STREAMS, self._service(STREAMS))
+
+    def _service(self, path: str) -> Service:
+        service = self._backend.service_at(path)
+        assert service is not None, path
+        return service
+
+    # Topics
+
+    async def _create(self, request: web.BaseRequest, body: bytes) -> Reply:
+        """Answer once the topic is provisioned, or the time is over."""
+        raw = bodies.json_bytes(body, reading.content_media(request, reading.BODIES))
+        state = json.parse_object(raw)
+        key = reading.idempotency_key(request)
+        # A retry under the same key must ask for the same topic.
+        incarnation = id_of_key(STREAMS, key) if key else new_id()
+        topic = asked_topic(state, incarnation=incarnation, members=self._backend.streams.members)
+        timeout_s = reading.timeout_s(request)
+        wait = reading.preference(request, "wait")
+        wait_s = reading.whole_number(wait, "Prefer: wait", 0, 300) if wait else timeout_s
+        # The name of a topic that was deleted may be used again: it is another one.
+        operation = Operation(
+            "POST", topic.link, topic.pack(), signature=json.signature(topic.state()),
+            recreate=True, key=key,
+        )  # fmt: skip
+        answer = await self._backend.submit(operation, timeout_s)
+        if answer.is_success:
+            answer = await self._provisioned(answer, wait_s)
+        reply = self._documents.reply(
+            request, answer, self._service(STREAMS), reading.accepted_media(request)
+        )
+        if reply.status == 201:
+            reply.head += header_lines({"Location": encoded(topic.link)})
+        return reply
+
+    async def _provisioned(self, answer: Answer, wait_s: float) -> Answer:
+        """Return the topic as it is once its partitions are there; 202 if they are not in time."""
+        deadline = asyncio.get_running_loop().time() + wait_s
+        while answer.row is not None:
+            resolution = json.load(answer.row.state)["resolution"]
+            if resolution == Provision.PROVISIONED:
+                return answer._replace(status=201)
+            left_s = deadline - asyncio.get_running_loop().time()
+            if resolution != Provision.PENDING or left_s <= POLL_S:
+                break
+            await asyncio.sleep(POLL_S)
+            found = await self._backend.submit(Operation("GET", answer.row.link), left_s)
+            if not found.is_success:
+                break
+            answer = found
+        return answer._replace(status=202)
+
+    async def _topic(self, request: web.BaseRequest, name: str, body: bytes) -> Reply:
+        link, timeout_s = f"{STREAMS}/{name}", reading.timeout_s(request)
+        service, media = self._service(STREAMS), reading.accepted_media(request)
+        if request.method in ("PATCH", "DELETE"):
+            answer = await self._backend.submit(_change(request, link, body), timeout_s)
+            if answer.status == 404:
+                raise NoSuchTopic(f"there is no topic {name}")
+            return self._documents.reply(request, answer, service, media)
+        answer = await self._backend.submit(Operation("GET", link), timeout_s)
+        if answer.status == 404:
+            raise NoSuchTopic(f"there is no topic {name}")
+        reply = self._documents.reply(request, answer, service, media)
+        if reply.status != 200 or answer.row is None:
+            return reply
+        count = json.load(answer.row.state)["partitions"]
+        page = orjson.loads(document_json(answer.row, service.options.kind))
+        page |= {
+            "partitionCount": count,
+            "partitions": [
+                _entry(number, row, figures)
+                for number, row, figures in await self._live(name, range(count), timeout_s)
+            ],
+        }
+        head = header_lines({"Cache-Control": "no-store"})
+        reply = page_reply(page, media)
+        reply.head += head + b"ETag: %b\r\n" % entity_tag(answer.row, media, 3)
+        return reply
+
+    # Partitions
+
+    async def _live(
+        self, name: str, numbers: Sequence[int], timeout_s: float
+    ) -> Sequence[tuple[int, Row | None, Mapping[str, object]]]:
+        """Return the documents of partitions, and what their leaders say."""
+        links = [partition_link(name, number) for number in numbers]
+        room = asyncio.Semaphore(READS_AT_ONCE)
+
+        async def read(link: str) -> Row | None:
+            async with room:
+                answer = await self._backend.submit(Operation("GET", link), timeout_s)
+            if answer.status == 404:
+                return None
+            if not answer.is_success:
+                raise Unavailable(f"{link} cannot be read: {answer.detail}")
+            return answer.row
+
+        rows = await asyncio.gather(*map(read, links))
+        figures = await self._backend.streams.figures(links)
+        return [
+            (number, row, figures.get(link, UNKNOWN))
+            for number, link, row in zip(numbers, links, rows, strict=True)
+        ]
+
+    async def _partitions(self, request: web.BaseRequest, name: str) -> Reply:
+        media, timeout_s = reading.accepted_media(request), reading.timeout_s(request)
+        topic = await self._backend.streams.topic(name, timeout_s)
+        found = await self._live(name, range(topic.partitions), timeout_s)
+        page = {
+            "documentSelfLink": f"{STREAMS}/{name}/{PARTITIONS}",
+            "documentLinks": [row.link for _, row, _ in found if row is not None],
+            "partitions": [_entry(*each) for each in found],
+        }
+        return page_reply(page, media, headers={"Cache-Control": "no-store"})
+
+    async def _partition(
+        self, request: web.BaseRequest, name: str, number: int, body: bytes
+    ) -> Reply:
+        media, timeout_s = reading.accepted_media(request), reading.timeout_s(request)
+        [(_, row, figures)] = await self._live(name, [number], timeout_s)
+        if row is None:
+            topic = await self._backend.streams.topic(name, timeout_s)
+            raise NoSuchPartition(f"{name} has {topic.partitions} partitions")
+        if request.method == "PATCH":
+            return await self._command(request, row.link, body, timeout_s)
+        kind = self._service(f"{STREAMS}/{name}/{PARTITIONS}").options.kind
+        page = orjson.loads(document_json(row, kind)) | figures
+        reply = page_reply(page, media, headers={"Cache-Control": "no-store"})
+        reply.head += b"ETag: %b\r\n" % entity_tag(row, media, 3)
+        return reply
+
+    async def _command(
+        self, request: web.BaseRequest, link: str, body: bytes, timeout_s: float
+    ) -> Reply:
+        """Have the controller begin what an operator wants; it is seen on the partition's page."""
+        raw = bodies.json_bytes(body, reading.content_media(request, reading.BODIES))
+        outcome = await self._backend.streams.command(link, _command_of(raw), timeout_s)
+        if isinstance(outcome, Problem):
+            return problem_of(outcome, request)
+        return page_reply({"documentSelfLink": link}, reading.accepted_media(request), status=202)
+
+    # Records
+
+    async def _records(
+        self, request: web.BaseRequest, segments: Sequence[str]
+    ) -> Reply | web.StreamResponse:
+        link = partition_link(segments[0], _number(segments[2]))
+        if len(segments) == 4:
+            reply = await self._consuming.serve(request, link)
+        else:
+            offset = segments[4]
+            if not (offset.isascii() and offset.isdecimal() and len(offset) < 19):
+                raise NotFound("a record is named by its offset")
+            reply = await self._consuming.record(request, link, int(offset))
+        if reply.status == 404:  # Of which kind, if there is no such topic?
+            await self._backend.streams.topic(segments[0], reading.timeout_s(request))
+        return reply
+
+
+@lru_cache(maxsize=1024)
+def _place(path: str) -> tuple[str, Sequence[str]]:
+    """Return what there is at a path, and its segments. Asked for the same ones over and over.
+
+    Raises BadRequest, NotFound.
+    """
+    if path == PRODUCERS:
+        return "producers", ()
+    segments = tuple(path[len(STREAMS) :].split("/")[1:])
+    return _kind(segments), segments
+
+
+def _kind(segments: Sequence[str]) -> str:
+    """Return what a path below /core/streams is. Raises BadRequest, NotFound."""
+    match segments:
+        case []:
+            return "topics"
+        case [name, *rest]:
+            check_name(name)
+            match rest:
+                case []:
+                    return "topic"
+                case ["records"]:
+                    return "produce"
+                case ["partitions"]:
+                    return "partitions"
+                case ["partitions", _]:
+                    return "partition"
+                case ["partitions", _, "records"]:
+                    return "records"
+                case ["partitions", _, "records", _]:
+                    return "record"
+    raise NotFound("there is nothing at this path")
+
+
+def _number(segment: str) -> int:
+    """Return the number of a partition. Raises NoSuchPartition."""
+    is_number = segment.isascii() and segment.isdecimal() and len(segment) < 10
+    if not is_number or str(int(segment)) != segment:
+        raise NoSuchPartition("partitions are numbered 0, 1, 2, ...")
+    return int(segment)
+
+
+def _change(request: web.BaseRequest, link: str, body: bytes) -> Operation:
+    """Return a client's change of a topic. Raises BadRequest, Refusal."""
+    raw = b""
+    if request.method == "PATCH":
+        media = reading.content_media(request, PATCHES)
+        change = bodies.change(body, media, bytes_max=len(body))
+        bodies.check_self_link(change.theirs, link)
+        raw = change.raw
+        check_change(json.load(raw))
+    return Operation(
+        request.method, link, raw, "handler" if raw else "",
+        conditions=reading.conditions(request, None), key=reading.idempotency_key(request),
+    )  # fmt: skip
+
+
+def _command_of(raw: bytes) -> tuple[str, object]:
+    asked = json.parse_object(raw)
+    match asked:
+        case {"kind": "ElectRequest", **rest} if not rest.keys() - {"unclean"}:
+            unclean = rest.get("unclean", False)
+            if not isinstance(unclean, bool):
+                raise BadRequest("unclean is true or false")
+            return ("elect", unclean)
+        case {"kind": "MoveLeaderRequest", "to": str(to)} if len(asked) == 2:
+            return ("lead", to)
+        case {"kind": "MoveRequest", "replicas": [*replicas]} if len(asked) == 2:
+            if not replicas or not all(isinstance(each, str) for each in replicas):
+                raise BadRequest("replicas are ids of nodes")
+            return ("place", tuple(replicas))
+    raise BadRequest(
+        'a partition takes {"kind": "ElectRequest", "unclean"?},'
+        ' {"kind": "MoveLeaderRequest", "to"} and {"kind": "MoveRequest", "replicas"}'
+    )
+
+
+def _entry(number: int, row: Row | None, figures: Mapping[str, object]) -> dict[str, Any]:
+    """Return what pages show of one partition."""
+    if row is None:
+        return {"partition": number, "leader": "", "resolution": None, **UNKNOWN}
+    state = json.load(row.state)
+    named = ("leader", "epoch", "resolution", "replicas", "lrs", "elr", "minInSync")
+    return {"partition": number, **{name: state[name] for name in named}, **figures}

@@ -1,0 +1,204 @@
+"""A lease: what lives while its holder is heard, and takes with it what is attached to it.
+
+Its document lies at `/core/leases/<id>`, at level 3. Until when it lives is in the memory of its
+owner (`docstore/sessions/leasing.py`); the document says only what all must agree on: that it is
+alive, that it may not be renewed any more, or that it has ended, and what is attached.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from docstore import json
+from docstore.errors import BadRequest, DocstoreError
+from docstore.fields import Fields
+from docstore.paths import canonical_link
+from docstore.service import Refusal, ServiceOptions, State
+
+LEASES = "/core/leases"
+TURNS = ("/core/elections", "/core/locks")
+"""What is attached to a lease there is not a document of the holder's, but a place in a queue."""
+TTL_MS = (500, 3_600_000)
+TTL_MS_DEFAULT = 10_000
+ATTACHED_MAX = 1_000
+HOLDER_BYTES_MAX = 1024
+WHY_BYTES_MAX = 1024
+INSTANT_MAX = (1 << 62) - 1
+
+
+class Behavior(StrEnum):
+    """What becomes of the documents that are attached to a lease that has ended."""
+
+    DELETE = "delete"
+    RELEASE = "release"
+    """They stay, and name no lease any more."""
+
+
+class Phase(StrEnum):
+    """How far a lease is."""
+
+    ALIVE = "alive"
+    EXPIRING = "expiring"
+    """It is not renewed any more: whoever holds it stops, and it ends once its time is over."""
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """What the document says. holder: for people. why: it ended. ended_us: since 1970, for people.
+
+    attached: links, in the order in which they came.
+    """
+
+    ttl_ms: int
+    behavior: Behavior = Behavior.DELETE
+    holder: str = ""
+    attached: tuple[str, ...] = ()
+    phase: Phase = Phase.ALIVE
+    why: str = ""
+    ended_us: int = 0
+
+    def state(self) -> State:
+        """Return the document's state."""
+        return {
+            "ttlMs": self.ttl_ms,
+            "behavior": str(self.behavior),
+            "holder": self.holder,
+            "attached": list(self.attached),
+            "state": str(self.phase),
+            "why": self.why,
+            "endedMicros": self.ended_us,
+        }
+
+    def is_same(self, other: "Lease") -> bool:
+        """Say whether a client asked for this lease, as it asks for the other one."""
+        return (self.ttl_ms, self.behavior, self.holder) == (
+            other.ttl_ms, other.behavior, other.holder
+        )  # fmt: skip
+
+
+def asked_lease(asked: State) -> Lease:
+    """Return the lease that a client asks for. Raises Refusal."""
+    fields = Fields(asked)
+    found = _asked(fields)
+    fields.end()
+    return found
+
+
+def lease_of(state: State) -> Lease:
+    """Return what a document says. Raises Refusal when it cannot be a lease's."""
+    fields = Fields(state)
+    phase = fields.text("state")
+    if phase not in set(Phase):
+        raise Refusal(f"state is one of {', '.join(Phase)}", status=400)
+    attached = fields.texts("attached")
+    if len(attached) > ATTACHED_MAX:
+        raise Refusal(f"attached has at most {ATTACHED_MAX} links", status=400)
+    found = replace(
+        _asked(fields),
+        attached=attached,
+        phase=Phase(phase),
+        why=_text(fields, "why", WHY_BYTES_MAX),
+        ended_us=fields.whole("endedMicros", 0, INSTANT_MAX),
+    )
+    fields.end()
+    return found
+
+
+def read_lease(state: bytes) -> Lease | None:
+    """Return what a document says, None if it is not one of ours."""
+    try:
+        return lease_of(json.load(state))
+    except (Refusal, DocstoreError):
+        return None
+
+
+def _asked(fields: Fields) -> Lease:
+    behavior = fields.text("behavior", default=Behavior.DELETE)
+    if behavior not in set(Behavior):
+        raise Refusal(f"behavior is one of {', '.join(Behavior)}", status=400)
+    return Lease(
+        ttl_ms=fields.whole("ttlMs", *TTL_MS, default=TTL_MS_DEFAULT),
+        behavior=Behavior(behavior),
+        holder=_text(fields, "holder", HOLDER_BYTES_MAX),
+    )
+
+
+def _text(fields: Fields, name: str, bytes_max: int) -> str:
+    value = fields.text(name, default="")
+    if len(value.encode(errors="surrogatepass")) > bytes_max:
+        raise Refusal(f"{name} has at most {bytes_max} bytes", status=400)
+    return value
+
+
+# --- changes ---------------------------------------------------------------------------------
+
+
+def _attach(lease: Lease, request: Fields) -> Lease:
+    link = _link(request)
+    if lease.phase is not Phase.ALIVE:
+        raise Refusal("the lease has ended", status=410, code="lease-ended")
+    if link in lease.attached:
+        return lease
+    if len(lease.attached) >= ATTACHED_MAX:
+        detail = f"a lease has at most {ATTACHED_MAX} documents"
+        raise Refusal(detail, status=409, code="too-many-attached")
+    return replace(lease, attached=(*lease.attached, link))
+
+
+def _detach(lease: Lease, request: Fields) -> Lease:
+    link = _link(request)
+    return replace(lease, attached=tuple(each for each in lease.attached if each != link))
+
+
+def _expire(lease: Lease, request: Fields) -> Lease:
+    return replace(lease, phase=Phase.EXPIRING) if lease.phase is Phase.ALIVE else lease
+
+
+def _end(lease: Lease, request: Fields) -> Lease:
+    why, ended_us = request.text("why"), request.whole("endedMicros", 0, INSTANT_MAX)
+    if lease.phase is Phase.ENDED:
+        return lease
+    return replace(lease, phase=Phase.ENDED, why=why, ended_us=ended_us)
+
+
+def _link(request: Fields) -> str:
+    try:
+        link = canonical_link(request.text("link"))
+    except BadRequest as error:
+        raise Refusal(f"link: {error}", status=400) from None
+    if link.startswith("/core/") and link.rpartition("/")[0] not in TURNS:
+        raise Refusal("documents under /core are not attached to leases", status=400)
+    return link
+
+
+CHANGES: Mapping[str, Callable[[Lease, Fields], Lease]] = {
+    "AttachRequest": _attach,
+    "DetachRequest": _detach,
+    "ExpireRequest": _expire,
+    "EndRequest": _end,
+}
+"""kind of a PATCH -> what it makes of a lease. A lease that has ended never changes again."""
+
+
+class LeaseService:
+    """The service of leases' documents. What a client may ask of it is checked before it comes."""
+
+    options = ServiceOptions(path=LEASES, kind="docstore:Lease", put_creates=False, read_only=True)
+    checks = True
+
+    def check(self, state: State) -> None:
+        """Refuse what cannot be a lease's state."""
+        lease_of(state)
+
+    def patch(self, state: State, change: State) -> State | None:
+        """Make the change of its kind; one that is made already changes nothing."""
+        request = Fields(change)
+        kind = request.text("kind")
+        make = CHANGES.get(kind)
+        if make is None:
+            raise Refusal(f"kind is one of {', '.join(CHANGES)}", status=400)
+        before = lease_of(state)
+        after = make(before, request)
+        request.end()
+        return None if after == before else after.state()

@@ -1,0 +1,90 @@
+"""How far a group has read a partition of a topic: claimed first, then read on from there.
+
+`/core/groups/<group>/offsets/<topic>/<partition>`. Who has a new tenure claims it with its token,
+and the answer of the claim is where to begin. From then on a smaller token commits nothing. So the
+last commit of the one before is either in what the claim returns, or refused: nothing lies between.
+Under one token offsets only grow: a late repetition does not take them back.
+"""
+
+import re
+
+from docstore.fields import Fields
+from docstore.service import Refusal, ServiceOptions, State
+from docstore.sessions.groups import GROUPS, NUMBER_MAX
+
+OFFSETS = "offsets"
+NOTHING = -1
+"""Offset of a partition of which nothing was committed yet."""
+METADATA_MAX = 4_096
+MEMBERS = frozenset({"offset", "token", "generation", "member", "recordEpoch", "metadata"})
+_FACTORY = re.compile(rf"{GROUPS}/[^/]+/{OFFSETS}/[^/]+\Z")
+
+
+def is_of_offsets(path: str) -> bool:
+    """Say whether documents below this path are offsets: those of one group and topic."""
+    return path.startswith(GROUPS) and _FACTORY.match(path) is not None
+
+
+def offset_link(group: str, partition: str) -> str:
+    """Return the link of an offset. group: link of the group. partition: `<topic>/<number>`."""
+    return f"{group}/{OFFSETS}/{partition}"
+
+
+def nothing_read() -> State:
+    """Return the state of a partition that nobody has claimed yet."""
+    return {
+        "offset": NOTHING,
+        "token": 0,
+        "generation": 0,
+        "member": "",
+        "recordEpoch": 0,
+        "metadata": "",
+    }
+
+
+class OffsetService:
+    """The service of offsets."""
+
+    options = ServiceOptions(
+        path=f"{GROUPS}/*/{OFFSETS}/*", kind="docstore:Offset", put_creates=False, read_only=True
+    )
+    checks = True
+
+    def check(self, state: State) -> None:
+        """Refuse what cannot be an offset's state."""
+        if state.keys() != MEMBERS:
+            raise Refusal(f"an offset has {', '.join(sorted(MEMBERS))}", status=400)
+
+    def patch(self, state: State, change: State) -> State | None:
+        """Claim, commit, or reset; None when it is as it was."""
+        fields = Fields(change)
+        kind = fields.text("kind")
+        if kind == "ResetRequest":
+            after = state | {"offset": fields.whole("offset", NOTHING, NUMBER_MAX)}
+            fields.end()
+            return None if after == state else after
+        said = {
+            "token": fields.whole("token", 1, NUMBER_MAX),
+            "generation": fields.whole("generation", 0, NUMBER_MAX, default=0),
+            "member": fields.text("member", default=""),
+        }
+        if kind == "CommitRequest":
+            said["offset"] = fields.whole("offset", 0, NUMBER_MAX)
+            said["recordEpoch"] = fields.whole("recordEpoch", 0, NUMBER_MAX, default=0)
+            said["metadata"] = fields.text("metadata", default="")
+            if len(str(said["metadata"])) > METADATA_MAX:
+                raise Refusal(f"metadata has at most {METADATA_MAX} characters", status=400)
+        elif kind != "ClaimRequest":
+            raise Refusal("kind is ClaimRequest, CommitRequest or ResetRequest", status=400)
+        fields.end()
+        return _after(state, said)
+
+
+def _after(state: State, said: State) -> State | None:
+    if said["token"] < state["token"]:
+        detail = f"token {state['token']} has claimed it: whoever held yours is not in charge"
+        raise Refusal(detail, status=409, code="fenced")
+    is_same_tenure = said["token"] == state["token"]
+    if is_same_tenure and said.get("offset", NOTHING) <= state["offset"]:
+        return None
+    return state | said

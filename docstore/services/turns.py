@@ -1,0 +1,196 @@
+"""Elections and locks: documents that say whose turn it is, and who waits. One service, two paths.
+
+What may follow what is in `ownership/by_store.py`; here is how it stands in a document, and what a
+request has to look like. Clients write by requests (PATCH) only; `http/elections.py` has them.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from docstore import json
+from docstore.errors import BadRequest
+from docstore.fields import Fields
+from docstore.ownership import by_store
+from docstore.ownership.by_store import QUEUE_MAX, Candidate, Past, Turns, Vacant
+from docstore.paths import canonical_link
+from docstore.service import Refusal, ServiceOptions, State
+from docstore.services.leases import LEASES, TURNS
+
+ELECTIONS, LOCKS = TURNS
+CAMPAIGNS: Mapping[str, str] = {ELECTIONS: "CampaignRequest", LOCKS: "AcquireRequest"}
+RESIGNS: Mapping[str, str] = {ELECTIONS: "ResignRequest", LOCKS: "ReleaseRequest"}
+MACHINES = frozenset({"GoneRequest", "PromoteRequest"})
+"""What only the machine of leases asks for: it knows which have ended."""
+NAME_BYTES_MAX = 200
+VALUE_BYTES_MAX = 4_096
+GRACE_MS_MAX = 3_600_000
+ENTRY = {"candidate", "lease", "value"}
+"""The members of who holds or waits; `number` is there as well if it counts its requests."""
+PARSED_APART = frozenset({"holder", "queue", "past", "documentVersion"})
+TOKEN_MAX = NUMBER_MAX = 1 << 62
+
+
+def is_of_turns(link: str) -> bool:
+    """Say whether a document is an election or a lock."""
+    return link.startswith((f"{ELECTIONS}/", f"{LOCKS}/"))
+
+
+def turns_of(state: State) -> Turns:
+    """Return what a document says. Raises Refusal (400) when it cannot be one of ours."""
+    fields = Fields({name: each for name, each in state.items() if name not in PARSED_APART})
+    vacant = fields.text("vacant", default="")
+    if vacant not in set(Vacant):
+        raise Refusal("vacant is empty, resigned or expired", status=400)
+    holder, queue, past = state.get("holder"), state.get("queue", []), state.get("past", [])
+    if not isinstance(queue, list) or len(queue) > QUEUE_MAX:
+        raise Refusal(f"queue is an array of at most {QUEUE_MAX}", status=400)
+    if not isinstance(past, list) or not all(map(_is_past, past)):
+        raise Refusal("past is an array of [candidate, lease, number]", status=400)
+    found = Turns(
+        holder=None if holder is None else _entry(holder),
+        token=fields.whole("token", 0, TOKEN_MAX, default=0),
+        queue=tuple(_entry(each) for each in queue),
+        grace_ms=fields.whole("graceMs", 0, GRACE_MS_MAX, default=0),
+        vacant=Vacant(vacant),
+        past=tuple(Past(*each) for each in past),
+    )
+    fields.end()
+    return found
+
+
+def state_of(turns: Turns) -> State:
+    """Return the document of an election or a lock."""
+    past = {"past": [list(each) for each in turns.past]} if turns.past else {}
+    return {
+        "holder": None if turns.holder is None else _shown(turns.holder),
+        "token": turns.token,
+        "queue": [_shown(each) for each in turns.queue],
+        "graceMs": turns.grace_ms,
+        "vacant": str(turns.vacant),
+        **past,
+    }
+
+
+def _shown(candidate: Candidate) -> State:
+    name, lease, value, number = candidate
+    shown: State = {"candidate": name, "lease": lease, "value": value}
+    return shown | {"number": number} if number else shown
+
+
+def _entry(value: Any) -> Candidate:
+    """Return who stands in a document; what it says was looked at when it came."""
+    if isinstance(value, dict) and value.keys() - {"number"} == ENTRY:
+        name, lease, number = value["candidate"], value["lease"], value.get("number", 0)
+        if isinstance(name, str) and isinstance(lease, str) and isinstance(number, int):
+            return Candidate(name, lease, value["value"], number)
+    raise Refusal("who holds or waits has a candidate, a lease and a value", status=400)
+
+
+def _is_past(value: Any) -> bool:
+    return isinstance(value, list) and [type(each) for each in value] == [str, str, int]
+
+
+def candidate_of(fields: Fields, value: Any = None) -> Candidate:
+    """Take a candidate out of a request or a document. Raises Refusal (400)."""
+    name, lease = name_of(fields, "candidate"), fields.text("lease")
+    try:
+        canonical_link(lease)
+    except BadRequest as error:
+        raise Refusal(f"lease: {error}", status=400) from None
+    if lease.rpartition("/")[0] != LEASES:
+        raise Refusal(f"lease is the link of a lease, such as {LEASES}/a", status=400)
+    check_value(value)
+    return Candidate(name, lease, value, number_of(fields))
+
+
+def number_of(fields: Fields) -> int:
+    """Take the number of a request, 0 for none. Raises Refusal (400)."""
+    return fields.whole("number", 0, NUMBER_MAX, default=0)
+
+
+def check_value(value: Any) -> None:
+    """Raise Refusal (400) unless a candidate may say this of itself."""
+    if len(json.dump(value)) > VALUE_BYTES_MAX:
+        raise Refusal(f"value has at most {VALUE_BYTES_MAX} bytes as JSON", status=400)
+
+
+def name_of(fields: Fields, member: str) -> str:
+    """Take the name of a candidate. Raises Refusal (400)."""
+    name = fields.text(member)
+    if not name.isprintable() or not 0 < len(name.encode()) <= NAME_BYTES_MAX:
+        detail = f"{member} has from 1 to {NAME_BYTES_MAX} printable bytes"
+        raise Refusal(detail, status=400)
+    return name
+
+
+def changed(turns: Turns, asked: State, path: str, version: int) -> Turns:
+    """Return what a request at an election or a lock makes of it. Raises Refusal.
+
+    path: of elections or of locks. version: of the row that this makes.
+    """
+    fields = Fields({name: each for name, each in asked.items() if name != "value"})
+    kind, value = fields.text("kind"), asked.get("value")
+    if kind == RESIGNS[path]:
+        return _resigned(turns, fields, version)
+    if kind == CAMPAIGNS[path]:
+        candidate = candidate_of(fields, value)
+        fields.end()
+        return by_store.campaigned(turns, candidate, version)
+    match kind:
+        case "GoneRequest":
+            lease = fields.text("lease")
+            fields.end()
+            return by_store.gone(turns, lease, version)
+        case "PromoteRequest":
+            fields.end()
+            return by_store.promoted(turns, version)
+        case "TransferRequest":
+            name, token = _holder_in(fields)
+            to, number = name_of(fields, "to"), number_of(fields)
+            fields.end()
+            return by_store.transferred(turns, name, token, to=to, number=number, version=version)
+        case "ProclaimRequest":
+            name, token = _holder_in(fields)
+            number = number_of(fields)
+            fields.end()
+            check_value(value)
+            return by_store.proclaimed(turns, name, token, value, number=number)
+    named = f"a {CAMPAIGNS[path]}, {RESIGNS[path]}, TransferRequest or ProclaimRequest"
+    raise Refusal(f"what lies at {path} takes {named}", status=400)
+
+
+def _holder_in(fields: Fields) -> tuple[str, int]:
+    return name_of(fields, "candidate"), fields.whole("token", 1, TOKEN_MAX)
+
+
+def _resigned(turns: Turns, fields: Fields, version: int) -> Turns:
+    """Whoever knows its token stops holding; by its lease, it stops holding or waiting."""
+    if fields.has("token") == fields.has("lease"):
+        raise Refusal("name the token of who holds, or the lease of who may wait", status=400)
+    if fields.has("lease"):
+        candidate = candidate_of(fields)
+        fields.end()
+        return by_store.withdrawn(turns, candidate, version)
+    name, token = _holder_in(fields)
+    number = number_of(fields)
+    fields.end()
+    return by_store.resigned(turns, name, token, number=number, version=version)
+
+
+class TurnService:
+    """The service of elections, or of locks. What a client may ask is checked before it comes."""
+
+    checks = True
+
+    def __init__(self, path: str, kind: str) -> None:
+        self.options = ServiceOptions(path=path, kind=kind, read_only=True, numbered=True)
+
+    def check(self, state: State) -> None:
+        """Refuse what can be neither an election nor a lock."""
+        turns_of(state)
+
+    def patch(self, state: State, change: State) -> State | None:
+        """Do what a request asks for."""
+        before = turns_of(state)
+        after = changed(before, change, self.options.path, state["documentVersion"])
+        return None if after is before else state_of(after)

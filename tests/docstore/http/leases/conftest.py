@@ -1,0 +1,29 @@
+"""Three nodes for the files of tests about leases over HTTP that leave them as they are."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import aiohttp
+import pytest
+
+from docstore.client import LocalCluster
+from tests.docstore.http.leases.asking import Session
+
+
+@pytest.fixture(scope="module")
+def group() -> Iterator[LocalCluster]:
+    with LocalCluster(3) as nodes:
+        yield nodes
+
+
+@pytest.fixture
+async def node(group: LocalCluster) -> AsyncIterator[Session]:
+    """The first node."""
+    async with Session(group.urls[0], timeout=aiohttp.ClientTimeout(total=20)) as session:
+        yield session
+
+
+@pytest.fixture
+async def other(group: LocalCluster) -> AsyncIterator[Session]:
+    """Another node."""
+    async with Session(group.urls[1], timeout=aiohttp.ClientTimeout(total=20)) as session:
+        yield session

@@ -1,0 +1,278 @@
+"""Records over HTTP, in and out, on three real nodes."""
+
+import asyncio
+import json
+from typing import Any
+
+import aiohttp
+import msgpack
+
+from docstore.client import LocalCluster
+from docstore.streams.batch import header_of, place_of, verified
+from docstore.streams.replica_set import partition_name
+from tests.docstore.http.problem import problem_of
+from tests.docstore.http.streams.asking import (
+    MSGPACK,
+    NDJSON,
+    Session,
+    created,
+    partitions,
+    posted,
+    read,
+    values,
+)
+
+# Records in
+
+
+async def test_records_are_read_at_every_node_in_the_order_of_their_offsets(
+    group: LocalCluster, node: Session, topic: str
+) -> None:
+    path = f"{topic}/partitions/0"
+    for number in range(3):
+        body = {"key": "k", "value": {"n": number}, "headers": {"by": "test"}}
+        answer = await posted(node, f"{path}/records", body)
+        assert (answer["partition"], answer["base"], answer["count"]) == (0, number, 1)
+        assert answer["hw"] == answer["leo"] == number + 1
+    for url in group.urls:
+        async with Session(url) as other:
+            found = await read(other, path)
+            assert [each["offset"] for each in found["records"]] == [0, 1, 2]
+            assert values(found) == [{"n": 0}, {"n": 1}, {"n": 2}]
+            first = found["records"][0]
+            assert (first["key"], first["headers"]) == ("k", {"by": "test"})
+            assert (found["next"], found["hw"], found["leo"], found["base"]) == (3, 3, 3, 0)
+
+
+async def test_lines_of_json_and_msgpack_are_records_too(node: Session, topic: str) -> None:
+    path = f"{topic}/partitions/1"
+    lines = b'{"value": 1}\n\n{"key": "a", "value": [2]}\n'
+    async with node.post(f"{path}/records", data=lines, headers=NDJSON) as response:
+        assert (await response.json())["count"] == 2
+    packed = msgpack.packb([b"a", b'{"n":3}', None, 77]) + msgpack.packb([None, b"\xff", [], None])
+    async with node.post(f"{path}/records", data=packed, headers=MSGPACK) as response:
+        assert (await response.json())["base"] == 2
+    found = (await read(node, path))["records"]
+    assert [each.get("value") for each in found] == [1, [2], {"n": 3}, None]
+    assert found[2]["timestampMicros"] == 77
+    assert found[3]["valueBase64"] == "/w=="
+
+
+async def test_records_of_a_key_go_to_one_partition_and_parts_are_told(
+    node: Session, topic: str
+) -> None:
+    records = [{"key": f"k{number % 8}", "value": number} for number in range(32)]
+    answer = await posted(node, f"{topic}/records", {"records": records})
+    assert sorted(part["partition"] for part in answer["parts"]) == [0, 1]
+    assert sorted(index for part in answer["parts"] for index in part["records"]) == [*range(32)]
+    packed = b"".join(msgpack.packb([b"k3", b"1", None, None]) for _ in range(2))
+    async with node.post(f"{topic}/records", data=packed, headers=MSGPACK) as response:
+        assert (await response.json())["count"] == 2
+    by_key: dict[str, set[int]] = {}
+    for number in (0, 1):
+        for record in (await read(node, f"{topic}/partitions/{number}"))["records"]:
+            by_key.setdefault(record["key"], set()).add(number)
+    assert {len(found) for found in by_key.values()} == {1}
+
+
+async def test_a_record_may_name_its_partition(node: Session, topic: str) -> None:
+    for number in (1, 0):
+        answer = await posted(node, f"{topic}/records", {"value": 0, "partition": number})
+        assert answer["partition"] == number
+
+
+async def test_a_numbered_request_is_appended_once(node: Session, topic: str) -> None:
+    path = f"{topic}/partitions/0/records"
+    first = await posted(node, path, {"value": 1}, Docstore_Producer="p; epoch=1; sequence=0")
+    again = await posted(node, path, {"value": 1}, Docstore_Producer="p; epoch=1; sequence=0")
+    assert again["repeated"] is True
+    assert again["base"] == first["base"]
+    await posted(node, path, {"value": 2}, Docstore_Producer="p; epoch=1; sequence=1")
+    assert values(await read(node, f"{topic}/partitions/0")) == [1, 2]
+
+
+async def test_producers_that_are_wrong_about_their_numbers_are_told(
+    node: Session, topic: str
+) -> None:
+    path = f"{topic}/partitions/0/records"
+    for sequence in range(7):
+        number = f"p; epoch=2; sequence={sequence}"
+        await posted(node, path, {"value": sequence}, Docstore_Producer=number)
+    for number, code in {
+        "p; epoch=1; sequence=9": "producer-fenced",
+        "p; epoch=2; sequence=9": "sequence-gap",
+        "p; epoch=2; sequence=0": "stale-sequence",
+        "q; epoch=1; sequence=4": "unknown-producer",
+    }.items():
+        async with node.post(
+            path, json={"value": 0}, headers={"Docstore-Producer": number}
+        ) as response:
+            problem = await problem_of(response, 409)
+        assert (problem["errorCode"], problem["outcome"]) == (code, "not_applied")
+
+
+async def test_an_id_has_another_epoch_each_time_it_is_asked_for(
+    group: LocalCluster, node: Session
+) -> None:
+    epochs = []
+    for url in group.urls:
+        async with (
+            Session(url) as other,
+            other.post("/core/producers", json={"id": "loader"}) as response,
+        ):
+            epochs.append((await response.json())["epoch"])
+    assert epochs == [1, 2, 3]
+    for body in ({}, {"id": "a/b"}, {"id": "a", "epoch": 9}, []):
+        async with node.post("/core/producers", json=body) as response:
+            await problem_of(response, 400)
+
+
+# Records out
+
+
+async def test_a_reader_begins_where_he_likes(node: Session, topic: str) -> None:
+    path = f"{topic}/partitions/0"
+    for number in range(5):
+        await posted(node, f"{path}/records", {"value": number})
+    first = (await read(node, path))["records"]
+    at = first[3]["timestampMicros"]
+    for query, expected in {
+        "?from=3": [3, 4],
+        "?from=beginning&maxRecords=2": [0, 1],
+        "?from=end-2": [3, 4],
+        "?from=end": [],
+        f"?from=@{at}": [3, 4],
+        "?from=2020-01-01T00:00:00Z": [0, 1, 2, 3, 4],
+        "?from=5": [],
+        "?isolation=uncommitted&from=4": [4],
+    }.items():
+        assert values(await read(node, path, query)) == expected, query
+    page = await read(node, path, "?maxRecords=2")
+    assert values(await read(node, path, f"?from={page['next']}&maxRecords=2")) == [2, 3]
+
+
+async def test_lines_end_with_one_that_says_where_to_go_on(node: Session, topic: str) -> None:
+    path = f"{topic}/partitions/0"
+    await posted(node, f"{path}/records", {"value": 1})
+    async with node.get(f"{path}/records") as response:
+        assert response.content_type == "application/x-ndjson"
+        record, ending = [json.loads(line) for line in (await response.text()).splitlines()]
+        assert response.headers["Docstore-Next"] == "1"
+    assert record["value"] == 1
+    expected = {"complete": True, "next": 1, "hw": 1, "leo": 1, "base": 0}
+    assert ending == expected | {"epoch": ending["epoch"]}
+
+
+async def test_sealed_batches_are_given_as_they_are_stored(node: Session, topic: str) -> None:
+    path = f"{topic}/partitions/0"
+    await posted(node, f"{path}/records", {"records": [{"value": 1}, {"value": 2}]})
+    async with node.get(topic) as response:
+        incarnation = (await response.json())["incarnation"]
+    accept = {"Accept": "application/vnd.docstore.batches"}
+    async with node.get(f"{path}/records", headers=accept) as response:
+        content = await response.read()
+        assert response.headers["Docstore-Next"] == response.headers["Docstore-Hw"] == "2"
+    size = int.from_bytes(content[:4], "big")
+    assert len(content) == 4 + size
+    header = verified(content[4:], place_of(partition_name(path, incarnation)))
+    assert (header.base, header.records) == (0, 2)
+    assert header == header_of(content[4:])
+
+
+async def test_who_waits_is_answered_as_soon_as_there_is_a_record(
+    group: LocalCluster, node: Session, topic: str
+) -> None:
+    path = f"{topic}/partitions/0"
+    await posted(node, f"{path}/records", {"value": 0})
+    async with Session(group.urls[1]) as one, Session(group.urls[2]) as other:
+        waiting = [
+            asyncio.create_task(read(one, path, "?from=1&waitMs=15000")),
+            asyncio.create_task(read(other, path, "?from=end", Prefer="wait=15")),
+        ]
+        # Who came too late for `end` would wait in vain: both are there when nobody is busy.
+        done, _ = await asyncio.wait(waiting, timeout=0.3)
+        assert not done
+        token = await posted(node, f"{path}/records", {"value": 1})
+        async with asyncio.timeout(5):
+            found = await asyncio.gather(*waiting)
+    assert [values(each) for each in found] == [[1], [1]]
+    assert token["base"] == 1
+    assert values(await read(node, path, "?from=2&waitMs=10")) == []
+
+
+async def test_events_go_on_after_the_last_one_that_was_seen(node: Session, topic: str) -> None:
+    path = f"{topic}/partitions/0"
+    await posted(node, f"{path}/records", {"records": [{"value": 0}, {"value": 1}]})
+    accept = {"Accept": "text/event-stream", "Last-Event-ID": "0"}
+    async with node.get(f"{path}/records", headers=accept) as response:
+        assert response.content_type == "text/event-stream"
+        assert await _next_event(response) == ("1", 1)
+        await posted(node, f"{path}/records", {"value": 2})
+        assert await _next_event(response) == ("2", 2)
+
+
+async def _next_event(response: aiohttp.ClientResponse) -> tuple[str, Any]:
+    seen = ""
+    async with asyncio.timeout(10):
+        async for line in response.content:
+            name, _, rest = line.decode().strip().partition(": ")
+            if name == "id":
+                seen = rest
+            elif name == "data":
+                return seen, json.loads(rest)["value"]
+    raise AssertionError("the stream has ended")
+
+
+async def test_a_token_waits_until_what_was_produced_is_committed(
+    node: Session, topic: str
+) -> None:
+    path = f"{topic}/partitions/0"
+    async with node.post(f"{path}/records", json={"value": 0}) as response:
+        token = response.headers["Docstore-Token"]
+    assert values(await read(node, path, Docstore_Token=token)) == [0]
+    epoch = token.partition(".")[0]
+    async with node.get(f"{path}/records", headers={"Docstore-Token": f"{epoch}.9"}) as response:
+        problem = await problem_of(response, 503)
+    assert problem["errorCode"] == "not-committed-yet"
+
+
+async def test_a_record_is_a_document_that_never_changes(
+    group: LocalCluster, node: Session, topic: str
+) -> None:
+    link = f"{topic}/partitions/0/records/0"
+    await posted(node, f"{topic}/partitions/0/records", {"key": "a", "value": {"n": 1}})
+    [partition, _] = await partitions(node, topic)
+    async with node.get(link) as response:
+        page = await response.json()
+        tag = response.headers["ETag"]
+        assert "immutable" in response.headers["Cache-Control"]
+    assert page["documentSelfLink"] == link
+    assert (page["documentKind"], page["documentVersion"]) == ("docstore:Record", 0)
+    assert page["documentOwner"] == partition["leader"]
+    for url in group.urls[1:]:
+        async with Session(url) as other, other.get(link) as response:
+            assert await response.json() == page
+    assert (page["key"], page["value"]) == ("a", {"n": 1})
+    async with node.get(link, headers={"If-None-Match": tag}) as response:
+        assert response.status == 304
+    async with node.get(f"{topic}/partitions/0/records/1") as response:
+        assert (await problem_of(response, 404))["errorCode"] == "no-such-record"
+    for method in ("PUT", "PATCH", "DELETE"):
+        async with node.request(method, link, json={}) as response:
+            await problem_of(response, 405)
+
+
+async def test_what_was_let_go_of_is_gone_and_the_next_offset_is_told(node: Session) -> None:
+    topic = await created(node, retention={"ms": 0, "bytes": 1})
+    path = f"{topic}/partitions/0"
+    await posted(node, f"{path}/records", {"value": 0})
+    async with asyncio.timeout(20):
+        while (await read(node, path))["base"] == 0:
+            await posted(node, f"{path}/records", {"value": 1})
+            await asyncio.sleep(0.05)
+    base = (await read(node, path))["base"]
+    for where in ("records?from=0", "records/0"):
+        async with node.get(f"{path}/{where}") as response:
+            problem = await problem_of(response, 410)
+        assert problem["errorCode"] == "offset-evicted"
+        assert problem["next"] >= base > 0

@@ -1,0 +1,161 @@
+"""What streams refuse over HTTP, and how they say so."""
+
+import json
+from typing import Any
+
+import msgpack
+import pytest
+from yarl import URL
+
+from tests.docstore.http.problem import problem_of
+from tests.docstore.http.streams.asking import NDJSON, Session, created
+
+KIB_300 = "x" * 300
+WRONG_TOPICS: dict[str, tuple[Any, int]] = {
+    "no name": ({}, 400),
+    "a slash": ({"name": "a/b"}, 400),
+    "NUL": ({"name": "a\x00b"}, 400),
+    "300 characters": ({"name": KIB_300}, 400),
+    "a percent sign": ({"name": "a%00b"}, 400),
+    "no partitions": ({"name": "a", "partitions": 0}, 400),
+    "a partition and a half": ({"name": "a", "partitions": 1.5}, 400),
+    "more in sync than replicas": ({"name": "a", "replicationFactor": 2, "minInSync": 3}, 400),
+    "an unknown member": ({"name": "a", "colour": "red"}, 400),
+    "no object": ([], 400),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_TOPICS)
+async def test_what_can_be_no_topic_is_refused(node: Session, what: str) -> None:
+    body, status = WRONG_TOPICS[what]
+    async with node.post("/core/streams", json=body) as response:
+        assert (await problem_of(response, status))["outcome"] == "not_applied"
+
+
+NOT_THERE = {
+    "GET /core/streams/nobody": 404,
+    "DELETE /core/streams/nobody": 404,
+    "GET /core/streams/nobody/partitions": 404,
+    "GET /core/streams/nobody/partitions/0": 404,
+    "POST /core/streams/nobody/records": 404,
+    "POST /core/streams/nobody/partitions/0/records": 404,
+    "GET /core/streams/nobody/partitions/0/records": 404,
+    "GET /core/streams/nobody/partitions/0/records/0": 404,
+    "GET {topic}/partitions/9": 404,
+    "GET {topic}/partitions/9/records": 404,
+    "GET {topic}/partitions/01/records": 404,
+    "GET {topic}/partitions/x/records": 404,
+    "GET {topic}/partitions/-1": 404,
+    "GET {topic}/partitions/99999999999999999999": 404,
+    "POST {topic}/partitions/9/records": 404,
+    "GET {topic}/nothing": 404,
+    "GET {topic}/partitions/0/records/x": 404,
+    "GET {topic}/partitions/0/records/0": 404,
+    "GET {topic}/partitions/0/records?from=7": 416,
+    "GET {topic}/partitions/0/records?from=x": 400,
+    "GET {topic}/partitions/0/records?from=-1": 400,
+    "GET {topic}/partitions/0/records?from=end-": 400,
+    "GET {topic}/partitions/0/records?from=2020-01-01": 400,
+    "GET {topic}/partitions/0/records?maxBytes=0": 400,
+    "GET {topic}/partitions/0/records?waitMs=999999999": 400,
+    "GET {topic}/partitions/0/records?isolation=dirty": 400,
+    "GET {topic}/partitions/0/records?offset=1": 400,
+    "GET /core/streams/a%00b": 400,
+    "GET /core/streams/a%2Fb": 400,
+    "GET /core/streams/" + KIB_300: 400,
+    "POST /core/streams/a%00b/records": 400,
+    "PUT {topic}": 405,
+    "PUT {topic}/partitions/0": 405,
+    "POST {topic}/partitions": 405,
+    "DELETE {topic}/partitions/0": 405,
+    "PUT {topic}/records": 405,
+    "POST {topic}/records?acks=all": 400,
+}
+
+
+@pytest.mark.parametrize("what", NOT_THERE)
+async def test_what_is_not_there_or_not_understood_is_told(
+    node: Session, topic: str, what: str
+) -> None:
+    method, _, path = what.replace("{topic}", topic).partition(" ")
+    body = json.dumps({"value": 1}) if method in ("POST", "PUT") else None
+    headers = {"Content-Type": "application/json"} if body else {}
+    url = URL(path, encoded=True)
+    async with node.request(method, url, data=body, headers=headers) as found:
+        problem = await problem_of(found, NOT_THERE[what])
+    assert problem["outcome"] == "not_applied"
+
+
+WRONG_RECORDS: dict[str, tuple[str, bytes, int, str]] = {
+    "no value": ("application/json", b'{"key": "a"}', 400, "no value"),
+    "an unknown member": ("application/json", b'{"value": 1, "x": 2}', 400, "x"),
+    "a key that is a number": ("application/json", b'{"key": 1, "value": 2}', 400, "key"),
+    "no JSON": ("application/json", b"{", 400, ""),
+    "nothing": ("application/json", b"", 400, ""),
+    "no record": ("application/json", b'{"records": []}', 400, "no record"),
+    "a broken record": ("application/json", b'{"records": [{"value":1},{}]}', 400, "record 1"),
+    "a broken line": ("application/x-ndjson", b'{"value":1}\n\n{"value"\n', 400, "line 3"),
+    "empty lines": ("application/x-ndjson", b"\n\n", 400, "no record"),
+    "half a batch": (
+        "application/msgpack", msgpack.packb([None, b"1", None, None]) * 2 + b"\x94\xc0", 400,
+        "record 2",
+    ),
+    "msgpack of something else": ("application/msgpack", msgpack.packb({"a": 1}), 400, "record 0"),
+    "an oversize record": (
+        "application/json", b'{"value":"%b"}' % (b"x" * 3000), 413, "at most 2048 bytes",
+    ),
+    "an oversize batch": (
+        "application/x-ndjson", b'{"partition":0,"value":"%b"}\n' % (b"x" * 900) * 3, 413, "batch",
+    ),
+    "a form": ("application/x-www-form-urlencoded", b"value=1", 415, ""),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def small() -> list[str]:
+    """The path of a topic that takes 2 KiB at once, once it was made."""
+    return []
+
+
+@pytest.mark.parametrize("what", WRONG_RECORDS)
+async def test_what_can_be_no_record_is_refused(node: Session, small: list[str], what: str) -> None:
+    if not small:
+        small.append(await created(node, batchBytesMax=2048))
+    media, body, status, told = WRONG_RECORDS[what]
+    async with node.post(
+        f"{small[0]}/records", data=body, headers={"Content-Type": media}
+    ) as response:
+        problem = await problem_of(response, status)
+    assert problem["outcome"] == "not_applied"
+    assert told in problem["detail"]
+
+
+async def test_a_numbered_request_for_several_partitions_is_refused(
+    node: Session, topic: str
+) -> None:
+    body = {"records": [{"value": 1, "partition": 0}, {"value": 2, "partition": 1}]}
+    number = {"Docstore-Producer": "p; epoch=1; sequence=0"}
+    async with node.post(f"{topic}/records", json=body, headers=number) as response:
+        problem = await problem_of(response, 400)
+    assert problem["errorCode"] == "producer-needs-a-partition"
+    async with node.post(
+        f"{topic}/records", json=body, headers={"Docstore-Producer": "p"}
+    ) as response:
+        await problem_of(response, 400)
+
+
+async def test_documents_of_streams_are_not_written_like_others(node: Session, topic: str) -> None:
+    line = json.dumps({"op": "PUT", "link": f"{topic}/partitions/0", "body": {}}) + "\n"
+    async with node.post("/core/bulk", data=line, headers=NDJSON) as response:
+        [result] = [json.loads(each) for each in (await response.text()).splitlines()]
+    assert result["status"] == 405
+    for command in ({"kind": "Explode"}, {"kind": "MoveRequest", "replicas": []}, {}):
+        async with node.patch(f"{topic}/partitions/0", json=command) as response:
+            await problem_of(response, 400)
+
+
+async def test_a_page_of_another_site_may_not_append(node: Session, topic: str) -> None:
+    async with node.post(
+        f"{topic}/records", json={"value": 1}, headers={"Origin": "http://evil.example"}
+    ) as response:
+        assert (await problem_of(response, 403))["errorCode"] == "cross-site"

@@ -1,0 +1,142 @@
+"""Topics over HTTP: made, changed, shown, and led by whom one likes."""
+
+import asyncio
+
+from docstore.client import LocalCluster
+from tests.docstore.http.problem import problem_of
+from tests.docstore.http.streams.asking import (
+    Session,
+    partitions,
+    posted,
+    read,
+    values,
+)
+
+
+async def test_a_topic_is_there_once_its_creation_is_answered(node: Session, topic: str) -> None:
+    async with node.get(topic) as response:
+        page = await response.json()
+        assert response.headers["ETag"]
+    assert page["resolution"] == "provisioned"
+    assert [each["partition"] for each in page["partitions"]] == [0, 1]
+    assert {len(each["replicas"]) for each in page["partitions"]} == {3}
+    async with node.get("/core/streams?expand") as response:
+        listed = (await response.json())["documents"]
+    assert listed[topic]["partitions"] == 2
+
+
+async def test_a_name_that_is_taken_is_a_conflict(node: Session, topic: str) -> None:
+    name = topic.rpartition("/")[2]
+    async with node.post("/core/streams", json={"name": name}) as response:
+        assert (await problem_of(response, 409))["outcome"] == "not_applied"
+
+
+async def test_more_replicas_than_members_wait_for_members(node: Session) -> None:
+    asked = {"name": "wide", "replicationFactor": 4}
+    async with node.post("/core/streams", json=asked) as response:
+        assert response.status == 202, await response.text()
+        assert (await response.json())["resolution"] == "insufficient-resources"
+
+
+async def test_retention_of_a_topic_changes_and_its_name_does_not(
+    node: Session, topic: str
+) -> None:
+    async with node.patch(topic, json={"retention": {"ms": 60_000}}) as response:
+        assert (await response.json())["retention"]["ms"] == 60_000
+        tag = response.headers["ETag"]
+    async with node.patch(topic, json={"name": "other"}) as response:
+        await problem_of(response, 400)
+    async with node.patch(topic, json={"partitions": 1}, headers={"If-Match": tag}) as response:
+        await problem_of(response, 409)
+    async with node.patch(topic, json={}, headers={"If-Match": '"1.900"'}) as response:
+        await problem_of(response, 412)
+
+
+async def test_a_topic_gets_more_partitions(node: Session, topic: str) -> None:
+    async with node.patch(topic, json={"partitions": 3}) as response:
+        assert response.status == 200, await response.text()
+    async with asyncio.timeout(15):
+        while (await partitions(node, topic))[-1].get("leader", "") == "":
+            await asyncio.sleep(0.05)
+    assert (await posted(node, f"{topic}/partitions/2/records", {"value": 1}))["base"] == 0
+
+
+async def test_a_topic_that_is_made_again_is_another_one(node: Session, topic: str) -> None:
+    await posted(node, f"{topic}/partitions/0/records", {"value": "old"})
+    async with node.delete(topic) as response:
+        assert response.status == 200, await response.text()
+    async with node.get(topic) as response:
+        assert (await problem_of(response, 404))["errorCode"] == "no-such-topic"
+    async with asyncio.timeout(15):
+        while not await _made_again(node, topic):
+            await asyncio.sleep(0.05)
+    await posted(node, f"{topic}/partitions/0/records", {"value": "new"})
+    assert values(await read(node, f"{topic}/partitions/0")) == ["new"]
+
+
+async def _made_again(node: Session, topic: str) -> bool:
+    asked = {"name": topic.rpartition("/")[2], "partitions": 2}
+    async with node.post("/core/streams", json=asked) as response:
+        assert response.status in (201, 409), await response.text()
+        return response.status == 201
+
+
+# Pages and commands
+
+
+async def test_f29_figures_on_the_page_are_those_of_the_nodes(
+    group: LocalCluster, node: Session, topic: str
+) -> None:
+    path = f"{topic}/partitions/0"
+    for number in range(3):
+        await posted(node, f"{path}/records", {"value": number})
+    async with asyncio.timeout(10):
+        while (shown := await partitions(node, topic))[0]["followers"] != [
+            each | {"leo": 3, "hw": 3, "lag": 0} for each in shown[0]["followers"]
+        ]:
+            await asyncio.sleep(0.05)
+    page = shown[0]
+    assert (page["leo"], page["hw"], page["base"]) == (3, 3, 0)
+    followers = {each["id"]: each for each in page["followers"]}
+    assert {*followers, page["leader"]} == {"n1", "n2", "n3"}
+    assert sorted(node for node, _ in page["lrs"]) == ["n1", "n2", "n3"]
+    for each in group.nodes:
+        async with Session(each.url) as own:
+            found = await read(own, path, Docstore_Consistency="stale")
+            assert (found["leo"], found["hw"], found["base"]) == (3, 3, 0), each.name
+
+
+async def test_a_lead_moves_to_the_replica_that_is_named(node: Session, topic: str) -> None:
+    path = f"{topic}/partitions/0"
+    await posted(node, f"{path}/records", {"value": 0})
+    before = (await partitions(node, topic))[0]["leader"]
+    to = next(name for name in ("n1", "n2", "n3") if name != before)
+    async with asyncio.timeout(20):
+        while (await partitions(node, topic))[0]["leader"] != to:
+            command = {"kind": "MoveLeaderRequest", "to": to}
+            async with node.patch(path, json=command) as response:
+                if response.status not in (202, 503):  # Whoever is behind is not in sync yet.
+                    assert (await response.json())["errorCode"] == "not-in-sync"
+            await asyncio.sleep(0.05)
+    await posted(node, f"{path}/records", {"value": 1})
+    assert values(await read(node, path)) == [0, 1]
+
+
+async def test_a_node_says_what_it_leads_and_follows(group: LocalCluster, topic: str) -> None:
+    led = followed = 0
+    for url in group.urls:
+        async with Session(url) as other, asyncio.timeout(10):
+            # Topics of other tests go meanwhile: the two are asked for again until none has.
+            while True:
+                async with other.get("/core/management") as response:
+                    page = (await response.json())["partitions"]
+                async with other.get("/metrics") as response:
+                    lines = (await response.text()).splitlines()
+                if f"docstore_partitions_led {page['led']}" in lines:
+                    break
+                await asyncio.sleep(0.05)
+        led, followed = led + page["led"], followed + page["followed"]
+        assert page["held"] >= page["led"]
+        assert any(line.startswith("docstore_streams_leads_opened_total ") for line in lines)
+    assert led >= 2
+    assert followed >= 4

@@ -1,0 +1,193 @@
+"""Requests at elections and locks: what is asked of the cluster, and what is refused."""
+
+from typing import Any
+
+import aiohttp
+import pytest
+
+from docstore import json
+from docstore.operation import Answer, Operation
+from docstore.ownership.by_store import QUEUE_MAX, Candidate, Turns
+from docstore.services.leases import Lease, Phase
+from docstore.services.turns import state_of
+from tests.docstore.http.problem import problem_of
+from tests.docstore.http.single import SingleNode
+
+Client = aiohttp.ClientSession
+LINK = "/core/elections/billing"
+
+
+def lease(name: str) -> str:
+    return f"/core/leases/{name}"
+
+
+async def put(node: SingleNode, link: str, state: Any) -> None:
+    answer = await node.submit(Operation("PUT", link, json.dump(state), creates=True), 1)
+    assert answer.is_success
+
+
+@pytest.fixture
+async def leases(node: SingleNode) -> None:
+    """Leases a, b, c that live, and one that has ended."""
+    for name in "abc":
+        await put(node, lease(name), Lease(ttl_ms=1000).state())
+    await put(node, lease("ended"), Lease(ttl_ms=1000, phase=Phase.ENDED).state())
+
+
+async def ask(
+    client: Client, kind: str, link: str = LINK, *, key: str = "", **members: Any
+) -> tuple[int, Any]:
+    headers = {"Idempotency-Key": key} if key else {}
+    body = {"kind": f"{kind}Request", **members}
+    async with client.patch(link, json=body, headers=headers) as response:
+        if response.status < 400:
+            return response.status, await response.json()
+        problem = await problem_of(response, response.status)
+        return response.status, problem["errorCode"]
+
+
+async def campaign(client: Client, name: str, **members: Any) -> tuple[int, Any]:
+    return await ask(client, "Campaign", candidate=name, lease=lease(name), **members)
+
+
+@pytest.mark.usefixtures("leases")
+async def test_l01_the_first_to_campaign_makes_the_election_and_the_others_see_its_value(
+    client: Client, node: SingleNode
+) -> None:
+    status, page = await campaign(client, "a", value={"url": "here"})
+    assert (status, page["won"], page["token"], page["position"]) == (200, True, 1, 0)
+    status, page = await campaign(client, "b")
+    assert (status, page["won"], page["position"]) == (202, False, 1)
+    assert page["holder"] == {"candidate": "a", "lease": lease("a"), "value": {"url": "here"}}
+    async with client.get(LINK) as response:
+        assert (await response.json())["holder"]["candidate"] == "a"
+        assert response.headers["ETag"]
+    found = await node.submit(Operation("GET", lease("a")), 1)
+    assert found.row is not None
+    assert json.load(found.row.state)["attached"] == [LINK]
+
+
+@pytest.mark.usefixtures("leases")
+async def test_a_lease_that_has_ended_or_never_was_does_not_campaign(
+    client: Client, node: SingleNode
+) -> None:
+    assert await campaign(client, "ended") == (410, "lease-ended")
+    assert await campaign(client, "unknown") == (404, "no-such-lease")
+    assert LINK not in node.histories
+
+
+@pytest.mark.usefixtures("leases")
+async def test_who_does_not_hold_changes_nothing(client: Client) -> None:
+    assert (await ask(client, "Resign", candidate="a", token=1))[0] == 404
+    for name in "ab":
+        await campaign(client, name)
+    assert await ask(client, "Resign", candidate="b", token=1) == (409, "not-holder")
+    assert await ask(client, "Resign", candidate="a", token=2) == (409, "other-token")
+    assert await ask(client, "Proclaim", candidate="b", token=1, value=1) == (409, "not-holder")
+    assert await ask(client, "Transfer", candidate="a", token=1, to="c") == (409, "not-queued")
+    status, page = await ask(client, "Transfer", candidate="a", token=1, to="b")
+    assert (status, page["holder"]["candidate"], page["token"]) == (200, "b", 3)
+    assert await ask(client, "Proclaim", candidate="a", token=1, value=1) == (409, "not-holder")
+
+
+@pytest.mark.usefixtures("leases")
+async def test_a_full_queue_is_409(client: Client, node: SingleNode) -> None:
+    queue = tuple(Candidate(f"{n}", lease("b")) for n in range(QUEUE_MAX))
+    await put(node, LINK, state_of(Turns(Candidate("b", lease("b")), 1, queue)))
+    assert await campaign(client, "a") == (409, "queue-full")
+
+
+@pytest.mark.usefixtures("leases")
+async def test_it_is_not_deleted_while_somebody_holds_it_or_written_as_a_whole(
+    client: Client,
+) -> None:
+    await campaign(client, "a")
+    async with client.delete(LINK) as response:
+        assert (await problem_of(response, 409))["errorCode"] == "held"
+    async with client.put(LINK, json={"holder": None}) as response:
+        await problem_of(response, 405)
+        assert response.headers["Allow"] == "DELETE, GET, HEAD, OPTIONS, PATCH"
+    await ask(client, "Resign", candidate="a", token=1)
+    async with client.delete(LINK, headers={"If-Match": '"1.1"'}) as response:
+        await problem_of(response, 412)
+    async with client.delete(LINK) as response:
+        assert response.status == 200
+    status, page = await campaign(client, "b")
+    assert (status, page["token"]) == (200, page["documentVersion"])
+    assert page["token"] > 3  # Versions go on over the deletion.
+
+
+@pytest.mark.usefixtures("leases")
+async def test_one_with_a_grace_is_made_by_post(client: Client) -> None:
+    asked = {"name": "printer", "graceMs": 5_000}
+    async with client.post("/core/locks", json=asked) as response:
+        assert response.status == 201
+        assert response.headers["Location"] == "/core/locks/printer"
+        assert (await response.json())["graceMs"] == 5_000
+    async with client.post("/core/locks", json=asked) as response:
+        assert (await problem_of(response, 409))["errorCode"] == "already-exists"
+    status, page = await ask(
+        client, "Acquire", "/core/locks/printer", candidate="a", lease=lease("a")
+    )
+    assert (status, page["won"], page["graceMs"]) == (200, True, 5_000)
+    for wrong in ({}, {"name": "a/b"}, {"name": "versions"}, {"name": "a", "graceMs": -1},
+                  {"name": "a", "more": 1}):  # fmt: skip
+        async with client.post("/core/locks", json=wrong) as response:
+            await problem_of(response, 400)
+
+
+@pytest.mark.usefixtures("leases")
+@pytest.mark.parametrize("kind", ["Gone", "Promote"])
+async def test_what_only_nodes_know_is_not_taken_from_clients(client: Client, kind: str) -> None:
+    await campaign(client, "a")
+    status, code = await ask(client, kind, lease=lease("a"))
+    assert (status, code) == (400, "refused-by-service")
+    line = {"op": "PATCH", "link": LINK, "body": {"kind": "GoneRequest", "lease": lease("a")}}
+    lines = {"Content-Type": "application/x-ndjson"}
+    async with client.post("/core/bulk", data=json.dump(line), headers=lines) as response:
+        assert json.load(await response.read())["status"] == 405
+    async with client.get(LINK) as response:
+        assert (await response.json())["holder"]["candidate"] == "a"
+
+
+@pytest.mark.usefixtures("leases")
+async def test_an_answer_that_is_unknown_stays_so(client: Client, node: SingleNode) -> None:
+    await campaign(client, "a")
+    attached = Answer(200, row=node.histories[lease("b")][-1])
+    node.answers = [attached, Answer(504, "undecided", "lost", unknown=True)]
+    assert await campaign(client, "b") == (504, "undecided")
+
+
+@pytest.mark.usefixtures("leases")
+async def test_a_campaign_that_is_repeated_is_answered_with_how_it_stands_now(
+    client: Client, node: SingleNode
+) -> None:
+    """And not with how it stood when it came first: somebody may hold meanwhile."""
+    for name in "ab":
+        await campaign(client, name)
+    first = node.histories[LINK][1]
+    await ask(client, "Resign", candidate="a", token=1)
+    attached = Answer(200, row=node.histories[lease("a")][-1])
+    node.answers = [attached, Answer(200, "repeated", row=first)]
+    assert await campaign(client, "a") == (409, "not-queued")
+
+
+@pytest.mark.usefixtures("leases")
+@pytest.mark.parametrize("wait", ["0", "301", "x"])
+async def test_a_wait_has_bounds(client: Client, wait: str) -> None:
+    body = {"kind": "CampaignRequest", "candidate": "a", "lease": lease("a")}
+    async with client.patch(LINK, json=body, headers={"Prefer": f"wait={wait}"}) as response:
+        await problem_of(response, 400)
+
+
+@pytest.mark.usefixtures("leases")
+async def test_elections_are_listed(client: Client) -> None:
+    async with client.get("/core/elections") as response:
+        assert (await response.json())["documentLinks"] == []
+    await campaign(client, "a")
+    async with client.get("/core/elections?expand") as response:
+        page = await response.json()
+        assert page["documentLinks"] == [LINK]
+        assert page["documents"][LINK]["token"] == 1
+    async with client.get(f"{LINK}/versions") as response:
+        assert len((await response.json())["versions"]) == 2

@@ -1,0 +1,100 @@
+"""Offsets of a group: claims fence commits, and under one token nothing goes back."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docstore.service import Refusal, State
+from docstore.services.offsets import OffsetService, is_of_offsets, nothing_read, offset_link
+from docstore.services.registry import Registry
+
+SERVICE = OffsetService()
+
+
+def after(state: State, kind: str, **said: object) -> State:
+    """Return the state after a request, which may change nothing."""
+    found = SERVICE.patch(state, {"kind": kind, **said})
+    SERVICE.check(state if found is None else found)
+    return state if found is None else found
+
+
+def test_every_offset_of_every_group_has_its_service() -> None:
+    link = offset_link("/core/groups/etl", "flights/2")
+    assert link == "/core/groups/etl/offsets/flights/2"
+    found = Registry().service_for(link)
+    assert isinstance(found, OffsetService)
+    assert not is_of_offsets("/core/groups/etl/offsets")
+    assert not is_of_offsets("/core/groups/etl/offsets/flights/2")
+
+
+def test_a_claim_returns_where_the_one_before_had_come() -> None:
+    state = after(nothing_read(), "ClaimRequest", token=3)
+    assert state["offset"] == -1
+    state = after(state, "CommitRequest", token=3, offset=40)
+    assert after(state, "ClaimRequest", token=7)["offset"] == 40
+
+
+def test_n14_a_commit_under_an_older_token_is_refused_and_changes_nothing() -> None:
+    state = after(nothing_read(), "ClaimRequest", token=7)
+    for kind in ("CommitRequest", "ClaimRequest"):
+        said = {"offset": 50} if kind == "CommitRequest" else {}
+        with pytest.raises(Refusal) as refusal:
+            after(state, kind, token=3, **said)
+        assert (refusal.value.status, refusal.value.code) == (409, "fenced")
+
+
+def test_a_late_repetition_of_a_commit_does_not_take_the_offset_back() -> None:
+    state = after(nothing_read(), "ClaimRequest", token=3)
+    state = after(state, "CommitRequest", token=3, offset=40)
+    assert SERVICE.patch(state, {"kind": "CommitRequest", "token": 3, "offset": 30}) is None
+    assert SERVICE.patch(state, {"kind": "ClaimRequest", "token": 3}) is None
+
+
+def test_an_operator_may_set_it_back() -> None:
+    state = after(nothing_read(), "CommitRequest", token=3, offset=40)
+    assert after(state, "ResetRequest", offset=10)["offset"] == 10
+
+
+REQUESTS = st.lists(st.tuples(st.booleans(), st.integers(1, 6), st.integers(0, 99)))
+
+
+@given(REQUESTS)
+def test_x1_a_claim_returns_every_commit_of_before_and_none_of_them_comes_after_it(
+    requests: list[tuple[bool, int, int]],
+) -> None:
+    state, greatest, claimed = nothing_read(), -1, 0
+    for is_claim, token, offset in requests:
+        said = {} if is_claim else {"offset": offset}
+        try:
+            state = after(
+                state, "ClaimRequest" if is_claim else "CommitRequest", token=token, **said
+            )
+        except Refusal:
+            assert token < claimed
+            continue
+        assert token >= claimed
+        if token > claimed:
+            greatest = state["offset"] if is_claim else offset
+        else:
+            greatest = max(greatest, -1 if is_claim else offset)
+        claimed = token
+        assert state["offset"] == greatest
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"kind": "ForgetRequest"},
+        {"kind": "ClaimRequest"},
+        {"kind": "ClaimRequest", "token": "3"},
+        {"kind": "CommitRequest", "token": 3},
+        {"kind": "CommitRequest", "token": 3, "offset": -1},
+        {"kind": "CommitRequest", "token": 3, "offset": 1, "metadata": "x" * 5_000},
+        {"kind": "ClaimRequest", "token": 3, "more": 1},
+        {"kind": "ResetRequest"},
+    ],
+)
+def test_requests_that_make_no_sense_are_refused(request_: State) -> None:
+    with pytest.raises(Refusal) as refusal:
+        SERVICE.patch(nothing_read(), request_)
+    assert refusal.value.status == 400
