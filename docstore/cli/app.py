@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from docstore import __version__
-from docstore.cli import documents, group
+from docstore.cli import documents, election, group, groups, leases, records, topics
 from docstore.cli.terminal import (
     DEFAULT_URLS,
     AsJson,
@@ -35,6 +35,14 @@ app = typer.Typer(
 NODES = "Nodes"
 app.add_typer(documents.app)
 app.add_typer(group.app)
+app.add_typer(topics.topic, name="topic", rich_help_panel=topics.PANEL)
+app.add_typer(topics.partition, name="partition", rich_help_panel=topics.PANEL)
+app.add_typer(records.app)
+app.add_typer(groups.group, name="group", rich_help_panel=groups.PANEL)
+app.add_typer(groups.role, name="role", rich_help_panel=groups.PANEL)
+app.add_typer(leases.lease, name="lease", rich_help_panel=leases.PANEL)
+app.add_typer(election.app)
+app.add_typer(election.election, name="election", rich_help_panel=election.PANEL)
 
 
 def _version(asked: bool) -> None:

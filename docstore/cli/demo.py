@@ -10,15 +10,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.panel import Panel
-from rich.table import Table
 
+from docstore.cli import demo_owners, demo_streams
+from docstore.cli.claims import Claims
 from docstore.cli.load import Plan, load
 from docstore.client import Client, ClientError, LocalCluster, RequestFailed
 from docstore.client.local import LocalNode
@@ -27,34 +27,6 @@ FACTORY = "/airports"
 WRITES_AFTER_KILL = 60
 GAP_S_MAX = 5.0
 GIVEN_BACK_S_MAX = 20.0
-
-
-@dataclass(slots=True)
-class Claims:
-    """What the demo says, whether it turned out true, and what was seen."""
-
-    rows: list[tuple[str, bool, str]] = field(default_factory=list)
-
-    def check(self, claim: str, holds: bool, seen: str) -> None:
-        """Note one claim."""
-        self.rows.append((claim, holds, seen))
-
-    @property
-    def hold(self) -> bool:
-        """Say whether everything that was shown is true."""
-        return all(holds for _, holds, _ in self.rows)
-
-    def page(self) -> dict[str, Any]:
-        """Return the claims for programs."""
-        rows = [{"claim": what, "holds": holds, "seen": seen} for what, holds, seen in self.rows]
-        return {"holds": self.hold, "claims": rows}
-
-    def table(self) -> Table:
-        """Return the claims as a table."""
-        table = Table("", "claim", "seen", title="what was shown")
-        for claim, holds, seen in self.rows:
-            table.add_row("[green]✓[/]" if holds else "[red]✗[/]", claim, seen)
-        return table
 
 
 def run(out: Console, *, keep: bool, data: Path | None) -> Claims:
@@ -90,6 +62,8 @@ async def _show(cluster: LocalCluster, out: Console, claims: Claims, plan: Plan)
         await _kill(cluster, client, out, claims, link)
         await _resync(cluster, client, out, claims)
         await _given_back(client, out, claims, link)
+    await demo_streams.show(cluster, out, claims)
+    await demo_owners.show(cluster, out, claims)
 
 
 async def _documents(client: Client, out: Console, claims: Claims, plan: Plan) -> None:

@@ -10,8 +10,21 @@ reads. An update whose answer is lost raises Unanswered.
 """
 
 from docstore.client.client import Changes, Client, Document
-from docstore.client.errors import BadAddress, ClientError, RequestFailed, Unanswered, Unreachable
+from docstore.client.consumer import ReadRecord
+from docstore.client.elections import Election, Lock
+from docstore.client.errors import (
+    BadAddress,
+    ClientError,
+    Lost,
+    RequestFailed,
+    StateUnusable,
+    Unanswered,
+    Unreachable,
+)
+from docstore.client.leases import Lease
 from docstore.client.local import LocalCluster
+from docstore.client.producer import Position, Producer
+from docstore.client.voting import Voting
 
 __all__ = [
     "BadAddress",
@@ -19,8 +32,17 @@ __all__ = [
     "Client",
     "ClientError",
     "Document",
+    "Election",
+    "Lease",
     "LocalCluster",
+    "Lock",
+    "Lost",
+    "Position",
+    "Producer",
+    "ReadRecord",
     "RequestFailed",
+    "StateUnusable",
     "Unanswered",
     "Unreachable",
+    "Voting",
 ]

@@ -10,11 +10,18 @@ from urllib.parse import quote
 import aiohttp
 import orjson
 
+from docstore.client.consumer import Reading, ReadRecord, consume
+from docstore.client.elections import Election, Lock
 from docstore.client.errors import BadAddress, RequestFailed, Unanswered, Unreachable
+from docstore.client.groups import ConsumerGroup
+from docstore.client.leases import Lease, Leases
+from docstore.client.producer import Producer
+from docstore.client.roles import Role
 
 ATTEMPTS = 8
 PAUSE_S = 0.1
 JSON = {"Content-Type": "application/json"}
+NOTHING: Mapping[str, str] = {}
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
@@ -46,6 +53,7 @@ class Client:
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
         self._session: aiohttp.ClientSession | None = None
         self._first = 0
+        self._leases: Leases | None = None
 
     async def __aenter__(self) -> Self:
         """Open the session."""
@@ -60,8 +68,10 @@ class Client:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close the session."""
+        """Close the session; leases that are still held end by themselves."""
         assert self._session is not None
+        if self._leases is not None:
+            await self._leases.stop()
         await self._session.close()
 
     async def request(
@@ -73,7 +83,7 @@ class Client:
         *,
         only_reads: bool = False,
     ) -> tuple[int, Mapping[str, str], bytes]:
-        """Return status, headers and body. only_reads: a POST that changes nothing.
+        """Return status, headers and body. only_reads: a POST that may be sent twice.
 
         Raises BadAddress, Unreachable, RequestFailed from 400 on, Unanswered. A read whose answer
         is lost is sent again; an update is not.
@@ -107,6 +117,35 @@ class Client:
                 self._first = (self._first + attempt + 1) % len(self.urls)
         raise Unreachable(f"no node answers: {refusals[-1] if refusals else 'all are busy'}")
 
+    async def once(
+        self,
+        url: str,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        timeout_s: float,
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        """Ask one node, once. Raises BadAddress, Unreachable, RequestFailed, Unanswered."""
+        assert self._session is not None, "use `async with Client(...)`"
+        try:
+            async with (
+                asyncio.timeout(timeout_s),
+                self._session.request(method, url + path, data=body, headers=headers) as answer,
+            ):
+                content = await answer.read()
+        except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
+            raise BadAddress(f"{url + path} is not an address") from error
+        except aiohttp.ClientConnectorError as error:
+            raise Unreachable(str(error)) from error
+        except (aiohttp.ClientError, TimeoutError) as error:
+            why = str(error) or "no answer in time"
+            raise Unanswered(f"{url}: {why}; it may have happened") from error
+        if answer.status >= 400:
+            raise RequestFailed(answer.status, _problem(content))
+        return answer.status, answer.headers, content
+
     async def json(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
         """Return the parsed answer of any request."""
         raw = None if body is None else orjson.dumps(body)
@@ -122,26 +161,62 @@ class Client:
         query = f"?at={quote(at)}" if at else query
         return await self._document("GET", link, query)
 
-    async def put(self, link: str, value: dict[str, Any], *, if_match: str = "") -> Document:
-        """Replace a document, or create it."""
-        return await self._document("PUT", link, "", value, if_match)
+    async def put(
+        self,
+        link: str,
+        value: dict[str, Any],
+        *,
+        if_match: str = "",
+        fence: str = "",
+        lease: Lease | None = None,
+    ) -> Document:
+        """Replace a document, or create it. fence: `<scope>:<token>`, of whoever is in charge.
 
-    async def patch(self, link: str, value: dict[str, Any], *, if_match: str = "") -> Document:
+        lease: when it ends, the document is deleted, or released.
+        """
+        said = _said(if_match, fence, lease)
+        return await self._document("PUT", link, value=value, said=said)
+
+    async def patch(
+        self,
+        link: str,
+        value: dict[str, Any],
+        *,
+        if_match: str = "",
+        fence: str = "",
+        lease: Lease | None = None,
+    ) -> Document:
         """Change some fields of a document."""
-        return await self._document("PATCH", link, "", value, if_match)
+        said = _said(if_match, fence, lease)
+        return await self._document("PATCH", link, value=value, said=said)
 
-    async def post(self, factory: str, value: dict[str, Any]) -> Document:
+    async def post(
+        self,
+        factory: str,
+        value: dict[str, Any],
+        *,
+        fence: str = "",
+        lease: Lease | None = None,
+    ) -> Document:
         """Create a document with an id of its own."""
-        return await self._document("POST", factory, "", value)
+        said = _said("", fence, lease)
+        return await self._document("POST", factory, value=value, said=said)
 
-    async def delete(self, link: str, *, if_match: str = "") -> Document:
+    async def delete(self, link: str, *, if_match: str = "", fence: str = "") -> Document:
         """Delete a document; its history stays."""
-        return await self._document("DELETE", link, "", None, if_match)
+        return await self._document("DELETE", link, said=_said(if_match, fence, None))
 
     async def _document(
-        self, method: str, link: str, query: str, value: Any = None, if_match: str = ""
+        self,
+        method: str,
+        link: str,
+        query: str = "",
+        *,
+        value: Any = None,
+        said: Mapping[str, str] = NOTHING,
     ) -> Document:
-        headers = JSON | ({"If-Match": if_match} if if_match else {})
+        """Ask about one document. said: headers."""
+        headers = {**JSON, **said}
         body = None if value is None else orjson.dumps(value)
         _, answered, content = await self.request(method, quote(link) + query, body, headers)
         return Document(orjson.loads(content), answered.get("ETag", ""))
@@ -192,11 +267,89 @@ class Client:
             if error.status != 409:
                 raise
 
+    # Leases
+
+    def lease(
+        self, *, ttl_s: float = 10.0, behavior: str = "delete", holder: str = "", name: str = ""
+    ) -> Lease:
+        """Return a lease, for `async with`; see `docstore/client/leases.py`.
+
+        behavior: what becomes of documents that are attached to it, "delete" or "release".
+        holder: who it is, for people. name: its id, if it should be a certain one.
+        """
+        if self._leases is None:
+            self._leases = Leases(self)
+        return Lease(self._leases, ttl_s, behavior=behavior, holder=holder, name=name)
+
+    # Streams
+
+    def producer(
+        self,
+        topic: str,
+        *,
+        id: str = "",  # noqa: A002 - as in `docstore produce --id`
+        acks: str = "committed",
+        batch: int = 500,
+    ) -> Producer:
+        """Return a producer, for `async with`; see `docstore/client/producer.py`."""
+        return Producer(self, topic, id=id, acks=acks, batch=batch)
+
+    def consume(
+        self,
+        topic: str,
+        *,
+        partition: int | None = None,
+        since: str = "beginning",
+        isolation: str = "committed",
+        follow: bool = True,
+    ) -> AsyncIterator[ReadRecord]:
+        """Yield records of a partition in order, or of all partitions side by side.
+
+        since: an offset, beginning, end, end-N, a time with its zone, or @ and microseconds.
+        follow: go on for ever, else until what is committed now has been read.
+        """
+        reading = Reading(since, isolation, follow)
+        return consume(self, topic, partition, reading)
+
+    # Whose turn it is
+
+    def lock(
+        self, name: str, *, candidate: str = "", ttl_s: float = 10.0, lease: Lease | None = None
+    ) -> Lock:
+        """Return a lock, for `async with`; see `docstore/client/elections.py`.
+
+        ttl_s: so long after the last that was heard of its holder the next one holds it. lease: one
+        that stands already, for this and for others, instead.
+        """
+        return Lock(self, name, candidate=candidate, lease=lease, ttl_s=ttl_s)
+
+    def election(
+        self, name: str, *, candidate: str = "", ttl_s: float = 10.0, lease: Lease | None = None
+    ) -> Election:
+        """Return an election: to `observe`, or for `async with` to be a candidate of it."""
+        return Election(self, name, candidate=candidate, lease=lease, ttl_s=ttl_s)
+
+    # Roles and groups
+
+    def role(self, name: str, **settings: Any) -> Role:
+        """Return a part in leading roles, for `async with`; settings: of `roles.Role`."""
+        return Role(self, name, **settings)
+
+    def group(self, name: str, topics: Sequence[str], **settings: Any) -> ConsumerGroup:
+        """Return a part in reading topics, for `async with`; settings: of `ConsumerGroup`."""
+        return ConsumerGroup(self, name, topics, **settings)
+
     async def bulk(self, operations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Return a result for each operation, in their order."""
         body = b"".join(orjson.dumps(operation) + b"\n" for operation in operations)
         _, _, content = await self.request("POST", "/core/bulk", body, NDJSON)
         return [orjson.loads(line) for line in content.splitlines()]
+
+
+def _said(if_match: str, fence: str, lease: Lease | None) -> dict[str, str]:
+    """Return the headers of a write."""
+    said = {"If-Match": if_match, "Fence": fence, "Docstore-Lease": lease.link if lease else ""}
+    return {name: each for name, each in said.items() if each}
 
 
 def _problem(content: bytes) -> dict[str, Any]:

@@ -22,7 +22,8 @@ class Unanswered(ClientError):
 class RequestFailed(ClientError):
     """The group answered with a problem.
 
-    status: as in HTTP. outcome: "not_applied", or "unknown" when it may have happened.
+    status: as in HTTP. code: for programs. outcome: "not_applied", or "unknown" when it may have
+    happened.
     """
 
     def __init__(self, status: int, problem: dict[str, Any]) -> None:
@@ -30,4 +31,13 @@ class RequestFailed(ClientError):
         super().__init__(f"{status} {detail}")
         self.status = status
         self.problem = problem
+        self.code = str(problem.get("errorCode", ""))
         self.outcome = str(problem.get("outcome", "unknown"))
+
+
+class StateUnusable(ClientError):
+    """A voter's file is damaged, of another member, or cannot be written. It votes no more."""
+
+
+class Lost(ClientError):
+    """What we held is not ours any more: somebody else may hold it."""

@@ -108,7 +108,7 @@ class LocalCluster:
 
     def _add_node(self) -> LocalNode:
         name = f"n{len(self.nodes) + 1}"
-        claim = self._claims.enter_context(_claim_ports())
+        claim = self._claims.enter_context(claim_ports())
         port = claim.getsockname()[1] - CLAIM
         self.nodes.append(LocalNode(name, f"http://127.0.0.1:{port}", self.directory / name))
         return self.nodes[-1]
@@ -180,7 +180,7 @@ def _is_ready(url: str) -> bool:
         return False
 
 
-def _claim_ports() -> socket.socket:
+def claim_ports() -> socket.socket:
     """Find p so that p, p + 1 and p + 2 are free, TCP and UDP; return a socket bound to p + 3.
 
     As long as that is open, nobody who looks here takes the three before it: not between now and

@@ -1,0 +1,172 @@
+"""The commands on consumer groups and roles: who takes part, what each has, how far it has read."""
+
+import contextlib
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, console, show, talk
+
+if TYPE_CHECKING:
+    from docstore.client import Client
+
+PANEL = "Leases, locks, elections"
+group = typer.Typer(no_args_is_help=True, help="Consumer groups of topics.")
+role = typer.Typer(no_args_is_help=True, help="Roles by induction: which process does what.")
+GROUPS, ROLES = "/core/groups", "/core/roles"
+Json = dict[str, Any]
+
+
+def _path(factory: str, name: str) -> str:
+    from urllib.parse import quote
+
+    return f"{factory}/{quote(name, safe='')}"
+
+
+def _list(url: list[str], factory: str, *, as_json: bool) -> None:
+    async def read(client: "Client") -> list[Json]:
+        pages = await client.ls(factory, expand=True)
+        return sorted(pages, key=lambda page: str(page["documentSelfLink"]))
+
+    pages = talk(url, read)
+    if as_json:
+        show(pages)
+        return
+    from rich.table import Table
+
+    table = Table("name", "state", "members", "partitions", "generation", "mode")
+    for page in pages:
+        table.add_row(
+            page["documentSelfLink"].rpartition("/")[2], page["state"], str(len(page["members"])),
+            str(len(page["target"])), str(page["generation"]), page["settings"]["mode"],
+        )  # fmt: skip
+    console(is_wide=True).print(table)
+
+
+def _describe(page: Json, offsets: dict[str, Json]) -> None:
+    """Print the partitions of a group, who has each, and how far it was read."""
+    from rich.table import Table
+
+    live = page["live"] or {}
+    table = Table("partition", "member", "host", "token", "moves to", *(["offset"] * bool(offsets)))
+    hosts = {name: host for name, _, host, *_ in page["members"]}
+    for each in page["partitionList"]:
+        member, target = each["member"], each["target"]
+        read = offsets.get(each["partition"])
+        row = [
+            each["partition"], member or "-", hosts.get(member, "-"), str(each["token"] or "-"),
+            "" if target == member else (target or "-"),
+        ]  # fmt: skip
+        table.add_row(*row, *([str(read["offset"])] if read else []))
+    console(is_wide=True).print(table)
+    typer.echo(f"{page['state']}, generation {page['generation']}, {len(hosts)} members")
+    for member, figures in live.items():
+        moving = ", ".join(f"{each} for {ms} ms" for each, ms in figures["revoking"].items())
+        typer.echo(
+            f"{member}: heard {figures['heardMs']} ms ago"
+            + (f"; gives back {moving}" if moving else "")
+            + ("; fenced" if figures["fenced"] else "")
+        )
+    if page["stale"]:
+        typer.echo("its coordinator did not answer: this is what was decided last")
+
+
+@group.command("list")
+def list_groups(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
+    """List the consumer groups."""
+    _list(url, GROUPS, as_json=as_json)
+
+
+@group.command("describe")
+def describe_group(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
+    """Show members, partitions and offsets of a group."""
+
+    async def read(client: "Client") -> Json:
+        page: Json = await client.json("GET", _path(GROUPS, name))
+        found = await client.json("GET", f"{_path(GROUPS, name)}/offsets")
+        return page | {"offsets": found["offsets"]}
+
+    page = talk(url, read)
+    if as_json:
+        show(page)
+    else:
+        named = {f"{each['topic']}/{each['partition']}": each for each in page["offsets"]}
+        _describe(page, named)
+
+
+@group.command("reset")
+def reset(
+    name: str,
+    topic: str,
+    to: Annotated[int, typer.Option(help="An offset; -1 as if nothing had been read.")],
+    partition: Annotated[int, typer.Option("-p", "--partition")] = 0,
+    url: Urls = DEFAULT_URLS,
+    as_json: AsJson = False,
+) -> None:
+    """Set how far a group has read a partition; only while nobody is a member."""
+    body = {"kind": "ResetRequest", "offset": to}
+    path = f"{_path(GROUPS, name)}/offsets/{_path('', topic)[1:]}/{partition}"
+    page = talk(url, lambda client: client.json("PATCH", path, body))
+    if as_json:
+        show(page)
+    else:
+        typer.echo(f"{name} goes on at {page['offset']} of {topic}/{partition}")
+
+
+@group.command("delete")
+def delete(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
+    """Delete a group that has no members, with its offsets."""
+    page = talk(url, lambda client: client.json("DELETE", _path(GROUPS, name)))
+    if as_json:
+        show(page)
+    else:
+        typer.echo(f"{name} is deleted")
+
+
+@role.command("list")
+def list_roles(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
+    """List the sets of roles."""
+    _list(url, ROLES, as_json=as_json)
+
+
+@role.command("describe")
+def describe_role(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
+    """Show who leads what."""
+    page = talk(url, lambda client: client.json("GET", _path(ROLES, name)))
+    if as_json:
+        show(page)
+    else:
+        _describe(page, {})
+
+
+@role.command("watch")
+def watch(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
+    """Print who leads what, and each change of it, for ever."""
+    from datetime import UTC, datetime, timedelta
+
+    async def follow(client: "Client") -> None:
+        page = await client.json("GET", _path(ROLES, name))
+        before = timedelta(microseconds=page["documentUpdateTimeMicros"] - 1)
+        since = (datetime(1970, 1, 1, tzinfo=UTC) + before).isoformat()
+        async for stretch in client.changes(_path(ROLES, name), since=since):
+            for change in stretch.changes:
+                _print(change, as_json=as_json)
+
+    with contextlib.suppress(KeyboardInterrupt):
+        talk(url, follow)
+
+
+def _print(change: Json, *, as_json: bool) -> None:
+    import sys
+
+    import orjson
+
+    document = change.get("body")
+    if as_json or not document:
+        sys.stdout.write(orjson.dumps(change).decode() + "\n")
+    else:
+        members = [name for name, *_ in document["members"]]
+        held = [members[each[0]] if each else "-" for each in document["tenure"]]
+        shown = " ".join(f"{number}:{member[:8]}" for number, member in enumerate(held))
+        sys.stdout.write(f"{document['generation']} {document['state']} {shown}\n")
+    sys.stdout.flush()

@@ -1,0 +1,134 @@
+"""The commands on leases: make one, keep it alive, list them, end one."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from docstore.cli.terminal import (
+    DEFAULT_URLS,
+    AsJson,
+    CommandFailed,
+    Urls,
+    console,
+    failed,
+    show,
+    talk,
+)
+
+if TYPE_CHECKING:
+    from docstore.client import Client
+
+PANEL = "Leases, locks, elections"
+lease = typer.Typer(no_args_is_help=True, help="Leases: what lives while its holder is heard.")
+LEASES = "/core/leases"
+Json = dict[str, Any]
+
+
+@lease.command("create")
+def create(
+    ttl: Annotated[float, typer.Option(help="Seconds, from 0.5 to 3600.")] = 10.0,
+    name: Annotated[str, typer.Option("--id", help="Its id; else one is made.")] = "",
+    release: Annotated[
+        bool, typer.Option(help="What is attached stays, and is not deleted.")
+    ] = False,
+    holder: Annotated[str, typer.Option(help="Who it is, for people.")] = "",
+    url: Urls = DEFAULT_URLS,
+    as_json: AsJson = False,
+) -> None:
+    """Make a lease. It ends after its time, unless somebody keeps it alive."""
+    asked: Json = {
+        "ttlMs": round(ttl * 1000), "behavior": "release" if release else "delete",
+        "holder": holder,
+    }  # fmt: skip
+    if name:
+        asked["documentSelfLink"] = name
+    page = talk(url, lambda client: client.json("POST", LEASES, asked))
+    if as_json:
+        show(page)
+    else:
+        typer.echo(page["documentSelfLink"].rpartition("/")[2])
+
+
+@lease.command("keep")
+def keep(
+    name: Annotated[str, typer.Argument(metavar="ID")],
+    url: Urls = DEFAULT_URLS,
+    as_json: AsJson = False,
+) -> None:
+    """Keep a lease alive until it is lost, or this command is stopped; it does not end it."""
+    talk(url, lambda client: _keep(client, name, as_json=as_json))
+    raise failed(CommandFailed(f"{name} has ended"))
+
+
+async def _keep(client: "Client", name: str, *, as_json: bool) -> None:
+    kept = client.lease(name=name)
+    await kept.adopt()
+    if as_json:
+        show({"id": name, "ttlMs": round(kept.ttl_s * 1000)})
+    else:
+        typer.echo(f"{name}: kept alive, {kept.ttl_s:g} s at a time")
+    await kept.lost.wait()
+
+
+@lease.command("list")
+def list_leases(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
+    """List the leases, and how long each has left."""
+    pages = talk(url, _leases)
+    if as_json:
+        show(pages)
+        return
+    from rich.table import Table
+
+    table = Table("lease", "holder", "state", "ttl", "left", "attached")
+    for page in pages:
+        left = page.get("remainingMs")
+        table.add_row(
+            page["documentSelfLink"].rpartition("/")[2], page["holder"], page["state"],
+            f"{page['ttlMs'] / 1000:g} s", "-" if left is None else f"{left / 1000:.1f} s",
+            str(len(page["attached"])),
+        )  # fmt: skip
+    console(is_wide=True).print(table)
+
+
+async def _leases(client: "Client") -> list[Json]:
+    from urllib.parse import quote
+
+    from docstore.client import RequestFailed
+
+    pages: list[Json] = []
+    for link in sorted(await client.ls(LEASES)):
+        try:
+            pages.append(await client.json("GET", quote(link)))
+        except RequestFailed as error:
+            if error.status != 404:  # It has gone since it was listed.
+                raise
+    return pages
+
+
+@lease.command("revoke")
+def revoke(
+    name: Annotated[str, typer.Argument(metavar="ID")],
+    now: Annotated[
+        bool, typer.Option("--now", help="At once: its holder has stopped for sure.")
+    ] = False,
+    url: Urls = DEFAULT_URLS,
+    as_json: AsJson = False,
+) -> None:
+    """Have a lease end. Its holder is heard no more, and what it holds is free after its time."""
+    page = talk(url, lambda client: _revoke(client, name, now=now))
+    if as_json:
+        show(page)
+    else:
+        typer.echo(f"{name}: {page['state']}")
+
+
+async def _revoke(client: "Client", name: str, *, now: bool) -> Json:
+    from urllib.parse import quote
+
+    link = quote(f"{LEASES}/{name}")
+    page: Json
+    if now:
+        page = await client.json("DELETE", link)
+    else:
+        page = await client.json("PATCH", link, {"kind": "ExpireRequest"})
+    return page

@@ -1,0 +1,159 @@
+"""The commands on topics and their partitions: create, list, describe, delete; who leads what."""
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, console, show, talk
+
+if TYPE_CHECKING:
+    from docstore.client import Client
+
+PANEL = "Streams"
+topic = typer.Typer(no_args_is_help=True, help="Topics of record streams.")
+partition = typer.Typer(no_args_is_help=True, help="Partitions of topics.")
+STREAMS = "/core/streams"
+Json = dict[str, Any]
+
+_AMOUNT = re.compile(r"(\d+)([a-zA-Z]*)\Z")
+_MILLISECONDS = {
+    "ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000
+}  # fmt: skip
+_BYTES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def _amount(text: str, units: dict[str, int], example: str) -> int:
+    found = _AMOUNT.match(text)
+    unit = units.get(found[2].lower().removesuffix("ib")) if found else None
+    if found is None or unit is None:
+        raise typer.BadParameter(f"{text!r} is not such as {example}")
+    return int(found[1]) * unit
+
+
+@topic.command("create")
+def create(
+    name: str,
+    partitions: Annotated[int, typer.Option("-p", "--partitions")] = 1,
+    replicas: Annotated[
+        int | None, typer.Option("-r", "--replicas", help="Of each partition; else 3.")
+    ] = None,
+    min_in_sync: Annotated[
+        int | None, typer.Option(help="So many have a record before it is committed.")
+    ] = None,
+    retention: Annotated[str, typer.Option(help="Such as 7d or 12h; 0s for ever.")] = "7d",
+    retention_bytes: Annotated[
+        str, typer.Option(help="Of a partition, such as 10g; 0 for no bound.")
+    ] = "0",
+    url: Urls = DEFAULT_URLS,
+    as_json: AsJson = False,
+) -> None:
+    """Create a topic, and wait until its partitions are there."""
+    asked: Json = {
+        "name": name,
+        "partitions": partitions,
+        "retention": {
+            "ms": _amount(retention, _MILLISECONDS, "7d, 12h or 30m"),
+            "bytes": _amount(retention_bytes, _BYTES, "500m or 10g"),
+        },
+    }
+    if replicas is not None:
+        asked["replicationFactor"] = replicas
+    if min_in_sync is not None:
+        asked["minInSync"] = min_in_sync
+    page = talk(url, lambda client: client.json("POST", STREAMS, asked))
+    if as_json:
+        show(page)
+        return
+    typer.echo(
+        f"{name}: {page['partitions']} partitions, {page['replicationFactor']} replicas each,"
+        f" {page['resolution']}"
+    )
+
+
+@topic.command("list")
+def list_topics(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
+    """List the topics."""
+    pages = talk(url, _topics)
+    if as_json:
+        show(pages)
+        return
+    from rich.table import Table
+
+    table = Table("topic", "partitions", "replicas", "in sync at least", "state")
+    for page in pages:
+        table.add_row(
+            page["name"], str(page["partitions"]), str(page["replicationFactor"]),
+            str(page["minInSync"]), page["resolution"],
+        )  # fmt: skip
+    console(is_wide=True).print(table)
+
+
+async def _topics(client: "Client") -> list[Json]:
+    return sorted(await client.ls(STREAMS, expand=True), key=lambda page: str(page["name"]))
+
+
+@topic.command("describe")
+def describe(name: str, url: Urls = DEFAULT_URLS) -> None:
+    """Show a topic and its partitions, as JSON."""
+    show(talk(url, lambda client: client.json("GET", _path(name))))
+
+
+@topic.command("delete")
+def delete(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
+    """Delete a topic, with all its records."""
+    page = talk(url, lambda client: client.json("DELETE", _path(name)))
+    if as_json:
+        show(page)
+    else:
+        typer.echo(f"{name} is deleted")
+
+
+@partition.command("list")
+def list_partitions(
+    name: Annotated[str, typer.Argument(help="A topic; none: of all.", metavar="[TOPIC]")] = "",
+    url: Urls = DEFAULT_URLS,
+    as_json: AsJson = False,
+) -> None:
+    """Show leaders, live replica sets, ends and lags."""
+    found = talk(url, lambda client: _partitions(client, name))
+    if as_json:
+        show(found)
+        return
+    from rich.table import Table
+
+    table = Table(
+        "topic", "partition", "leader", "epoch", "state", "LRS", "LEO", "HW", "base",
+        "followers (LEO, lag)",
+    )  # fmt: skip
+    for each in found:
+        table.add_row(
+            each["topic"], str(each["partition"]), each["leader"] or "-", _shown(each.get("epoch")),
+            each["resolution"] or "-", ",".join(node for node, _ in each.get("lrs", ())),
+            _shown(each["leo"]), _shown(each["hw"]), _shown(each["base"]),
+            ", ".join(map(_follower, each["followers"])),
+        )  # fmt: skip
+    console(is_wide=True).print(table)
+
+
+async def _partitions(client: "Client", name: str) -> list[Json]:
+    names = [name] if name else [page["name"] for page in await _topics(client)]
+    found: list[Json] = []
+    for each in names:
+        page = await client.json("GET", f"{_path(each)}/partitions")
+        found += [{"topic": each, **entry} for entry in page["partitions"]]
+    return found
+
+
+def _path(name: str) -> str:
+    from urllib.parse import quote
+
+    return f"{STREAMS}/{quote(name, safe='')}"
+
+
+def _shown(figure: int | None) -> str:
+    return "?" if figure is None else str(figure)
+
+
+def _follower(figures: Json) -> str:
+    return f"{figures['id']} ({figures['leo']}, {_shown(figures['lag'])})"

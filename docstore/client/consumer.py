@@ -1,0 +1,164 @@
+"""Reading a topic: the records of each partition in order, from where and for as long as one likes.
+
+    async for record in client.consume("flights", partition=0, since="beginning"):
+        print(record.offset, record.key, record.value)
+
+Batches come as they are stored, from the leader if it can be reached, else through any node.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlencode
+
+import orjson
+
+from docstore.client.leaders import Leaders
+from docstore.streams.batch import body_of, header_of, unframed
+from docstore.streams.records import unpacked
+
+if TYPE_CHECKING:
+    from docstore.client.client import Client
+
+BATCHES = {"Accept": "application/vnd.docstore.batches"}
+PATIENCE_S = 60.0
+"""For so long a partition may be without a leader before reading it fails."""
+QUEUED_MAX = 1_000
+"""Records that wait for who reads several partitions."""
+
+
+class ReadRecord(NamedTuple):
+    """One record as it was read. timestamp_us: the writer's time, or when it was appended."""
+
+    partition: int
+    offset: int
+    epoch: int
+    raw_key: bytes | None
+    raw_value: bytes
+    raw_headers: Sequence[tuple[str, bytes]]
+    timestamp_us: int
+    topic: str = ""
+    """Of a record that a group has read: it may read several."""
+
+    @property
+    def key(self) -> str | bytes | None:
+        """Return the key, as a text if it is one."""
+        return None if self.raw_key is None else _text(self.raw_key)
+
+    @property
+    def value(self) -> Any:
+        """Return the value that the JSON says, or the bytes that are none."""
+        try:
+            return orjson.loads(self.raw_value)
+        except orjson.JSONDecodeError:
+            return self.raw_value
+
+    @property
+    def headers(self) -> Mapping[str, str | bytes]:
+        """Return the headers, as texts where they are."""
+        return {name: _text(content) for name, content in self.raw_headers}
+
+
+class Reading(NamedTuple):
+    """How to read. follow: wait for more at the end; else end with what is committed by then."""
+
+    since: str = "beginning"
+    isolation: str = "committed"
+    follow: bool = True
+    wait_s: int = 10
+
+
+async def consume(
+    client: "Client", topic: str, partition: int | None, reading: Reading
+) -> AsyncIterator[ReadRecord]:
+    """Yield the records of a partition, or of all partitions side by side."""
+    leaders = Leaders(client, topic)
+    await leaders.refresh()
+    try:
+        if partition is None:
+            records = _read_all(leaders, reading)
+        else:
+            records = _read(leaders, partition, reading)
+        async for record in records:
+            yield record
+    finally:
+        await leaders.close()
+
+
+async def _read_all(leaders: Leaders, reading: Reading) -> AsyncIterator[ReadRecord]:
+    queue: asyncio.Queue[ReadRecord | None] = asyncio.Queue(QUEUED_MAX)
+
+    async def pump(partition: int) -> None:
+        try:
+            async for record in _read(leaders, partition, reading):
+                await queue.put(record)
+        finally:
+            await queue.put(None)
+
+    pumps = [asyncio.create_task(pump(number)) for number in range(leaders.partitions)]
+    try:
+        for _ in pumps:
+            while (record := await queue.get()) is not None:
+                yield record
+            failed = [each for each in pumps if each.done() and each.exception() is not None]
+            if failed:
+                failed[0].result()
+    finally:
+        for each in pumps:
+            each.cancel()
+        await asyncio.gather(*pumps, return_exceptions=True)
+
+
+async def _read(leaders: Leaders, partition: int, reading: Reading) -> AsyncIterator[ReadRecord]:
+    since = reading.since
+    until = None if reading.follow else await _end(leaders, partition, reading)
+    wait_ms = 1000 * reading.wait_s if reading.follow else 0
+    while True:
+        query = {"from": since, "isolation": reading.isolation, "waitMs": wait_ms}
+        headers, content = await leaders.ask(
+            "GET",
+            partition,
+            None,
+            BATCHES,
+            query="?" + urlencode(query),
+            wait_s=wait_ms / 1000,
+            timeout_s=PATIENCE_S,
+        )
+        first, following = int(headers["Docstore-From"]), int(headers["Docstore-Next"])
+        for record in _records(content, partition, first, following):
+            yield record
+        if until is not None and following >= until:
+            return
+        since = str(following)
+
+
+async def _end(leaders: Leaders, partition: int, reading: Reading) -> int:
+    """Return where the partition ends now: a leader that is new has to find out first."""
+    query = urlencode({"from": "end", "isolation": reading.isolation})
+    headers, _ = await leaders.ask(
+        "GET", partition, None, BATCHES, query="?" + query, timeout_s=PATIENCE_S
+    )
+    return int(headers["Docstore-Next"])
+
+
+def _records(content: bytes, partition: int, first: int, until: int) -> Sequence[ReadRecord]:
+    """Return the records first..until-1 of batches that stand behind their lengths."""
+    found: list[ReadRecord] = []
+    for raw in unframed(content):
+        header = header_of(raw)
+        for offset, (key, value, headers, client_us) in enumerate(
+            unpacked(body_of(raw)), header.base
+        ):
+            if first <= offset < until:
+                at_us = header.last_us if client_us is None else client_us
+                found.append(
+                    ReadRecord(partition, offset, header.epoch, key, value, headers, at_us)
+                )
+    return found
+
+
+def _text(content: bytes) -> str | bytes:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return content

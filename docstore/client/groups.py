@@ -1,0 +1,294 @@
+"""A consumer group: its processes share the partitions of some topics, and go on where they left.
+
+    async with client.group("etl", ["flights"]) as group:
+        async for record in group:
+            await work(record)
+
+A record counts as processed when the next one is asked for; what was processed is committed every
+few seconds, and before a partition is given back. After a crash the records since the last commit
+come again: at least once. A partition is read only by whoever holds its tenure, from where the
+claim of that tenure says: no commit of the one before comes after it.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote
+
+from docstore.client.consumer import ReadRecord
+from docstore.client.errors import ClientError, RequestFailed
+from docstore.client.membership import GroupEnded, Membership
+from docstore.ownership.by_induction import Acquired, Event, Revoked
+from docstore.sessions.groups import GROUPS
+
+if TYPE_CHECKING:
+    from docstore.client.client import Client
+
+QUEUED_MAX = 1_000
+"""Records that wait for who reads, of each partition."""
+COMMIT_S = 5.0
+PAUSE_S = 0.1
+
+
+@dataclass(slots=True, eq=False)
+class _Reading:
+    """One partition under one tenure."""
+
+    topic: str
+    partition: int
+    place: int
+    token: int
+    records: asyncio.Queue[ReadRecord] = field(default_factory=lambda: asyncio.Queue(QUEUED_MAX))
+    task: asyncio.Task[None] | None = None
+    done: int = -1
+    """Offset of the first record that is not processed; -1 while none was."""
+    committed: int = -1
+    epoch: int = 0
+    is_ending: bool = False
+
+
+class ConsumerGroup(Membership):
+    """Reads, as one of several processes, what is in some topics."""
+
+    def __init__(
+        self,
+        client: "Client",
+        name: str,
+        topics: Sequence[str],
+        *,
+        since: str = "beginning",
+        isolation: str = "committed",
+        commit_s: float = COMMIT_S,
+        session_s: float = 6.0,
+        instance: str = "",
+        capacity: int = 1,
+    ) -> None:
+        """name: of the group; the topics are those of the group that exists already, if it does.
+
+        since: where to begin in a partition that the group has never read. commit_s: between two
+        commits; each is a version of a document, which history keeps.
+        """
+        super().__init__(client, f"{GROUPS}/{name}", instance=instance, capacity=capacity)
+        self._wanted = {"name": name, "topics": list(topics), "sessionMs": int(session_s * 1000)}
+        self._since = since
+        self._isolation = isolation
+        self._commit_s = commit_s
+        self._readings: dict[int, _Reading] = {}
+        self._arrived = asyncio.Event()
+        self._busy: _Reading | None = None
+        """The partition of the record that is being processed."""
+        self._handed = 0
+        self._was_processed = asyncio.Event()
+        self._problem: Exception | None = None
+
+    @property
+    def calls_back(self) -> bool:
+        """Say that this class does what events ask for."""
+        return True
+
+    async def __aenter__(self) -> Self:
+        """Make the group unless it is there, and take part. Raises RequestFailed: no such topic."""
+        try:
+            await self._client.json("GET", quote(self.link))
+        except RequestFailed as error:
+            if error.status != 404:
+                raise
+            try:
+                await self._client.json("POST", GROUPS, self._wanted)
+            except RequestFailed as refused:
+                if refused.status != 409:
+                    raise  # 409: another process has made it meanwhile.
+        await super().__aenter__()
+        self._spawn(self._commit_on())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Commit what was processed, and leave."""
+        if kind is None:
+            self._processed()
+        for reading in list(self._readings.values()):
+            self._stop(reading)
+        with contextlib.suppress(ClientError):  # Then the records come again, elsewhere.
+            await self.commit()
+        await super().__aexit__(kind, error, trace)
+
+    # Records
+
+    def __aiter__(self) -> AsyncIterator[ReadRecord]:
+        """Yield records as they come, for ever; each partition in order."""
+        return self._records()
+
+    async def _records(self) -> AsyncIterator[ReadRecord]:
+        while True:
+            self._processed()
+            if self._problem is not None:
+                raise self._problem
+            if self.is_over:
+                raise GroupEnded(self.why_over)
+            found = self._next()
+            if found is None:
+                self._arrived.clear()
+                await self._arrived.wait()
+                continue
+            reading, record = found
+            self._busy, self._handed = reading, record.offset + 1
+            reading.epoch = record.epoch
+            yield record
+
+    def _next(self) -> tuple[_Reading, ReadRecord] | None:
+        """Return a record of a partition that is led at this moment; of each in turn."""
+        for place, reading in list(self._readings.items()):
+            is_ours = not reading.is_ending and self.leads_partition(place)
+            if is_ours and not reading.records.empty():
+                self._readings[place] = self._readings.pop(place)  # The others come first now.
+                return reading, reading.records.get_nowait()
+        return None
+
+    def _processed(self) -> None:
+        if self._busy is not None:
+            self._busy.done, self._busy = self._handed, None
+        self._was_processed.set()
+        self._was_processed = asyncio.Event()
+
+    def _end(self, why: str) -> None:
+        super()._end(why)
+        self._arrived.set()
+
+    # Partitions
+
+    async def happened(self, event: Event) -> None:
+        """Begin to read what was acquired; finish what was revoked; drop what was lost."""
+        self._arrived.set()  # What is led has changed.
+        reading = self._readings.get(event.partition)
+        if isinstance(event, Acquired):
+            if reading is not None and reading.token != event.token:
+                self._stop(reading)  # It had lapsed, and is another tenure's by now.
+                reading = None
+            if reading is None:
+                self._begin(event)
+            return
+        if reading is None:
+            return
+        if isinstance(event, Revoked):
+            self._stop(reading)
+            while self._busy is reading:
+                await self._was_processed.wait()
+            with contextlib.suppress(ClientError):  # Then they come again, elsewhere.
+                await self._commit([reading])
+            self._forget(reading)
+        elif event.why != "silent":
+            self._stop(reading)
+            self._forget(reading)
+
+    def _begin(self, event: Acquired) -> None:
+        topic, _, number = self.member.name_of(event.partition).rpartition("/")
+        reading = _Reading(topic, int(number), event.partition, event.token)
+        self._readings[event.partition] = reading
+        reading.task = asyncio.get_running_loop().create_task(self._read(reading))
+
+    def _stop(self, reading: _Reading) -> None:
+        reading.is_ending = True
+        if reading.task is not None:
+            reading.task.cancel()
+
+    def _forget(self, reading: _Reading) -> None:
+        if self._readings.get(reading.place) is reading:
+            del self._readings[reading.place]
+
+    async def _read(self, reading: _Reading) -> None:
+        """Claim the partition, and read on from where the claim says, whatever fails meanwhile."""
+        try:
+            offset = await self._claim(reading)
+            since = self._since if offset < 0 else str(offset)
+            while True:
+                records = self._client.consume(
+                    reading.topic,
+                    partition=reading.partition,
+                    since=since,
+                    isolation=self._isolation,
+                )
+                try:
+                    async for record in records:
+                        await reading.records.put(record._replace(topic=reading.topic))
+                        since = str(record.offset + 1)
+                        self._arrived.set()
+                except ClientError as error:
+                    if isinstance(error, RequestFailed) and error.status < 500:
+                        raise
+                await asyncio.sleep(PAUSE_S)  # Nobody answers for the moment.
+        except ClientError as error:
+            is_fenced = isinstance(error, RequestFailed) and error.code == "fenced"
+            if not reading.is_ending and not is_fenced:
+                self._problem = error
+                self._arrived.set()
+
+    async def _claim(self, reading: _Reading) -> int:
+        link = f"{self.link}/offsets/{reading.topic}/{reading.partition}"
+        body = {
+            "kind": "ClaimRequest",
+            "token": reading.token,
+            "member": self.member.id,
+            "generation": max(0, self.member.generation),
+        }
+        while True:
+            try:
+                page = await self._client.json("PATCH", quote(link), body)
+            except RequestFailed as error:
+                if error.status < 500:
+                    raise
+            except ClientError:
+                await asyncio.sleep(PAUSE_S)  # A claim may be asked for again.
+            else:
+                reading.committed = reading.done = page["offset"]
+                return int(page["offset"])
+
+    # Offsets
+
+    async def commit(self) -> None:
+        """Commit what was processed. Raises ClientError: it may not be."""
+        await self._commit(list(self._readings.values()))
+
+    async def _commit(self, readings: Sequence[_Reading]) -> None:
+        moved = [(each, each.done) for each in readings if each.done > each.committed]
+        if not moved:
+            return
+        offsets: list[dict[str, Any]] = [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "offset": done,
+                "token": each.token,
+                "recordEpoch": each.epoch,
+            }
+            for each, done in moved
+        ]
+        body = {
+            "member": self.member.id,
+            "generation": max(0, self.member.generation),
+            "offsets": offsets,
+        }
+        try:
+            page = await self._client.json("POST", f"{quote(self.link)}/offsets", body)
+        except RequestFailed as error:
+            if error.status != 409:
+                raise
+            page = error.problem  # Fenced: all of them are another's by now.
+        for (reading, done), result in zip(moved, page["offsets"], strict=True):
+            if result["status"] == 200:
+                reading.committed = max(reading.committed, done)
+            elif result.get("code") == "fenced":
+                self._stop(reading)
+
+    async def _commit_on(self) -> None:
+        while not self.is_over:
+            await asyncio.sleep(self._commit_s)
+            with contextlib.suppress(ClientError):  # The next one says the same, and more.
+                await self.commit()

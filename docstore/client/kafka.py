@@ -1,0 +1,377 @@
+"""Roles on Kafka: who leads which of them, by a topic and a consumer group (`docstore[kafka]`).
+
+    async with KafkaRole("kafka:9092", "pricing", topic="pricing-roles", roles=64) as role:
+        if role.leads(7): ...                               # a pure look at proofs and the clock
+        await client.put("/prices/EURUSD", quote, fence=role.fence(7))
+
+What may be concluded from Kafka is in `ownership/on_kafka.py`; this file only asks and tells. Once
+in a heartbeat H it writes what records are missing, commits, and looks whether the client is well.
+The topic must exist; its partitions M must not change while anybody is a member.
+
+A rebalance takes all partitions from everybody, so exclusive roles pause, and each new holder waits
+for the grace: after a crash S + a rebalance + G. Non-exclusive roles are led on meanwhile.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Mapping
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, Self
+
+try:
+    from aiokafka import (
+        AIOKafkaConsumer,
+        AIOKafkaProducer,
+        ConsumerRebalanceListener,
+        TopicPartition,
+    )
+    from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+    from aiokafka.errors import (
+        AuthenticationFailedError,
+        AuthenticationMethodNotSupported,
+        ClusterAuthorizationFailedError,
+        CommitFailedError,
+        GroupAuthorizationFailedError,
+        InconsistentGroupProtocolError,
+        InvalidGroupIdError,
+        InvalidSessionTimeoutError,
+        InvalidTopicError,
+        KafkaError,
+        RebalanceInProgressError,
+        SaslAuthenticationFailed,
+        TopicAuthorizationFailedError,
+    )
+except ImportError as error:
+    raise ImportError("roles on Kafka need aiokafka: pip install 'docstore[kafka]'") from error
+
+from docstore.client.boot_clock import boot_clock, drop_in_child
+from docstore.client.membership import GroupEnded
+from docstore.client.roles import NotLeading
+from docstore.client.telling import Callback, Telling
+from docstore.ownership.by_induction import Acquired, Event, Fenced, Mode, Revoked, partition_of
+from docstore.ownership.on_kafka import Membership, windows_on_kafka
+
+LASTING = (
+    *(AuthenticationFailedError, AuthenticationMethodNotSupported, SaslAuthenticationFailed),
+    *(
+        ClusterAuthorizationFailedError,
+        GroupAuthorizationFailedError,
+        TopicAuthorizationFailedError,
+    ),
+    *(InvalidGroupIdError, InvalidSessionTimeoutError, InvalidTopicError),
+    InconsistentGroupProtocolError,
+)
+"""Errors that do not pass by themselves: a role ends with them. All others are met again."""
+
+
+class KafkaRole:
+    """A member of a group that shares the roles of one name. Use it as a context."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        name: str,
+        *,
+        topic: str,
+        roles: int,
+        mode: str = Mode.EXCLUSIVE,
+        session_s: float = 6.0,
+        window_s: float | None = None,
+        member: str = "docstore",
+        on_acquired: Callback | None = None,
+        on_revoked: Callback | None = None,
+        on_fenced: Callback | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """bootstrap: host:port of brokers. name: of the consumer group; others are independent.
+
+        roles: how many hash slots keys have. mode: "exclusive" or "nonExclusive". session_s: S,
+        within the broker's bounds (from 6 s on, usually). window_s: T, else S/2 or 3S. member: told
+        to the broker, to be recognised there. options: for both clients of aiokafka, such as
+        `security_protocol`. Raises ValueError if the times do not fit each other.
+        """
+        self.name, self.topic, self.roles = name, topic, roles
+        self.windows = windows_on_kafka(Mode(mode), session_s, window_s)
+        self._member = member
+        self._clock = boot_clock()
+        callbacks = {Acquired: on_acquired, Revoked: on_revoked, Fenced: on_fenced}
+        self._telling = Telling(callbacks)
+        request_ms = int(1_000 * session_s) + 2_000  # A join may be held for S by the broker.
+        self._options = {
+            "bootstrap_servers": bootstrap,
+            "client_id": member,
+            "request_timeout_ms": request_ms,
+        } | dict(options or {})
+        self._membership: Membership | None = None
+        self._failure: BaseException | None = None
+        self._is_over = False
+        self._troubles: dict[str, Exception] = {}
+        self._titles_due, self._proof_due = asyncio.Event(), asyncio.Event()
+        self._changed = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._undo = AsyncExitStack()
+        self._leaving: asyncio.Task[None] | None = None
+
+    @property
+    def trouble(self) -> Exception | None:
+        """Return the last error that passes by itself, until what it befell succeeds again."""
+        return next(iter(self._troubles.values()), None)
+
+    # What is led: a look at proofs and the clock, from any thread
+
+    def leads(self, role: int) -> bool:
+        """Say whether this member leads a role at this moment."""
+        found = self._membership
+        return found is not None and found.induced.leads(role, self._clock())
+
+    def leads_key(self, key: str, slots: int = 0) -> bool:
+        """Say whether this member leads the hash slot of a key; 0 slots: as many as roles."""
+        found = self._membership
+        return found is not None and found.induced.leads_key(
+            key, slots or self.roles, self._clock()
+        )
+
+    def token(self, role: int) -> int:
+        """Return the token of the tenure. Raises NotLeading without one."""
+        token = None if self._membership is None else self._membership.induced.token(role)
+        if token is None:
+            raise NotLeading(f"{self.name}: role {role} is not led here")
+        return token
+
+    def fence(self, role: int) -> str:
+        """Return what guarded writes take along. Raises NotLeading unless the role is led now."""
+        token = self.token(role)
+        if not self.leads(role):
+            raise NotLeading(f"{self.name}: role {role} is not led here any more")
+        return f"roles/{self.name}/{role}:{token}"
+
+    def roles_of(self, partition: int) -> list[int]:
+        """Return the roles that a partition carries, as events name it."""
+        size = 1 if self._membership is None else self._membership.induced.partitions
+        return [role for role in range(self.roles) if partition_of(role, size) == partition]
+
+    def now(self) -> float:
+        """Return the clock by which proofs are counted, as `event.protected(now)` wants it."""
+        return self._clock()
+
+    def events(self) -> AsyncGenerator[Event, None]:
+        """Yield Acquired, Revoked and Fenced; asking for the next acknowledges the one before.
+
+        Ends with the context, or raises GroupEnded. Not beside callbacks.
+        """
+        return self._telling.events()
+
+    async def while_leading(self, role: int, step: Callable[[], Awaitable[None] | None]) -> None:
+        """Take short steps whenever a role is led, until the context ends. Raises GroupEnded.
+
+        A step is not interrupted: it should take far less than T.
+        """
+        while not self._is_over:
+            answer = step() if self.leads(role) else asyncio.sleep(self.windows.heartbeat_s / 4.0)
+            await (asyncio.sleep(0) if answer is None else answer)
+        if self._failure is not None:
+            raise self._failed()
+
+    # Its life
+
+    async def __aenter__(self) -> Self:
+        """Join the group, and return once the first rebalance is over.
+
+        Raises KafkaError, and GroupEnded if it has ended before it began.
+        """
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(self._stop)  # Last: what is still asked gets its answer.
+            self._producer = AIOKafkaProducer(acks="all", **self._options)
+            undo.push_async_callback(self._producer.stop)
+            await self._producer.start()
+            self._partitions = len(await self._producer.partitions_for(self.topic))
+            self._membership = Membership(self._partitions, self.windows)
+            drop_in_child(self._membership.induced)
+            self._consumer = self._new_consumer()
+            undo.push_async_callback(self._consumer.stop)
+            if self._telling.has_callbacks:
+                self._start(self._telling.call())
+            await self._consumer.start()
+            for work in (
+                self._repeat(self._prove, self._proof_due),
+                self._repeat(self._title, self._titles_due),
+                self._pass_time(),
+            ):
+                self._start(work)
+            if self._failure is not None:
+                raise self._failed()
+            self._undo = undo.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Lead nothing any more, let who was told finish, and leave."""
+        assert self._membership is not None
+        self._is_over = True
+        self._telling.put(self._membership.leaving())
+        try:
+            await self._telling.drained(self.windows.session_s)
+        finally:
+            self._telling.end()
+            await self._leave()
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.append(asyncio.create_task(work))
+
+    async def _stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _leave(self) -> asyncio.Task[None]:
+        """Stop everything and leave the group, once."""
+        if self._leaving is None:
+            self._leaving = asyncio.create_task(self._undo.aclose())
+        return self._leaving
+
+    def _new_consumer(self) -> Any:
+        session_ms = int(self.windows.session_s * 1_000)
+        consumer = AIOKafkaConsumer(
+            group_id=self.name,
+            session_timeout_ms=session_ms,
+            rebalance_timeout_ms=session_ms,
+            heartbeat_interval_ms=int(self.windows.heartbeat_s * 1_000),
+            max_poll_interval_ms=2 * session_ms,
+            enable_auto_commit=False,
+            partition_assignment_strategy=(RoundRobinPartitionAssignor,),
+            **self._options,
+        )
+        consumer.subscribe([self.topic], listener=_Listener(self._revoked, self._assigned))
+        return consumer
+
+    async def _revoked(self) -> None:
+        """A rebalance waits until whoever was told of this has finished, as the broker does: for S.
+
+        Heartbeats go on meanwhile.
+        """
+        if self._membership is not None and not self._is_over:
+            self._tell_of(self._membership.revoked())
+            await self._telling.drained(self.windows.session_s)
+            self._membership.released()
+
+    def _assigned(self, partitions: Collection[int]) -> None:
+        if self._membership is not None and not self._is_over:
+            self._membership.assigned(partitions)
+            self._consumer.pause(*self._consumer.assignment())  # Receipt says nothing.
+            self._titles_due.set()
+
+    # What goes on meanwhile
+
+    async def _repeat(self, work: Callable[[], Awaitable[None]], due: asyncio.Event) -> None:
+        """Do this once in a heartbeat, and when it is due."""
+        while not self._is_over:
+            due.clear()
+            try:
+                await work()
+                self._troubles.pop(work.__name__, None)
+            except Exception as error:  # noqa: BLE001 - What does not pass ends the role, and is told.
+                passes = isinstance(error, KafkaError | TimeoutError)
+                if not passes or isinstance(error, LASTING):
+                    self._fail(error)
+                self._troubles[work.__name__] = error
+            try:
+                async with asyncio.timeout(self.windows.heartbeat_s):
+                    await due.wait()
+            except TimeoutError:
+                continue
+
+    async def _prove(self) -> None:
+        """Prove that our generation is the last: one partition is enough for all of them."""
+        assert self._membership is not None
+        await self._look()
+        attempt = self._membership.attempt(self._clock())
+        if not attempt.tokens:
+            return
+        partition, token = min(attempt.tokens.items())
+        place = {TopicPartition(self.topic, partition): (token, self._member)}
+        try:  # However long it takes, as it may be sent again: the stamp is of before.
+            await self._consumer.commit(place)
+        except CommitFailedError as error:
+            if not isinstance(error.__cause__, RebalanceInProgressError):
+                self._tell_of(self._membership.refused(attempt))
+            raise
+        self._tell_of(self._membership.accepted(attempt, self._clock()))
+
+    async def _look(self) -> None:
+        """Show the client's watchdog that we live, and ask what befell it."""
+        try:
+            await self._consumer.getmany(timeout_ms=0)
+        except KafkaError as error:
+            if error.__cause__ is None:  # What was met by the client's own task, which goes on.
+                raise
+            raise RuntimeError("the client of Kafka has ended by itself") from error
+        found = self._consumer.partitions_for_topic(self.topic)
+        if found and len(found) != self._partitions:  # Roles lie elsewhere now, for some of us.
+            raise ValueError(f"{self.topic} has {len(found)} partitions, not {self._partitions}")
+
+    async def _title(self) -> None:
+        """Write the empty records whose offsets will be tokens."""
+        assert self._membership is not None
+        era, untitled = self._membership.era, self._membership.untitled
+        async with asyncio.timeout(self.windows.session_s):  # Meanwhile others may be due.
+            records = (
+                self._producer.send_and_wait(self.topic, b"", partition=each) for each in untitled
+            )
+            found = await asyncio.gather(*records, return_exceptions=True)
+        failed = [record for record in found if isinstance(record, BaseException)]
+        for partition, record in zip(untitled, found, strict=True):
+            if not isinstance(record, BaseException):
+                self._membership.titled(partition, record.offset, era)
+                self._proof_due.set()
+        if failed:
+            raise failed[0]
+
+    async def _pass_time(self) -> None:
+        """Tell of what ends, or begins, by time alone."""
+        assert self._membership is not None
+        while True:
+            now = self._clock()
+            self._changed.clear()
+            self._telling.put(self._membership.induced.lapsed(now))
+            next_at = self._membership.induced.next_at(now)
+            try:
+                async with asyncio.timeout(None if next_at == float("inf") else next_at - now):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    def _tell_of(self, events: list[Event]) -> None:
+        self._telling.put(events)
+        self._changed.set()
+
+    def _fail(self, error: BaseException) -> None:
+        """Lead nothing any more, tell so, and leave."""
+        if not self._is_over and self._membership is not None:
+            self._is_over, self._failure = True, error
+            self._telling.put(self._membership.failed())
+            self._telling.end(self._failed())
+            self._leave()
+
+    def _failed(self) -> GroupEnded:
+        failed = GroupEnded(f"roles of {self.name} cannot be led here any more: {self._failure}")
+        failed.__cause__ = self._failure
+        return failed
+
+
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types.
+    """What aiokafka calls at both ends of a rebalance."""
+
+    def __init__(
+        self, revoked: Callable[[], Awaitable[None]], assigned: Callable[[Collection[int]], None]
+    ) -> None:
+        self._revoked, self._assigned = revoked, assigned
+
+    async def on_partitions_revoked(self, revoked: Collection[Any]) -> None:
+        await self._revoked()
+
+    async def on_partitions_assigned(self, assigned: Collection[Any]) -> None:
+        self._assigned([each.partition for each in assigned])

@@ -1,0 +1,150 @@
+"""Where a topic's partitions are led: clients go straight there, and ask again when it moves.
+
+Nobody waits for the news: until it is there, any other node is asked, and passes on what it gets.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import orjson
+
+from docstore.client.errors import ClientError, RequestFailed, Unanswered, Unreachable
+
+if TYPE_CHECKING:
+    from docstore.client.client import Client
+
+GROUP = "/core/node-groups/default"
+PAUSE_S = (0.02, 0.25)
+"""Between two attempts: at first, and at most."""
+ATTEMPT_S = 1.5
+"""A node that does not answer for so long is not waited for: another one may lead by now."""
+AVOIDED_S = 3.0
+"""For so long no node is asked that did not answer, if there is another one: by then its partitions
+have other leaders, and that is known."""
+
+
+class Leaders:
+    """The partitions of one topic, and where their leaders are, as that was last heard of."""
+
+    def __init__(self, client: "Client", topic: str) -> None:
+        self._client = client
+        self.path = f"/core/streams/{quote(topic, safe='')}"
+        self.partitions = 0
+        self.batch_bytes = 0
+        self._addresses: dict[str, str] = {}
+        self._urls: dict[int, str] = {}
+        self._avoided: dict[str, float] = {}
+        """Node -> until when others are asked."""
+        self._asked = 0
+        self._looking: asyncio.Task[None] | None = None
+
+    async def refresh(self) -> None:
+        """Ask any node. Raises RequestFailed (404: there is no such topic), Unreachable."""
+        client = self._client
+        self._take(*await asyncio.gather(client.json("GET", self.path), client.json("GET", GROUP)))
+
+    def _take(self, page: Any, group: Any) -> None:
+        self.partitions, self.batch_bytes = len(page["partitions"]), page["batchBytesMax"]
+        addresses = {each["id"]: each.get("address", "") for each in group["members"]}
+        self._urls = {
+            each["partition"]: addresses.get(each["leader"], "").rstrip("/")
+            for each in page["partitions"]
+        }
+
+    def records(self, partition: int) -> str:
+        """Return the path of a partition's records."""
+        return f"{self.path}/partitions/{partition}/records"
+
+    async def ask(
+        self,
+        method: str,
+        partition: int,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        *,
+        query: str = "",
+        wait_s: float = 0.0,
+        timeout_s: float,
+    ) -> tuple[Mapping[str, str], bytes]:
+        """Return headers and body of an answer about a partition's records.
+
+        To be used for what may be asked for again: 503, 504 and lost answers are, until the time is
+        over. wait_s: how long a node may wait for news before it answers.
+        Raises RequestFailed, Unanswered, Unreachable. The outcome of a failure is unknown if that
+        of any attempt is.
+        """
+        loop = asyncio.get_running_loop()
+        deadline, pause_s = loop.time() + timeout_s, PAUSE_S[0]
+        path = self.records(partition) + query
+        is_unknown = False
+        limit = {"Docstore-Timeout-Ms": str(int(ATTEMPT_S * 1000))}
+        while True:
+            url = self._url(partition)
+            try:
+                _, answered, content = await self._client.once(
+                    url, method, path, body, {**limit, **headers}, timeout_s=ATTEMPT_S + wait_s
+                )
+            except (Unanswered, Unreachable) as error:
+                self._avoid(url)
+                is_unknown = is_unknown or isinstance(error, Unanswered)
+                problem: ClientError = error
+            except RequestFailed as error:
+                if is_unknown:
+                    error.outcome = "unknown"
+                if error.status not in (503, 504):
+                    raise
+                is_unknown = error.outcome == "unknown"
+                problem = error
+            else:
+                if url != self._urls.get(partition):
+                    self._look_again()
+                return answered, content
+            if loop.time() + pause_s > deadline:
+                raise problem
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, PAUSE_S[1])
+            self._look_again()
+
+    async def close(self) -> None:
+        """Look no more."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+
+    def _look_again(self) -> None:
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.get_running_loop().create_task(self._look())
+
+    async def _look(self) -> None:
+        """Ask some node who leads now."""
+        url = self._any_url()
+        pages = [
+            self._client.once(url, "GET", path, timeout_s=ATTEMPT_S) for path in (self.path, GROUP)
+        ]
+        try:
+            found = await asyncio.gather(*pages)
+        except RequestFailed:
+            return  # It is asked for again with the next failure.
+        except (Unreachable, Unanswered):
+            self._avoid(url)
+        else:
+            self._take(*(orjson.loads(content) for _, _, content in found))
+
+    def _url(self, partition: int) -> str:
+        """Return the leader's address if it is known and answers, else that of any node."""
+        url = self._urls.get(partition)
+        return url if url and not self._is_avoided(url) else self._any_url()
+
+    def _any_url(self) -> str:
+        """Return the next node in turn, of those that answer if there are any."""
+        urls = [url for url in self._client.urls if not self._is_avoided(url)] or self._client.urls
+        self._asked += 1
+        return urls[self._asked % len(urls)]
+
+    def _avoid(self, url: str) -> None:
+        self._avoided[url] = asyncio.get_running_loop().time() + AVOIDED_S
+
+    def _is_avoided(self, url: str) -> bool:
+        return self._avoided.get(url, 0.0) > asyncio.get_running_loop().time()

@@ -1,0 +1,229 @@
+"""Leases of this process: kept alive in the background, and believed by proofs.
+
+    async with client.lease(ttl_s=10.0) as lease:
+        await client.put("/workers/a", {"host": "here"}, lease=lease)   # goes when the lease ends
+        while lease.held():                                             # looks at the clock
+            ...
+
+`held()` is true for two thirds of the TTL after the last keep-alive that was answered, counted from
+when it was sent (`ownership/proof.py`); `lost` is set once the lease is over for ever. A keep-alive
+is one request to one node: the next one goes to another node if it is not answered. Whatever
+travels (a write, a message) may arrive after the lease has ended: guard it with a Fence, whose
+token comes from a lock, an election or a role; a lease alone has none.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+from urllib.parse import quote
+from uuid import uuid4
+
+import orjson
+
+from docstore.client.boot_clock import boot_clock, drop_in_child
+from docstore.client.errors import ClientError, Unanswered
+from docstore.ownership.proof import Proof
+from docstore.sessions.holder import Happening, Holder, KeepAlive, Lost
+
+if TYPE_CHECKING:
+    from docstore.client.client import Client
+
+LEASES = "/core/leases"
+JSON = {"Content-Type": "application/json"}
+GRANT_S = 30.0
+"""For so long a lease is asked for again whose answer was lost."""
+AGAIN_S = 0.1
+ANSWER_SHARE = 0.25
+"""Of the TTL, for the answer to a keep-alive: then another node is asked."""
+ANSWER_LEAST_S = 0.25
+WHOLE_S = 3_600.0
+
+
+class Lease:
+    """One lease; for `async with`, which makes it and ends it."""
+
+    def __init__(
+        self, keeper: "Leases", ttl_s: float, *, behavior: str, holder: str, name: str
+    ) -> None:
+        self.id = name or uuid4().hex
+        self.ttl_s = ttl_s
+        self.lost = asyncio.Event()
+        """Set when the lease is over for ever: by its owner's word, or by ours."""
+        self._keeper = keeper
+        self._behavior = behavior
+        self._holder = holder
+        self._proof: Proof | None = None
+
+    @property
+    def link(self) -> str:
+        """Return the link of its document."""
+        return f"{LEASES}/{self.id}"
+
+    def held(self) -> bool:
+        """Say whether it is held, by a look at the clock; any thread may ask."""
+        return self._proof is not None and self._proof.holds(self._keeper.clock())
+
+    def left_s(self) -> float:
+        """Return for how long it is still held without another answer; 0 if it is not."""
+        return 0.0 if self._proof is None else max(0.0, self._proof.until - self._keeper.clock())
+
+    async def grant(self) -> None:
+        """Have it made, and keep it alive from now on. Raises ClientError.
+
+        ValueError: by clocks that are as wrong as they may be, `held()` could be true for too long.
+        """
+        asked = {
+            "documentSelfLink": self.id, "ttlMs": round(self.ttl_s * 1000),
+            "behavior": self._behavior, "holder": self._holder,
+        }  # fmt: skip
+        # An answer that was lost may have been of the first request: the owner counts from that.
+        stamp = self._keeper.clock()
+        await self._keeper.make(asked)
+        self.keep(stamp)
+
+    async def adopt(self) -> None:
+        """Keep a lease alive that somebody has made. Raises ClientError."""
+        stamp = self._keeper.clock()
+        page = await self._keeper.ask_once(self.link)
+        self.ttl_s = page["ttlMs"] / 1000
+        self.keep(stamp)
+
+    def keep(self, stamp: float) -> None:
+        """Believe in it, and keep it alive. stamp: when what granted it was sent."""
+        self._proof = self._keeper.hold(self, stamp)
+
+    async def release(self) -> None:
+        """Hold it no more, and say so: what is attached to it goes at once."""
+        self._keeper.let_go(self)
+        with suppress(ClientError):  # It ends by itself when its time is over.
+            await self._keeper.end(self.link)
+
+    async def __aenter__(self) -> Self:
+        """Have it made."""
+        await self.grant()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End it."""
+        await self.release()
+
+
+class Leases:
+    """All leases of one client."""
+
+    def __init__(self, client: "Client") -> None:
+        self.clock = boot_clock()
+        self._client = client
+        self._holder = Holder()
+        drop_in_child(self._holder)
+        self._leases: dict[str, Lease] = {}
+        self._news = asyncio.Event()
+        self._keeping: asyncio.Task[None] | None = None
+        self._asking: set[asyncio.Task[None]] = set()
+        self._first = 0
+
+    async def make(self, asked: dict[str, object]) -> None:
+        """Make a lease; under an id of ours that may be asked for again. Raises ClientError."""
+        deadline = self.clock() + GRANT_S
+        while True:
+            try:
+                await self._client.json("POST", LEASES, asked)
+            except Unanswered:
+                if self.clock() > deadline:
+                    raise
+                await asyncio.sleep(AGAIN_S)
+            else:
+                return
+
+    async def ask_once(self, link: str) -> dict[str, int]:
+        """Keep one lease alive, whoever made it. Raises ClientError."""
+        body = orjson.dumps({"kind": "KeepAliveRequest"})
+        _, _, content = await self._client.request(
+            "PATCH", quote(link), body, JSON, only_reads=True
+        )
+        return dict(orjson.loads(content))
+
+    async def end(self, link: str) -> None:
+        """Say that the holder of a lease has stopped."""
+        await self._client.json("DELETE", quote(link))
+
+    def hold(self, lease: Lease, stamp: float) -> Proof:
+        """Keep a lease alive that was granted."""
+        proof = self._holder.hold(lease.id, lease.ttl_s, stamp)
+        self._leases[lease.id] = lease
+        if self._keeping is None:
+            self._keeping = asyncio.get_running_loop().create_task(self._keep())
+        self._news.set()
+        return proof
+
+    def let_go(self, lease: Lease) -> None:
+        """Believe in a lease no more."""
+        self._tell(self._holder.release(lease.id))
+
+    async def stop(self) -> None:
+        """Keep nothing alive any more; what is held is believed no more, and ends by itself."""
+        self._holder.drop_all()
+        tasks = [each for each in (self._keeping, *self._asking) if each is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for lease in self._leases.values():
+            lease.lost.set()
+
+    async def _keep(self) -> None:
+        """Send what is due, for ever."""
+        while True:
+            self._news.clear()
+            for due in self._holder.due(self.clock()):
+                if isinstance(due, KeepAlive):
+                    task = asyncio.get_running_loop().create_task(self._ask(due))
+                    self._asking.add(task)
+                    task.add_done_callback(self._asking.discard)
+            # Nothing at all is due if nothing is held: then there is news first.
+            left_s = min(max(0.0, self._holder.next_at() - self.clock()), WHOLE_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await self._news.wait()
+
+    async def _ask(self, asked: KeepAlive) -> None:
+        """Keep leases alive with one request to one node: one stamp for one send."""
+        held = [self._leases[each] for each in asked.leases if each in self._leases]
+        if not held:
+            return
+        ttl_s = min(lease.ttl_s for lease in held)
+        timeout_s = max(ANSWER_LEAST_S, ttl_s * ANSWER_SHARE)
+        body = orjson.dumps({"leases": asked.leases})
+        headers = JSON | {"Docstore-Timeout-Ms": str(max(1, int(timeout_s * 1000)))}
+        url = self._client.urls[self._first % len(self._client.urls)]
+        alive: Sequence[str] = ()
+        gone: Iterable[str] = ()
+        stamp = self.clock()
+        try:
+            _, _, content = await self._client.once(
+                url, "POST", f"{LEASES}/keep-alive", body, headers, timeout_s=timeout_s
+            )
+            page = orjson.loads(content)
+            alive, gone = page["alive"], page["gone"]
+        except ClientError:
+            self._first += 1
+        else:
+            self._first += bool(page["unknown"])
+        now = self.clock()
+        self._tell(
+            self._holder.answered(asked, stamp=stamp, now=now, alive=set(alive), gone=set(gone))
+        )
+        self._news.set()
+
+    def _tell(self, happened: Iterable[Happening]) -> None:
+        for each in happened:
+            if isinstance(each, Lost):
+                lease = self._leases.pop(each.lease, None)
+                if lease is not None:
+                    lease.lost.set()

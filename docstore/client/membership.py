@@ -1,0 +1,309 @@
+"""One process in one group or set of roles: the shell around `sessions/member.py`.
+
+A request is sent once, to one node, and stamped just before; if that node does not answer, the
+next goes to another. What happens is told in order: to callbacks, or to whoever iterates over
+`events()`. A revoked partition is given up once its callback has returned, or the event after it
+is asked for; at once where nobody is told.
+"""
+
+import asyncio
+import inspect
+import socket
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, assert_never
+from urllib.parse import quote
+
+import orjson
+
+from docstore.client.boot_clock import boot_clock, drop_in_child
+from docstore.client.errors import ClientError, RequestFailed
+from docstore.ownership.by_induction import Event, Revoked
+from docstore.sessions.group_messages import (
+    Fenced,
+    Join,
+    Leave,
+    Pulse,
+    Refused,
+    Reply,
+    Request,
+    Wait,
+    read_shown,
+)
+from docstore.sessions.groups import Member as About
+from docstore.sessions.member import Member
+from docstore.sessions.member_events import (
+    Answered,
+    Ended,
+    Finished,
+    LeaveAsked,
+    MemberEvent,
+    Say,
+    Tell,
+    Tick,
+)
+
+if TYPE_CHECKING:
+    from docstore.client.client import Client
+
+HEADERS = {"Content-Type": "application/json"}
+LOOK_S = 1.0
+"""The longest sleep: the clock of proofs may have gone on while that of the loop stood still."""
+WAIT_S = 20
+ANSWER_S = 2.0
+JOIN_S = 5.0
+LEAVE_S = 5.0
+"""For so long whoever leaves waits for the word that it is out."""
+
+UNSEEN_MAX = 1_000
+"""Events that are kept for whoever may look at them one day."""
+
+Callback = Callable[[Event], Awaitable[None] | None] | None
+
+
+class GroupEnded(ClientError):
+    """This process takes part no more, and not because it left: its group is gone, say."""
+
+
+class Membership:
+    """Takes part from `async with` on, until the block is left."""
+
+    def __init__(
+        self,
+        client: "Client",
+        link: str,
+        *,
+        instance: str = "",
+        capacity: int = 1,
+        callbacks: dict[str, Callback] | None = None,
+    ) -> None:
+        """link: of the group's document. callbacks: name of an event's class -> what to call."""
+        self._client = client
+        self.link = link
+        self._clock = boot_clock()
+        self.member = Member(
+            lambda: uuid.uuid4().hex,
+            About(instance=instance, host=socket.gethostname(), capacity=capacity),
+        )
+        drop_in_child(self.member)
+        self._callbacks = {name: each for name, each in (callbacks or {}).items() if each}
+        self._url = 0
+        self._events: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._is_iterated = False
+        self._happened = asyncio.Event()
+        self._woken = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._why = ""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        """Take part; what is led comes as events."""
+        self._spawn(self._watch())
+        if self.calls_back:
+            self._spawn(self._deliver())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leave: nothing is believed any more before the word is sent."""
+        try:
+            await self.leave()
+        finally:
+            self.member.drop_all()
+            self._end("left")
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def leave(self, *, drain: bool = False) -> None:
+        """Take part no more. drain: go on until others have what this process has."""
+        self._feed(LeaveAsked(drain))
+        try:
+            async with asyncio.timeout(LEAVE_S):
+                await self._ended.wait()
+        except TimeoutError:
+            return  # Its session runs out.
+
+    # Who leads
+
+    @property
+    def calls_back(self) -> bool:
+        """Say whether somebody is called when something happens."""
+        return bool(self._callbacks)
+
+    @property
+    def is_over(self) -> bool:
+        """Say whether this process takes part no more."""
+        return self._ended.is_set()
+
+    def leads_partition(self, partition: int) -> bool:
+        """Say whether this process leads a partition, by its clock of this moment."""
+        induced = self.member.induced
+        return induced is not None and induced.leads_partition(partition, self._clock())
+
+    @property
+    def why_over(self) -> str:
+        """Return why this process takes part no more: "left", or what was answered."""
+        return self._why
+
+    @property
+    def partitions(self) -> list[int]:
+        """Return the partitions that this process leads at this moment, as events name them."""
+        induced = self.member.induced
+        return [] if induced is None else [p for p in induced.held if self.leads_partition(p)]
+
+    def now(self) -> float:
+        """Return the clock by which proofs are counted, as `event.protected(now)` wants it."""
+        return self._clock()
+
+    async def changed(self) -> None:
+        """Wait until something has been acquired, revoked or fenced."""
+        await self._happened.wait()
+
+    async def events(self) -> AsyncIterator[Event]:
+        """Yield what happens; asking for the next event acknowledges the one before.
+
+        Instead of callbacks, and by one at a time. Raises GroupEnded when the group is gone.
+        """
+        assert not self.calls_back, "events go to the callbacks"
+        self._is_iterated = True
+        while (event := await self._events.get()) is not None:
+            yield event
+            self._finish(event)
+        if self.why_over != "left":
+            raise GroupEnded(self.why_over)
+
+    # The machine
+
+    def _feed(self, event: MemberEvent) -> None:
+        for effect in self.member.step(event, self._clock()):
+            match effect:
+                case Say():
+                    self._spawn(self._say(effect))
+                case Tell(happening):
+                    self._tell(happening)
+                case Ended(why):
+                    self._end(why)
+                case _:
+                    assert_never(effect)
+        self._woken.set()
+
+    def _tell(self, event: Event) -> None:
+        self._events.put_nowait(event)
+        if not self.calls_back and not self._is_iterated:
+            asyncio.get_running_loop().call_soon(self._finish, event)
+            while self._events.qsize() > UNSEEN_MAX:
+                self._events.get_nowait()
+        self._happened.set()
+        self._happened = asyncio.Event()
+
+    def _end(self, why: str) -> None:
+        if not self._ended.is_set():
+            self._why = why
+            self._ended.set()
+            self._happened.set()
+            self._events.put_nowait(None)
+
+    async def _watch(self) -> None:
+        """Tell the machine of the time whenever it wants to know."""
+        while not self.is_over:
+            self._woken.clear()
+            self._feed(Tick())
+            self._woken.clear()
+            now = self._clock()
+            pause_s = min(LOOK_S, max(0.0, self.member.next_at(now) - now))
+            try:
+                async with asyncio.timeout(pause_s):
+                    await self._woken.wait()
+            except TimeoutError:
+                continue
+
+    async def _deliver(self) -> None:
+        """Call back, in order."""
+        while (event := await self._events.get()) is not None:
+            await self.happened(event)
+            self._finish(event)
+
+    async def happened(self, event: Event) -> None:
+        """Do what an event asks for before it is acknowledged."""
+        callback = self._callbacks.get(type(event).__name__)
+        if callback is None:
+            return
+        try:
+            result = callback(event)
+            if inspect.isawaitable(result):
+                await result
+        except Exception as error:  # noqa: BLE001 - a callback's mistake must not end the group
+            context = {"message": f"the callback for {event} failed", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(context)
+
+    def _finish(self, event: Event) -> None:
+        if isinstance(event, Revoked):
+            self._feed(Finished(self.member.name_of(event.partition)))
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # Requests
+
+    async def _say(self, said: Say) -> None:
+        """Send a request once, and hand its answer on with the stamp of its sending."""
+        method, path, body, headers, timeout_s = self._http(said.request)
+        urls = self._client.urls
+        url = self._url % len(urls)
+        headers = {**HEADERS, "Docstore-Timeout-Ms": str(int(timeout_s * 1000)), **headers}
+        raw = None if body is None else orjson.dumps(body)
+        reply: Reply | None = None
+        stamp = self._clock()
+        try:
+            _, _, content = await self._client.once(
+                urls[url], method, path, raw, headers, timeout_s=timeout_s
+            )
+            reply = read_shown(orjson.loads(content))
+        except RequestFailed as error:
+            reply = _refusal(error)
+        except ClientError:
+            reply = None
+        if reply is None and url == self._url % len(urls):
+            self._url += 1  # That node does not answer, or cannot: the next one is asked.
+        self._feed(Answered(said.number, reply, stamp))
+
+    def _http(self, request: Request) -> tuple[str, str, Any, dict[str, str], float]:
+        """Return method, path, body, headers and patience of a request."""
+        settings = self.member.settings
+        pulse_s = JOIN_S if settings is None else settings.session_ms / 4000
+        path = f"{quote(self.link)}/members"
+        one = f"{path}/{quote(request.member, safe='')}"
+        match request:
+            case Join(member, about, former):
+                body: dict[str, Any] = {"member": member, "former": former, **about._asdict()}
+                del body["since"]
+                return "POST", path, body, {}, JOIN_S
+            case Pulse(_, number, generation, listing, owned, answered):
+                body = {"kind": "HeartbeatRequest", "number": number, "answered": answered}
+                body |= {"generation": generation, "listing": listing}
+                body |= {} if owned is None else {"owned": list(owned)}
+                return "PATCH", one, body, {}, pulse_s
+            case Wait(_, generation, listing):
+                body = {"kind": "WaitRequest", "generation": generation, "listing": listing}
+                return "PATCH", one, body, {"Prefer": f"wait={WAIT_S}"}, WAIT_S + ANSWER_S
+            case Leave(_, drain):
+                return "DELETE", one + ("?drain" if drain else ""), None, {}, LEAVE_S
+            case _:
+                assert_never(request)
+
+
+def _refusal(error: RequestFailed) -> Reply | None:
+    """Return what a problem says, None if it says nothing about the member."""
+    if error.status >= 500 or error.status == 429:
+        return None
+    if error.code in ("unknown-member", "fenced"):
+        return Fenced("unknown" if error.code == "unknown-member" else "fenced")
+    return Refused(error.status, error.code, str(error))

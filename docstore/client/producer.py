@@ -1,0 +1,256 @@
+"""A producer: records into a topic, in order for each partition, and each of them once.
+
+    async with client.producer("flights", id="loader") as producer:
+        await producer.send("LH100", {"delay": 12})
+
+Records gather in a queue for each partition, and leave as one batch, one at a time. A batch has a
+number: sent again after a lost answer, it is appended once. A producer with an `id` of its own that
+starts again keeps whoever ran under that id before from appending anything more.
+"""
+
+import asyncio
+import uuid
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import orjson
+
+from docstore.client.errors import ClientError, RequestFailed
+from docstore.client.leaders import Leaders
+from docstore.streams.records import Record, pack
+from docstore.streams.routing import partition_of
+
+if TYPE_CHECKING:
+    from docstore.client.client import Client
+
+JSON = {"Content-Type": "application/json"}
+MSGPACK = {"Content-Type": "application/msgpack"}
+LINGER_S = 0.005
+"""How long a batch waits for more records."""
+QUEUED_BYTES_MAX = 32 << 20
+"""Of records that were not sent yet: `send` waits while there are more."""
+
+
+class Position(NamedTuple):
+    """Where a record is."""
+
+    partition: int
+    offset: int
+
+
+@dataclass(slots=True)
+class _Queue:
+    """Records of one partition that are not acknowledged."""
+
+    partition: int
+    records: deque[tuple[bytes, "asyncio.Future[Position]"]] = field(default_factory=deque)
+    size: int = 0
+    sequence: int = 0
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+    is_sending: bool = False
+
+
+class Producer:
+    """Writes to one topic; made by `Client.producer`, and used with `async with`."""
+
+    def __init__(
+        self,
+        client: "Client",
+        topic: str,
+        *,
+        id: str = "",  # noqa: A002 - as in `docstore produce --id`
+        acks: str = "committed",
+        batch: int = 500,
+        timeout_s: float = 60.0,
+    ) -> None:
+        """id: a name that outlives this process; "" for one of its own.
+
+        acks: "committed", or "leader" for on the leader's disk. batch: most records sent at once.
+        timeout_s: for how long one batch is sent again before it is given up.
+        """
+        self._client = client
+        self._leaders = Leaders(client, topic)
+        self._id = id
+        self._epoch = 1
+        self._acks = acks
+        self._batch = batch
+        self._timeout_s = timeout_s
+        self._queues: dict[int, _Queue] = {}
+        self._turn = 0
+        self._queued_bytes = 0
+        self._acknowledged = asyncio.Event()
+        self._is_flushing = False
+        self._failure: ClientError | None = None
+
+    async def __aenter__(self) -> Self:
+        """Learn who leads, and get an epoch."""
+        await self._leaders.refresh()
+        if self._id:
+            asked = orjson.dumps({"id": self._id})
+            # Asked for twice, it skips an epoch, which nobody misses.
+            _, _, content = await self._client.request(
+                "POST", "/core/producers", asked, JSON, only_reads=True
+            )
+            self._epoch = int(orjson.loads(content)["epoch"])
+        else:
+            self._id = uuid.uuid4().hex
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Wait until everything is acknowledged, unless an error ends it. Raises what kept it."""
+        try:
+            if kind is None:
+                await self.flush()
+        finally:
+            tasks = [each.task for each in self._queues.values() if each.task is not None]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._leaders.close()
+
+    async def send(
+        self,
+        key: str | bytes | None,
+        value: Any,
+        *,
+        headers: Mapping[str, str] | None = None,
+        partition: int | None = None,
+    ) -> "asyncio.Future[Position]":
+        """Queue a record; return a future for where it is, which need not be awaited.
+
+        value: bytes are kept as they are, anything else as JSON. Without a partition, records of
+        one key go to the same one, and those without a key in turn. Waits while much is queued.
+        Raises what kept an earlier record from being appended.
+        """
+        while self._queued_bytes > QUEUED_BYTES_MAX and self._failure is None:
+            self._acknowledged.clear()
+            await self._acknowledged.wait()
+        if self._failure is not None:
+            raise self._failure
+        raw_key = key.encode() if isinstance(key, str) else key
+        raw = value if isinstance(value, bytes) else orjson.dumps(value)
+        named = [(name, text.encode()) for name, text in (headers or {}).items()]
+        packed = pack(Record(raw_key, raw, named))
+        queue = self._queue(self._partition(raw_key) if partition is None else partition)
+        future: asyncio.Future[Position] = asyncio.get_running_loop().create_future()
+        queue.records.append((packed, future))
+        queue.size += len(packed)
+        self._queued_bytes += len(packed)
+        queue.news.set()
+        return future
+
+    async def flush(self) -> None:
+        """Return once everything is acknowledged. Raises what keeps it from being."""
+        self._is_flushing = True
+        try:
+            while self._failure is None and any(
+                queue.records or queue.is_sending for queue in self._queues.values()
+            ):
+                self._acknowledged.clear()
+                await self._acknowledged.wait()
+        finally:
+            self._is_flushing = False
+        if self._failure is not None:
+            raise self._failure
+
+    def _partition(self, key: bytes | None) -> int:
+        if key is not None:
+            return partition_of(key, self._leaders.partitions)
+        # A batch each in turn: one that is spread over all partitions is many small ones.
+        self._turn += 1
+        return self._turn // self._batch % self._leaders.partitions
+
+    def _queue(self, partition: int) -> _Queue:
+        queue = self._queues.get(partition)
+        if queue is None:
+            queue = self._queues[partition] = _Queue(partition)
+            queue.task = asyncio.get_running_loop().create_task(self._run(queue))
+        return queue
+
+    async def _run(self, queue: _Queue) -> None:
+        """Send one batch after the other."""
+        while self._failure is None:
+            await queue.news.wait()
+            if not self._is_flushing and len(queue.records) < self._batch:
+                await asyncio.sleep(LINGER_S)
+            batch = self._taken(queue)
+            if not queue.records:
+                queue.news.clear()
+            try:
+                await self._send(queue, batch)
+            except ClientError as error:
+                self._fail(error, batch)
+            finally:
+                queue.is_sending = False
+                self._acknowledged.set()
+
+    def _taken(self, queue: _Queue) -> "list[tuple[bytes, asyncio.Future[Position]]]":
+        batch: list[tuple[bytes, asyncio.Future[Position]]] = []
+        size = 0
+        while queue.records and len(batch) < self._batch:
+            size += len(queue.records[0][0])
+            if batch and size > self._leaders.batch_bytes:
+                break
+            batch.append(queue.records.popleft())
+        queue.is_sending = True
+        return batch
+
+    async def _send(
+        self, queue: _Queue, batch: "list[tuple[bytes, asyncio.Future[Position]]]"
+    ) -> None:
+        body = b"".join([packed for packed, _ in batch])
+        try:
+            base = await self._append(queue, body)
+        except RequestFailed as error:
+            if not _is_forgotten(error):
+                raise
+            # It was silent for long. What came before is acknowledged, and nothing of this batch
+            # has been appended: nothing is left that a number would tell apart.
+            queue.sequence = 0
+            base = await self._append(queue, body)
+        queue.sequence += 1
+        queue.size -= len(body)
+        self._queued_bytes -= len(body)
+        for offset, (_, future) in enumerate(batch, base):
+            if not future.done():
+                future.set_result(Position(queue.partition, offset))
+
+    async def _append(self, queue: _Queue, body: bytes) -> int:
+        """Return the offset of a batch's first record."""
+        number = f"{self._id}; epoch={self._epoch}; sequence={queue.sequence}"
+        _, content = await self._leaders.ask(
+            "POST", queue.partition, body, MSGPACK | {"Docstore-Producer": number},
+            query=f"?acks={self._acks}", timeout_s=self._timeout_s,
+        )  # fmt: skip
+        return int(orjson.loads(content)["base"])
+
+    def _fail(
+        self, error: ClientError, batch: "list[tuple[bytes, asyncio.Future[Position]]]"
+    ) -> None:
+        """Give up: what follows a batch that is missing must not be appended."""
+        self._failure = error
+        waiting = [*batch, *(each for queue in self._queues.values() for each in queue.records)]
+        for _, future in waiting:
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # Whoever does not wait for it learns it from the next call.
+
+
+def _is_forgotten(error: RequestFailed) -> bool:
+    """Say whether a partition knows nothing of the producer, and has not appended the batch."""
+    code = error.problem.get("errorCode")
+    return code == "unknown-producer" and error.outcome == "not_applied"
+
+
+def is_fenced(error: ClientError) -> bool:
+    """Say whether somebody else has started under the same producer id since."""
+    return isinstance(error, RequestFailed) and error.problem.get("errorCode") == "producer-fenced"

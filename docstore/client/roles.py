@@ -1,0 +1,144 @@
+"""Roles by induction: which of several processes does what, without asking anybody for each step.
+
+    async with client.role("pricing", roles=64, partitions=12, mode="exclusive") as role:
+        if role.leads(7):
+            await client.put("/prices/EURUSD", quote, fence=role.fence(7))
+
+`leads` looks at a vector and a clock, and may be asked by any thread. It is safe by itself for what
+happens in this process and at once; a write that travels takes the fence along.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote
+
+from docstore.client.errors import ClientError, RequestFailed
+from docstore.client.membership import Callback, GroupEnded, Membership
+from docstore.ownership.by_induction import Mode, partition_of
+from docstore.sessions.groups import ROLES
+
+if TYPE_CHECKING:
+    from docstore.client.client import Client
+
+
+class NotLeading(ClientError):
+    """This process does not lead that role (any more): nothing should be done in its name."""
+
+
+class Role(Membership):
+    """Takes part in leading some roles."""
+
+    def __init__(
+        self,
+        client: "Client",
+        name: str,
+        *,
+        roles: int = 1,
+        partitions: int = 0,
+        mode: str = str(Mode.EXCLUSIVE),
+        session_s: float = 6.0,
+        group: str = "",
+        instance: str = "",
+        capacity: int = 1,
+        on_acquired: Callback = None,
+        on_revoked: Callback = None,
+        on_fenced: Callback = None,
+    ) -> None:
+        """Lead `roles` roles, carried by `partitions` (0: as many as roles, 64 at most).
+
+        mode: exclusive, or nonExclusive: rather two than nobody. session_s: after how much silence
+        a process is succeeded. group: processes of another group lead the same roles beside these.
+        What exists under the name already keeps its settings. Callbacks may be coroutines; a
+        partition is given up when `on_revoked` has returned.
+        """
+        self.name = f"{name}.{group}" if group else name
+        callbacks = {"Acquired": on_acquired, "Revoked": on_revoked, "Fenced": on_fenced}
+        super().__init__(
+            client,
+            f"{ROLES}/{self.name}",
+            instance=instance,
+            capacity=capacity,
+            callbacks=callbacks,
+        )
+        self._wanted: dict[str, Any] = {
+            "name": self.name,
+            "partitions": partitions or min(roles, 64),
+            "mode": mode,
+            "sessionMs": int(session_s * 1000),
+        }
+        self.roles = roles
+
+    async def __aenter__(self) -> Self:
+        """Make the document of the roles unless it is there, and take part."""
+        try:
+            await self._client.json("GET", quote(self.link))
+        except RequestFailed as error:
+            if error.status != 404:
+                raise
+            try:
+                await self._client.json("POST", ROLES, self._wanted)
+            except RequestFailed as refused:
+                if refused.status != 409:
+                    raise  # 409: another process has made it meanwhile.
+        return await super().__aenter__()
+
+    async def leave(self, *, drain: bool = True) -> None:
+        """Take part no more; where two may lead, go on until a successor does."""
+        settings = self.member.settings
+        overlaps = settings is not None and settings.mode is Mode.NON_EXCLUSIVE
+        await super().leave(drain=drain and overlaps)
+
+    def leads(self, role: int) -> bool:
+        """Say whether this process leads a role, at this moment."""
+        induced = self.member.induced
+        return induced is not None and induced.leads(role, self.now())
+
+    async def led(self, role: int) -> str:
+        """Wait until this process leads a role, and return its fence. Raises GroupEnded."""
+        while not self.leads(role):
+            if self.is_over:
+                raise GroupEnded(self.why_over)
+            await self.changed()
+        return self.fence(role)
+
+    def leads_key(self, key: str, slots: int = 0) -> bool:
+        """Say whether this process leads the hash slot of a key; 0 slots: as many as roles."""
+        induced = self.member.induced
+        return induced is not None and induced.leads_key(key, slots or self.roles, self.now())
+
+    def token(self, role: int) -> int:
+        """Return the token of the tenure. Raises NotLeading without one."""
+        induced = self.member.induced
+        token = None if induced is None else induced.token(role)
+        if token is None:
+            raise NotLeading(f"{self.name}: role {role} is not led here")
+        return token
+
+    def fence(self, role: int) -> str:
+        """Return what guarded writes take along. Raises NotLeading unless the role is led now."""
+        token = self.token(role)
+        if not self.leads(role):
+            raise NotLeading(f"{self.name}: role {role} is not led here any more")
+        return f"roles/{self.name}/{role}:{token}"
+
+    def roles_of(self, partition: int) -> list[int]:
+        """Return the roles that a partition carries, as events name it."""
+        induced = self.member.induced
+        size = 1 if induced is None else induced.partitions
+        return [role for role in range(self.roles) if partition_of(role, size) == partition]
+
+    async def while_leading(self, role: int, step: Callable[[], Awaitable[Any] | Any]) -> None:
+        """Run `step` again and again while the role is led, until this process takes part no more.
+
+        step: work of a bite's size, perhaps a coroutine: it is not interrupted.
+        """
+        while not self.is_over:
+            if not self.leads(role):
+                await self.changed()
+                continue
+            result = step()
+            if inspect.isawaitable(result):
+                await result
+            await asyncio.sleep(0)  # A step that never waits must not keep heartbeats back.

@@ -1,0 +1,95 @@
+"""How events reach whoever holds something: by callbacks, or as they are asked for.
+
+    async for event in role.events(): ...     # asking for the next one acknowledges the one before
+
+Callbacks may be coroutines and take their time; they are called one after the other, and never
+hold up what proves that something is held. `drained` waits until all that was told has been dealt
+with: that is the barrier behind which what is revoked may be cleaned up.
+"""
+
+import asyncio
+import inspect
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+Callback = Callable[[Any], Awaitable[None] | None]
+
+EVENTS_MAX = 1_000
+"""So many events wait for a reader; without one, the oldest are let go of."""
+
+
+class Telling:
+    """The events of one holder, in order. To be used within one event loop."""
+
+    def __init__(self, callbacks: Mapping[type, Callback | None]) -> None:
+        """callbacks: by the type of event; what has none is dealt with by being read."""
+        self._callbacks = {kind: each for kind, each in callbacks.items() if each is not None}
+        self._waiting: deque[Any] = deque(maxlen=EVENTS_MAX)
+        self._some = asyncio.Event()
+        self._drained = asyncio.Event()
+        self._drained.set()
+        self._is_read = False
+        self._is_over = False
+        self._error: BaseException | None = None
+
+    @property
+    def has_callbacks(self) -> bool:
+        """Say whether callbacks deal with events, so that nobody else can."""
+        return bool(self._callbacks)
+
+    def put(self, events: Iterable[Any]) -> None:
+        """Tell these, later and in order."""
+        self._waiting.extend(events)
+        if self._waiting:
+            self._some.set()
+            self._drained.clear()
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Tell no more than what waits already; then readers end, or get `error`."""
+        self._is_over = True
+        self._error = self._error or error
+        self._some.set()
+
+    async def drained(self, within_s: float) -> None:
+        """Return when everything that was told has been dealt with, or when the time is over.
+
+        At once if nobody listens; a reader that has been left where it stood is waited for in vain.
+        """
+        if self._is_read:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within_s):
+                    await self._drained.wait()
+
+    async def call(self) -> None:
+        """Deal with events by callbacks until the end. A callback's mistake ends nothing."""
+        async for event in self.events():
+            callback = self._callbacks.get(type(event))
+            try:
+                answer = None if callback is None else callback(event)
+                if inspect.isawaitable(answer):
+                    await answer
+            except Exception as error:  # noqa: BLE001 - It is told, to whom it concerns.
+                context = {"message": f"the callback for {event} failed", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(context)
+
+    async def events(self) -> AsyncGenerator[Any, None]:
+        """Yield events until the end. Raises RuntimeError if somebody reads them already."""
+        if self._is_read:
+            raise RuntimeError("these events have a reader already")
+        self._is_read = True
+        try:
+            while True:
+                while self._waiting:
+                    yield self._waiting.popleft()
+                self._drained.set()
+                if self._is_over:
+                    break
+                self._some.clear()
+                await self._some.wait()
+        finally:
+            self._is_read = False
+            self._drained.set()
+        if self._error is not None:
+            raise self._error

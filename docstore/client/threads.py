@@ -1,0 +1,147 @@
+"""Roles and leases for programs without an event loop, or with one that may stand still.
+
+    with ThreadedRole(urls, "pricing", roles=64) as role:
+        while True:
+            if role.leads(7):
+                publish(fence=role.fence(7))
+
+Heartbeats run on a loop of their own, in a daemon thread; what is led is looked up without asking
+that thread. Callbacks run in it, and must not block it for longer than a proof holds.
+"""
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Sequence
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from docstore.client.client import Client
+from docstore.client.leases import Lease
+from docstore.client.roles import Role
+
+T = TypeVar("T")
+Held = TypeVar("Held", Role, Lease)
+
+THREAD = "docstore"
+START_S = 60.0
+
+
+class _Threaded(Generic[Held]):
+    """A client and what it holds, on a loop of their own."""
+
+    def __init__(self, urls: Sequence[str], what: dict[str, Any]) -> None:
+        self._urls = urls
+        self._what = what
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._client: Client | None = None
+        self._held: Held | None = None
+
+    @property
+    def held_thing(self) -> Held:
+        """Return what is held, between entering and leaving the block."""
+        assert self._held is not None, "use `with`"
+        return self._held
+
+    def _make(self, client: Client) -> Held:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        """Start the thread, and take part."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=THREAD, daemon=True)
+        self._thread.start()
+        try:
+            self._run(self._begin())
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leave, and end the thread."""
+        try:
+            self._run(self._end())
+        finally:
+            self._stop()
+
+    async def _begin(self) -> None:
+        self._client = Client(self._urls)
+        await self._client.__aenter__()
+        try:
+            held = self._make(self._client)
+            await held.__aenter__()
+            self._held = held
+        except BaseException:
+            await self._client.__aexit__(None, None, None)
+            raise
+
+    async def _end(self) -> None:
+        assert self._client is not None
+        assert self._held is not None
+        try:
+            await self._held.__aexit__(None, None, None)
+        finally:
+            await self._client.__aexit__(None, None, None)
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(START_S)
+
+    def _stop(self) -> None:
+        assert self._loop is not None
+        assert self._thread is not None
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class ThreadedRole(_Threaded[Role]):
+    """`client.role` without an event loop of the caller's; settings as there."""
+
+    def __init__(self, urls: Sequence[str], name: str, **settings: Any) -> None:
+        super().__init__(urls, settings)
+        self._name = name
+
+    def _make(self, client: Client) -> Role:
+        return client.role(self._name, **self._what)
+
+    def leads(self, role: int) -> bool:
+        """Say whether this process leads a role, at this moment."""
+        return self.held_thing.leads(role)
+
+    def leads_key(self, key: str, slots: int = 0) -> bool:
+        """Say whether this process leads the hash slot of a key."""
+        return self.held_thing.leads_key(key, slots)
+
+    def token(self, role: int) -> int:
+        """Return the token of the tenure. Raises NotLeading without one."""
+        return self.held_thing.token(role)
+
+    def fence(self, role: int) -> str:
+        """Return what guarded writes take along. Raises NotLeading unless the role is led now."""
+        return self.held_thing.fence(role)
+
+
+class ThreadedLease(_Threaded[Lease]):
+    """`client.lease` without an event loop of the caller's; settings as there."""
+
+    def __init__(self, urls: Sequence[str], **settings: Any) -> None:
+        super().__init__(urls, settings)
+
+    def _make(self, client: Client) -> Lease:
+        return client.lease(**self._what)
+
+    @property
+    def link(self) -> str:
+        """Return the link of the lease's document."""
+        return self.held_thing.link
+
+    def held(self) -> bool:
+        """Say whether the lease is held, at this moment."""
+        return self.held_thing.held()

@@ -1,0 +1,267 @@
+"""The vote as it is used: three to seven processes of yours, of which one leads at a time.
+
+    members = {"a": ("10.0.0.1", 7000), "b": ("10.0.0.2", 7000), "c": ("10.0.0.3", 7000)}
+    async with Voting("a", members, state="/var/lib/job/vote.json", secret=b"...") as voting:
+        async for _ in voting:
+            while voting.leads():
+                await do_a_little(token=voting.generation)
+
+Ask `leads()` just before each thing that only one may do. It needs no answer from anybody: it
+looks at the clock. What travels (a request, a file) may arrive later than that: let it carry
+`generation`, and let who takes it refuse a smaller one than it has seen.
+
+The rules are in ownership/elector.py; here are a socket, a clock, a file and one task.
+"""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Any, Self, assert_never
+
+from docstore.client import voting_state
+from docstore.client.boot_clock import boot_clock, drop_in_child
+from docstore.client.errors import StateUnusable
+from docstore.client.voting_datagrams import NAME_BYTES_MAX, opened, sealed
+from docstore.ownership.by_vote import Recency, Times
+from docstore.ownership.elector import RHO, Elector
+from docstore.ownership.elector_messages import (
+    Changed,
+    Effect,
+    Event,
+    Keep,
+    Send,
+    Tick,
+    Transfer,
+)
+
+Address = tuple[str, int]
+TICKS_PER_HEARTBEAT = 4
+WAITING_MAX = 1_000
+"""Datagrams that wait while the disk is busy; those beyond are lost, as any may be."""
+LOOK_UP_S = 30.0
+"""Between two look-ups of the members' names: who is moved is found again."""
+
+
+class Voting(asyncio.DatagramProtocol):
+    """One member's part in a vote, for as long as the `async with` lasts."""
+
+    def __init__(
+        self,
+        me: str,
+        members: Mapping[str, Address],
+        *,
+        state: str | Path,
+        secret: bytes = b"",
+        times: Times | None = None,
+        rho: float = RHO,
+        bind: Address | None = None,
+    ) -> None:
+        """Say who may vote: the same `members`, `secret`, `times` and `rho` everywhere.
+
+        me: our name, one of `members`. state: a file of our own on a disk that outlives us.
+        secret: with one, what others send is ignored. bind: where to listen, if not at our address.
+        rho: by how much the rate of a clock may be wrong.
+        Raises ValueError when they cannot vote so.
+        """
+        if me not in members:
+            raise ValueError(f"{me} is not one of the members {sorted(members)}")
+        if not all(0 < len(name.encode()) <= NAME_BYTES_MAX for name in members):
+            raise ValueError(f"names of members have 1 to {NAME_BYTES_MAX} bytes")
+        self._me, self._members, self._bind = me, dict(members), bind or members[me]
+        self._path, self._secret = Path(state), secret
+        self._times, self._rho = times or Times(), rho
+        self._clock = boot_clock()
+        self._made((0, ""))  # Whatever is wrong with the group is said at once.
+        self._elector: Elector | None = None
+        self._recency = Recency(0, 0)
+        self._change, self._news = Changed(0, None), asyncio.Event()
+        self._failed: StateUnusable | None = None
+        self._waiting: asyncio.Queue[tuple[Event, asyncio.Future[bool] | None]] = asyncio.Queue()
+        self._addresses: dict[str, Any] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._transport: asyncio.DatagramTransport | None = None
+        self.ignored_count = 0
+        """Datagrams that were damaged, of strangers, or too many."""
+
+    async def __aenter__(self) -> Self:
+        """Take part. Raises StateUnusable, and OSError when the address cannot be taken."""
+        stored = await asyncio.to_thread(voting_state.read, self._path, self._me)
+        await self._keep(*stored)  # A disk that cannot be written is found now.
+        loop = asyncio.get_running_loop()
+        self._transport, _ = await loop.create_datagram_endpoint(
+            lambda: self, local_addr=self._bind
+        )
+        self._elector = self._made(stored)
+        self._elector.recency = self._recency
+        self._change, self._failed = Changed(self._elector.generation, None), None
+        drop_in_child(self)
+        self._tasks = [asyncio.create_task(each) for each in (self._run(), self._look_up())]
+        self._tick()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Take part no more; who leads asks the most recent of its followers to go on."""
+        with contextlib.suppress(TimeoutError):  # A disk that hangs must not hold us.
+            async with asyncio.timeout(self._times.patience_s):
+                await self.transfer()
+        self.drop_all()
+        for each in self._tasks:
+            each.cancel()
+        ends = await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._transport is not None:
+            self._transport.close()
+        for bug in (end for end in ends if isinstance(end, Exception)):
+            raise bug
+
+    # What a user asks
+
+    def leads(self) -> bool:
+        """Say whether we lead at this instant; from any thread, and without asking anybody."""
+        elector = self._elector
+        return elector is not None and elector.leads(self._clock())
+
+    @property
+    def generation(self) -> int:
+        """Return the latest generation that we know of; while we lead, our fencing token."""
+        return self._elector.generation if self._elector else self._change.generation
+
+    @property
+    def leader(self) -> str | None:
+        """Return who leads as far as we have heard; None if nobody that we know of."""
+        return self._elector.leader(self._clock()) if self._elector else None
+
+    @property
+    def recency(self) -> tuple[int, int]:
+        """Return or set how recent our copy is, as (generation, number); who is behind loses."""
+        return self._recency
+
+    @recency.setter
+    def recency(self, recency: tuple[int, int]) -> None:
+        self._recency = Recency(*recency)
+        if self._elector:
+            self._elector.recency = self._recency
+
+    async def transfer(self, to: str = "") -> bool:
+        """Lead no more, and let another stand at once: this one, or the most recent follower.
+
+        Returns False, and nothing changes, if we do not lead or nobody suitable follows.
+        """
+        if self._elector is None:
+            return False
+        is_begun: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting.put_nowait((Transfer(to), is_begun))
+        return await is_begun
+
+    async def __aiter__(self) -> AsyncIterator[Changed]:
+        """Yield who leads now, then each change; who is slow gets the latest only.
+
+        Ends with the `async with`. Raises StateUnusable once our votes cannot be kept.
+        """
+        seen: Changed | None = None
+        while self._elector is not None:
+            if self._change != seen:
+                seen = self._change
+                yield seen
+            else:
+                await self._news.wait()
+        if self._failed:
+            raise self._failed
+
+    # How it works
+
+    def drop_all(self) -> None:
+        """Believe in nothing any more: at the end, and in a forked child."""
+        self._elector = None
+
+    def _made(self, stored: tuple[int, str]) -> Elector:
+        return Elector(
+            self._me,
+            [name for name in self._members if name != self._me],
+            stored=stored,
+            rng=Random(),
+            times=self._times,
+            now=self._clock(),
+            rho=self._rho,
+        )
+
+    def _tick(self) -> None:
+        if self._elector is not None:
+            self._waiting.put_nowait((Tick(), None))
+            pause_s = self._times.heartbeat_s / TICKS_PER_HEARTBEAT
+            asyncio.get_running_loop().call_later(pause_s, self._tick)
+
+    def datagram_received(self, data: bytes, addr: Any) -> None:
+        """Take what a member says; whatever else comes is counted."""
+        received = opened(data, to=self._me, secret=self._secret)
+        is_welcome = received is not None and received.sender in self._members
+        if received is not None and is_welcome and self._waiting.qsize() < WAITING_MAX:
+            self._waiting.put_nowait((received, None))
+        else:
+            self.ignored_count += 1
+
+    async def _run(self) -> None:
+        """Feed one event after the other, each only when all that the one before asked is done."""
+        try:
+            while self._elector is not None:
+                event, is_begun = await self._waiting.get()
+                effects = self._elector.step(event, self._clock())
+                for effect in effects:
+                    await self._perform(effect)
+                if is_begun is not None and not is_begun.done():
+                    is_begun.set_result(any(isinstance(effect, Send) for effect in effects))
+        except StateUnusable as error:
+            self._failed = error
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        """Vote and lead no more, whatever the reason, and let nobody wait for it."""
+        self.drop_all()
+        self._news.set()
+        while not self._waiting.empty():
+            _, is_begun = self._waiting.get_nowait()
+            if is_begun is not None and not is_begun.done():
+                is_begun.set_result(False)
+
+    async def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Keep(generation, voted_for):
+                await self._keep(generation, voted_for)
+            case Send(to, message):
+                datagram = sealed(message, sender=self._me, to=to, secret=self._secret)
+                if to in self._addresses and self._transport is not None:
+                    self._transport.sendto(datagram, self._addresses[to])
+            case Changed():
+                self._change = effect
+                self._news.set()
+                self._news = asyncio.Event()
+            case _:
+                assert_never(effect)
+
+    async def _keep(self, generation: int, voted_for: str) -> None:
+        await asyncio.to_thread(
+            voting_state.write, self._path, self._me, generation=generation, voted_for=voted_for
+        )
+
+    async def _look_up(self) -> None:
+        """Find the members' addresses, again and again; an old one is better than none."""
+        assert self._transport is not None
+        loop = asyncio.get_running_loop()
+        family = self._transport.get_extra_info("socket").family
+        while True:
+            for name, (host, port) in self._members.items():
+                with contextlib.suppress(OSError):
+                    found = await loop.getaddrinfo(
+                        host, port, family=family, type=socket.SOCK_DGRAM
+                    )
+                    self._addresses[name] = found[0][4]
+            await asyncio.sleep(LOOK_UP_S)

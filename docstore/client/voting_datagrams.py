@@ -1,0 +1,54 @@
+"""One message of a vote as a datagram, sealed; and back, or nothing.
+
+msgpack of [form, sender, to, kind, fields...], then an HMAC-SHA256 of it: with a secret nobody else
+can speak here, without one it is a checksum. What was recorded and is sent again does no more harm
+than a datagram that is late, which the election is made for.
+"""
+
+import hmac
+from typing import Any, get_type_hints
+
+import msgpack
+
+from docstore.ownership.elector_messages import Follow, Granted, Lead, Message, Received, Stand
+
+FORM = 1
+BYTES_MAX = 1024
+NAME_BYTES_MAX = 64
+_KINDS: tuple[type[Message], ...] = (Stand, Granted, Lead, Follow)
+_FIELDS = [tuple(get_type_hints(kind).values()) for kind in _KINDS]
+_DIGEST_BYTES = 32
+_GENERATION_MAX = 1 << 62
+
+
+def sealed(message: Message, *, sender: str, to: str, secret: bytes) -> bytes:
+    """Return the datagram, of BYTES_MAX at the most."""
+    content = msgpack.packb([FORM, sender, to, _KINDS.index(type(message)), *message])
+    return bytes(content + hmac.digest(secret, content, "sha256"))
+
+
+def opened(datagram: bytes, *, to: str, secret: bytes) -> Received | None:
+    """Return what was said to us; None for what is damaged, of strangers, or to somebody else."""
+    content, digest = datagram[:-_DIGEST_BYTES], datagram[-_DIGEST_BYTES:]
+    if len(datagram) > BYTES_MAX or not content:
+        return None
+    if not hmac.compare_digest(digest, hmac.digest(secret, content, "sha256")):
+        return None
+    try:
+        parts = msgpack.unpackb(content)
+    except (ValueError, msgpack.exceptions.UnpackException):
+        return None
+    return _received(parts, to) if isinstance(parts, list) and len(parts) > 4 else None
+
+
+def _received(parts: list[Any], to: str) -> Received | None:
+    form, sender, addressee, kind, *fields = parts
+    if form != FORM or not isinstance(sender, str) or addressee != to:
+        return None
+    if type(kind) is not int or not 0 <= kind < len(_KINDS):
+        return None
+    if tuple(type(field) for field in fields) != _FIELDS[kind]:
+        return None
+    if any(type(field) is int and not 0 <= field < _GENERATION_MAX for field in fields):
+        return None
+    return Received(sender, _KINDS[kind](*fields))

@@ -1,0 +1,54 @@
+"""What a voter must not forget: its latest generation and whom it voted for in it, in one file.
+
+The file is replaced as a whole, and durable before anything that rests on it is said. It names its
+member: with the file of another one a process would vote twice.
+"""
+
+import os
+from pathlib import Path
+
+import orjson
+
+from docstore.client.errors import StateUnusable
+
+
+def read(path: Path, member: str) -> tuple[int, str]:
+    """Return (generation, voted_for), (0, "") if there is no file. Raises StateUnusable."""
+    try:
+        found = orjson.loads(path.read_bytes())
+        generation, voted_for = found["generation"], found["votedFor"]
+        is_sound = type(generation) is int and generation >= 0 and isinstance(voted_for, str)
+        owner = found["member"]
+    except FileNotFoundError:
+        return 0, ""
+    except OSError as error:
+        raise StateUnusable(f"{path} cannot be read: {error}") from error
+    except (ValueError, KeyError, TypeError):
+        is_sound, generation, voted_for, owner = False, 0, "", member
+    if not is_sound:
+        raise StateUnusable(
+            f"{path} is damaged: whom {member} voted for is not known. Let it come back under"
+            " another name, or after all members have been told of its loss"
+        )
+    if owner != member:
+        raise StateUnusable(f"{path} is the file of {owner}, not of {member}")
+    return generation, voted_for
+
+
+def write(path: Path, member: str, *, generation: int, voted_for: str) -> None:
+    """Return once the file would survive a power cut. Raises StateUnusable."""
+    content = orjson.dumps({"member": member, "generation": generation, "votedFor": voted_for})
+    fresh = path.with_name(f"{path.name}.new")
+    try:
+        with fresh.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        raise StateUnusable(f"{path} cannot be written: {error}") from error

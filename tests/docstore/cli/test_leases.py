@@ -1,0 +1,51 @@
+"""The commands on leases, as a person types them, at one node."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from docstore.client import LocalCluster
+from tests.docstore.cli.test_commands import docstore
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[str]:
+    with LocalCluster(1) as group:
+        yield group.urls[0]
+
+
+def test_a_lease_is_made_kept_listed_and_revoked(node: str) -> None:
+    url = ("--url", node)
+    made = docstore("lease", "create", "--id", "mine", "--ttl", "10", "--holder", "me", *url)
+    assert made == (0, "mine\n", "")
+    keeping = subprocess.Popen(
+        [sys.executable, "-m", "docstore", "lease", "keep", "mine", *url],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with keeping:
+        assert keeping.stdout is not None
+        assert keeping.stdout.readline() == "mine: kept alive, 10 s at a time\n"
+        status, listed, _ = docstore("lease", "list", "--json", *url)
+        [page] = json.loads(listed)
+        assert (status, page["holder"], page["state"]) == (0, "me", "alive")
+        assert page["remainingMs"] > 0
+        assert "mine" in docstore("lease", "list", *url)[1]
+        assert docstore("lease", "revoke", "mine", *url) == (0, "mine: expiring\n", "")
+        _, errors = keeping.communicate(timeout=20)
+    assert (keeping.returncode, errors) == (1, "docstore: mine has ended\n")
+    assert docstore("lease", "revoke", "mine", "--now", *url)[:2] == (0, "mine: ended\n")
+
+
+def test_what_cannot_be_asked_of_a_lease_is_told_in_one_line(node: str) -> None:
+    url = ("--url", node)
+    assert docstore("lease", "keep", "nobody", *url)[::2] == (
+        1, "docstore: 404 there is no lease /core/leases/nobody\n"
+    )  # fmt: skip
+    assert docstore("lease", "revoke", "nobody", *url)[::2] == (
+        1, "docstore: 404 there is no such lease\n"
+    )  # fmt: skip
+    status, _, errors = docstore("lease", "create", "--ttl", "0.1", *url)
+    assert (status, errors) == (1, "docstore: 400 ttlMs is a whole number from 500 to 3600000\n")

@@ -1,0 +1,151 @@
+"""Consumer groups on three real nodes: shares, commits, and going on after others."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from docstore.client import Client, LocalCluster, RequestFailed
+from docstore.client.groups import ConsumerGroup
+from tests.docstore.client.groups.conftest import until, until_told
+
+PARTITIONS = 4
+
+
+@pytest.fixture
+async def topic(client: Client, name: str) -> str:
+    """A topic with four partitions and a hundred records."""
+    await client.json("POST", "/core/streams", {"name": name, "partitions": PARTITIONS})
+    await produce(client, name, 0, 100)
+    return name
+
+
+async def produce(client: Client, topic: str, first: int, until: int) -> None:
+    async with client.producer(topic) as producer:
+        for number in range(first, until):
+            await producer.send(f"k{number}", number)
+
+
+async def read(group: ConsumerGroup, seen: list[int], count: int = 0) -> None:
+    """Read so many records, or for ever."""
+    async for record in group:
+        seen.append(record.value)
+        if len(seen) == count:
+            return
+
+
+async def offsets(client: Client, name: str) -> int:
+    page = await client.json("GET", f"/core/groups/{name}/offsets")
+    return sum(max(0, each["offset"]) for each in page["offsets"])
+
+
+async def test_one_process_reads_all_and_the_next_one_goes_on_where_it_left(
+    client: Client, topic: str
+) -> None:
+    seen: list[int] = []
+    async with client.group(topic, [topic]) as group:
+        await read(group, seen, 100)
+    assert sorted(seen) == list(range(100))
+    assert await offsets(client, topic) == 100
+    await produce(client, topic, 100, 120)
+    later: list[int] = []
+    async with client.group(topic, [topic]) as group:
+        await read(group, later, 20)
+    assert sorted(later) == list(range(100, 120))
+
+
+async def test_two_processes_share_the_partitions_and_none_is_read_twice(
+    client: Client, topic: str
+) -> None:
+    seen: list[int] = []
+    async with client.group(topic, [topic]) as one, client.group(topic, [topic]) as other:
+        reading = [asyncio.ensure_future(read(each, seen)) for each in (one, other)]
+        await until(lambda: len(set(seen)) == 100)
+        await until(lambda: [len(each.partitions) for each in (one, other)] == [2, 2])
+        await produce(client, topic, 100, 200)
+        await until(lambda: len(set(seen)) == 200)
+        for each in reading:
+            each.cancel()
+        await asyncio.gather(*reading, return_exceptions=True)
+    assert [number for number, times in Counter(seen).items() if times > 1] == []
+
+
+async def test_n14_a_commit_under_the_token_of_an_older_tenure_changes_nothing(
+    client: Client, topic: str
+) -> None:
+    seen: list[int] = []
+    async with client.group(topic, [topic]) as group:
+        await read(group, seen, 100)
+    page = await client.json("GET", f"/core/groups/{topic}/offsets")
+    old = page["offsets"][0]
+    async with client.group(topic, [topic]) as group:
+        await until(lambda: len(group.partitions) == PARTITIONS)
+        path = f"/core/groups/{topic}/offsets/{topic}/0"
+        await until_told(lambda: claimed(client, path, old["token"]))
+        stale = {name: old[name] for name in ("topic", "partition", "token")} | {"offset": 7_000}
+        with pytest.raises(RequestFailed) as refused:
+            await client.json("POST", f"/core/groups/{topic}/offsets", {"offsets": [stale]})
+        assert refused.value.status == 409
+        assert refused.value.problem["offsets"][0]["code"] == "fenced"
+    assert await offsets(client, topic) == 100
+
+
+async def claimed(client: Client, path: str, token: int) -> bool:
+    return bool((await client.json("GET", path))["token"] > token)
+
+
+async def test_records_since_the_last_commit_come_again_after_a_crash(
+    client: Client, group: LocalCluster, topic: str
+) -> None:
+    seen: list[int] = []
+    lost = Client(group.urls)
+    async with lost:
+        first = lost.group(topic, [topic], session_s=1.0, commit_s=60.0)
+        await first.__aenter__()
+        await read(first, seen, 40)
+        await first.commit()
+        await read(first, seen, 70)
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            if "Membership" in repr(task) or "ConsumerGroup" in repr(task):
+                task.cancel()  # As a crash does it: not a word.
+        again: list[int] = []
+        async with client.group(topic, [topic], session_s=1.0) as second:
+            await until_told(lambda: read_some(second, again))
+    assert set(seen) | set(again) == set(range(100))
+    assert len(set(seen) & set(again)) == 31, "since the commit; the one in hand counts not yet"
+
+
+async def read_some(group: ConsumerGroup, seen: list[int]) -> bool:
+    await read(group, seen, 61)
+    return True
+
+
+async def test_offsets_are_set_by_an_operator_while_nobody_is_a_member(
+    client: Client, topic: str
+) -> None:
+    path = f"/core/groups/{topic}/offsets/{topic}/0"
+    reset = {"kind": "ResetRequest", "offset": 3}
+    async with client.group(topic, [topic]):
+        await until_told(lambda: is_member(client, topic))
+        with pytest.raises(RequestFailed) as refused:
+            await client.json("PATCH", path, reset)
+        assert (refused.value.status, refused.value.code) == (409, "group-not-empty")
+        with pytest.raises(RequestFailed) as refused:
+            await client.json("DELETE", f"/core/groups/{topic}")
+        assert refused.value.code == "group-not-empty"
+    assert (await client.json("PATCH", path, reset))["offset"] == 3
+    await client.json("DELETE", f"/core/groups/{topic}")
+    with pytest.raises(RequestFailed) as refused:
+        await client.json("GET", path)
+    assert refused.value.status == 404
+
+
+async def is_member(client: Client, name: str) -> bool:
+    return bool((await client.json("GET", f"/core/groups/{name}"))["live"])
+
+
+async def test_a_group_of_a_topic_that_is_not_there_is_refused(client: Client) -> None:
+    with pytest.raises(RequestFailed) as refused:
+        async with client.group("nobody", ["no-such-topic"]):
+            raise AssertionError("it must not come so far")
+    assert refused.value.status == 404

@@ -1,0 +1,187 @@
+"""Requests at groups, roles and members: what they are answered, and what is refused."""
+
+from typing import Any
+
+import pytest
+
+from docstore.client import Client, RequestFailed
+
+
+async def refused(client: Client, method: str, path: str, body: Any = None) -> tuple[int, str]:
+    with pytest.raises(RequestFailed) as error:
+        await client.json(method, path, body)
+    return error.value.status, error.value.code
+
+
+@pytest.fixture
+async def roles(client: Client, name: str) -> str:
+    """The path of two roles that nobody leads."""
+    page = await client.json("POST", "/core/roles", {"name": name, "partitions": 2})
+    return str(page["documentSelfLink"])
+
+
+async def join(client: Client, path: str, member: str) -> Any:
+    return await client.json("POST", f"{path}/members", {"member": member})
+
+
+def pulse(generation: int, *owned: str, number: int = 1) -> dict[str, Any]:
+    said = {"kind": "HeartbeatRequest", "number": number, "listing": number}
+    return {**said, "generation": generation, "owned": list(owned)}
+
+
+async def test_a_member_joins_pulses_waits_and_leaves(client: Client, roles: str) -> None:
+    joined = await join(client, roles, "x")
+    assert joined["kind"] == "Joined"
+    assert joined["settings"]["sessionMs"] == 6_000
+    told = await client.json("PATCH", f"{roles}/members/x", pulse(1))
+    assert (told["kind"], told["assigned"]) == ("Changed", {"0": 1, "1": 1})
+    told = await client.json("PATCH", f"{roles}/members/x", pulse(1, "0", "1", number=2))
+    assert told == {"kind": "Confirmed", "listing": 2}
+    page = await client.json("GET", f"{roles}/members")
+    assert page["members"]["x"]["owned"] == ["0", "1"]
+    wait = {"kind": "WaitRequest", "generation": 1, "listing": 2}
+    told = await client.json("PATCH", f"{roles}/members/x", wait, Prefer="wait=1")
+    assert told == {"kind": "Woken"}
+    told = await client.json("DELETE", f"{roles}/members/x")
+    assert told == {"kind": "Left"}
+    assert (await client.json("GET", roles))["state"] == "Empty"
+
+
+async def test_n14_a_member_that_is_none_is_told_so(client: Client, roles: str) -> None:
+    path = f"{roles}/members/x"
+    assert await refused(client, "PATCH", path, pulse(1)) == (404, "unknown-member")
+    assert await refused(client, "DELETE", f"{path}?force") == (404, "unknown-member")
+
+
+async def test_an_operator_fences_a_member_and_its_session_runs_out(
+    client: Client, roles: str
+) -> None:
+    await join(client, roles, "x")
+    page = await client.json("DELETE", f"{roles}/members/x?force")
+    assert page["members"]["x"]["fenced"] is True
+    assert await refused(client, "PATCH", f"{roles}/members/x", pulse(1)) == (409, "fenced")
+    assert len((await client.json("GET", roles))["members"]) == 1, "it was just confirmed"
+
+
+BAD_GROUPS: list[tuple[str, dict[str, Any], int]] = [
+    ("/core/roles", {}, 400),
+    ("/core/roles", {"name": "a/b", "partitions": 1}, 400),
+    ("/core/roles", {"name": "explain", "partitions": 1}, 400),
+    ("/core/roles", {"name": "r"}, 400),
+    ("/core/roles", {"name": "r", "partitions": 0}, 400),
+    ("/core/roles", {"name": "r", "partitions": 5_000}, 400),
+    ("/core/roles", {"name": "r", "partitions": 1, "mode": "both"}, 400),
+    ("/core/roles", {"name": "r", "partitions": 1, "sessionMs": 100}, 400),
+    ("/core/roles", {"name": "r", "partitions": 1, "windowMs": 6_000}, 422),
+    ("/core/roles", {"name": "r", "partitions": 1, "more": 1}, 400),
+    ("/core/groups", {"name": "g"}, 400),
+    ("/core/groups", {"name": "g", "topics": ["no-such-topic"]}, 404),
+    ("/core/groups", {"name": "g", "topics": []}, 400),
+]
+
+
+@pytest.mark.parametrize(("path", "asked", "status"), BAD_GROUPS)
+async def test_groups_that_cannot_be_are_refused(
+    client: Client, path: str, asked: dict[str, Any], status: int
+) -> None:
+    assert (await refused(client, "POST", path, asked))[0] == status
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "members", {}),
+        ("POST", "members", {"member": "a/b"}),
+        ("POST", "members", {"member": "x", "capacity": 0}),
+        ("POST", "members", {"member": "x", "more": 1}),
+        ("PATCH", "members/x", {"kind": "Other", "generation": 1, "listing": 1}),
+        ("PATCH", "members/x", {"kind": "HeartbeatRequest", "generation": 1, "listing": 1}),
+        ("PATCH", "members/x", pulse(1) | {"owned": "0"}),
+        ("PATCH", "members/x", pulse(1) | {"number": -1}),
+    ],
+)
+async def test_what_no_member_says_is_refused(
+    client: Client, roles: str, method: str, path: str, body: Any
+) -> None:
+    assert (await refused(client, method, f"{roles}/{path}", body))[0] == 400
+
+
+async def test_settings_change_while_nobody_rests_on_them(client: Client, roles: str) -> None:
+    page = await client.json("PATCH", roles, {"sessionMs": 4_000, "partitions": 3})
+    assert (page["partitions"], page["settings"]["sessionMs"]) == (3, 4_000)
+    assert await refused(client, "PATCH", roles, {"windowMs": 5_000}) == (
+        422,
+        "refused-by-service",
+    )
+    await join(client, roles, "x")
+    assert await refused(client, "PATCH", roles, {"sessionMs": 5_000}) == (409, "group-not-empty")
+    assert await refused(client, "DELETE", roles) == (409, "group-not-empty")
+    await client.json("DELETE", f"{roles}/members/x")
+    assert (await client.json("DELETE", roles))["documentUpdateAction"] == "DELETE"
+    assert await refused(client, "GET", roles) == (404, "no-such-group")
+    assert await refused(client, "POST", f"{roles}/members", {"member": "x"}) == (
+        404,
+        "no-such-group",
+    )
+
+
+async def test_tokens_grow_over_a_group_that_was_deleted_and_made_again(
+    client: Client, roles: str, name: str
+) -> None:
+    await join(client, roles, "x")
+    before = (await client.json("GET", f"{roles}?role=5"))["token"]
+    await client.json("DELETE", f"{roles}/members/x")
+    await client.json("DELETE", roles)
+    await client.json("POST", "/core/roles", {"name": name, "partitions": 2})
+    await join(client, roles, "y")
+    assert (await client.json("GET", f"{roles}?role=5"))["token"] > before
+
+
+async def test_nobody_writes_a_groups_document_as_a_document(client: Client, roles: str) -> None:
+    state = (await client.json("GET", roles)) | {"generation": 9}
+    assert (await refused(client, "PUT", roles, state))[0] == 405
+    bulk = await client.bulk([{"link": roles, "op": "PUT", "body": {"generation": 9}}])
+    assert bulk[0]["status"] >= 400
+    assert (await client.json("GET", roles))["generation"] == 0
+
+
+@pytest.fixture
+async def consumers(client: Client, name: str) -> str:
+    """The path of a group that reads one topic of one partition."""
+    await client.json("POST", "/core/streams", {"name": name})
+    page = await client.json("POST", "/core/groups", {"name": name, "topics": [name]})
+    return str(page["documentSelfLink"])
+
+
+@pytest.mark.parametrize(
+    "offset",
+    [
+        {},
+        {"topic": "a/b", "partition": 0, "offset": 1, "token": 1},
+        {"topic": "", "partition": 0, "offset": 1, "token": 1},
+        {"topic": "t", "partition": "0", "offset": 1, "token": 1},
+        {"topic": "t", "partition": -1, "offset": 1, "token": 1},
+        "t/0",
+    ],
+)
+async def test_offsets_of_what_is_no_partition_are_refused(
+    client: Client, consumers: str, offset: Any
+) -> None:
+    body = {"offsets": [offset]}
+    assert (await refused(client, "POST", f"{consumers}/offsets", body))[0] == 400
+
+
+async def test_offsets_are_kept_of_the_partitions_of_a_group_and_of_no_others(
+    client: Client, consumers: str, name: str
+) -> None:
+    commit = {"topic": name, "partition": 0, "offset": 4, "token": 1}
+    other = commit | {"partition": 1}
+    page = await client.json("POST", f"{consumers}/offsets", {"offsets": [commit, other]})
+    assert [each["status"] for each in page["offsets"]] == [200, 404]
+    claim = {"kind": "ClaimRequest", "token": 2}
+    path = f"{consumers}/offsets/{name}"
+    assert (await client.json("PATCH", f"{path}/0", claim))["offset"] == 4
+    assert (await refused(client, "PATCH", f"{path}/1", claim))[0] == 404
+    nobody = "/core/groups/nobody/offsets"
+    assert await refused(client, "PATCH", f"{nobody}/{name}/0", claim) == (404, "no-such-group")
+    assert await refused(client, "GET", nobody) == (404, "no-such-group")

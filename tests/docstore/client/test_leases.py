@@ -1,0 +1,187 @@
+"""Leases of a real client at real nodes: held by proofs, lost for ever, and fenced beyond."""
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from docstore.client import Client, LocalCluster, RequestFailed
+from docstore.client.boot_clock import boot_clock
+from docstore.ownership.proof import RATE_ERROR
+
+NOWHERE = "http://127.0.0.1:9"
+clock = boot_clock()
+
+
+@pytest.fixture(scope="module")
+def group() -> Iterator[LocalCluster]:
+    with LocalCluster(3) as nodes:
+        yield nodes
+
+
+@pytest.fixture
+async def client(group: LocalCluster) -> AsyncIterator[Client]:
+    async with Client(group.urls) as client:
+        await client.declare("/notes")
+        yield client
+
+
+@pytest.fixture
+async def watcher(group: LocalCluster) -> AsyncIterator[Client]:
+    """Another client."""
+    async with Client(group.urls[1:]) as client:
+        yield client
+
+
+async def ended(watcher: Client, link: str) -> float:
+    """Return what the clock shows when a lease is known to have ended; at once, by a wait."""
+    while True:
+        page = await watcher.get(link)
+        if page.value["state"] == "ended":
+            return clock()
+        await watcher.request("GET", link, headers={"If-None-Match": page.etag, "Prefer": "wait=5"})
+
+
+async def test_leases_live_as_long_as_they_are_held_and_end_when_they_are_let_go(
+    client: Client, watcher: Client
+) -> None:
+    """Many of one client share their requests; one that somebody made is adopted."""
+    ttl_s = 1.5
+    leases = [client.lease(ttl_s=ttl_s, holder="a test") for _ in range(40)]
+    await watcher.json("POST", "/core/leases", {"ttlMs": 1_500, "documentSelfLink": "adopted"})
+    adopted = client.lease(name="adopted")
+    await asyncio.gather(adopted.adopt(), *(lease.grant() for lease in leases))
+    leases.append(adopted)
+    await client.put("/notes/mine", {"a": 1}, lease=adopted)
+    until = clock() + ttl_s * 1.5
+    while clock() < until or not all(lease.held() for lease in leases):
+        assert not any(lease.lost.is_set() for lease in leases)
+        await asyncio.sleep(0.05)
+    assert (await watcher.get("/notes/mine")).value["documentLeaseLink"] == adopted.link
+    assert (await watcher.get(adopted.link)).version == 1  # Nothing but the attachment.
+    await asyncio.gather(*(lease.release() for lease in leases))
+    assert not any(lease.held() for lease in leases)
+    assert all(lease.lost.is_set() for lease in leases)
+    assert (await watcher.get(adopted.link)).value["why"] == "revoked"
+
+
+async def test_a_lease_that_an_operator_ends_is_lost_for_ever(
+    client: Client, watcher: Client
+) -> None:
+    async with client.lease(ttl_s=0.5) as lease:
+        await watcher.json("DELETE", lease.link)
+        async with asyncio.timeout(5):
+            await lease.lost.wait()
+        assert not lease.held()
+
+
+async def test_under_a_lease_that_has_ended_nothing_is_written(client: Client) -> None:
+    lease = client.lease(ttl_s=5.0)
+    await lease.grant()
+    await lease.release()
+    with pytest.raises(RequestFailed) as failure:
+        await client.put("/notes/never", {}, lease=lease)
+    assert (failure.value.status, failure.value.problem["errorCode"]) == (410, "lease-ended")
+
+
+async def test_l10_a_holder_that_is_cut_off_stops_believing_before_its_lease_ends(
+    group: LocalCluster, watcher: Client
+) -> None:
+    ttl_s = 0.9
+    async with Client(group.urls) as client:
+        lease = client.lease(ttl_s=ttl_s)
+        await lease.grant()
+        ending = asyncio.ensure_future(ended(watcher, lease.link))
+        await asyncio.sleep(0.1)
+        client.urls[:] = [NOWHERE]
+        until = lease.left_s() + clock()
+        async with asyncio.timeout(5):
+            while lease.held():
+                await asyncio.sleep(0.005)
+        stopped_at, ended_at = clock(), await ending
+    last_ok = until - ttl_s * 2 / 3
+    assert until < stopped_at < ended_at
+    assert ended_at >= last_ok + ttl_s / (1 + RATE_ERROR)
+    assert ended_at <= last_ok + ttl_s * 2 + 1.0
+
+
+HOLDER = """
+import asyncio, json, sys
+from docstore.client import Client
+from docstore.client.boot_clock import boot_clock
+
+clock = boot_clock()
+
+async def main():
+    async with Client(sys.argv[1].split(",")) as client:
+        lease = client.lease(ttl_s=float(sys.argv[2]), name=sys.argv[3])
+        await lease.grant()
+        leader = await client.put("/notes/leader", {"by": lease.id}, lease=lease, if_match="")
+        print(json.dumps({"token": leader.version}), flush=True)
+        while not lease.lost.is_set():
+            print(json.dumps({"at": clock(), "held": lease.held()}), flush=True)
+            await asyncio.sleep(0.01)
+        print(json.dumps({"lost": True, "held": lease.held()}), flush=True)
+        fence = f"notes/leader:{leader.version}"
+        try:
+            await client.put("/notes/guarded", {"by": "the past"}, fence=fence)
+        except Exception as error:
+            print(json.dumps({"refused": error.problem["errorCode"]}), flush=True)
+
+asyncio.run(main())
+"""
+
+
+async def test_l11_l13_a_holder_that_stood_still_does_not_believe_and_is_fenced(
+    group: LocalCluster, client: Client, watcher: Client
+) -> None:
+    ttl_s = 0.6
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", HOLDER, ",".join(group.urls), str(ttl_s), "paused",
+        stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    lines = _lines(process)
+    try:
+        token = (await anext(lines))["token"]
+        while not (await anext(lines))["held"]:
+            pass
+        process.send_signal(signal.SIGSTOP)
+        await ended(watcher, "/core/leases/paused")
+        async with asyncio.timeout(10):
+            while not await _is_gone(watcher, "/notes/leader"):
+                await asyncio.sleep(0.02)
+        async with client.lease(ttl_s=5.0) as lease:
+            leader = await client.put("/notes/leader", {"by": lease.id}, lease=lease)
+            assert leader.version > token
+            fence = f"notes/leader:{leader.version}"
+            guarded = await client.put("/notes/guarded", {"by": "now"}, fence=fence)
+            woken_at = clock()
+            process.send_signal(signal.SIGCONT)
+            seen = [line async for line in lines]
+            after = [line for line in seen if line.get("at", 0) > woken_at]
+            assert not any(line["held"] for line in after)
+            assert seen[-2:] == [{"lost": True, "held": False}, {"refused": "fenced"}]
+            assert (await watcher.get("/notes/guarded")).etag == guarded.etag
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def _lines(process: asyncio.subprocess.Process) -> AsyncIterator[dict[str, Any]]:
+    assert process.stdout is not None
+    while line := await process.stdout.readline():
+        yield json.loads(line)
+
+
+async def _is_gone(watcher: Client, link: str) -> bool:
+    try:
+        await watcher.get(link)
+    except RequestFailed as error:
+        return error.status == 404
+    return False

@@ -1,0 +1,271 @@
+"""Where roles are led by induction, for tests that hold on each of them (scenario N18).
+
+A test takes the fixture `ledger` and knows no more of it than stands in `Ledger`: who joins, who is
+cut off, and how long things take there. To add one, write a class like these and name it in
+LEDGERS: it is made for each test, and is a context in that test's loop.
+"""
+
+import itertools
+import os
+from collections import defaultdict
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from random import Random
+from typing import Any, Protocol, Self
+
+import aiokafka.admin
+import pytest
+
+from docstore.client import Client, roles
+from docstore.client.kafka import KafkaRole
+from docstore.ownership.by_induction import Event
+from tests.chaos.proxy import Proxy
+from tests.kafka.broker import COMMIT, LOADING, Broker
+from tests.kafka.road import Road
+
+ROLES = 64
+REBALANCE_S = 0.5
+_numbers = itertools.count()
+
+
+class Role(Protocol):
+    """One member's sight of the roles."""
+
+    def leads(self, role: int) -> bool: ...
+    def leads_key(self, key: str) -> bool: ...
+    def token(self, role: int) -> int: ...
+    def fence(self, role: int) -> str: ...
+    def events(self) -> AsyncGenerator[Event, None]: ...
+    async def while_leading(
+        self, role: int, step: Callable[[], Awaitable[None] | None]
+    ) -> None: ...
+
+
+class Ledger(Protocol):
+    """What assigns partitions to members. Times are in seconds, and bounds: not what is usual."""
+
+    window_s: float
+    """T of exclusive roles."""
+    alone_s: float
+    """From the moment when one member joins nobody until it leads everything."""
+    shared_s: float
+    """From the join of another one until both lead."""
+    succession_s: float
+    """From a member's crash until its roles are led by another."""
+
+    def member(
+        self, name: str, mode: str = ..., **callbacks: Any
+    ) -> AbstractAsyncContextManager[Role]:
+        """Return a member that joins as it is entered; callbacks as `on_acquired=`."""
+
+    def cut(self, name: str) -> None:
+        """Let nothing of this member pass any more: it is told nothing of that."""
+
+    def kill(self, name: str) -> None:
+        """Cut it off as if its process had died: connections are closed, it says no word."""
+
+    def heal(self, name: str) -> None:
+        """End either."""
+
+    def mute(self) -> None:
+        """Answer nobody's proofs any more, although sessions live."""
+
+    def unmute(self) -> None:
+        """Answer proofs again."""
+
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(self, *_exception: object) -> None: ...
+
+
+class OnMock:
+    """Kafka, by the mock broker: a group and a topic of its own for each test."""
+
+    session_s, window_s = 1.5, 0.7
+    # A first join 0.1, a later one S - 1; then G, and one commit: a window is plenty for it.
+    alone_s = 0.1 + 3 * window_s
+    shared_s = REBALANCE_S + 3 * window_s
+    # Silence is looked for once a second.
+    succession_s = session_s + 1.0 + shared_s
+
+    def __init__(self, broker: Broker, partitions: int) -> None:
+        self._broker = broker
+        self.name = f"roles-{next(_numbers)}"
+        broker.create_topic(self.name, partitions)
+        host, port = broker.bootstrap.split(":")
+        self.road = Road(host, int(port))
+
+    @property
+    def bootstrap(self) -> str:
+        return self.road.bootstrap
+
+    def member(
+        self, name: str, mode: str = "exclusive", group: str = "", **callbacks: Any
+    ) -> KafkaRole:
+        return KafkaRole(
+            self.bootstrap,
+            group or self.name,
+            topic=self.name,
+            roles=ROLES,
+            mode=mode,
+            session_s=self.session_s,
+            window_s=self.window_s if mode == "exclusive" else None,
+            member=name,
+            **callbacks,
+        )
+
+    def cut(self, name: str) -> None:
+        self.road.cut(name)
+
+    def kill(self, name: str) -> None:
+        self.road.kill(name)
+
+    def heal(self, name: str) -> None:
+        self.road.heal(name)
+
+    def mute(self) -> None:
+        self._broker.fail(COMMIT, LOADING, times=1_000)
+
+    def unmute(self) -> None:
+        self._broker.mend(COMMIT)
+
+    async def __aenter__(self) -> Self:
+        await self.road.__aenter__()
+        self._broker.advertise(self.road.port)
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        self.unmute()
+        await self.road.__aexit__()
+
+
+class OnBroker:
+    """A real Kafka, named by DOCSTORE_KAFKA=host:port. Nobody can be cut off from it."""
+
+    session_s, window_s = 6.0, 3.0
+    alone_s = 4.0 + 2 * session_s  # Its initial delay is 3 s, if nobody has set it.
+    shared_s = 2 * session_s
+    succession_s = 3 * session_s
+
+    def __init__(self, bootstrap: str, partitions: int) -> None:
+        self._bootstrap, self._partitions = bootstrap, partitions
+        self.name = f"docstore-test-{os.getpid()}-{next(_numbers)}"
+
+    def member(self, name: str, mode: str = "exclusive", **callbacks: Any) -> KafkaRole:
+        return KafkaRole(
+            self._bootstrap,
+            self.name,
+            topic=self.name,
+            roles=ROLES,
+            mode=mode,
+            session_s=self.session_s,
+            member=name,
+            **callbacks,
+        )
+
+    def cut(self, name: str) -> None:
+        pytest.skip("nobody can be cut off from a real broker")
+
+    kill = heal = cut
+
+    def mute(self) -> None:
+        pytest.skip("a real broker answers")
+
+    unmute = mute
+
+    async def __aenter__(self) -> Self:
+        topic = aiokafka.admin.NewTopic(self.name, self._partitions, 1)
+        admin = aiokafka.admin.AIOKafkaAdminClient(bootstrap_servers=self._bootstrap)
+        await admin.start()
+        await admin.create_topics([topic])
+        await admin.close()
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        admin = aiokafka.admin.AIOKafkaAdminClient(bootstrap_servers=self._bootstrap)
+        await admin.start()
+        await admin.delete_topics([self.name])
+        await admin.close()
+
+
+class OnNodes:
+    """Here: a document of roles on a node of ours, which each member reaches by a proxy."""
+
+    session_s = 1.5
+    window_s = session_s / 2.0
+    alone_s = shared_s = 5.0
+    succession_s = session_s + 2.0
+
+    def __init__(self, url: str, partitions: int) -> None:
+        self.name = f"roles-{next(_numbers)}"
+        self._port = int(url.rsplit(":", 1)[1])
+        self._partitions = partitions
+        self._proxies = defaultdict(lambda: Proxy(self._port, Random(0)))
+
+    @asynccontextmanager
+    async def member(
+        self, name: str, mode: str = "exclusive", **callbacks: Any
+    ) -> AsyncIterator[roles.Role]:
+        proxy = self._proxies[name]
+        await proxy.start()
+        async with Client([f"http://127.0.0.1:{proxy.port}"]) as client:
+            role = client.role(
+                self.name,
+                roles=ROLES,
+                partitions=self._partitions,
+                mode=mode,
+                session_s=self.session_s,
+                **callbacks,
+            )
+            async with role:
+                yield role
+
+    def cut(self, name: str) -> None:
+        self._proxies[name].link.frozen = True
+
+    def kill(self, name: str) -> None:
+        self._proxies[name].link.cut = True
+        self._proxies[name].break_all()
+
+    def heal(self, name: str) -> None:
+        self._proxies[name].link.clear()
+        self._proxies[name].break_all()
+
+    def mute(self) -> None:
+        for name in self._proxies:
+            self.kill(name)
+
+    def unmute(self) -> None:
+        for name in self._proxies:
+            self.heal(name)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        for proxy in self._proxies.values():
+            await proxy.stop()
+
+
+REAL = os.environ.get("DOCSTORE_KAFKA", "")
+
+
+def on_mock(request: pytest.FixtureRequest, partitions: int) -> Ledger:
+    return OnMock(request.getfixturevalue("broker"), partitions)
+
+
+def on_nodes(request: pytest.FixtureRequest, partitions: int) -> Ledger:
+    return OnNodes(request.getfixturevalue("node"), partitions)
+
+
+def on_broker(request: pytest.FixtureRequest, partitions: int) -> Ledger:
+    if not REAL:
+        pytest.skip("no DOCSTORE_KAFKA=host:port names a real broker")
+    return OnBroker(REAL, partitions)
+
+
+LEDGERS: dict[str, Callable[[pytest.FixtureRequest, int], Ledger]] = {
+    "mock": on_mock,
+    "native": on_nodes,
+    "real": on_broker,
+}
+"""By name: how a ledger of so many partitions is made for a test."""
