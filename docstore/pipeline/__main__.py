@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import orjson
 import typer
+from pyspark.sql import SparkSession
 
 from docstore.pipeline import session, writing
 from docstore.pipeline.errors import EXPECTED, line_of
@@ -58,6 +59,7 @@ class _Run:
 
     def _result(self, function: str, arguments: dict[str, Any]) -> dict[str, Any]:
         Group(self.url.split(","))  # What is no URL is said before Spark has been started.
+        is_ours = SparkSession.getActiveSession() is None
         spark = session(self.master, f"docstore {self.name}")
         try:
             if not self.master.startswith(REMOTE):
@@ -67,7 +69,8 @@ class _Run:
             work = Work(spark, self.url, self.name, self.job_id, self.dry_run)
             return work.run(getattr(found, name), **arguments)
         finally:
-            spark.stop()
+            if is_ours:  # Else somebody goes on with it.
+                spark.stop()
 
 
 @contextmanager

@@ -30,15 +30,17 @@ class Malformed(PipelineError):
 
 
 def members(
-    bodies: pa.Array, fields: Sequence[pa.Field], mode: str, links: pa.Array | None = None
-) -> tuple[list[pa.Array], pa.Array]:
+    bodies: pa.Array, fields: Sequence[pa.Field], mode: str, *, links: pa.Array | None = None,
+    any_is_text: bool = False,
+) -> tuple[list[pa.Array], pa.Array]:  # fmt: skip
     """Return an array for each member, and which rows are as the schema says.
 
-    links: of the documents, to say which one does not fit. Raises Malformed in mode FAILFAST.
+    links: of the documents, to say which one does not fit. any_is_text: a string takes any value,
+    as its JSON. Raises Malformed in mode FAILFAST.
     """
     wire = [_wire(field.type) for field in fields]
     named = [pa.field(f.name, t) for f, t in zip(fields, wire, strict=True) if t is not None]
-    found = _Found(fields, named if len(named) == len(fields) else None)
+    found = _Found(fields, named if len(named) == len(fields) else None, any_is_text)
     found.take(bodies)
     if found.unfit and mode == FAIL:
         at, why = next(iter(found.unfit.items()))
@@ -51,9 +53,11 @@ def members(
 class _Found:
     """What has been read of a batch so far, from its first document on."""
 
-    def __init__(self, fields: Sequence[pa.Field], wire: Sequence[pa.Field] | None) -> None:
+    def __init__(
+        self, fields: Sequence[pa.Field], wire: Sequence[pa.Field] | None, any_is_text: bool
+    ) -> None:
         """wire: how Arrow reads the fields, None if it cannot."""
-        self._fields, self._wire = fields, wire
+        self._fields, self._wire, self._any_is_text = fields, wire, any_is_text
         self._columns: list[list[pa.Array]] = [[] for _ in fields]
         self._rows = 0
         self.unfit: dict[int, str] = {}
@@ -79,7 +83,7 @@ class _Found:
         rows = []
         for at, body in enumerate(bodies.to_pylist(), self._rows):
             try:
-                rows.append(fitted(body, self._fields))
+                rows.append(fitted(body, self._fields, any_is_text=self._any_is_text))
             except Unfit as error:
                 self.unfit[at] = str(error)
                 rows.append([None] * len(self._fields))

@@ -30,6 +30,7 @@ from docstore.errors import BadRequest
 from docstore.pipeline import scanning
 from docstore.pipeline.columns import FEED, schema_of, with_members
 from docstore.pipeline.errors import PipelineError
+from docstore.pipeline.fairness import fair
 from docstore.pipeline.group import Group, GroupError
 from docstore.pipeline.options import Options
 from docstore.pipeline.planning import shares
@@ -275,18 +276,14 @@ def advanced(after: Cut, target: Cut, rows: int | None) -> Cut:
         max(0, n - begun)
         for (_, begun), (_, n) in zip(after.positions, target.positions, strict=True)
     ]
-    total = sum(lags)
-    if rows is None or total <= rows:
-        return target if total else after
-    taken = [lag * rows // total for lag in lags]
-    # What rounding leaves goes to those whom it cost the most.
-    by_rest = sorted(range(len(lags)), key=lambda slot: -(lags[slot] * rows % total))
-    for slot in by_rest[: rows - sum(taken)]:
-        taken[slot] += 1
+    if not sum(lags):
+        return after
+    if rows is None or sum(lags) <= rows:
+        return target
     positions = [
         (epoch if take == lag else before[0], before[1] + take)
         for before, (epoch, _), take, lag in zip(
-            after.positions, target.positions, taken, lags, strict=True
+            after.positions, target.positions, fair(lags, rows), lags, strict=True
         )
     ]
     return Cut(target.cluster, tuple(positions))

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from decimal import Context, Decimal
 from typing import Any, NoReturn
 
+import orjson
 import pyarrow as pa
 
 NOT_FINITE = {word: float(word) for word in ("NaN", "Infinity", "-Infinity")}
@@ -23,12 +24,32 @@ class Unfit(Exception):
     """A document is not what the schema says."""
 
 
-def fitted(body: str | None, fields: Sequence[pa.Field]) -> list[Any]:
-    """Return what Arrow makes each member of; null is None. Raises Unfit, naming the member."""
+def fitted(body: str | None, fields: Sequence[pa.Field], *, any_is_text: bool = False) -> list[Any]:
+    """Return what Arrow makes each member of; null is None. Raises Unfit, naming the member.
+
+    any_is_text: a string takes any value, as its JSON.
+    """
     if body is None:
         return [None] * len(fields)
     document = json.loads(body, parse_float=Decimal)
+    if any_is_text:
+        document = _with_texts(document, pa.struct(list(fields)))
     return [_value(document.get(field.name), field.type, field.name) for field in fields]
+
+
+def _with_texts(value: Any, kind: pa.DataType) -> Any:
+    """Return a value with texts wherever its type has strings."""
+    if value is None or isinstance(value, str):
+        return value
+    if _is_text(kind):
+        return orjson.dumps(value, default=float).decode()
+    if isinstance(value, dict) and pa.types.is_struct(kind):
+        return {each.name: _with_texts(value.get(each.name), each.type) for each in kind}
+    if isinstance(value, dict) and pa.types.is_map(kind):
+        return {key: _with_texts(member, kind.item_type) for key, member in value.items()}
+    if isinstance(value, list) and pa.types.is_list(kind):
+        return [_with_texts(each, kind.value_type) for each in value]
+    return value
 
 
 def instant(text: str, kind: pa.DataType) -> int:

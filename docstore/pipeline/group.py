@@ -12,7 +12,7 @@ import os
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, cast
+from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from docstore.pipeline.errors import PipelineError
@@ -93,8 +93,8 @@ class Group:
     def open(
         self, method: str, url: str, path: str, body: Any = None,
         headers: Mapping[str, str] | None = None,
-    ) -> Iterator[BinaryIO]:  # fmt: skip
-        """Ask one node, and give its answer as a stream. Raises GroupError, Unreachable.
+    ) -> Iterator[http.client.HTTPResponse]:  # fmt: skip
+        """Ask one node, and give its answer, a stream with headers. Raises GroupError, Unreachable.
 
         body: bytes or a file as they are, anything else as JSON.
         """
@@ -110,19 +110,26 @@ class Group:
             answer = connection.getresponse()
             if answer.status >= 400:
                 raise _refusal(answer.status, answer.read(), url)
-            yield cast("BinaryIO", answer)
+            yield answer
             has_ended = answer.isclosed() or not answer.read(1)
             is_free = has_ended and not answer.will_close
         except Unreachable:
             raise
         except (OSError, http.client.HTTPException) as error:
-            why = str(error) or type(error).__name__
-            raise Unreachable(f"{url}: {why.partition('] ')[2] or why}") from None
+            raise Unreachable(f"{url}: {_why(error)}") from None
         finally:
             if is_free:
                 _idle.setdefault((os.getpid(), url), []).append(connection)
             else:
                 connection.close()
+
+
+def _why(error: Exception) -> str:
+    """Return in words why a connection is of no use."""
+    if isinstance(error, http.client.IncompleteRead):
+        return "the answer was cut off"
+    said = str(error) or type(error).__name__
+    return said.partition("] ")[2] or said
 
 
 def _checked(url: str) -> str:

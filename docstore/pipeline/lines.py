@@ -23,10 +23,13 @@ OPERATIONS = (
 )  # fmt: skip
 JSON_NAMES: dict[type, str] = {dict: "object", list: "array"}
 KEY = "documentSelfLink"
-NOT_OF_A_BODY = frozenset(
+SET_BY_STORE = frozenset(
     "documentSelfLink documentVersion documentEpoch documentOwner documentUpdateTime"
-    " documentUpdateTimeMicros documentUpdateAction slot seq deleted digest".split()
+    " documentUpdateTimeMicros documentUpdateAction".split()
 )
+"""Columns of rows that were read, which no document has as members."""
+ALSO_READ = frozenset("slot seq deleted digest".split())
+"""Columns of rows that were read, whose names members may have as well."""
 
 
 class WriteFailed(PipelineError):
@@ -68,13 +71,17 @@ class Lines:
         self._body_type: type = list if self._operation == "jsonPatch" else dict
         if self._body_type is list and not self._body:
             raise ValueError("docstore: jsonPatch needs a column `body` with arrays (RFC 6902)")
-        used = {self._key, self._sequence} | NOT_OF_A_BODY
-        self._members = [name for name in names if name not in used] if not self._body else []
-        if self._key not in NOT_OF_A_BODY and not self._body:
-            self._members.append(self._key)
+        self._members = [] if self._body else self._members_among(names)
         if self._operation != "delete":
+            _insist_on_meaning(self._members, names)
             check_members(schema, self._members)
         self._expected = self._expected_column(options, names)
+
+    def _members_among(self, names: Sequence[str]) -> list[str]:
+        """Return the columns that become members, the one with the ids behind all others."""
+        used = {self._key, self._sequence} | SET_BY_STORE
+        named = [] if self._key in SET_BY_STORE else [self._key]
+        return [name for name in names if name not in used] + named
 
     def _expected_column(self, options: Options, names: Sequence[str]) -> str:
         """Return the column with the version to go on from, "" if none is asked for."""
@@ -95,8 +102,10 @@ class Lines:
             if self._sequence:
                 writer["sequence"] = _sequence(sequences[at])
             link, wrong = self._address(key)
-            verb = self._verb(expected[at] if expected else None)
-            value = {"link": link, "writer": writer, **verb}
+            version = expected[at] if expected else None
+            if self._operation == "delete" and expected and version is None:
+                wrong = wrong or f"a row has nothing in {self._expected!r}"
+            value = {"link": link, "writer": writer, **self._verb(version)}
             if value["op"] != "DELETE":
                 # What cannot be sent stands in a dead letter as a text.
                 value["body"] = body.decode(errors="replace") if malformed else Fragment(body)
@@ -107,7 +116,7 @@ class Lines:
         if isinstance(key, Formless):
             return "", key.why
         if not key:
-            raise WriteFailed(f"docstore: a row has nothing in {self._key!r}")
+            return "", f"a row has nothing in {self._key!r}"
         return self._addresses.of(key)
 
     def _bodies(self, batch: pa.RecordBatch) -> Iterator[tuple[bytes, str]]:
@@ -129,9 +138,7 @@ class Lines:
                 return {"op": "PUT", "mustExist": True}
             case "patch" | "jsonPatch":
                 return {"op": "PATCH"}
-            case "delete" if self._expected:
-                if expected is None:
-                    raise WriteFailed(f"docstore: a row has nothing in {self._expected!r}")
+            case "delete" if expected is not None:
                 return {"op": "DELETE", "ifVersion": int(expected)}
             case "delete":
                 return {"op": "DELETE"}
@@ -143,13 +150,26 @@ class Lines:
                 return {"op": "PUT"}
 
 
+def _insist_on_meaning(members: Sequence[str], names: Sequence[str]) -> None:
+    """Refuse what may be a member or the store's own column. Raises ValueError, naming it."""
+    own = next((name for name in names if name in SET_BY_STORE), None)
+    unclear = next((name for name in members if name in ALSO_READ), None)
+    if own is not None and unclear is not None:
+        raise ValueError(
+            f"docstore: column {unclear!r} beside {own!r} may be what was read with the row, or a"
+            " member: drop it, or give the documents as a whole in a column body"
+        )
+
+
 def _checked(body: str | bytes | Formless | None, wanted: type) -> tuple[bytes, str]:
     """Return a given body, and why it is none: nothing else goes between our members."""
     if isinstance(body, Formless):
         return b"", body.why
-    raw = body.encode() if isinstance(body, str) else body or b"{}"
+    if body is None:
+        return b"", "body is null"
+    raw = body.encode() if isinstance(body, str) else body
     # A line is a line: in JSON a line break stands between things, never in them.
-    raw = raw.replace(b"\n", b" ") or b"{}"
+    raw = raw.replace(b"\n", b" ")
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:

@@ -11,21 +11,26 @@ from docstore.query.where import parse
 
 READ_FROM = ("nearest", "owner", "replica")
 PARSE_MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
+STRINGS = ("exact", "any")
 
 COMMON = "url path retries timeoutMs job zone".split()
 READ = (
     "columns members where asOf versions includeDeleted readFrom partitions minPartitions"
-    " rowsPerSecond compression catchUpMs parseMode columnNameOfCorruptRecord bodyAs aggregates"
-    " groupBy"
+    " rowsPerSecond compression catchUpMs parseMode strings columnNameOfCorruptRecord bodyAs"
+    " aggregates groupBy"
 ).split()
 FEED = (
     "columns members where start end mode preImage onTrim maxChangesPerTrigger readFrom"
-    " rowsPerSecond compression catchUpMs partitions minPartitions parseMode"
+    " rowsPerSecond compression catchUpMs partitions minPartitions parseMode strings"
     " columnNameOfCorruptRecord consumer consumerTtl"
 ).split()
 WRITE = (
     "operation key body sequenceBy expectVersion onConflict onError deadLetterPath maxErrors"
     " jobId batchId batchRows checkpointLocation commit foreignLinks"
+).split()
+STREAM = (
+    "columns keyAs valueAs startingOffsets endingOffsets startingTimestamp failOnDataLoss"
+    " maxOffsetsPerTrigger maxRecordsPerPartition jobId batchId batchRows checkpointLocation"
 ).split()
 
 
@@ -111,6 +116,14 @@ class Options:
         if not path.startswith("/"):
             raise ValueError('docstore: load("/orders"), the path of a factory, is needed')
         return path
+
+    @property
+    def topic(self) -> str:
+        """Return the name of the topic. Raises ValueError."""
+        name = self.text("path")
+        if not name or "/" in name:
+            raise ValueError(f'docstore: load("flights") names a topic, and {name!r} is none')
+        return name
 
     @property
     def grouping(self) -> Grouping | None:

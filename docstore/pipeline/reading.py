@@ -17,7 +17,7 @@ from docstore.pipeline import bodies, scanning
 from docstore.pipeline.columns import ENVELOPE, TABLE, schema_of, wire_columns, with_members
 from docstore.pipeline.group import Group
 from docstore.pipeline.kinds import check_members
-from docstore.pipeline.options import PARSE_MODES, Options
+from docstore.pipeline.options import PARSE_MODES, STRINGS, Options
 from docstore.pipeline.planning import shares
 from docstore.protocol.slots import slot_of
 from docstore.query.where import parse
@@ -94,6 +94,7 @@ class Rows:
     def __init__(self, options: Options, schema: StructType) -> None:
         self._corrupt = options.text(CORRUPT, CORRUPT_DEFAULT)
         self._mode = options.choice("parseMode", PARSE_MODES)
+        self._any_is_text = options.choice("strings", STRINGS) == "any"
         self._schema = schema
         self._options = options
         self._members = [n for n in schema.names if n not in ENVELOPE and n != self._corrupt]
@@ -125,7 +126,9 @@ class Rows:
         good = None
         if fields:
             links = batch.column("documentSelfLink") if self._mode == bodies.FAIL else None
-            arrays, good = bodies.members(_body(batch), fields, self._mode, links)
+            arrays, good = bodies.members(
+                _body(batch), fields, self._mode, links=links, any_is_text=self._any_is_text
+            )
             parsed = dict(zip((field.name for field in fields), arrays, strict=True))
         columns = [self._column(batch, field, parsed, good) for field in target]
         shaped = pa.RecordBatch.from_arrays(columns, schema=target)

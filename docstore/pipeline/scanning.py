@@ -112,7 +112,7 @@ def _ask(group: Group, node: Node, share: Share, skip: int) -> Iterator[pa.Recor
     body = {**share.request, spans: share.spans, "skip": skip}
     headers = {"Accept": ACCEPT}
     with group.open("POST", node.url, f"/core/spark/{name}", body, headers) as answer:
-        is_arrow = answer.headers["Content-Type"] == ARROW_TYPE  # type: ignore[attr-defined]
+        is_arrow = answer.headers["Content-Type"] == ARROW_TYPE
         reader = _arrow(answer) if is_arrow else _lines(answer, share.request["columns"])
         rows = 0
         while (batch := next(reader)) is not None:

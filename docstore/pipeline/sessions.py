@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from docstore.pipeline.errors import PipelineError
-from docstore.pipeline.source import AdminSource, ChangesSource, DocstoreSource
+from docstore.pipeline.source import AdminSource, ChangesSource, DocstoreSource, RecordsSource
 
 JAVA_MAJORS = (17, 21)
 REMOTE = "sc://"
@@ -96,6 +96,7 @@ def register(spark: SparkSession) -> None:
     """
     spark.dataSource.register(DocstoreSource)
     spark.dataSource.register(ChangesSource)
+    spark.dataSource.register(RecordsSource)
     spark.dataSource.register(AdminSource)
 
 

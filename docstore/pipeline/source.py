@@ -11,10 +11,11 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from docstore.pipeline import admin, aggregating, feeding, pinning
+from docstore.pipeline import admin, aggregating, feeding, pinning, record_columns, streaming
 from docstore.pipeline import options as known
 from docstore.pipeline.options import Options
 from docstore.pipeline.reading import TableReader, default_schema
+from docstore.pipeline.stream_writing import RecordsStreamWriter, RecordsWriter
 from docstore.pipeline.writing import StreamWriter, TableWriter
 
 
@@ -98,6 +99,56 @@ class ChangesSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Read changes as they come."""
         return feeding.FeedStreamReader(self._options, schema)
+
+
+class RecordsSource(DataSource):
+    """`spark.readStream.format("docstore.stream").option("url", ...).load("flights")`."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._options = Options.of(dict(options), [*known.COMMON, *known.STREAM])
+        streaming.check(self._options)
+        self._ends: streaming.Ends | Exception | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "docstore.stream"
+
+    def schema(self) -> StructType | str:
+        """Return the columns of records, or those of the option `columns`.
+
+        Spark asks when it resolves a relation: this is when the ends of a bounded read are pinned.
+        """
+        self._ends = streaming.ends_of(self._options)
+        return record_columns.schema_of(self._options)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Read the records between two offsets."""
+        if self._ends is None:
+            raise ValueError(
+                "docstore: a topic has columns of its own, so no .schema(...): the options"
+                " columns, keyAs and valueAs choose among them"
+            )
+        if isinstance(self._ends, Exception):
+            raise self._ends
+        return streaming.RecordsReader(self._options, schema, self._ends)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Read records as they come."""
+        return streaming.RecordsStreamReader(self._options, record_columns.schema_of(self._options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Append a DataFrame."""
+        return RecordsWriter(self._options, schema, overwrite=overwrite)
+
+    def streamWriter(  # noqa: N802
+        self,
+        schema: StructType,
+        overwrite: bool,
+    ) -> DataSourceStreamWriter:
+        """Append what a query gives, batch after batch."""
+        return RecordsStreamWriter(self._options, schema)
 
 
 class AdminSource(DataSource):

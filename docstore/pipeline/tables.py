@@ -46,7 +46,10 @@ def read(
     introduce(spark)
     group = Group(url.split(","))
     cut = _cut(group, path, as_of)
-    reader = _reader(spark, {"url": url, "where": where, "asOf": cut, **options})
+    given = {"url": url, "where": where, "asOf": cut, **options}
+    if body_as == "struct" and not schema:  # What a sample has seen with several types is a string.
+        given = {"strings": "any", **given}
+    reader = _reader(spark, given)
     names = [name for name in columns or TABLE if body_as == "string" or name != "body"]
     if schema:
         reader = reader.schema(schema)

@@ -41,31 +41,35 @@ class _NoForm(Exception):
     """Met a value that has no form."""
 
 
-def objects(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[bytes, str]]:
+def objects(
+    batch: pa.RecordBatch, names: Sequence[str], *, nulls: bool = False, words: bool = True
+) -> Iterator[tuple[bytes, str]]:
     """Yield the JSON object of each row's columns, and why there is none, "" where there is one.
 
-    What is null is left out.
+    nulls: keep what is null, which is left out otherwise. words: for NaN and the infinities, which
+    have no form otherwise.
     """
-    columns = [values(batch.column(name), name) for name in names]
+    columns = [values(batch.column(name), name, words=words) for name in names]
     rows = zip(*columns, strict=True) if columns else iter([()] * batch.num_rows)
     for row in rows:
-        kept = {name: v for name, v in zip(names, row, strict=True) if v is not None}
+        kept = {name: v for name, v in zip(names, row, strict=True) if nulls or v is not None}
         try:
             yield orjson.dumps(kept, default=_refuse, option=_OURS), ""
         except orjson.JSONEncodeError as error:
             yield b"", str(error.__cause__ or error)
 
 
-def values(array: pa.Array, name: str) -> list[Any]:
+def values(array: pa.Array, name: str, *, words: bool = True) -> list[Any]:
     """Return what orjson makes the JSON form of each value of; null is None.
 
-    name: of the column, for messages. What has no form is Formless.
+    name: of the column, for messages. words: for NaN and the infinities. What has no form is
+    Formless.
     """
     kind = array.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _strings(array, name)
     if pa.types.is_floating(kind):
-        return _floats(array)
+        return _floats(array, name, words=words)
     if pa.types.is_date32(kind):
         texts = array.cast(pa.string()).to_pylist()
         return _within(texts, array.cast(pa.int32()), _DAYS, name)
@@ -76,11 +80,11 @@ def values(array: pa.Array, name: str) -> list[Any]:
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return [None if v is None else base64.b64encode(v).decode() for v in array.to_pylist()]
     if pa.types.is_map(kind):
-        return _maps(array, name)
+        return _maps(array, name, words=words)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _parts(array, values(_under(array, array.values), f"{name}[]"))
+        return _parts(array, values(_under(array, array.values), f"{name}[]", words=words))
     if pa.types.is_struct(kind):
-        return _structs(array, name)
+        return _structs(array, name, words=words)
     return list(array.to_pylist())
 
 
@@ -112,12 +116,16 @@ def _string(value: bytes | None, name: str) -> Any:
         return Formless(f"{name} is not UTF-8")
 
 
-def _floats(array: pa.Array) -> list[Any]:
+def _floats(array: pa.Array, name: str, *, words: bool) -> list[Any]:
     found = array.cast(pa.float64()).to_pylist()
     if pc.all(pc.is_finite(array)).as_py() is not False:
         return list(found)
     # The words of Spark's own JSON: NaN and infinities are no numbers there.
-    return [_NOT_FINITE.get(str(each), each) for each in found]
+    said = _NOT_FINITE if words else {
+        text: Formless(f"{name} is {word}, which JSON cannot say")
+        for text, word in _NOT_FINITE.items()
+    }  # fmt: skip
+    return [said.get(str(each), each) for each in found]
 
 
 def _times(array: pa.Array, name: str) -> list[Any]:
@@ -156,21 +164,21 @@ def _number(value: Decimal) -> Any:
     return orjson.Fragment(text) if -(1 << 63) <= int(text) < 1 << 63 else text
 
 
-def _structs(array: pa.Array, name: str) -> list[Any]:
+def _structs(array: pa.Array, name: str, *, words: bool) -> list[Any]:
     names = [field.name for field in array.type]
     if not names:
         return list(array.to_pylist())
     parts = zip(names, array.flatten(), strict=True)
-    columns = [values(part, f"{name}.{member}") for member, part in parts]
+    columns = [values(part, f"{name}.{member}", words=words) for member, part in parts]
     return [
         dict(zip(names, row, strict=True)) if valid else None
         for valid, row in zip(_valid(array), zip(*columns, strict=True), strict=True)
     ]
 
 
-def _maps(array: pa.Array, name: str) -> list[Any]:
+def _maps(array: pa.Array, name: str, *, words: bool) -> list[Any]:
     keys = _parts(array, texts(_under(array, array.keys), f"{name}[]"))
-    items = _parts(array, values(_under(array, array.items), f"{name}[]"))
+    items = _parts(array, values(_under(array, array.items), f"{name}[]", words=words))
     return [
         None if names is None else _object(names, members, name)
         for names, members in zip(keys, items, strict=True)

@@ -106,12 +106,7 @@ class TableWriter(DataSourceArrowWriter):
         if parts:
             waiting = {"parts": [asdict(part) for part in parts], "counts": dict(counts)}
             self._leave("COMMITTING", waiting | {"options": dict(self._options.given)})
-        try:
-            settle(self._options, self.job, self._number, self._before, counts, parts)
-        except RowRefused:  # It would be so again: there is nothing to finish.
-            staged.abandon(self._options, self.job, parts)
-            self._leave("ABORTED", counts)
-            raise
+        settle(self._options, self.job, self._number, self._before, counts, parts)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Say that the job failed. What it wrote stays: a run with the same jobId goes on.
@@ -136,14 +131,32 @@ def settle(
 ) -> Counter[str]:  # fmt: skip
     """Do what waits, take away what was overwritten, and say that the job is done.
 
-    before: the cut from before an overwrite, "" for any other job.
+    before: the cut from before an overwrite, "" for any other job. Raises WriteFailed.
     """
-    counts = counts + staged.commit(options, job, number, parts)
-    if before:
-        counts["removed"] = _remove_older(options, job, number, before)
-    page = {"before": before} if before else {}
-    leave_job(options, job, {"state": "COMMITTED", "batch": number, **page, **counts})
+    page = {"batch": number} | ({"before": before} if before else {})
+    try:
+        counts = counts + staged.commit(options, job, number, parts)
+        if before:
+            _insist_on_rows(options, counts)
+            counts["removed"] = _remove_older(options, job, number, before)
+    except RowRefused:  # It would be so again: there is nothing to finish.
+        staged.abandon(options, job, parts)
+        leave_job(options, job, {"state": "ABORTED", **page, **counts})
+        raise
+    leave_job(options, job, {"state": "COMMITTED", **page, **counts})
     return counts
+
+
+def _insist_on_rows(options: Options, counts: Mapping[str, int]) -> None:
+    """Refuse to empty a table for rows of which none was taken. Raises RowRefused.
+
+    A table without rows, on the other hand, is what an overwrite may well be given.
+    """
+    refused = counts.get("conflicted", 0) + counts.get("dead", 0)
+    if refused and not any(counts.get(name) for name in ("written", "repeated", "skipped")):
+        raise RowRefused(
+            f"docstore: all {refused} rows were refused: {options.path} stays as it was"
+        )
 
 
 def finish(url: str, job: str) -> Counter[str]:

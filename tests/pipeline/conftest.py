@@ -63,7 +63,8 @@ def spark(hasty_java: None) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(3) as group:
+    # Streams let go of records at once: what is lost is read here as well.
+    with LocalCluster(3, settings=("--streams-retention-check-s", "0.2")) as group:
         yield group
 
 

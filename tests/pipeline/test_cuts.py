@@ -56,6 +56,21 @@ def test_columns_from_outside_need_a_cut(stage: Stage) -> None:
     assert feed.option("start", held).option("end", held).load(stage.path).count() == 0
 
 
+def test_a_time_that_is_yet_to_come_is_refused_by_every_form(stage: Stage) -> None:
+    put(stage, ONE)
+    future = "2999-01-01T00:00:00Z"
+    with pytest.raises(pipeline.PipelineError, match="is yet to come"):
+        pipeline.read(stage.spark, stage.url, stage.path, as_of=future)
+    keys = stage.spark.createDataFrame([("1",)], "k string")
+    with pytest.raises(pipeline.PipelineError, match="is yet to come"):
+        pipeline.lookup(keys, stage.url, stage.path, key="k", as_of=future)
+    reader = stage.spark.read.format("docstore").options(url=stage.url, asOf=future)
+    with pytest.raises(PySparkException, match="is yet to come"):
+        reader.schema("total long").load(stage.path).collect()
+    with pytest.raises(PySparkException, match="is yet to come"):
+        stage.load(asOf=future)
+
+
 def test_a_table_of_the_catalog_is_refused_in_one_line(stage: Stage) -> None:
     with pytest.raises(PySparkException, match="say CREATE TEMPORARY VIEW"):
         stage.spark.sql(

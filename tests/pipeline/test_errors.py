@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from docstore import pipeline
 from docstore.client.local import LocalCluster
 from docstore.errors import BadRequest
-from docstore.pipeline import feeding, group, lines, sessions
+from docstore.pipeline import feeding, fetching, group, lines, record_columns, sessions, topics
 from docstore.pipeline.aggregating import TooManyGroups
 from docstore.pipeline.bodies import Malformed
 from docstore.pipeline.columns import schema_of
@@ -22,7 +22,8 @@ from tests.pipeline.stage import Stage
 
 OURS = (
     feeding.TrimmedFeed, group.GroupError, group.Incomplete, lines.RowRefused, NotTheSame,
-    TooManyGroups, Malformed, sessions.JavaMissing,
+    TooManyGroups, Malformed, sessions.JavaMissing, fetching.RecordsLost, record_columns.NotText,
+    topics.NoLeader,
 )  # fmt: skip
 
 FRAME = 'Traceback (most recent call last):\n  File "a.py", line 1, in b\n    raise it\n'

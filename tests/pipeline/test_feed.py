@@ -68,6 +68,7 @@ class Writing:
             self.turns += 1
 
 
+@pytest.mark.thorough
 def test_a07_a_snapshot_and_its_feed_fit_together(stage: Stage, scratch: Path) -> None:
     """No gap and no duplicate, under writers and a killed owner."""
     stage.put({str(n): {"turn": -1} for n in range(100)})
@@ -89,6 +90,7 @@ def test_a07_a_snapshot_and_its_feed_fit_together(stage: Stage, scratch: Path) -
     assert folded(both) == stage.documents()
 
 
+@pytest.mark.thorough
 def test_a19_batches_are_bounded_and_the_end_is_frozen(stage: Stage, scratch: Path) -> None:
     for turn in range(5):
         stage.put({str(n): {"turn": turn} for n in range(400)})

@@ -1,6 +1,8 @@
 """What is in a file is what is stored, or the line is named and nothing is written."""
 
+import datetime as dt
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,7 @@ def stored(stage: Stage) -> list[dict[str, Any]]:
 WANTED = sorted(ROWS, key=lambda body: str(body["id"]))
 
 
+@pytest.mark.thorough
 def test_json_is_stored_as_it_came(stage: Stage, tmp_path: Path) -> None:
     array = written(tmp_path / "a #1%.json", "\ufeff" + json.dumps(ROWS, indent=2))
     done = run(stage, array)
@@ -55,6 +58,7 @@ def test_json_is_stored_as_it_came(stage: Stage, tmp_path: Path) -> None:
     assert len(stage.documents()) == 12
 
 
+@pytest.mark.thorough
 def test_the_values_of_a_table_are_texts_unless_types_are_asked_for(
     stage: Stage, tmp_path: Path
 ) -> None:
@@ -113,6 +117,7 @@ def test_a_line_is_counted_over_the_parts_of_a_file(stage: Stage, tmp_path: Path
         stage.spark.conf.set("spark.sql.files.maxPartitionBytes", before)
 
 
+@pytest.mark.thorough
 def test_rows_of_one_id_are_refused_with_both_named(stage: Stage, tmp_path: Path) -> None:
     rows = [{"id": "a", "n": 1}, {"id": "b"}, {"id": "a", "n": 2}]
     file = written(tmp_path / "twice.json", json.dumps(rows, indent=1))
@@ -138,6 +143,62 @@ def test_a_column_keeps_its_nulls_and_refuses_what_json_cannot_say(
         run(stage, file)
 
 
+DAY = dt.datetime(1850, 1, 1, 0, 0, 0, 1, tzinfo=dt.UTC)
+TYPES: dict[str, tuple[pa.DataType, Any, Any]] = {
+    "file": (pa.string(), "mine", "mine"),
+    "row": (pa.binary(), b"\x00\xff", "AP8="),
+    "d": (pa.decimal128(20, 4), Decimal("1234567890123456.7891"), "1234567890123456.7891"),
+    "e": (pa.decimal128(20, 4), Decimal("1.5000"), 1.5),
+    "day": (pa.date32(), DAY.date(), "1850-01-01"),
+    "at": (pa.timestamp("us", "UTC"), DAY, "1850-01-01T00:00:00.000001Z"),
+    "here": (pa.timestamp("us"), DAY.replace(tzinfo=None), "1850-01-01T00:00:00.000001"),
+    "m": (pa.map_(pa.date32(), pa.int64()), [(DAY.date(), None)], {"1850-01-01": None}),
+    "a.`b": (pa.struct([("x", pa.list_(pa.binary()))]), {"x": [None, b"a"]}, {"x": [None, "YQ=="]}),
+}  # fmt: skip
+"""Columns of a file: their type, a value, and what is stored of it."""
+
+
+def test_the_columns_of_a_file_have_the_forms_of_the_table_of_types(
+    stage: Stage, tmp_path: Path
+) -> None:
+    arrays = {name: pa.array([value, None], kind) for name, (kind, value, _) in TYPES.items()}
+    table = pa.table({"id": ["a", "b"], **arrays})
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pa.ipc.new_file(str(tmp_path / "a.arrow"), table.schema) as file:
+        file.write_table(table)
+    forms = {name: form for name, (_, _, form) in TYPES.items()}
+    for name in ("a.parquet", "a.arrow"):
+        run(stage, tmp_path / name, into=f"{stage.path}-{name[2:]}")
+        there = Stage.of(stage.spark, stage.cluster, f"{stage.path}-{name[2:]}")
+        assert stored(there) == [{"id": "a", **forms}, {"id": "b", **dict.fromkeys(forms)}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "where"),
+    [
+        (pa.list_(pa.float64()), [1.0, float("nan")], r"x\[\] is NaN"),
+        (pa.struct([("y", pa.float32())]), {"y": float("-inf")}, r"x\.y is -Infinity"),
+        (pa.map_(pa.string(), pa.float64()), [("k", float("inf"))], r"x\[\] is Infinity"),
+    ],
+)
+def test_what_json_cannot_say_is_refused_however_deep_it_is(
+    stage: Stage, tmp_path: Path, kind: pa.DataType, value: Any, where: str
+) -> None:
+    file = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"id": ["a", "b"], "x": pa.array([None, value], kind)}), file)
+    with pytest.raises(BadLines, match=rf"a\.parquet: line 2: {where}, which JSON cannot say"):
+        run(stage, file)
+
+
+def test_a_column_without_a_form_is_refused_before_anything_is_read(
+    stage: Stage, tmp_path: Path
+) -> None:
+    table = stage.spark.sql("SELECT 'a' id, interval 1 day v, 1 n")
+    table.write.parquet(str(tmp_path / "a.parquet"))
+    with pytest.raises(ValueError, match="column 'v' is interval day"):
+        run(stage, tmp_path / "a.parquet")
+
+
 def test_a_schema_keeps_some_members_and_refuses_what_does_not_fit(
     stage: Stage, tmp_path: Path
 ) -> None:
@@ -157,6 +218,7 @@ def test_a_file_of_arrow_is_read_as_parquet_is(stage: Stage, tmp_path: Path) -> 
     assert stored(stage) == table.to_pylist()
 
 
+@pytest.mark.thorough
 def test_a_restore_is_equal_by_value_and_says_that_versions_begin_anew(
     stage: Stage, tmp_path: Path
 ) -> None:

@@ -99,7 +99,8 @@ def test_a_factory_goes_back_to_a_moment(stage: Stage, tmp_path: Path) -> None:
     assert stage.documents() == wanted
 
 
-@pytest.mark.parametrize("turns", [2, pytest.param(4, marks=pytest.mark.thorough)])
+@pytest.mark.thorough  # Each turn is a batch of a stream and one of all rows.
+@pytest.mark.parametrize("turns", [2, 4])
 def test_a_view_fed_by_changes_equals_a_batch(stage: Stage, tmp_path: Path, turns: int) -> None:
     stage = Stage.of(stage.spark, stage.cluster, f"{stage.path}-{turns}")
     view = {
@@ -202,6 +203,7 @@ def test_a34_histcheck_reads_logs_and_the_store(stage: Stage, tmp_path: Path) ->
     assert found["lost"] == [{"link": link, "version": 9}]
 
 
+@pytest.mark.thorough  # It has a group of its own, whose copies are damaged by hand.
 def test_a33_an_audit_names_what_differs_and_changes_nothing(spark: Any, tmp_path: Path) -> None:
     with LocalCluster(3, tmp_path) as cluster:
         stage = Stage.of(spark, cluster, "/audited")

@@ -178,6 +178,19 @@ def test_a11_a_schema_from_a_sample(stage: Stage) -> None:
     assert sorted(row["n"] for row in found) == [1, 2]
 
 
+def test_a_member_of_several_types_is_a_string_beside_others_that_keep_theirs(
+    stage: Stage,
+) -> None:
+    values: list[Any] = [1, "1", [1], {"k": 1}, True, 0.5, None, "text"]
+    stage.put({str(n): {"mixed": each, "n": n} for n, each in enumerate(values)})
+    table = pipeline.read(stage.spark, stage.url, stage.path, body_as="struct",
+                          columns=["slot"])  # fmt: skip
+    assert dict(table.dtypes) == {"slot": "bigint", "mixed": "string", "n": "bigint"}
+    found = {row["n"]: row["mixed"] for row in table.collect()}
+    said = ["1", "1", "[1]", '{"k":1}', "true", "0.5", None, "text"]
+    assert found == dict(enumerate(said))
+
+
 def test_a13_nothing_left_is_no_rows(thousands: Stage) -> None:
     assert thousands.load(where="documentSelfLink = '/elsewhere/a'").count() == 0
     empty = Stage.of(thousands.spark, thousands.cluster, "/empty")

@@ -39,20 +39,34 @@ VALUE = st.recursive(
     max_leaves=8,
 )
 DOCUMENT = st.dictionaries(st.sampled_from(["a", "b", "A"]) | TEXT, VALUE, max_size=5)
+WHOLE = st.integers(-(2**63), 2**63 - 1)
+TYPED: dict[str, tuple[str, st.SearchStrategy[Any]]] = {
+    "n": ("bigint", WHOLE),
+    "x": ("double", st.floats(allow_nan=False, allow_infinity=False)),
+    "s": ("string", TEXT),
+    "slot": ("boolean", st.booleans()),
+    "é.`": ("array<string>", st.lists(st.none() | TEXT, max_size=3)),
+    "deep": ("struct<a: map<string, array<bigint>>>", st.fixed_dictionaries(
+        {"a": st.dictionaries(TEXT, st.lists(st.none() | WHOLE, max_size=2), max_size=3)})),
+}  # fmt: skip
+"""Columns: their types, and what is in them."""
+ROW = st.fixed_dictionaries({name: st.none() | drawn for name, (_, drawn) in TYPED.items()})
 
 
-def generated(count: int) -> list[dict[str, Any]]:
+def generated(
+    count: int, kinds: st.SearchStrategy[dict[str, Any]], id_of: str = "{:04d}"
+) -> list[dict[str, Any]]:
     """Return documents of all kinds, the same ones every time, with ids of their own."""
     found: list[dict[str, Any]] = []
 
     @settings(max_examples=count, database=None, deadline=None, derandomize=True,
               phases=[Phase.generate])  # fmt: skip
-    @given(DOCUMENT)
+    @given(kinds)
     def collect(document: dict[str, Any]) -> None:
         found.append(document)
 
     collect()
-    return [{**document, "id": f"{n:04d}"} for n, document in enumerate(found)]
+    return [{**document, "id": id_of.format(n)} for n, document in enumerate(found)]
 
 
 def meant(body: dict[str, Any]) -> bytes:
@@ -66,6 +80,24 @@ def through_load(stage: Stage, file: Path, into: str) -> None:
             await load(client, Plan(file, into, "id"), Console(file=io.StringIO()))
 
     asyncio.run(run())
+
+
+def through_table(stage: Stage, documents: list[dict[str, Any]], into: str) -> None:
+    """Write documents by a DataFrame, each as the text of one column."""
+    rows = [(body["id"], json.dumps(body, ensure_ascii=False)) for body in documents]
+    table = stage.spark.createDataFrame(rows, "id string, body string")
+    Stage.of(stage.spark, stage.cluster, into)
+    tables.write(table, stage.url, into, key="id")
+
+
+def through_columns(stage: Stage, rows: list[dict[str, Any]], into: str) -> None:
+    """Write documents by a DataFrame, a column for each member."""
+    types = ["`{}` {}".format(name.replace("`", "``"), kind) for name, (kind, _) in TYPED.items()]
+    table = stage.spark.createDataFrame(
+        [tuple(row[name] for name in (*TYPED, "id")) for row in rows],
+        ", ".join([*types, "id string"]),
+    )
+    tables.write(table, stage.url, into, key="id")
 
 
 def read_everywhere(stage: Stage, path: str, to: Path) -> list[dict[str, bytes]]:
@@ -89,7 +121,7 @@ def test_whatever_goes_in_comes_out_equal_by_value(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    documents = generated(count)
+    documents = generated(count, DOCUMENT)
     wanted = {body["id"]: meant(body) for body in documents}
     assert len(wanted) >= count * 0.9
     file = tmp_path / "documents.ndjson"
@@ -100,3 +132,10 @@ def test_whatever_goes_in_comes_out_equal_by_value(
     for path in (imported, loaded):
         for found in read_everywhere(stage, path, tmp_path / path[1:]):
             assert found == wanted
+    rows, written = generated(count, ROW, "row-{}"), f"{stage.path}-{count}-written"
+    through_table(stage, documents, written)
+    through_columns(stage, rows, written)
+    for row in rows:  # What is null in a column is left out.
+        wanted[row["id"]] = meant({name: row[name] for name in row if row[name] is not None})
+    for found in read_everywhere(stage, written, tmp_path / "written"):
+        assert found == wanted

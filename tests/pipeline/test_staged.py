@@ -134,6 +134,7 @@ def test_a_part_that_two_nodes_cannot_take_fails_the_task(own: Stage) -> None:
     assert waiting(own, "alone") == []
 
 
+@pytest.mark.thorough
 def test_a_stream_stages_each_batch(stage: Stage, tmp_path: Path) -> None:
     stage.put({str(n): {"n": n} for n in range(100)})
     copy = Stage.of(stage.spark, stage.cluster, f"{stage.path}-copy")

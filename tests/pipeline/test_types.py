@@ -304,7 +304,29 @@ def test_one_document_that_does_not_fit_takes_no_other_along(bad: str) -> None:
     assert found[0].to_pylist()[1235] == 1235
     links = pa.array([f"/t/{n}" for n in range(2000)])
     with pytest.raises(bodies.Malformed, match=r"/t/1234 does not fit the schema: \w"):
-        bodies.members(array, fields, bodies.FAIL, links)
+        bodies.members(array, fields, bodies.FAIL, links=links)
+
+
+def test_a_string_takes_any_value_as_its_json_where_that_is_asked_for() -> None:
+    kind = pa.struct([("s", pa.string()), ("l", pa.list_(pa.string())), ("n", pa.int64()),
+                      ("m", pa.map_(pa.string(), pa.string()))])  # fmt: skip
+    given: list[Any] = ["1", 1, 0.1, -2e-7, True, None, [1, "a"], {"k": [None]}, "[1]", 1 << 62]
+    values = [{"s": each, "l": [each], "n": 1, "m": {"k": each}} for each in given]
+    texts = [each if isinstance(each, str) or each is None else store.dump(each).decode()
+             for each in given]  # fmt: skip
+    wanted = [{"s": each, "l": [each], "n": 1, "m": [("k", each)]} for each in texts]
+    array = pa.array([store.dump({"v": value}).decode() for value in values])
+    plain_struct = pa.struct([field for field in kind if field.name != "m"])
+    for shape in (kind, plain_struct):  # Arrow's reader knows no maps.
+        (found,), good = bodies.members(
+            array, [pa.field("v", shape)], bodies.PERMISSIVE, any_is_text=True
+        )
+        names = [field.name for field in shape]
+        assert found.to_pylist() == [{name: each[name] for name in names} for each in wanted]
+        assert all(good.to_pylist())
+    (_,), good = bodies.members(pa.array(['{"v":{"n":"1"}}']), [pa.field("v", kind)],
+                                bodies.PERMISSIVE, any_is_text=True)  # fmt: skip
+    assert good.to_pylist() == [False]
 
 
 WIDE = (

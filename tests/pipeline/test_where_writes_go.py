@@ -57,6 +57,7 @@ def test_an_overwrite_follows_no_links() -> None:
         TableWriter(options, SCHEMA, overwrite=True)
 
 
+@pytest.mark.thorough
 def test_rows_of_another_factory_leave_it_as_it_was(stage: Stage) -> None:
     films = {f"{n:03d}": {"n": n} for n in range(40)}
     stage.put(films)

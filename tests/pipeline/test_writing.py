@@ -195,6 +195,35 @@ def test_overwriting_leaves_no_empty_moment_and_no_foreign_change(stage: Stage) 
         table.write.format("docstore").option("url", stage.url).save(stage.path)
 
 
+@pytest.mark.parametrize("commit", ["staged", pytest.param("direct", marks=pytest.mark.thorough)])
+def test_an_overwrite_of_which_every_row_is_refused_removes_nothing(
+    stage: Stage, commit: str
+) -> None:
+    stage = Stage.of(stage.spark, stage.cluster, f"{stage.path}-{commit}")
+    stage.put({"old": {"n": 1}})
+    broken = numbered(stage, 5).select("name", F.lit("{no json").alias("body"))
+    asked: dict[str, Any] = {"mode": "overwrite", "commit": commit, "onError": "skip"}
+    job = f"all-refused-{commit}"
+    with pytest.raises(PySparkException, match="all 5 rows were refused"):
+        write(stage, broken, job_id=job, **asked)
+    assert stage.documents() == {"old": {"n": 1}}
+    assert stage.group.json("GET", f"/core/spark/jobs/{job}")["state"] == "ABORTED"
+    some = broken.unionByName(numbered(stage, 1).selectExpr("'good' name", "'{}' body"))
+    done = write(stage, some, **asked)
+    assert (done["written"], done["conflicted"], done["removed"]) == (1, 5, 1)
+    write(stage, some.limit(0), **asked)
+    assert stage.documents() == {}
+
+
+def test_a_row_without_a_key_is_skipped_where_errors_are(stage: Stage) -> None:
+    table = numbered(stage, 3).withColumn("name", F.expr("if(n = 1, null, name)"))
+    with pytest.raises(PySparkException, match="a row has nothing in 'name'"):
+        write(stage, table)
+    done = write(stage, table, onError="skip")
+    assert (done["written"] + done.get("repeated", 0), done["conflicted"]) == (2, 1)
+
+
+@pytest.mark.thorough
 def test_an_overwrite_that_is_repeated_keeps_what_it_wrote(stage: Stage) -> None:
     stage.put({f"old-{n}": {"n": n} for n in range(50)})
     broken = numbered(stage, 200).withColumn(

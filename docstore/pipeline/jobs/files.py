@@ -6,6 +6,7 @@ be read from the beginning: each such file by one task, which for an array holds
 
 import io
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -13,9 +14,12 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 import pyspark.sql.functions as F  # noqa: N812
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.types import DataType, DoubleType, FloatType, StringType, StructType
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StringType, StructType
 
 from docstore.pipeline.jobs.work import Work
+from docstore.pipeline.kinds import check_members
+from docstore.pipeline.values import objects
 from docstore.records import BOM, Record, is_array, of_array, of_table
 
 FORMATS = ("auto", "export", "json", "ndjson", "csv", "parquet", "arrow")
@@ -23,11 +27,8 @@ ROW = "file string, block long, line long, raw binary, wrong string, isEnd boole
 """block: where the part of the file begins in which `line` counts, from 1 on."""
 _NUMBER = "number of this row in its file"
 _CORRUPT = "does not fit the schema"
-_JSON = {
-    "ignoreNullFields": "false",  # A null is a null, and not a member that is missing.
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
+_ROW = "row"
+"""The members of a row, on their way to their JSON."""
 
 
 def rows_of(work: Work, source: str, form: str, *, schema: str, infer: bool) -> DataFrame:
@@ -174,7 +175,8 @@ def _fitted(rows: DataFrame, schema: StructType) -> DataFrame:
     rows = rows.withColumn("value", value)
     is_wrong = F.col("value")[_CORRUPT].isNotNull()
     columns = [F.col("value")[field.name].alias(field.name) for field in schema.fields]
-    return _with(rows, columns, F.when(is_wrong, F.lit(_CORRUPT)))
+    # Who wrote NaN as a text, as JSON has it, gets that text back.
+    return _with(rows, columns, F.when(is_wrong, F.lit(_CORRUPT)), words=True)
 
 
 def _of_texts(rows: DataFrame, schema: StructType) -> DataFrame:
@@ -192,38 +194,64 @@ def _of_texts(rows: DataFrame, schema: StructType) -> DataFrame:
         faults.append(F.when(text.isNull(), F.lit(f"there is no column {field.name}")))
         said = F.concat(F.lit(f"{field.name} is no {kind}: "), F.substring(text, 1, 80))
         faults.append(F.when((text != "") & value.isNull(), said))
-        faults.append(_not_json(value, field.name, field.dataType))
-    return _with(rows, columns, F.coalesce(*faults))
+    return _with(rows, columns, F.coalesce(*faults), words=False)
 
 
 def _columns(table: DataFrame, file: Column, line: Column) -> DataFrame:
     """Return a table's rows as JSON, with its nulls."""
-    fields = [field for field in table.schema.fields if field.name != _NUMBER]
-    columns = [table[f"`{field.name}`"] for field in fields]
-    faults = [_not_json(table[f"`{f.name}`"], f.name, f.dataType) for f in fields]
-    rows = table.withColumns({
-        "file": file, "block": F.lit(0).cast("long"), "line": line,
-        "raw": F.lit(None).cast("binary"), "wrong": F.lit(None).cast("string"),
-        "isEnd": F.lit("false").cast("boolean"),
-    })  # fmt: skip
-    return _with(rows, columns, F.coalesce(*faults, F.lit(None).cast("string")))
+    names = [name for name in table.columns if name != _NUMBER]
+    rows = table.select(
+        file.alias("file"), F.lit(0).cast("long").alias("block"), line.alias("line"),
+        F.lit(None).cast("binary").alias("raw"), F.lit(None).cast("string").alias("wrong"),
+        F.lit("false").cast("boolean").alias("isEnd"),
+        F.struct(*(_quoted(name) for name in names)).alias(_ROW),
+    )  # fmt: skip
+    return _spelled(rows)
 
 
-def _with(rows: DataFrame, columns: list[Column], fault: Column) -> DataFrame:
+def _quoted(name: str) -> Column:
+    return F.col("`{}`".format(name.replace("`", "``")))
+
+
+def _with(rows: DataFrame, columns: list[Column], fault: Column, *, words: bool) -> DataFrame:
     """Return the rows with the JSON of some columns in place of their bytes."""
-    raw = F.to_json(F.struct(*columns), _JSON).cast("binary")
-    wrong = F.coalesce(F.col("wrong"), fault)
-    kept = F.when(wrong.isNull(), raw).otherwise(F.coalesce("raw", raw))
-    return rows.select("file", "block", "line", kept.alias("raw"), wrong.alias("wrong"), "isEnd")
+    wrong = F.coalesce("wrong", fault)
+    names = ("file", "block", "line", "raw", wrong.alias("wrong"), "isEnd")
+    return _spelled(rows.select(*names, F.struct(*columns).alias(_ROW)), words=words)
 
 
-def _not_json(value: Column, name: str, kind: DataType) -> Column:
-    """Return what is wrong with a number that JSON cannot say, null if nothing is."""
-    if not isinstance(kind, (DoubleType, FloatType)):
-        return F.lit(None).cast("string")
-    is_odd = F.isnan(value) | (F.abs(value) == float("inf"))
-    said = F.concat(F.lit(f"{name} is "), value.cast("string"), F.lit(", which JSON cannot say"))
-    return F.when(is_odd, said)
+def _spelled(rows: DataFrame, *, words: bool = False) -> DataFrame:
+    """Return rows with the JSON of their members, by the one table of types, nulls in it too.
+
+    words: for NaN and the infinities, which are wrong otherwise. A row that is wrong keeps the
+    bytes that it has. Raises ValueError for a column without a form.
+    """
+    schema = rows.schema[_ROW].dataType
+    assert isinstance(schema, StructType)
+    check_members(schema, schema.names)
+    return rows.mapInArrow(partial(_of_members, words=words), ROW)
+
+
+def _of_members(batches: Iterable[pa.RecordBatch], *, words: bool) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        members = pa.RecordBatch.from_struct_array(batch.column(_ROW))
+        found = objects(members, members.schema.names, nulls=True, words=words)
+        given = zip(*(batch.column(name).to_pylist() for name in ("raw", "wrong")), strict=True)
+        rows = []
+        for at, ((raw, fault), (text, formless)) in enumerate(zip(given, found, strict=True)):
+            wrong = fault or formless or None
+            kept = raw or text or _in_words(members.slice(at, 1)) if wrong else text
+            rows.append((kept, wrong))
+        columns = {name: batch.column(name) for name in batch.schema.names if name != _ROW}
+        columns["raw"] = pa.array([raw for raw, _ in rows], pa.binary())
+        columns["wrong"] = pa.array([wrong for _, wrong in rows], pa.string())
+        yield pa.RecordBatch.from_pydict(columns)
+
+
+def _in_words(members: pa.RecordBatch) -> bytes:
+    """Return a row that JSON cannot say as well as it can be said, for a dead letter."""
+    [(raw, _)] = objects(members, members.schema.names, nulls=True)
+    return raw
 
 
 def _arrow(work: Work, source: str) -> DataFrame:
@@ -235,4 +263,6 @@ def _arrow(work: Work, source: str) -> DataFrame:
             file.seek(0)
             table = pa.ipc.open_stream(file).read_all()
     numbers = pa.array(range(1, table.num_rows + 1), pa.int64())
-    return work.spark.createDataFrame(table.append_column(_NUMBER, numbers))
+    table = table.append_column(_NUMBER, numbers)
+    # Else Spark gives times without a zone that of the session.
+    return work.spark.createDataFrame(table, from_arrow_schema(table.schema))

@@ -1,0 +1,154 @@
+"""Where a reader of a topic is: an offset for each partition, and what options say of it.
+
+As JSON {"0": 123, "1": 45, "of": "..."}: the offset that comes next in each partition, and which
+topic they are of, since one that is deleted and made again under its name counts from 0 anew.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from docstore.pipeline.options import Options
+from docstore.pipeline.topics import Topic
+
+EARLIEST, LATEST = "earliest", "latest"
+EARLIEST_IN_JSON, LATEST_IN_JSON = -2, -1
+"""As in the options of Spark's format for Kafka."""
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+STARTING, ENDING, SINCE = "startingOffsets", "endingOffsets", "startingTimestamp"
+OF = "of"
+
+Given = Mapping[int, int]
+"""What an option says in JSON: partition -> offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """The offset that comes next in each partition, of which a topic may have got more since."""
+
+    of: str
+    """The topic's incarnation."""
+    next: tuple[int, ...]
+
+    def at(self, partition: int) -> int:
+        """Return the offset in a partition; one that came later is read from its beginning."""
+        return self.next[partition] if partition < len(self.next) else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what Spark keeps in a checkpoint."""
+        return {str(number): each for number, each in enumerate(self.next)} | {OF: self.of}
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> "Offsets":
+        """Return what `to_json` returned."""
+        return Offsets(value[OF], tuple(value[str(number)] for number in range(len(value) - 1)))
+
+
+def check(options: Options) -> None:
+    """Refuse what can be told to be wrong without asking anybody. Raises ValueError."""
+    _given(options, STARTING, EARLIEST_IN_JSON)
+    _given(options, ENDING, LATEST_IN_JSON)
+    if options.text(ENDING) == EARLIEST:
+        raise ValueError(f"docstore: {ENDING} is latest, or offsets")
+    if options.text(STARTING) and options.text(SINCE):
+        raise ValueError(f"docstore: give {STARTING} or {SINCE}, not both")
+    instant_us(options)
+
+
+def instant_us(options: Options) -> int | None:
+    """Return the option startingTimestamp in microseconds since 1970, None without it.
+
+    Raises ValueError.
+    """
+    text = options.text(SINCE)
+    if not text:
+        return None
+    if text.isascii() and text.isdecimal():
+        return 1000 * int(text)
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        at = None
+    if at is None or at.tzinfo is None:
+        raise ValueError(
+            f"docstore: {SINCE} is a time with its zone, such as 2026-11-20T19:00:00Z, or"
+            f" milliseconds since 1970, not {text!r}"
+        )
+    return max(0, (at - EPOCH) // timedelta(microseconds=1))
+
+
+def starting(options: Options, topic: Topic, default: str) -> Offsets:
+    """Return where to begin by the option startingOffsets. Raises ValueError."""
+    given = _given(options, STARTING, EARLIEST_IN_JSON)
+    if given is None:
+        is_latest = (options.text(STARTING) or default) == LATEST
+        return earliest(topic) if not is_latest else latest(topic)
+    return _resolved(given, topic, STARTING, earliest(topic).next)
+
+
+def ending(options: Options, topic: Topic) -> Offsets:
+    """Return where a bounded read ends by the option endingOffsets. Raises ValueError."""
+    given = _given(options, ENDING, LATEST_IN_JSON)
+    return latest(topic) if given is None else _resolved(given, topic, ENDING, latest(topic).next)
+
+
+def earliest(topic: Topic) -> Offsets:
+    """Return where what is kept of a topic begins."""
+    return Offsets(topic.incarnation, tuple(each.base for each in topic.partitions))
+
+
+def latest(topic: Topic) -> Offsets:
+    """Return where what is committed of a topic ends, as far as that is known.
+
+    What a partition has let go of was committed, whatever its new leader knows of the rest.
+    """
+    ends = tuple(max(0, each.base, each.high) for each in topic.partitions)
+    return Offsets(topic.incarnation, ends)
+
+
+def _given(options: Options, name: str, least: int) -> Given | None:
+    """Return what an option says in JSON, None if it says a word or nothing. Raises ValueError."""
+    text = options.text(name)
+    if text in ("", EARLIEST, LATEST):
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    wrong = ValueError(
+        f"docstore: {name} is {EARLIEST}, {LATEST} or offsets by partition, such as"
+        f' {{"0": 123, "1": 45}}, not {text!r}'
+    )
+    if not isinstance(value, dict):
+        raise wrong
+    value.pop(OF, None)  # Of what was copied from a query's progress.
+    if not all(each.isdecimal() for each in value):
+        raise wrong
+    if not all(type(each) is int and each >= least for each in value.values()):
+        raise wrong
+    return {int(number): offset for number, offset in value.items()}
+
+
+def _resolved(given: Given, topic: Topic, name: str, default: Sequence[int]) -> Offsets:
+    """Return offsets that were given, with those of words and of what was left out."""
+    count = len(topic.partitions)
+    unknown = next((number for number in sorted(given) if number >= count), None)
+    if unknown is not None:
+        raise ValueError(
+            f"docstore: {name}: {topic.name} has {count} partitions, so none is {unknown}"
+        )
+    words = {EARLIEST_IN_JSON: earliest(topic).next, LATEST_IN_JSON: latest(topic).next}
+    found = []
+    for number, each in enumerate(topic.partitions):
+        offset = given.get(number, default[number])
+        offset = words[offset][number] if offset < 0 else offset
+        # Not the committed end: a new leader may know of a lower one for a moment.
+        if offset > each.end:
+            raise ValueError(
+                f"docstore: {name}: partition {number} of {topic.name} ends at {each.end},"
+                f" before {offset}"
+            )
+        found.append(offset)
+    return Offsets(topic.incarnation, tuple(found))

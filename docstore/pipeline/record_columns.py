@@ -1,0 +1,106 @@
+"""The columns of a topic's records, and how they come from what a partition's leader answers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from docstore.pipeline.columns import insist_on_distinct
+from docstore.pipeline.errors import PipelineError
+from docstore.pipeline.fetching import Range, Stretch
+from docstore.pipeline.options import Options
+
+FORMS: dict[str, DataType] = {"string": StringType(), "binary": BinaryType()}
+HEADERS = MapType(StringType(), BinaryType(), valueContainsNull=False)
+
+
+class NotText(PipelineError):
+    """Bytes that are no text, read as one."""
+
+
+def schema_of(options: Options) -> StructType:
+    """Return the columns that the options ask for, all by default. Raises ValueError."""
+    every = {
+        "topic": StructField("topic", StringType(), nullable=False),
+        "partition": StructField("partition", IntegerType(), nullable=False),
+        "offset": StructField("offset", LongType(), nullable=False),
+        "epoch": StructField("epoch", LongType(), nullable=False),
+        "key": StructField("key", FORMS[options.choice("keyAs", FORMS)]),
+        "value": StructField("value", FORMS[options.choice("valueAs", FORMS)], nullable=False),
+        "headers": StructField("headers", HEADERS),
+        "timestamp": StructField("timestamp", TimestampType(), nullable=False),
+    }
+    names = options.words("columns") or list(every)
+    unknown = next((name for name in names if name not in every), None)
+    if unknown is not None:
+        raise ValueError(f"docstore: records have no column {unknown!r}, but {', '.join(every)}")
+    insist_on_distinct(names)
+    return StructType([every[name] for name in names])
+
+
+class RecordColumns:
+    """Turns stretches of records into batches of a schema."""
+
+    def __init__(self, schema: StructType) -> None:
+        self._schema = schema
+
+    def of(self, asked: Range, found: Stretch) -> pa.RecordBatch:
+        """Return a stretch's records. Raises NotText."""
+        target = to_arrow_schema(self._schema, timezone="UTC")
+        columns = [self._column(asked, found, field) for field in target]
+        return pa.RecordBatch.from_arrays(columns, schema=target)
+
+    def _column(self, asked: Range, found: Stretch, field: pa.Field) -> pa.Array:
+        count, kind = len(found.values), field.type
+        match field.name:
+            case "topic":
+                return pa.repeat(pa.scalar(asked.topic, kind), count)
+            case "partition":
+                return pa.repeat(pa.scalar(asked.partition, kind), count)
+            case "offset":
+                return pa.array(range(found.first, found.first + count), kind)
+            case "epoch":
+                return pa.array(found.epochs, kind)
+            case "key":
+                return _content(asked, found.first, found.keys, field)
+            case "value":
+                return _content(asked, found.first, found.values, field)
+            case "headers":
+                return pa.array(found.headers, kind)
+            case _:
+                return pa.array(found.times, pa.int64()).cast(kind)
+
+
+def _content(
+    asked: Range, first: int, content: Sequence[bytes | None], field: pa.Field
+) -> pa.Array:
+    raw = pa.array(content, pa.binary())
+    if pa.types.is_binary(field.type):
+        return raw
+    try:
+        return raw.cast(field.type)  # It looks whether all of it is UTF-8.
+    except pa.ArrowInvalid:
+        at = next(n for n, each in enumerate(content, first) if not _is_text(each))
+        raise NotText(
+            f"docstore: {asked.name}: the {field.name} at offset {at} is no text in UTF-8; read it"
+            f' with option("{field.name}As", "binary")'
+        ) from None
+
+
+def _is_text(content: Any) -> bool:
+    try:
+        return content is None or content.decode() is not None
+    except UnicodeDecodeError:
+        return False

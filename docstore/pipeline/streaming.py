@@ -1,0 +1,243 @@
+"""The records of a topic: the readers behind `format("docstore.stream")`.
+
+An offset of Spark's is the next offset of each partition; the latest is what is committed, from one
+look at the topic. A batch is a range of each partition, fixed when its end is chosen, and cut into
+tasks by nothing but its ends: one that is run again is the same one.
+
+Source: Spark's own format for Kafka, whose options have the same names here and mean the same.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from docstore.pipeline import offsets
+from docstore.pipeline.errors import PipelineError
+from docstore.pipeline.fairness import fair
+from docstore.pipeline.fetching import BEYOND, Range, RecordsLost, fetch, stretches
+from docstore.pipeline.group import GroupError
+from docstore.pipeline.offsets import EARLIEST, LATEST, Offsets
+from docstore.pipeline.options import Options
+from docstore.pipeline.record_columns import RecordColumns, schema_of
+from docstore.pipeline.topics import (
+    RETRIES,
+    TIMEOUT_MS,
+    Topic,
+    roads,
+    topic_now,
+    whole_topic,
+)
+
+RECORDS_PER_TASK = 250_000
+
+
+class RangePartition(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, asked: Range) -> None:
+        super().__init__(asked)
+
+
+def check(options: Options) -> None:
+    """Say what is wrong with a reader's options before anybody is asked. Raises ValueError."""
+    assert options.urls
+    assert options.topic
+    schema_of(options)
+    offsets.check(options)
+    options.flag("failOnDataLoss", default=True)
+    options.number("maxOffsetsPerTrigger", 0)
+    options.number("maxRecordsPerPartition", RECORDS_PER_TASK, 1)
+
+
+Ends = tuple[Offsets, Offsets]
+"""Between which offsets a bounded read is."""
+
+
+def ends_of(options: Options) -> Ends | Exception:
+    """Return what the options say where a bounded read begins and ends, or why nobody can.
+
+    Whether a bounded or an endless read is meant shows later; an endless one does without.
+    """
+    try:
+        topic = whole_topic(options)
+        return _beginning(options, topic, EARLIEST), offsets.ending(options, topic)
+    except (PipelineError, OSError, ValueError) as error:
+        return error
+
+
+def _beginning(options: Options, topic: Topic, default: str) -> Offsets:
+    """Return where to begin by the options; by a time, if that is what they say."""
+    instant_us = offsets.instant_us(options)
+    if instant_us is None:
+        return offsets.starting(options, topic, default)
+    everything = _ranges(options, topic, offsets.earliest(topic), offsets.latest(topic))
+    found = [fetch(each, f"@{instant_us}", bytes_max=1).first for each in everything]
+    return Offsets(topic.incarnation, tuple(found))
+
+
+def _ranges(options: Options, topic: Topic, after: Offsets, until: Offsets) -> list[Range]:
+    """Return for each partition what lies between two offsets."""
+    ways = roads(options, topic)
+    return [
+        Range(
+            topic=topic.name,
+            partition=number,
+            start=after.at(number) if after.of == until.of else 0,
+            end=until.at(number),
+            urls=urls,
+            fails_on_loss=options.flag("failOnDataLoss", default=True),
+            retries=options.number("retries", RETRIES),
+            timeout_s=options.number("timeoutMs", TIMEOUT_MS, 1) / 1000,
+        )
+        for number, urls in enumerate(ways[: len(until.next)])
+    ]
+
+
+class RecordsReader(DataSourceReader):
+    """Reads the records between two offsets once."""
+
+    def __init__(self, options: Options, schema: StructType, ends: Ends) -> None:
+        self._options, self._ends = options, ends
+        self._columns = RecordColumns(schema)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Plan between the two offsets."""
+        return tasks(self._options, *self._ends)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield a task's records."""
+        return read(self._columns, partition)
+
+
+def tasks(options: Options, after: Offsets, until: Offsets) -> list[InputPartition]:
+    """Return the tasks that together read what lies between two offsets."""
+    if after == until:
+        return []
+    most = options.number("maxRecordsPerPartition", RECORDS_PER_TASK, 1)
+    topic = topic_now(options)
+    if not _is_same(options, until, topic):
+        return []
+    return [
+        RangePartition(each)
+        for whole in _ranges(options, topic, after, until)
+        for each in whole.parts(most)
+    ]
+
+
+def _is_same(options: Options, seen: Offsets, topic: Topic) -> bool:
+    """Say whether offsets are of this topic. Raises RecordsLost if that ends the reading."""
+    if seen.of == topic.incarnation:
+        return True
+    if options.flag("failOnDataLoss", default=True):
+        raise RecordsLost(
+            f"docstore: {topic.name} has been made anew since, and its offsets with it; give the"
+            " query a checkpointLocation of its own, or read the new one from its beginning with"
+            ' option("failOnDataLoss", "false")'
+        )
+    return False
+
+
+def read(columns: RecordColumns, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    """Yield a task's records."""
+    asked: Range | None = partition.value
+    if asked is None:
+        return  # There was nothing to plan; Spark asks all the same.
+    for found in stretches(asked):
+        yield columns.of(asked, found)
+
+
+class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads records as they come."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self._options = options
+        self._columns = RecordColumns(schema)
+        self._first: Offsets | None = None
+        self._target: Topic | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Return where a query without a checkpoint begins: the same, however often Spark asks."""
+        if self._first is None:
+            self._first = _beginning(self._options, whole_topic(self._options), LATEST)
+        return self._first.to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """Return the option `maxOffsetsPerTrigger` as a limit."""
+        rows = self._options.number("maxOffsetsPerTrigger", 0)
+        return ReadMaxRows(rows) if rows else ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Return the end of the next batch: what is committed, or a fair share of it.
+
+        Raises RecordsLost when the topic is another one, or ends before what was read of it.
+        """
+        topic = self._target or topic_now(self._options)
+        after = Offsets.from_json(start)
+        if not _is_same(self._options, after, topic):
+            after = Offsets(topic.incarnation, ())
+        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        ends = [
+            self._end(topic, number, after.at(number)) for number in range(len(topic.partitions))
+        ]
+        lags = [max(0, end - after.at(number)) for number, end in enumerate(ends)]
+        # Where a log has lost its end, its end is where to go on from.
+        found = [
+            min(end, after.at(number)) + taken
+            for number, (end, taken) in enumerate(zip(ends, fair(lags, rows), strict=True))
+        ]
+        return Offsets(topic.incarnation, tuple(found)).to_json()
+
+    def _end(self, topic: Topic, number: int, after: int) -> int:
+        """Return where a partition ends for a query that has come to `after`.
+
+        A new leader may know of less for a moment than an earlier one has shown, and nothing is
+        known without a leader: there the query waits.
+        """
+        partition = topic.partitions[number]
+        if partition.high >= after or not partition.is_known or partition.end >= after:
+            return max(partition.high, after)
+        return partition.high if self._is_lost(topic, number, after) else after
+
+    def _is_lost(self, topic: Topic, number: int, after: int) -> bool:
+        """Say whether a leader that is sure of its log has less; a former one may think so, too."""
+        here = Offsets(topic.incarnation, tuple(after for _ in topic.partitions))
+        asked = _ranges(self._options, topic, here, here)[number]
+        try:
+            fetch(asked, str(after), bytes_max=1)
+        except GroupError as error:
+            if error.code != BEYOND:
+                raise
+            if asked.fails_on_loss:
+                raise RecordsLost(
+                    f"docstore: {asked.name}: offset {after} was read up to, and {error.detail}"
+                ) from None
+            return True
+        return False
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Freeze the target: what comes later is for the next run."""
+        self._target = whole_topic(self._options)
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Return where the topic is now, for the query's progress."""
+        return offsets.latest(topic_now(self._options)).to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return what lies between two offsets."""
+        return tasks(self._options, Offsets.from_json(start), Offsets.from_json(end))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield a task's records."""
+        return read(self._columns, partition)
+
+    def stop(self) -> None:
+        """Nothing is held."""

@@ -1,0 +1,133 @@
+"""Commands of `docstore spark` that fail: exit code 1, one line on standard error, nothing else.
+
+They run in this process, in the session that all tests share. What Java says beside it while it
+starts is a matter of `test_errors.py`, whose commands are processes of their own.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from docstore.client.local import LocalCluster
+from docstore.pipeline.__main__ import app
+from tests.pipeline.forgetful import forgetful
+from tests.pipeline.stage import Stage
+from tests.pipeline.test_faults import BreakingProxy
+
+Captured = pytest.CaptureFixture[str]
+
+
+def ran(capfd: Captured, *asked: str) -> tuple[int, str, list[str]]:
+    """Return the exit code, standard output, and standard error without the job's progress."""
+    capfd.readouterr()
+    with pytest.raises(SystemExit) as end:
+        app(list(asked), prog_name="docstore spark")
+    told = capfd.readouterr()
+    lines = [line for line in told.err.splitlines() if not line.startswith(f"{asked[0]}: ")]
+    code = end.value.code
+    assert isinstance(code, int)
+    return code, told.out, lines
+
+
+def refused(capfd: Captured, *asked: str) -> str:
+    """Return the one line that a command fails with."""
+    code, out, lines = ran(capfd, *asked)
+    assert (code, out) == (1, "")
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("docstore: ")
+    return lines[0]
+
+
+@pytest.fixture
+def files(stage: Stage, tmp_path: Path, capfd: Captured) -> Path:
+    """A directory with a file of films, and an export of which a part was lost."""
+    (tmp_path / "films.ndjson").write_text('{"title": "Heat", "year": 1995}\n')
+    stage.put({"a": {"n": 1}, "b": {"n": 2}})
+    code, out, lines = ran(
+        capfd, "export", stage.path, "--to", str(tmp_path / "out"), "--url", stage.url
+    )
+    assert (code, json.loads(out)["rows"], lines) == (0, 2, [])
+    next((tmp_path / "out").glob("part-*.parquet")).unlink()
+    return tmp_path
+
+
+Asked = Callable[[str, Path], list[str]]
+VIEW = ("--into", "/view", "--keys", "n", "--schema", "n long")
+WRONG: dict[str, tuple[Asked, str]] = {
+    "a file that is not there": (
+        lambda path, _: ["import", "/nowhere.ndjson", "--into", path], "/nowhere.ndjson",
+    ),
+    "a directory that is not there": (
+        lambda path, _: ["restore", "/nowhere", "--into", path], "/nowhere is not a whole export",
+    ),
+    "a file of Arrow that is not there": (
+        lambda path, _: ["import", "/nowhere.arrow", "--into", path], "/nowhere.arrow",
+    ),
+    "a misspelt id": (
+        lambda path, files: ["import", f"{files}/films.ndjson", "--into", path, "--id", "titel"],
+        "line 1: the row has no titel",
+    ),
+    "another export than its manifest says": (
+        lambda path, files: ["import", f"{files}/out", "--into", path],
+        "is not what its manifest says",
+    ),
+    "a target that is there": (
+        lambda path, files: ["export", path, "--to", f"{files}/out"], "already exists",
+    ),
+    "a view in no SQL": (
+        lambda path, files: ["matview", path, *VIEW, "--rows", "SELEC n FROM documents",
+                             "--checkpoint", f"{files}/one"], "SELEC",
+    ),
+    "a view of a column that is not there": (
+        lambda path, files: ["matview", path, *VIEW, "--rows", "SELECT m FROM documents",
+                             "--checkpoint", f"{files}/two"], "`m`",
+    ),
+    "a condition that is none": (
+        lambda path, files: ["export", path, "--to", f"{files}/new", "--where", "n ="], "where",
+    ),
+    "a factory that is not there": (
+        lambda path, files: ["export", "/never", "--to", f"{files}/new"], "there is no factory",
+    ),
+}  # fmt: skip
+
+
+def test_what_is_wrong_is_one_line(stage: Stage, files: Path, capfd: Captured) -> None:
+    for what, (asked, said) in WRONG.items():
+        line = refused(capfd, *asked(stage.path, files), "--url", stage.url)
+        assert said in line, f"{what}: {line}"
+    assert stage.documents() == {"a": {"n": 1}, "b": {"n": 2}}
+
+
+@pytest.mark.thorough  # It waits until the past is let go of.
+def test_a_feed_whose_beginning_is_gone_is_one_line(
+    spark: Any, tmp_path: Path, capfd: Captured
+) -> None:
+    with forgetful(tmp_path) as cluster:
+        stage, out = Stage.of(spark, cluster, "/trimmed"), str(tmp_path / "out")
+        stage.put({str(n): {"turn": -1} for n in range(50)})
+        assert ran(capfd, "export", stage.path, "--to", out, "--url", stage.url)[0] == 0
+        for turn in range(5):
+            stage.put({str(n): {"turn": turn} for n in range(50)})
+        cluster.until_trimmed(150)
+        line = refused(capfd, "restore", out, "--into", "/back", "--feed-url", stage.url,
+                       "--url", stage.url)  # fmt: skip
+        assert "the feed's beginning has been let go of" in line
+
+
+@pytest.mark.thorough  # A task goes round the copies for seconds, three times.
+def test_an_answer_that_is_cut_off_is_one_line(spark: Any, tmp_path: Path, capfd: Captured) -> None:
+    cluster = LocalCluster(1, tmp_path)
+    [node] = cluster.nodes
+    proxy = BreakingProxy(node.url, 200_000, 1 << 30)
+    node.flags = (*node.flags, "--advertise", proxy.url.removeprefix("http://"), "--slots", "16")
+    with cluster:
+        stage = Stage.of(spark, cluster, "/long")
+        stage.put({str(n): {"text": "x" * 10_000} for n in range(100)})
+        line = refused(capfd, "export", stage.path, "--to", str(tmp_path / "out"),
+                       "--url", stage.url)  # fmt: skip
+    proxy.close()
+    assert proxy.broken >= 2
+    assert f"{proxy.url}: the answer was cut off" in line

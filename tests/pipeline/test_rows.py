@@ -1,0 +1,56 @@
+"""What a row means: its key, its body, which columns are members; or why it is refused."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from docstore.pipeline.lines import Line, Lines
+from docstore.pipeline.options import Options
+from tests.pipeline.test_types import kept
+
+
+def row(given: dict[str, Any], names: str, **options: str) -> Line:
+    """Return the operation of one row of columns, by their DDL."""
+    schema = T.StructType([T.StructField(name, T.StringType()) for name in names.split()])
+    batch = pa.RecordBatch.from_pylist([given], to_arrow_schema(schema))
+    (line,) = Lines(Options({"path": "/t", "key": "id"} | options), schema, 64).of(batch, "job", 0)
+    return line
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "wrong"),
+    [
+        ({"id": None, "body": "{}"}, {}, "a row has nothing in 'id'"),
+        ({"id": "", "body": "{}"}, {}, "a row has nothing in 'id'"),
+        ({"id": "1", "body": None}, {}, "body is null"),
+        ({"id": "1", "body": ""}, {}, "body is not JSON"),
+        ({"id": "1"}, {"operation": "delete", "expectversion": "body"}, "a row has nothing in"),
+    ],
+)
+def test_a_row_that_lacks_what_it_needs_is_refused_alone(
+    given: dict[str, Any], options: dict[str, str], wrong: str
+) -> None:
+    assert row(given, "id body", **options).wrong.startswith(wrong)
+
+
+OWN = ("slot", "seq", "deleted", "digest")
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_member_may_be_called_as_a_column_of_the_store_is(name: str) -> None:
+    assert kept(row({"id": "1", name: "mine"}, f"id {name}")) == f'{{"{name}":"mine","id":"1"}}'
+    line = row({"id": "1", name: "mine", "documentVersion": "7", "body": "{}"},
+               f"id {name} documentVersion body")  # fmt: skip
+    assert kept(line) == "{}"
+    assert kept(row({name: "1"}, name, key=name)) == f'{{"{name}":"1"}}'
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_column_that_may_have_been_read_with_the_row_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"column '{name}' beside 'documentVersion' may be"):
+        row({"id": "1"}, f"id n {name} documentVersion")
+    line = row({"id": "1"}, f"id n {name} documentVersion", operation="delete")
+    assert line.wrong == ""

@@ -1,0 +1,178 @@
+"""What is wrong with the options or columns of a topic is said in one line."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+from pyspark.sql.types import StructType
+
+from docstore.pipeline.errors import line_of
+from docstore.pipeline.fairness import fair
+from docstore.pipeline.offsets import Offsets, ending, instant_us, latest, starting
+from docstore.pipeline.options import Options
+from docstore.pipeline.producing import Attempt, check_columns
+from docstore.pipeline.source import RecordsSource
+from docstore.pipeline.topics import NoLeader, Partition, Topic, whole_topic
+
+URL = "http://127.0.0.1:1"
+TOPIC = Topic("flights", "018f", 1 << 20, (Partition(5, 90, 100, "n1"), Partition(0, 40, 40, "n2")))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"url": ""}, "is needed"),
+        ({"path": ""}, 'load("flights") names a topic'),
+        ({"path": "/flights"}, "'/flights' is none"),
+        ({"startingOfsets": "latest"}, "did you mean 'startingOffsets'?"),
+        ({"startingOffsets": "first"}, "earliest, latest or offsets by partition"),
+        ({"startingOffsets": '{"0": -3}'}, "earliest, latest or offsets by partition"),
+        ({"startingOffsets": '{"a": 1}'}, "earliest, latest or offsets by partition"),
+        ({"startingOffsets": '{"0": "1"}'}, "earliest, latest or offsets by partition"),
+        ({"startingOffsets": "[1]"}, "earliest, latest or offsets by partition"),
+        ({"endingOffsets": '{"0": -2}'}, "earliest, latest or offsets by partition"),
+        ({"endingOffsets": "earliest"}, "endingOffsets is latest, or offsets"),
+        ({"startingTimestamp": "yesterday"}, "is a time with its zone"),
+        ({"startingTimestamp": "2026-11-20T19:00:00"}, "is a time with its zone"),
+        ({"startingTimestamp": "0", "startingOffsets": "latest"}, "not both"),
+        ({"failOnDataLoss": "no"}, "failOnDataLoss is true or false"),
+        ({"maxOffsetsPerTrigger": "-1"}, "maxOffsetsPerTrigger is a whole number"),
+        ({"maxRecordsPerPartition": "0"}, "maxRecordsPerPartition is a whole number from 1"),
+        ({"columns": "offset,body"}, "records have no column 'body'"),
+        ({"columns": "offset,offset"}, "is named twice"),
+        ({"valueAs": "json"}, "valueAs is one of string, binary"),
+    ],
+)
+def test_a_broken_option_is_one_line(given: dict[str, str], said: str) -> None:
+    with pytest.raises(ValueError, match=r".") as seen:
+        RecordsSource({"url": URL, "path": "flights"} | given)
+    assert said in line_of(seen.value)
+    assert len(str(seen.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ("key string", "a record needs a column 'value'"),
+        ("value string, origin string", "column 'origin' is none of a record's"),
+        ("value struct<n: int>", "column 'value' is struct<n:int>, not string or binary"),
+        ("value string, key int", "column 'key' is int, not string or binary"),
+        ("value string, partition string", "column 'partition' is string, not int"),
+        ("value string, headers string", "not map<string, string or binary>"),
+        ("value string, headers map<string, int>", "not map<string, string or binary>"),
+    ],
+)
+def test_a_column_that_no_record_has_is_refused(spark: Any, columns: str, said: str) -> None:
+    schema = StructType.fromDDL(columns)
+    assert isinstance(schema, StructType)
+    with pytest.raises(ValueError, match=r".") as seen:
+        check_columns(schema)
+    assert said in str(seen.value)
+
+
+def options(**given: str) -> Options:
+    return Options({name.lower(): value for name, value in given.items()})
+
+
+def test_offsets_are_words_or_numbers_and_what_is_left_out_is_all_there_is() -> None:
+    assert starting(options(), TOPIC, "earliest").next == (5, 0)
+    assert starting(options(), TOPIC, "latest").next == (90, 40)
+    assert starting(options(startingOffsets="earliest"), TOPIC, "latest").next == (5, 0)
+    assert starting(options(startingOffsets='{"0": 7}'), TOPIC, "latest").next == (7, 0)
+    assert starting(options(startingOffsets='{"0": -1, "1": -2}'), TOPIC, "").next == (90, 0)
+    assert ending(options(), TOPIC).next == (90, 40)
+    assert ending(options(endingOffsets='{"1": 12, "of": "018f"}'), TOPIC).next == (90, 12)
+    assert ending(options(endingOffsets='{"0": 95}'), TOPIC).next == (95, 40)
+
+
+@pytest.mark.parametrize(
+    ("given", "us"),
+    [
+        ("2026-11-20T19:00:00.123457+01:00", 1795197600123457),
+        ("1795197600123", 1795197600123000),
+        ("1969-12-31T00:00:00Z", 0),
+    ],
+)
+def test_a_time_is_exact_to_the_microsecond(given: str, us: int) -> None:
+    assert instant_us(options(startingTimestamp=given)) == us
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [('{"2": 0}', "has 2 partitions, so none is 2"), ('{"1": 41}', "ends at 40, before 41")],
+)
+def test_offsets_of_what_is_not_there_are_refused(given: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        starting(options(startingOffsets=given), TOPIC, "latest")
+
+
+def test_offsets_come_back_from_a_checkpoint_and_know_partitions_that_came_later() -> None:
+    here = Offsets("018f", tuple(range(12)))
+    assert Offsets.from_json(here.to_json()) == here
+    assert (here.at(11), here.at(12)) == (11, 0)
+
+
+def test_a_bound_is_shared_by_lag_and_none_is_all() -> None:
+    assert fair([0, 5, 10], None) == fair([0, 5, 10], 20) == [0, 5, 10]
+    assert fair([0, 5, 10], 6) == [0, 2, 4]
+    assert fair([1, 1, 1], 2) == [1, 1, 0]
+
+
+def test_a_producer_is_named_by_its_job_and_its_epoch_by_the_batch() -> None:
+    assert (Attempt("a job; x=1", 4, 2).producer, Attempt("j", 4, 2).epoch) == (
+        "spark-a%20job%3B%20x%3D1-2", 5
+    )  # fmt: skip
+    assert len(Attempt("j" * 500, 0, 1).producer) < 100
+
+
+@contextmanager
+def node_that_shows(**partition: object) -> Iterator[str]:
+    """Run a node whose topics have one partition, about which it says this."""
+
+    class Pages(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            page = {"incarnation": "018f", "batchBytesMax": 1, "partitions": [partition]}
+            body = json.dumps(page).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Be silent."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
+        Thread(target=server.serve_forever).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("leader", "known", "said"),
+    [
+        ("n1", 7, "does not know yet what is committed"),
+        ("n1", None, "does not answer"),
+        ("", None, "partition 0 of flights: nobody leads it"),
+    ],
+)
+def test_whoever_plans_is_told_why_the_end_of_a_partition_is_not_known(
+    leader: str, known: int | None, said: str
+) -> None:
+    with (
+        node_that_shows(leader=leader, hw=None, base=known, leo=known) as url,
+        pytest.raises(NoLeader, match=said),
+    ):
+        whole_topic(options(url=url, path="flights", retries="0"))
+
+
+def test_a_new_leader_that_does_not_know_the_committed_end_has_at_least_what_it_let_go_of() -> None:
+    topic = Topic(
+        "flights", "018f", 1 << 20, (Partition(5, -1, 9, "n1"), Partition(-1, -1, -1, ""))
+    )
+    assert latest(topic).next == (5, 0)
