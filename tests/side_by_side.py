@@ -1,17 +1,19 @@
 """Which tests a worker gets when several play side by side (`pytest -n`).
 
 What shares a group of nodes or a Spark session stays with one worker: the tests of a file, and
-those of the whole pipeline. All else is handed out file by file to whoever is free.
+those of a few whole folders. All else is handed out file by file to whoever is free.
 """
 
 from xdist.scheduler import LoadScopeScheduling
 
 PIPELINE = "tests/pipeline/"
+FOLDERS = (PIPELINE, "tests/docstore/http/streams/")
 
 
 def portion_of(nodeid: str) -> str:
     """Return the name of all that is played by the same worker."""
-    return PIPELINE if nodeid.startswith(PIPELINE) else nodeid.split("::", 1)[0]
+    folder = next((each for each in FOLDERS if nodeid.startswith(each)), None)
+    return folder or nodeid.split("::", 1)[0]
 
 
 class InPortions(LoadScopeScheduling):

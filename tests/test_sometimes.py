@@ -4,9 +4,11 @@ from collections import Counter
 
 import pytest
 
-from tests.sim import branching
+from tests.sim import branching, sessions, sessions_shapes, streaming
+from tests.sim.groups_ablations import LATE
 from tests.sim.profiles import aimed_at, profile_of
 from tests.sim.run import Profile, run
+from tests.sim.streaming_shapes import AIMED, CHANGES, Shape, shape_of
 
 OF_THE_PROTOCOL = frozenset(
     "adopts attempts_failed canvasses configurations_used confirm_rounds copied copy_pages cut"
@@ -18,6 +20,38 @@ OF_THE_PROTOCOL = frozenset(
 OF_WEAKER_LEVELS = frozenset(
     "acked conflicts executed in_conflict versions_spread versions_supplied".split()
 )
+OF_SESSIONS = frozenset(
+    "I14 I17 I18 I19 I20 I21 X1 X2 X3 acquired expired fences_refused freezes ghosts granted_again"
+    " lapsed late_grants lists_asked_for long_freezes members_expired members_fenced other_reign"
+    " pauses promotions regained returns revoked swept_late told_gone turns_given_up"
+    " updates_unknown".split()
+)
+
+OF_STREAMS = frozenset(
+    "adopted begun_anew candidacies cut doubts dropped fail_backs fenced grown next_candidates"
+    " orphans probes reassignments recreated repeated resent resignations restarted_at_start"
+    " shrunk told_again trimmed_records updates_unknown vetoes"
+    " I1 I2 I3 I4 I5 I7 I8 I9 I10 I11 I12 I13 I16 X1 X2 X3 X4 X5 X6".split()
+).union(
+    (
+        "batches rotten", "disks taken", "elected outside the set", "lost uncommitted",
+        "lost by unclean elections", "nodes left out", "producers begun anew", "X3 refused",
+        "unclean elections",
+    ),
+    (f"fetch {code}" for code in "not-committed-yet offset-evicted offset-out-of-range".split()),
+    (
+        f"produce {code}"
+        for code in "no-leader not-enough-replicas partition-full undecided sequence-gap"
+        " unknown-producer".split()
+    ),
+    (
+        f"elections because {why}"
+        for why in (
+            "its candidate did not answer", "its leader damaged", "its leader is gone",
+            "its leader makes way", "its leader restarted", "somebody is back",
+        )
+    ),
+)  # fmt: skip
 
 EVERY = OF_THE_PROTOCOL | OF_WEAKER_LEVELS
 RARE = ("own_cut", "successions")
@@ -26,6 +60,8 @@ RARE = ("own_cut", "successions")
 
 def test_there_are_enough_of_them() -> None:
     assert len(EVERY) >= 40
+    assert len(OF_STREAMS) >= 50
+    assert AIMED.keys() <= OF_STREAMS
 
 
 @pytest.mark.thorough
@@ -37,6 +73,29 @@ def test_most_of_them_happen_at_once() -> None:
         counters.update(branching.run(seed, branching.shape_of(seed)).counters)
     met = {name for name in EVERY if counters[name]}
     assert len(met) >= 40, sorted(EVERY - met)
+
+
+@pytest.mark.thorough
+def test_what_may_happen_to_sessions_does() -> None:
+    counters: Counter[str] = Counter()
+    for seed in range(60, 120):
+        counters.update(sessions.run(seed, sessions_shapes.shape_of(seed)).counters)
+    assert {name for name in OF_SESSIONS if not counters[name]} <= {"late_grants"}
+
+
+@pytest.mark.slow
+def test_what_may_happen_to_sessions_happens_a_hundred_times() -> None:
+    counters: Counter[str] = Counter()
+    for seed in range(30_000, 34_000):
+        if all(counters[name] >= 100 for name in OF_SESSIONS):
+            break
+        usual = sessions_shapes.shape_of(seed)
+        # Grants that come late are too rare for the usual shapes.
+        for shape in (usual, LATE) if counters["late_grants"] < 100 else (usual,):
+            outcome = sessions.run(seed, shape)
+            assert (outcome.problems, outcome.stuck) == ([], []), seed
+            counters.update(outcome.counters)
+    assert {name: counters[name] for name in OF_SESSIONS if counters[name] < 100} == {}
 
 
 @pytest.mark.slow
@@ -62,4 +121,34 @@ def test_each_of_them_happens_a_hundred_times() -> None:
         assert (outcome.problems, outcome.stuck) == ([], []), seed
         counters.update(outcome.counters)
     missed = {name: counters[name] for name in EVERY if counters[name] < 100}
+    assert not missed
+
+
+@pytest.mark.thorough
+def test_most_of_those_of_streams_happen_at_once() -> None:
+    counters: Counter[str] = Counter()
+    for seed in range(60, 80):
+        counters.update(streaming.run(seed, shape_of(seed)).counters)
+    assert not {name for name in OF_STREAMS - AIMED.keys() if not counters[name]}
+
+
+@pytest.mark.slow
+def test_each_of_those_of_streams_happens_a_hundred_times() -> None:
+    counters: Counter[str] = Counter()
+
+    def play(seed: int, shape: Shape) -> None:
+        outcome = streaming.run(seed, shape, register=shape is not CHANGES)
+        assert (outcome.problems, outcome.stuck) == ([], []), seed
+        counters.update(outcome.counters)
+
+    for event, shape in AIMED.items():
+        for seed in range(30_000, 31_000):
+            if counters[event] >= 100:
+                break
+            play(seed, shape)
+    for seed in range(30_000, 32_000):
+        if all(counters[name] >= 100 for name in OF_STREAMS):
+            break
+        play(seed, shape_of(seed))
+    missed = {name: counters[name] for name in OF_STREAMS if counters[name] < 100}
     assert not missed

@@ -41,6 +41,7 @@ SHELLS = (
     "docstore/face.py",
     "docstore/node.py",
     "docstore/staging.py",
+    "docstore/stepping.py",
     "docstore/links/peers.py",
     "docstore/links/questions.py",
     "docstore/scanning/batches.py",
@@ -49,8 +50,17 @@ SHELLS = (
     "docstore/scanning/worker.py",
     "docstore/services/announcing.py",
     "docstore/services/declaring.py",
+    "docstore/storage/database.py",
+    "docstore/storage/lanes.py",
     "docstore/storage/memory.py",
     "docstore/storage/sqlite.py",
+    "docstore/storage/streams_memory.py",
+    "docstore/storage/streams_sqlite.py",
+    "docstore/beside/documents.py",
+    "docstore/sessions/driver.py",
+    "docstore/sessions/face.py",
+    "docstore/streams/driver.py",
+    "docstore/streams/face.py",
     "docstore/cli/*",
     "docstore/client/*",
     "docstore/http/*",
@@ -71,7 +81,12 @@ WORLDLY_BUT = {
     "docstore/storage/tables.py": {"sqlalchemy"},
     "docstore/storage/branching.py": {"sqlalchemy", "sqlite3"},
     "docstore/storage/listing.py": {"sqlite3"},
+    "docstore/storage/life.py": {"os"},  # One small file, in the writer's thread.
+    "docstore/storage/partition_tables.py": {"sqlalchemy"},
+    "docstore/storage/partition_reading.py": {"sqlite3"},
+    "docstore/storage/partition_writing.py": {"sqlite3"},
     "docstore/storage/reading.py": {"sqlite3"},  # The work of a thread that sqlite.py owns.
+    "docstore/storage/transactions.py": {"sqlite3"},
     "docstore/storage/writing.py": {"sqlite3", "uuid"},  # As reading.py; a new file gets its id.
 }
 HARMLESS = {"random": {"Random"}, "uuid": {"UUID"}}
@@ -187,12 +202,31 @@ def storage_keeps_bytes(source: Source) -> Iterator[str]:
                 yield f"{source.path}:{line} imports {name}"
 
 
+def machines_beside_see_the_group_by_one_window(source: Source) -> Iterator[str]:
+    """They are clients of documents: what they may know of the replica is one file."""
+    beside = source.is_under("docstore/streams", "docstore/sessions", "docstore/beside")
+    if not beside or source.path == "docstore/beside/view.py":
+        return
+    for line, name in source.imports:
+        if names(name, "docstore.protocol"):
+            yield f"{source.path}:{line} imports {name}"
+
+
 def pipeline_is_imported_by_nobody(source: Source) -> Iterator[str]:
     """A node must start without a JVM."""
     if source.is_under("docstore/pipeline", "tests/pipeline", "bench/spark", "examples"):
         return
     for line, name in source.imports:
         if names(name, "docstore.pipeline", "pyspark"):
+            yield f"{source.path}:{line} imports {name}"
+
+
+def kafka_is_one_files_business(source: Source) -> Iterator[str]:
+    """Its client is optional, and what may be concluded from it is pure."""
+    if source.path == "docstore/client/kafka.py" or source.is_under("tests/kafka", "examples"):
+        return
+    for line, name in source.imports:
+        if names(name, "aiokafka", "confluent_kafka", "docstore.client.kafka"):
             yield f"{source.path}:{line} imports {name}"
 
 
@@ -211,7 +245,7 @@ def commands_start_at_once(source: Source) -> Iterator[str]:
 
 def simulator_is_its_own_shell(source: Source) -> Iterator[str]:
     """With a real shell inside the simulator, its seed would no longer decide."""
-    if not source.is_under("tests/sim"):
+    if not source.is_under("tests/sim", "docstore/simulation"):
         return
     shells = [shell.removesuffix(".py").removesuffix("/*").replace("/", ".") for shell in SHELLS]
     for line, name in source.imports:
@@ -314,7 +348,9 @@ RULES: list[Rule] = [
     steps_do_not_know_each_other,
     http_translates,
     storage_keeps_bytes,
+    machines_beside_see_the_group_by_one_window,
     pipeline_is_imported_by_nobody,
+    kafka_is_one_files_business,
     commands_start_at_once,
     simulator_is_its_own_shell,
     things_are_short,

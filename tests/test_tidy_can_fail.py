@@ -13,6 +13,8 @@ from tests.test_tidy import (
     errors_are_not_swallowed,
     gossip_stands_alone,
     http_translates,
+    kafka_is_one_files_business,
+    machines_beside_see_the_group_by_one_window,
     modules_introduce_themselves,
     names_say_something,
     no_test_sleeps,
@@ -50,8 +52,19 @@ BAD: list[tuple[Rule, str, str]] = [
     (http_translates, "docstore/http/server.py", "from ..protocol import replica"),
     (storage_keeps_bytes, "docstore/storage/sqlite.py", "import docstore.protocol.events"),
     (storage_keeps_bytes, "docstore/storage/sqlite.py", "from ..http import server"),
+    (
+        machines_beside_see_the_group_by_one_window,
+        "docstore/streams/core.py",
+        "import docstore.protocol",
+    ),
     (pipeline_is_imported_by_nobody, "docstore/node.py", "from docstore import pipeline"),
     (pipeline_is_imported_by_nobody, "docstore/cli/app.py", "import pyspark.sql"),
+    (kafka_is_one_files_business, "docstore/client/client.py", "from aiokafka import errors"),
+    (
+        kafka_is_one_files_business,
+        "docstore/client/__init__.py",
+        "from docstore.client.kafka import KafkaRole",
+    ),
     (commands_start_at_once, "docstore/cli/app.py", "import sqlalchemy"),
     (commands_start_at_once, "docstore/cli/app.py", "from docstore.cli import force"),
     (commands_start_at_once, "docstore/cli/app.py", "from docstore.client import Client"),
@@ -61,6 +74,7 @@ BAD: list[tuple[Rule, str, str]] = [
     (commands_start_at_once, "docstore/config.py", "from docstore.http.listener import Listener"),
     (simulator_is_its_own_shell, "tests/sim/cluster.py", "from docstore.http.peers import Peers"),
     (simulator_is_its_own_shell, "tests/sim/cluster.py", "from gossip import agent"),
+    (simulator_is_its_own_shell, "docstore/simulation/x.py", "import docstore.client.client"),
     (things_are_short, "docstore/wire.py", "x = 1\n" * (FILE_LINES_MAX + 1)),
     (things_are_short, "examples/one.py", "x = 1\n" * (EXAMPLE_LINES_MAX + 1)),
     (things_are_short, "docstore/wire.py", LONG_FUNCTION),
@@ -78,6 +92,11 @@ BAD: list[tuple[Rule, str, str]] = [
     (no_test_sleeps, "tests/x.py", "async def f():\n    await asyncio.sleep(delay_s)"),
 ]
 GOOD: list[tuple[Rule, str, str]] = [
+    (
+        machines_beside_see_the_group_by_one_window,
+        "docstore/beside/view.py",
+        "import docstore.protocol",
+    ),
     (only_node_meets_gossip, "docstore/members/membership.py", "from gossip import Agent"),
     (only_node_meets_gossip, "docstore/config.py", "from gossip.config import Config"),
     (pure_modules_stay_pure, "docstore/storage/tables.py", "import sqlalchemy as sa"),

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.whole.alone import AloneAtLevel1, AloneAtLevel2
 from tests.whole.declaring import Declaring
 from tests.whole.run import Run, run
 from tests.whole.walking import Walking, WalkingAtLevel1, WalkingAtLevel2
@@ -55,6 +56,14 @@ def test_walks_at_the_weaker_levels_miss_nothing_that_is_everywhere(kind: type[R
     outcome = run(1, kind)
     assert outcome.problems == []
     assert outcome.operations > 100
+
+
+@pytest.mark.filterwarnings("ignore:coroutine")
+@pytest.mark.parametrize("kind", [AloneAtLevel1, AloneAtLevel2])
+def test_the_weaker_levels_go_on_where_a_node_starts_alone(kind: type[Run]) -> None:
+    outcome = run(1, kind)
+    assert outcome.problems == []
+    assert outcome.operations >= 3
 
 
 # Of seeds 1 to 4, these two notice each of both rules being taken away.

@@ -1,4 +1,8 @@
-"""Run seeds: python -m tests.sim [--seed S] [--seeds N] [--nodes 3|5|both] [--ablation NAME]."""
+"""Run seeds: python -m tests.sim [--seed S] [--seeds N] [--nodes 3|5|both] [--ablation NAME].
+
+With --streams: record streams, beside real replicas, or on a register of documents (--register).
+With --sessions: leases, elections, locks, roles and groups, likewise.
+"""
 
 import argparse
 import sys
@@ -9,17 +13,50 @@ from concurrent.futures import ProcessPoolExecutor
 from tests.sim.ablations import ABLATIONS, ablated
 from tests.sim.profiles import profile_of
 from tests.sim.run import Outcome, run
+from tests.sim.sessions import run as run_sessions
+from tests.sim.sessions_ablations import RULES as SESSION_RULES
+from tests.sim.sessions_ablations import without as without_session
+from tests.sim.sessions_shapes import shape_of as session_shape_of
+from tests.sim.streaming import run as run_streams
+from tests.sim.streaming_ablations import RULES, without
+from tests.sim.streaming_shapes import shape_of
+
+BESIDE = {
+    "streams": "--streams",
+    "streams on a register": "--streams --register",
+    "sessions": "--sessions",
+    "sessions on a register": "--sessions --register",
+}
+"""What is run in the place of documents alone -> how to ask for it."""
 
 
 def one(arguments: tuple[int, str, str | None]) -> Outcome:
     """Run one seed, in this process or in another."""
     seed, nodes, ablation = arguments
+    if nodes in BESIDE:
+        beside = _one_of_streams if nodes.startswith("streams") else _one_of_sessions
+        return beside(seed, ablation, on_register=nodes.endswith("register"))
     profile = profile_of(seed, nodes)
     if ablation is None:
         return run(seed, profile)
     aim = ABLATIONS[ablation].profile
     with ablated(ablation):
         return run(seed, aim or profile)
+
+
+def _one_of_streams(seed: int, ablation: str | None, *, on_register: bool) -> Outcome:
+    if ablation is None:
+        return run_streams(seed, shape_of(seed), register=on_register)
+    aim = RULES[ablation].shape
+    with without(ablation):
+        return run_streams(seed, aim, register=on_register and not aim.changes)
+
+
+def _one_of_sessions(seed: int, ablation: str | None, *, on_register: bool) -> Outcome:
+    if ablation is None:
+        return run_sessions(seed, session_shape_of(seed), register=on_register)
+    with without_session(ablation):
+        return run_sessions(seed, SESSION_RULES[ablation].shape, register=on_register)
 
 
 def sweep(first: int, count: int, nodes: str, ablation: str | None, jobs: int) -> int:
@@ -37,11 +74,9 @@ def sweep(first: int, count: int, nodes: str, ablation: str | None, jobs: int) -
             found = outcome.problems or outcome.stuck
             if found and (ablation is None or bad + stuck == 1):
                 print(f"seed {outcome.seed}: {found[0]}")
-                print(
-                    f"  again: python -m tests.sim --seed {outcome.seed} --nodes {nodes}",
-                    flush=True,
-                )
-            if ablation is not None and bad:
+                again = BESIDE.get(nodes, f"--nodes {nodes}")
+                print(f"  again: python -m tests.sim --seed {outcome.seed} {again}", flush=True)
+            if ablation is not None and bad + stuck:
                 break
     took = time.perf_counter() - started
     print(
@@ -59,17 +94,27 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--nodes", choices=("3", "5", "both"), default="both")
-    parser.add_argument("--ablation", choices=("all", *sorted(ABLATIONS)))
+    rules = sorted({*ABLATIONS, *RULES, *SESSION_RULES})
+    parser.add_argument("--ablation", choices=("all", *rules))
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--streams", action="store_true")
+    parser.add_argument("--sessions", action="store_true")
+    parser.add_argument("--register", action="store_true")
     arguments = parser.parse_args()
+    nodes = arguments.nodes
+    if arguments.streams or arguments.sessions:
+        beside = "streams" if arguments.streams else "sessions"
+        nodes = f"{beside} on a register" if arguments.register else beside
     if arguments.ablation is None:
-        wrong = sweep(arguments.seed, arguments.seeds, arguments.nodes, None, arguments.jobs)
+        wrong = sweep(arguments.seed, arguments.seeds, nodes, None, arguments.jobs)
         return 1 if wrong else 0
-    names = sorted(ABLATIONS) if arguments.ablation == "all" else [arguments.ablation]
+    theirs = SESSION_RULES if arguments.sessions else ABLATIONS
+    every = sorted(RULES if arguments.streams else theirs)
+    names = every if arguments.ablation == "all" else [arguments.ablation]
     missed = [
         name
         for name in names
-        if not sweep(arguments.seed, arguments.seeds, arguments.nodes, name, arguments.jobs)
+        if not sweep(arguments.seed, arguments.seeds, nodes, name, arguments.jobs)
     ]
     if missed:
         print("not caught: " + ", ".join(missed))

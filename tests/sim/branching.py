@@ -15,12 +15,12 @@ from docstore.operation import Answer, Conditions, Operation
 from docstore.protocol.events import DrainAsked, Requested
 from docstore.protocol.identity import unpack_identity
 from docstore.protocol.timing import ReplicaConfig
+from docstore.simulation.world import World
 from docstore.storage.arrivals import Heads, Lines
 from tests.sim.cluster import Cluster
 from tests.sim.nemesis import Nemesis
 from tests.sim.process import Process
 from tests.sim.run import Outcome
-from tests.sim.world import World
 
 FAULTS_S, QUIET_S = 10.0, 6.0
 KINDS = ("crash", "crash", "pause", "cut", "oneway", "isolate", "split", "flap", "storm", "full")

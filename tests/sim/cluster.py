@@ -1,5 +1,6 @@
 """N processes, the links between them, and what membership makes each believe."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,11 +10,12 @@ from docstore.protocol.events import ChangeAsked, LinkLost, LinkMade, Received, 
 from docstore.protocol.reconfigure import join_writes
 from docstore.protocol.timing import ReplicaConfig
 from docstore.protocol.voters import VOTERS_MAX
+from docstore.simulation.network import Network
+from docstore.simulation.world import World
 from docstore.storage.store import SaveConfiguration
+from docstore.streams.messages import Produce
 from docstore.wire import Message
-from tests.sim.network import Network
 from tests.sim.process import Process
-from tests.sim.world import World
 
 
 class Cluster:
@@ -30,8 +32,12 @@ class Cluster:
         changes: bool = False,
         reads: str = "confirm",
         zones: str = "",
+        prepare: Callable[[Process], None] = lambda process: None,
     ) -> None:
-        """changes: whether members vote, so that the group may be changed. zones: one a letter."""
+        """changes: whether members vote, so that the group may be changed. zones: one a letter.
+
+        prepare: called with every process before any of them starts.
+        """
         self.world = world
         self.names = [f"n{i}" for i in range(size)]
         """The nodes that take part; those that were removed stay here."""
@@ -53,6 +59,7 @@ class Cluster:
         self._views: dict[str, set[str]] = {}
         for name, process in self.processes.items():
             process.reconfigured = self._reconfigured
+            prepare(process)
             if name in self.names:
                 process.install([founded])
         for name in self.names:
@@ -124,11 +131,22 @@ class Cluster:
         said = (self.processes[source].replica.core.configuration.id, message)
         self.network.send(source, life, to, self.processes[to].life, said)
 
+    def send_beside(self, source: str, life: int, to: str, message: Any) -> None:
+        """Send what companions say to each other, on the same links."""
+        # Records without a producer's numbers have no identity: doubled, they are there twice.
+        once = type(message) is Produce
+        to_life = self.processes[to].life
+        self.network.send(source, life, to, to_life, (None, message), once=once)
+
     def _deliver(self, source: str, life: int, to: str, to_life: int, said: Any) -> None:
         """Deliver within the lives that the connection joins."""
         receiver = self.processes[to]
         if receiver.life == to_life and self.processes[source].life == life:
             configuration, message = said
+            if configuration is None:
+                if receiver.companion is not None:
+                    receiver.companion.received(source, message)
+                return
             receiver.feed(Received(source, message, configuration))
 
     def _gossip(self) -> None:

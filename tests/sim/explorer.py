@@ -21,7 +21,7 @@ import argparse
 import hashlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -260,21 +260,26 @@ class World:
         return hashlib.blake2b(repr(parts).encode(), digest_size=12).digest()
 
 
-def explore(bounds: Bounds, states_max: int, seconds_max: float = 1e9) -> Found:
-    """Follow every way, any of those that are open next; stop at a violation or a bound."""
+def explore(
+    bounds: Any, states_max: int, seconds_max: float = 1e9, *, begin: Callable[[Any], Any] = World
+) -> Found:
+    """Follow every way, any of those that are open next; stop at a violation or a bound.
+
+    begin: makes the world at the beginning of all ways, within the bounds.
+    """
     found, seen, rng = Found(), set(), Random(0)
     ways: list[tuple[Choice, ...]] = [()]
     until = time.monotonic() + seconds_max
     while ways:
         if found.states >= states_max or time.monotonic() > until:
             return found
-        if bounds.late is None:
+        if bounds.late is None or begin is not World:
             # Not the last: bounds that cut an exploration short must not leave it in one corner.
             index = rng.randrange(len(ways))
             ways[index], ways[-1] = ways[-1], ways[index]
         way = ways.pop()
         try:
-            world = World(bounds)
+            world = begin(bounds)
             for choice in way:
                 world.do(choice)
             while True:

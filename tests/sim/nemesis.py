@@ -44,7 +44,7 @@ class Nemesis:
 
     def _restart(self, name: str) -> None:
         process = self._cluster.processes[name]
-        if not process.up and process.disk.configuration is not None:
+        if not process.up and process.is_founded:
             self._cluster.start(name)
 
     def _pause(self, name: str) -> None:
@@ -164,7 +164,7 @@ class Nemesis:
     def _blank(self, name: str) -> str:
         """Give a node an empty disk, unless it has one."""
         process = self._cluster.processes[name]
-        if process.disk.configuration is not None:
+        if process.is_founded:
             if process.up:
                 self._cluster.crash(name)
             process.lose_disk()

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
-from docstore.operation import Answer
+from docstore.document import Row
 from docstore.protocol.configuration import Configuration
 from docstore.protocol.effects import (
     Alarm,
@@ -17,13 +17,22 @@ from docstore.protocol.effects import (
     Respond,
     Send,
 )
-from docstore.protocol.events import DiskFilled, Event, Persisted, QueriesAnswered, Tick, TurnEnded
+from docstore.protocol.events import (
+    DiskFilled,
+    Event,
+    LinkLost,
+    LinkMade,
+    Persisted,
+    QueriesAnswered,
+    Tick,
+    TurnEnded,
+)
 from docstore.protocol.replica import Replica
 from docstore.protocol.timing import ReplicaConfig
-from docstore.service import ServiceOptions, State
+from docstore.service import Service, ServiceOptions, State
+from docstore.simulation.world import World
 from docstore.storage.ledger import Ledger
 from docstore.storage.store import Query, Write
-from tests.sim.world import World
 
 EPOCH_US = 1_700_000_000_000_000
 TICK_S = 0.05
@@ -43,6 +52,18 @@ class Appending:
     def patch(self, state: State, change: State) -> State:
         """Append."""
         return {**state, "log": [*state.get("log", []), change["append"]]}
+
+
+class Companion(Protocol):
+    """What lives and dies with a process, beside its replica."""
+
+    def start(self) -> None: ...
+    def crash(self) -> None: ...
+    def resume(self) -> None: ...
+    def linked(self, peer: str) -> None: ...
+    def unlinked(self, peer: str) -> None: ...
+    def received(self, sender: str, message: Any) -> None: ...
+    def noticed(self, row: Row) -> None: ...
 
 
 class Process:
@@ -71,6 +92,10 @@ class Process:
         self.alarms: list[str] = []
         self.after_step: Callable[[Process], None] = lambda process: None
         self.reconfigured: Callable[[Configuration], None] = lambda configuration: None
+        self.companion: Companion | None = None
+        """Makes no call and draws no number where there is none."""
+        self.services: Callable[[str], Service | None] = lambda link: None
+        """The service of a link that is none of the simulation's own."""
         self._world = world
         self._config = config
         self._send = send
@@ -81,13 +106,18 @@ class Process:
         self.disk_slowness = 1.0
         """What a commit takes longer than usual, as a factor."""
         self._stash: list[Event] = []
-        self._answers: dict[int, Callable[[Answer], None]] = {}
+        self._answers: dict[int, Callable[[Any], None]] = {}
         self._requests = 0
 
     @property
     def store_id(self) -> str:
         """The identity of the disk."""
         return f"{self.name}.{self.disks}"
+
+    @property
+    def is_founded(self) -> bool:
+        """Say whether it has learnt of a group."""
+        return self.disk.configuration is not None
 
     def lose_disk(self) -> None:
         """Put an empty disk in; the process must be down."""
@@ -115,7 +145,7 @@ class Process:
         self.replica = Replica(
             self.name,
             self.disk.recovered(self.store_id, self.boot),
-            service_for=lambda link, since: service,
+            service_for=lambda link, since: self.services(link) or service,
             rng=Random(self._world.rng.random()),
             # Apart from the other generator, so that elections change no run without them.
             vote_rng=Random(f"{self._world.seed} {self.name} {self.boot}"),
@@ -123,6 +153,8 @@ class Process:
             now=self._world.now,
         )
         self._world.after(self._world.rng.random() * TICK_S, self._tick, self.life)
+        if self.companion is not None:
+            self.companion.start()
 
     def crash(self) -> None:
         """End this life; the batch that was being synced may be on the disk, or not."""
@@ -130,6 +162,8 @@ class Process:
         self.life += 1
         if self._syncing is not None and self._world.rng.random() < 0.5:
             self.disk.apply(self._syncing)
+        if self.companion is not None:
+            self.companion.crash()
 
     def pause(self) -> None:
         """Stand still; what arrives waits."""
@@ -142,8 +176,10 @@ class Process:
         stash, self._stash = self._stash, []
         for event in stash:
             self.feed(event)
+        if self.companion is not None:
+            self.companion.resume()
 
-    def request(self, make: Callable[[int], Event], answered: Callable[[Answer], None]) -> None:
+    def request(self, make: Callable[[int], Event], answered: Callable[[Any], None]) -> None:
         """Feed a client's request; `answered` is called once, if this life lasts."""
         self._requests += 1
         self._answers[self._requests] = answered
@@ -153,6 +189,8 @@ class Process:
         """Give the replica an event, and perform what it asks."""
         if not self.up:
             return
+        if self.companion is not None and isinstance(event, LinkMade | LinkLost):
+            self._world.after(0.0, self._tell, self.life, event)
         if self.paused:
             self._stash.append(event)
             return
@@ -174,13 +212,29 @@ class Process:
                     self.alarms.append(what)
                 case Reconfigured(configuration):
                     self.reconfigured(configuration)
-                case Publish() | ChangeAnswered() | ReadIndexAnswered():
+                case Publish(row):
+                    if self.companion is not None:
+                        self._world.after(0.0, self._publish, self.life, row)
+                case ReadIndexAnswered(request, found):
+                    told = self._answers.pop(request, None)
+                    if told is not None:
+                        told(found)
+                case ChangeAnswered():
                     pass
         self.after_step(self)
         self._sync()
         if not self._turn:
             self._turn = True
             self._world.after(self._world.rng.random() * 0.0003, self._end_turn, self.life)
+
+    def _tell(self, life: int, event: LinkMade | LinkLost) -> None:
+        if life == self.life and self.companion is not None:
+            made = isinstance(event, LinkMade)
+            (self.companion.linked if made else self.companion.unlinked)(event.peer)
+
+    def _publish(self, life: int, row: Row) -> None:
+        if life == self.life and self.companion is not None:
+            self.companion.noticed(row)
 
     def _end_turn(self, life: int) -> None:
         if life != self.life:

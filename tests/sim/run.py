@@ -10,13 +10,13 @@ from docstore.operation import Operation
 from docstore.protocol.configuration import Stage
 from docstore.protocol.events import Requested
 from docstore.protocol.timing import ReplicaConfig
+from docstore.simulation.world import World
 from tests.sim.cluster import Cluster
 from tests.sim.invariants import Invariants, Violation
 from tests.sim.nemesis import ALL, Nemesis
 from tests.sim.process import Process
 from tests.sim.verdict import document_problems, split
 from tests.sim.workload import Client, History, Op, to_answer
-from tests.sim.world import World
 
 FAULTS_S, HEALING_S = 12.0, 8.0
 RETRIES_S = 3.0

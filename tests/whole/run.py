@@ -21,6 +21,7 @@ from docstore.address import Address
 from docstore.config import Config
 from docstore.node import Node
 from docstore.protocol.configuration import Founder
+from docstore.storage.streams_memory import MemoryStreamStore
 from tests.chaos.mix import Op, judge
 from tests.disk.vfs import Disk
 from tests.sim.checkers import INFINITE
@@ -85,7 +86,7 @@ class Host:
         self.store = SimulatedStore(self.disk, f"disk-{self.name}", self._run.rng)
 
         async def main() -> None:
-            node = self.node = Node(config, self.store)
+            node = self.node = Node(config, self.store, MemoryStreamStore())
             await node.start()
             await node.stopping.wait()
             await node.drained()

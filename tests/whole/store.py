@@ -3,10 +3,11 @@
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from random import Random
 from typing import Any, cast
 
+from docstore.document import Row
 from docstore.errors import StoreBroken
 from docstore.storage import listing, reading
 from docstore.storage.store import Bounds, Query, Recovered, Result, Write
@@ -85,6 +86,11 @@ class SimulatedStore:
         """Count live documents, after a while."""
         await self._time_passes(0.0001, 0.001)
         return listing.count(self._raw, prefix, until, level=level)
+
+    async def below(self, prefix: str, slots: Collection[int]) -> list[Row]:
+        """List what lies below, after a while."""
+        await self._time_passes(0.0001, 0.001)
+        return listing.below(self._raw, prefix, slots)
 
     async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
         """Return the digests of slots."""

@@ -21,6 +21,8 @@ import docstore.members.founding
 import docstore.members.lookup
 import docstore.members.membership
 import docstore.node
+import docstore.stepping
+import docstore.streams.driver
 import docstore.upkeep.resync
 import gossip.agent
 import gossip.clock
@@ -128,7 +130,8 @@ def simulated(loop: VirtualLoop, rng: Random, ended: Callable[..., None]) -> Ite
     time, chance = VirtualTime(loop), Chance(rng)
     with ExitStack() as stack:
         for module in (
-            docstore.driver, docstore.members.membership, docstore.upkeep.resync, docstore.http.ids,
+            docstore.driver, docstore.stepping, docstore.streams.driver,
+            docstore.members.membership, docstore.upkeep.resync, docstore.http.ids,
             docstore.http.bodies, docstore.http.reply, gossip.clock, gossip.agent,
         ):  # fmt: skip
             stack.enter_context(patch.object(module, "time", time))

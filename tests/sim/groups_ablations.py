@@ -1,0 +1,193 @@
+"""Rules of groups taken away one at a time; see `sessions_ablations.py`.
+
+Where two rules stand behind each other, the second line is taken away with the first.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from docstore import json
+from docstore.beside import updates
+from docstore.operation import Answer, Operation
+from docstore.services import groups as group_service
+from docstore.services import offsets
+from docstore.services.offsets import offset_link
+from docstore.sessions import reconciling
+from docstore.sessions.coordinating import Coordinating
+from docstore.sessions.governed import Governed
+from docstore.sessions.group_messages import Changed
+from docstore.sessions.member import Member
+from docstore.sessions.reconciling import Move
+from docstore.sessions.standing import Standing
+from tests.sim.actors import is_settled
+from tests.sim.members import Participant
+from tests.sim.sessions_shapes import Shape
+
+ROLES = Shape(
+    groups=("/core/roles/r",), turns=(), lessees=0, members=4, partitions=4, ttl_ms=800, meddlers=0
+)
+CONSUMERS = Shape(
+    groups=("/core/groups/g",), turns=(), lessees=0, members=4, partitions=2, ttl_ms=800,
+    actor_kinds=("freeze", "freeze", "half"), meddlers=0,
+)  # fmt: skip
+GHOSTS = Shape(
+    groups=("/core/roles/r",), turns=(), lessees=0, members=6, partitions=6, ttl_ms=2_500,
+    kinds=("move", "move", "move", "cut"), actor_kinds=("ghost", "half", "half", "deaf"),
+    meddlers=0, beats=3, ghosts=0.8, leaves_s=2.0, slots=1,
+)  # fmt: skip
+LATE = Shape(
+    groups=("/core/roles/r",), turns=(), lessees=0, members=6, partitions=6, ttl_ms=2_500,
+    kinds=("move",), actor_kinds=("half",), meddlers=0, beats=20, straggle=0.4, leaves_s=2.0,
+)  # fmt: skip
+CHANGES = Shape(
+    groups=("/core/roles/r",), turns=(), lessees=0, members=5, partitions=5, ttl_ms=800,
+    kinds=("move", "move", "delude"), actor_kinds=("deaf", "deaf", "half"), meddlers=0, slots=1,
+)  # fmt: skip
+SLOW = Shape(
+    groups=("/core/roles/r",), turns=(), lessees=0, members=4, partitions=4, ttl_ms=800,
+    kinds=("move",), actor_kinds=("die",), slowpokes=0.8, meddlers=0,
+)  # fmt: skip
+BOTH = Shape(
+    groups=("/core/roles/r",), turns=(), lessees=0, members=4, partitions=4, ttl_ms=800,
+    kinds=(), actor_kinds=(), mode="nonExclusive", meddlers=0, loss=0.0, trouble=0.0,
+)  # fmt: skip
+
+Change = tuple[Any, str, Any]
+
+_changed: Callable[..., None] = Coordinating.changed
+_fence: Callable[..., None] = Coordinating._fence
+_told: Callable[..., list[Any]] = Member._changed
+
+
+def _the_rest(self: Coordinating, known: Any) -> None:
+    """Let members of before this reign have a part of their session only."""
+    _changed(self, known)
+    for member, heard in self._governed[known.link].heard.items():
+        key, is_new = (known.link, member), heard.number < 0 and known.tag[0] < known.reign
+        deadline = self._deadlines._known.get(key)
+        if is_new and deadline is not None and not deadline.is_ending:
+            self._deadlines.grant(key, deadline.span_s / 8)
+            self._deadlines._known[key].span_s = deadline.span_s
+
+
+def _released_by_anybody(self: Governed) -> Iterable[tuple[str, str]]:
+    """Take absence for a release, though the partition is still to be the member's."""
+    for partition, tenure in self.group.tenure.items():
+        heard = self.heard[tenure.member]
+        is_absent = heard.owned is not None and partition not in heard.owned
+        if is_absent and heard.generation == self.group.generation:
+            yield partition, tenure.member
+
+
+def _released_at_any_time(self: Governed) -> Iterable[tuple[str, str]]:
+    """Take absence for a release, whatever the member knew."""
+    for partition, member in self.index.moving:
+        heard = self.heard[member]
+        if heard.owned is not None and partition not in heard.owned:
+            yield partition, member
+
+
+def _leads_at_once(self: Member, sent: Any, reply: Changed) -> list[Any]:
+    """Lead what is assigned, without a claim."""
+    told = _told(self, sent, reply)
+    assert self.induced is not None
+    for partition, token in reply.assigned.items():
+        if partition not in self._me.revoking:
+            stamp = self.stamps[sent.number]  # type: ignore[attr-defined]
+            self.induced.confirmed(self.place_of(partition), token, stamp, stamp)
+    return told
+
+
+_answered: Callable[..., list[Any]] = Member._answered
+
+
+def _stamped(self: Member, number: int, reply: Any, stamp: float, now: float) -> list[Any]:
+    """Remember the stamp, and take assignments of any generation for new."""
+    self.stamps = {number: stamp}  # type: ignore[attr-defined]
+    if isinstance(reply, Changed):
+        reply = reply._replace(generation=max(reply.generation, self._me.generation))
+    return _answered(self, number, reply, stamp, now)
+
+
+def _fenced_and_gone(self: Coordinating, governed: Governed) -> None:
+    """Free at once what a member had that was too slow."""
+    _fence(self, governed)
+    governed.changes.gone.update(
+        member for member, heard in governed.heard.items() if heard.is_fenced
+    )
+
+
+def _believes_on(self: Member, why: str) -> list[Any]:
+    """Keep what is believed, though fenced."""
+    return []
+
+
+def _unfenced(state: Any, said: Any) -> Any:
+    """Take claims and commits of any token."""
+    return state | said
+
+
+def _read_only(self: Participant, member: Member, partition: str, token: int) -> None:
+    """Read where to begin, and claim nothing."""
+    if not self._leads(member, partition, token):
+        return
+    link = offset_link(self.link, partition)
+
+    def told(answer: Answer | None) -> None:
+        if not is_settled(answer):
+            self.later(0.2, self._claim, member, partition, token)
+            return
+        row = None if answer is None or not answer.is_success else answer.row
+        offset = -1 if row is None else json.load(row.state)["offset"]
+        self.arena.watch.of_groups.claimed(link, token, offset)
+        self._commit(member, partition, token, offset + 1)
+
+    self.submit(Operation("GET", link), told)
+
+
+def _always(*_: Any) -> bool:
+    return True
+
+
+def _never(*_: Any) -> bool:
+    return False
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+def _no_why(*_: Any) -> str:
+    return ""
+
+
+def _not_both(move: Move) -> bool:
+    return not move.has_holder or move.is_released
+
+
+GROUP_RULES: dict[str, tuple[str, tuple[Change, ...], Shape]] = {
+    "sessions-not-granted-in-full": ("G8", ((Coordinating, "changed", _the_rest),), CHANGES),
+    "groups-updated-without-a-tag": (
+        "C.1",
+        ((updates, "Conditions", _nothing), (group_service, "why_not", _no_why)),
+        ROLES,
+    ),
+    "tenure-with-the-target": ("G3", ((reconciling, "PASSES", {"": _always}),), ROLES),
+    "released-though-to-stay": ("G3", ((Governed, "released", _released_by_anybody),), GHOSTS),
+    "released-in-an-old-pulse": ("G3", ((Governed, "released", _released_at_any_time),), GHOSTS),
+    "led-when-assigned": (
+        "M2",
+        ((Member, "_changed", _leads_at_once), (Member, "_answered", _stamped)),
+        LATE,
+    ),
+    "confirmed-after-the-release": (
+        "M3",
+        ((Standing, "is_past", _never), (Standing, "has", _always)),
+        LATE,
+    ),
+    "fenced-and-gone": ("G5", ((Coordinating, "_fence", _fenced_and_gone),), SLOW),
+    "fenced-and-believing": ("M4", ((Member, "_drop", _believes_on),), SLOW),
+    "not-claimed": ("C.5", ((Participant, "_claim", _read_only),), CONSUMERS),
+    "commits-of-anybody": ("C.5", ((offsets, "_after", _unfenced),), CONSUMERS),
+    "nobody-for-a-while": ("G4", ((reconciling, "PASSES", {"": _not_both}),), BOTH),
+}

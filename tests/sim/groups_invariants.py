@@ -1,0 +1,141 @@
+"""What must hold of groups: their decided rows, their members' sessions, and their offsets."""
+
+from collections import Counter
+from collections.abc import Callable
+
+from docstore.document import Row
+from docstore.sessions.groups import Group, read_group
+from docstore.simulation.world import World
+from tests.sim.actors import Sent
+from tests.sim.clocks import RATE_ERROR
+from tests.sim.invariants import Violation
+
+LOOK_S = 0.01
+"""Between two looks at whether somebody leads."""
+TAKE_OVER_S = 2.0
+
+
+class GroupInvariants:
+    """Watches groups, and what their members are told."""
+
+    def __init__(self, world: World, checked: Counter[str]) -> None:
+        self.checked = checked
+        self.groups: dict[str, Group | None] = {}
+        """Link -> the group as it is decided, None once it is deleted."""
+        self._world = world
+        self._tokens: dict[tuple[str, str], int] = {}
+        """(group, partition) -> the greatest token of any tenure that there was."""
+        self._holders: dict[str, list[str]] = {}
+        """Partition -> all that have had it, in order."""
+        self._proven: dict[str, float] = {}
+        """Member -> until when it must not be removed, by what it was told."""
+        self._removed: dict[str, float] = {}
+        self._leaving: set[str] = set()
+        self._committed: dict[str, dict[int, int]] = {}
+        """Offset's link -> token -> the greatest offset that was answered as committed."""
+        self._claimed: dict[str, dict[int, int]] = {}
+        """Offset's link -> token -> the offset at which that tenure began."""
+        self._excused_until = 0.0
+        self._led: set[str] = set()
+
+    # Decided rows
+
+    def decided(self, row: Row) -> None:
+        """I17: one tenure of a partition, generations and tokens that grow; I21 of members."""
+        was = self.groups.get(row.link)
+        now = self.groups[row.link] = None if row.deleted else read_group(row.state)
+        if now is None:
+            return
+        self.checked["I17 groups"] += 1
+        for member in now.members:
+            self._removed.pop(member, None)  # It may have asked again to be let in.
+        if was is not None and now.generation < was.generation:
+            raise Violation(f"I17: {row.link} goes back to generation {now.generation}")
+        for partition, tenure in now.tenure.items():
+            if was is not None and tenure == was.tenure.get(partition):
+                continue
+            self.checked["tenures"] += 1
+            before = self._tokens.get((row.link, partition), -1)
+            if tenure.token != row.version or tenure.token <= before:
+                raise Violation(f"I17: {row.link} {partition} {tenure} in version {row.version}")
+            self._tokens[row.link, partition] = tenure.token
+            self._count_returns(f"{row.link}#{partition}", tenure.member)
+        for member in set(was.members) - set(now.members) if was is not None else ():
+            self._check_removed(member, now, was)
+
+    def _count_returns(self, partition: str, member: str) -> None:
+        held = self._holders.setdefault(partition, [])
+        self.checked["returns"] += member in held
+        held.append(member)
+
+    def _check_removed(self, member: str, now: Group, was: Group | None) -> None:
+        assert was is not None
+        instance = was.members[member].instance
+        heirs = [each for each in now.members.values() if each.instance == instance]
+        if not (now.is_exclusive or not instance or not heirs):
+            return  # It has another one in its place, and both may lead.
+        self.checked["members removed"] += 1
+        self._removed[member] = self._world.now
+        self._check_session(member)
+
+    def pulsed(self, member: str, session_s: float, sent: Sent) -> None:
+        """I21: no member is removed before a whole session after what it was told of last."""
+        until = sent.at + session_s / (1.0 + RATE_ERROR)
+        self._proven[member] = max(until, self._proven.get(member, 0.0))
+        self._check_session(member)
+
+    def leaves(self, member: str) -> None:
+        """A member has dropped everything, and says that it is gone."""
+        self._leaving.add(member)
+
+    def _check_session(self, member: str) -> None:
+        removed = self._removed.get(member)
+        early_s = 0.0 if removed is None else self._proven.get(member, 0.0) - removed
+        if early_s > 1e-6 and member not in self._leaving:
+            raise Violation(f"I21: {member} was removed {early_s:.3f} s before it may be")
+
+    # Offsets
+
+    def committed(self, link: str, token: int, offset: int) -> None:
+        """A commit was answered as done."""
+        told = self._committed.setdefault(link, {})
+        told[token] = max(offset, told.get(token, -1))
+        self._check_offsets(link)
+
+    def claimed(self, link: str, token: int, offset: int) -> None:
+        """A claim was answered: the tenure begins at this offset."""
+        self._claimed.setdefault(link, {}).setdefault(token, offset)
+        self._check_offsets(link)
+
+    def _check_offsets(self, link: str) -> None:
+        """X1: a tenure begins behind all that was committed under earlier ones."""
+        for token, offset in self._claimed.get(link, {}).items():
+            for earlier, committed in self._committed.get(link, {}).items():
+                self.checked["X1"] += 1
+                if earlier < token and committed > offset:
+                    raise Violation(
+                        f"X1: {link} is read from {offset} under {token}, and {committed} was"
+                        f" committed under {earlier}"
+                    )
+
+    # Never nobody
+
+    def excuse(self, seconds: float) -> None:
+        """Something happened after which nobody may lead for so long."""
+        self._excused_until = max(self._excused_until, self._world.now + seconds)
+
+    def watch_gaps(self, led: Callable[[], set[str]]) -> None:
+        """I19: look again and again whether somebody leads what was led before."""
+        now_led = led()
+        self._led |= now_led
+        gaps = self._led - now_led
+        if self._world.now > self._excused_until:
+            self.checked["I19"] += len(self._led)
+            if gaps:
+                raise Violation(f"I19: nobody leads {sorted(gaps)}")
+        self._world.after(LOOK_S, self.watch_gaps, led)
+
+
+def gap_s(session_s: float) -> float:
+    """Return for how long nobody may lead after a crash; doubled by another coordinator."""
+    return 2 * (session_s / (1.0 - RATE_ERROR) + TAKE_OVER_S + 0.5)

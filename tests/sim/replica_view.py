@@ -1,0 +1,66 @@
+"""What streams may know of the group, from the replica of documents beside them."""
+
+from docstore.protocol.replica import Replica
+from docstore.protocol.tenure import Phase
+
+
+class ReplicaView:
+    """A node's view of its group (`docstore/beside/view.py`)."""
+
+    def __init__(self, replica: Replica) -> None:
+        self._core = replica.core
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        return self._core.configuration.names
+
+    @property
+    def leavers(self) -> frozenset[str]:
+        configuration = self._core.configuration
+        if not configuration.next_members:
+            return frozenset()
+        return frozenset(self.members) - {each.name for each in configuration.next_members}
+
+    @property
+    def zones(self) -> dict[str, str]:
+        return {each.name: each.zone for each in self._core.configuration.members}
+
+    @property
+    def reigns(self) -> int:
+        return self._core.counters["opened"]
+
+    @property
+    def lacks_quorum(self) -> bool:
+        return self._core.lacks_quorum()
+
+    @property
+    def is_draining(self) -> bool:
+        return self._core.is_draining
+
+    def is_alive(self, node: str) -> bool:
+        return node == self._core.me or (node in self._core.peers and self._core.is_alive(node))
+
+    def is_linked(self, node: str) -> bool:
+        return node in self._core.peers and self._core.peers[node].linked
+
+    def may_own(self, node: str) -> bool:
+        known = node == self._core.me or node in self._core.peers
+        return known and self._core.may_own(node)
+
+    def owns(self, link: str) -> bool:
+        return self.reign_of(link) > 0
+
+    def reign_of(self, link: str) -> int:
+        log = self._core.logs.get(self._core.slot_of(link))
+        if log is None or log.tenure is None or log.tenure.phase is not Phase.OPEN:
+            return 0
+        return log.tenure.ballot[0]
+
+    def owner_of(self, link: str) -> str:
+        return self._core.owner_of(self._core.slot_of(link)) or ""
+
+    def slot_of(self, link: str) -> int:
+        return self._core.slot_of(link)
+
+    def wall_now_us(self) -> int:
+        return self._core.wall_now_us()

@@ -1,0 +1,259 @@
+"""Rules of sessions taken away one at a time, from outside: the runs must notice each."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+from docstore.beside.updates import Updates
+from docstore.fences import passed
+from docstore.ownership import by_store
+from docstore.protocol import handle
+from docstore.sessions import holder
+from docstore.sessions.confirming import Confirming
+from docstore.sessions.core import Core
+from docstore.sessions.deadlines import Deadlines
+from docstore.sessions.governed import Governed
+from docstore.sessions.leasing import Leasing
+from docstore.sessions.timing import SessionsConfig
+from docstore.sessions.waiting import Waiting
+from tests.sim import sessions_bench
+from tests.sim.actors import Actor, Sent
+from tests.sim.groups_ablations import CHANGES, GROUP_RULES
+from tests.sim.sessions_shapes import Shape
+from tests.sim.tenants import Candidate, Tenant
+
+DELUDED = Shape(kinds=("delude", "delude", "move", "pause"), ttl_ms=800, lessees=3)
+ACTORS = Shape(kinds=("move",), actor_kinds=("freeze", "freeze", "half", "deaf"), ttl_ms=800)
+RATES = Shape(
+    kinds=(),
+    actor_kinds=("deaf",),
+    ttl_ms=5_000,
+    turn_s=60.0,
+    candidates=4,
+    lessees=0,
+    trouble=0.0,
+    faults_s=40.0,
+)
+UNKNOWN = Shape(kinds=("cut", "pause", "isolate"), ttl_ms=800, trouble=2.5, ask_timeout_s=1.5)
+MEDDLED = Shape(meddlers=3, candidates=2, guarded=1)
+LATE = Shape(lessees=4, attached=40, ttl_ms=800, kinds=("move", "crash"))
+QUEUES = Shape(candidates=5, lessees=0, kinds=("move", "pause"), trouble=2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Ablation:
+    """One rule removed: (where, name, instead) for each function, and what to aim with."""
+
+    rule: str
+    changes: tuple[tuple[Any, str, Any], ...]
+    shape: Shape
+
+
+_change: Callable[..., None] = Updates.change
+_answered: Callable[..., None] = Confirming._answered
+_replied: Callable[..., None] = Actor._answered
+_entered: Callable[..., None] = Leasing.entered
+_resume: Callable[[Actor], None] = Actor.resume
+_post: Callable[..., None] = Tenant._post
+_given_up: Callable[..., None] = Candidate._given_up
+_replace: Callable[..., Any] = handle.replace  # type: ignore[attr-defined]
+_promoted: Callable[..., by_store.Turns] = by_store.promoted
+
+
+def _for_any_reign(self: Updates, *arguments: Any, reign: int = 0, **more: Any) -> None:
+    _change(self, *arguments, **more)
+
+
+def _from_memory(self: Confirming, link: str, then: Any, lost: Any) -> None:
+    """Answer from the table, at once."""
+    if self._core.view.owns(link):
+        then(self._reigning.at(link))
+    else:
+        lost()
+
+
+def _by_whomever(self: Confirming, questions: Any, answer: Any) -> None:
+    """Take any answer for one of ours."""
+    core = self._core
+    reign = core.view.reign_of(questions[0].link)
+    _answered(self, questions, answer._replace(owner=core.me, epoch=reign))
+
+
+def _the_rest(self: Leasing, known: Any) -> None:
+    """Let a lease of before this reign have what a wall clock would leave of its time."""
+    _entered(self, known)
+    deadline = self.deadlines._known.get(known.link)
+    if deadline is not None and known.tag[0] < known.reign:
+        self.deadlines.grant(known.link, deadline.span_s / 4)
+        self.deadlines._known[known.link].span_s = deadline.span_s
+
+
+def _stamped_at_receipt(self: Actor, number: int, said: Any) -> None:
+    then, sent = self._pending.get(number, (None, None))
+    if then is not None and sent is not None:
+        self._pending[number] = (then, Sent(self.clock.now(), sent.at))
+    _replied(self, number, said)
+
+
+def _stopped_clock(self: Actor) -> None:
+    """Go on with a clock that stood still too."""
+    self.clock.set_back(self.world.now - self._paused_at)
+    _resume(self)
+
+
+def _renewed_though_ending(self: Deadlines[Any], key: Any) -> bool:
+    deadline = self._known.get(key)
+    if deadline is None:
+        return False
+    deadline.until = self._core.heard_s + deadline.span_s
+    return True
+
+
+def _time_goes_on(self: Core, now: float) -> None:
+    """Count the time in which this process stood still."""
+    self.heard_s += now - self.now
+    self.now = now
+
+
+def _proven_by_a_retry(self: Tenant, lease: str, first: Sent | None) -> None:
+    _post(self, lease, None)
+
+
+def _fences_only_with_a_fence(remembered: Any, fence: Any) -> Any:
+    return passed(remembered, fence) if fence else ()
+
+
+def _fences_not_in_tombstones(outcome: Any, **changes: Any) -> Any:
+    return outcome if outcome.deleted else _replace(outcome, **changes)
+
+
+def _counted(turns: by_store.Turns, version: int) -> by_store.Turns:
+    """Number turns in the state, from the beginning in each document."""
+    return _promoted(turns, turns.token + 1)
+
+
+def _swept_once(shape: Shape) -> SessionsConfig:
+    return SessionsConfig(ask_timeout_s=shape.ask_timeout_s, resend_s=1.0, passes_s=(0.0,))
+
+
+def _read_then_held(self: Waiting, served: Any, wait_s: float, wanted: Any, late: Any) -> None:
+    """Look, and register once that is confirmed."""
+    found = wanted(self._reigning.at(served.link))
+    if found is not None:
+        served.reply(found)
+        return
+
+    def then(known: Any) -> None:
+        _hold(self, served, wait_s, wanted, late)
+
+    self._confirming.confirm(served.link, then, served.elsewhere)
+
+
+def _hold(self: Waiting, *arguments: Any) -> None:
+    """Register somebody, without a look at what there is."""
+    with patch.object(Confirming, "confirm", _nothing):
+        _held(self, *arguments)
+
+
+_held: Callable[..., None] = Waiting.hold
+
+
+def _dropped_when_answered(self: Candidate, lease: str, token: int) -> None:
+    if self.token == token and not self._is_over(lease):
+        self._resign(lease, token)
+
+
+def _given_up_at_last(self: Candidate, lease: str, token: int, answer: Any) -> None:
+    if self.token == token:
+        self.token = 0
+    _given_up(self, lease, token, answer)
+
+
+def _never(*_: Any, **__: Any) -> bool:
+    return False
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+RULES: dict[str, Ablation] = {
+    "ended-under-any-reign": Ablation("A.5", ((Updates, "change", _for_any_reign),), DELUDED),
+    "groups-changed-under-any-reign": Ablation(
+        "G1", ((Updates, "change", _for_any_reign),), CHANGES
+    ),
+    "answered-from-memory": Ablation("S3", ((Confirming, "confirm", _from_memory),), DELUDED),
+    "confirmed-by-anybody": Ablation("S3", ((Confirming, "_answered", _by_whomever),), DELUDED),
+    "members-answered-from-memory": Ablation(
+        "G2", ((Confirming, "confirm", _from_memory),), CHANGES
+    ),
+    "members-confirmed-by-anybody": Ablation(
+        "G2", ((Confirming, "_answered", _by_whomever),), CHANGES
+    ),
+    "not-granted-in-full": Ablation("S2", ((Leasing, "entered", _the_rest),), DELUDED),
+    "stamped-at-receipt": Ablation("A.3", ((Actor, "_answered", _stamped_at_receipt),), ACTORS),
+    "believed-for-the-whole-time": Ablation(
+        "A.3",
+        (
+            (holder, "check_disjoint", _nothing),
+            (Tenant, "window_s", property(lambda self: self.ttl_s)),
+        ),
+        RATES,
+    ),
+    "rates-ignored": Ablation(
+        "A.3",
+        (
+            (holder, "check_disjoint", _nothing),
+            (Tenant, "window_s", property(lambda self: self.ttl_s * 0.99)),
+        ),
+        RATES,
+    ),
+    "a-clock-that-stops": Ablation("A.3", ((Actor, "resume", _stopped_clock),), ACTORS),
+    "renewed-though-ending": Ablation(
+        "S4",
+        ((Deadlines, "renew", _renewed_though_ending), (Deadlines, "is_ending", _never)),
+        UNKNOWN,
+    ),
+    "members-confirmed-though-leaving": Ablation(
+        "G2",
+        (
+            (Deadlines, "renew", _renewed_though_ending),
+            (Deadlines, "is_ending", _never),
+            (Governed, "is_leaving", _never),
+            (Governed, "_takes", _never),
+        ),
+        replace(UNKNOWN, groups=("/core/roles/r",), turns=(), lessees=0, members=4),
+    ),
+    "deadlines-not-moved-after-a-pause": Ablation(
+        "S4", ((Core, "pass_time", _time_goes_on),), ACTORS
+    ),
+    "created-by-a-retry": Ablation("A.3", ((Tenant, "_post", _proven_by_a_retry),), UNKNOWN),
+    "fences-not-carried": Ablation(
+        "A.6", ((handle, "passed", _fences_only_with_a_fence),), MEDDLED
+    ),
+    "fences-buried": Ablation("A.6", ((handle, "replace", _fences_not_in_tombstones),), MEDDLED),
+    "tokens-counted-in-the-state": Ablation("D2", ((by_store, "promoted", _counted),), MEDDLED),
+    "swept-once": Ablation("S5", ((sessions_bench, "config_of", _swept_once),), LATE),
+    "read-then-held": Ablation("B.2", ((Waiting, "hold", _read_then_held),), QUEUES),
+    "dropped-when-answered": Ablation(
+        "A.3",
+        (
+            (Candidate, "_stop", _dropped_when_answered),
+            (Candidate, "_given_up", _given_up_at_last),
+        ),
+        QUEUES,
+    ),
+}
+
+RULES |= {name: Ablation(*each) for name, each in GROUP_RULES.items()}
+
+
+@contextmanager
+def without(name: str) -> Iterator[None]:
+    """Run the body without a rule."""
+    with ExitStack() as stack:
+        for where, attribute, instead in RULES[name].changes:
+            stack.enter_context(patch.object(where, attribute, instead))
+        yield

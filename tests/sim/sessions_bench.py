@@ -1,0 +1,294 @@
+"""Where sessions are run: nodes, their documents, and the actors that ask them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from docstore import json
+from docstore.beside.view import View
+from docstore.document import Row
+from docstore.operation import Answer, Operation
+from docstore.service import Service, ServiceOptions
+from docstore.services.declared import DeclaredService
+from docstore.services.leases import LEASES
+from docstore.services.registry import Registry
+from docstore.sessions.core import Owners
+from docstore.sessions.messages import Reply
+from docstore.sessions.waiting import Held
+from docstore.simulation.world import World
+from tests.sim.actors import Actor, Attached, KeepAlives, Links, Query, Request, Submit
+from tests.sim.hosts import Hosts
+from tests.sim.invariants import Violation
+from tests.sim.register import Register, RegisterView
+from tests.sim.sessions_companion import Keeper
+from tests.sim.sessions_invariants import SessionInvariants
+from tests.sim.sessions_shapes import Shape, config_of
+
+DECLARED: Mapping[str, Service] = {
+    path: DeclaredService(ServiceOptions(path=path, kind=path[1:])) for path in ("/a", "/t")
+}
+"""Documents that are attached to leases, and documents that are guarded by fences."""
+BUILT_IN = Registry()
+WAITS_S = 0.25
+"""Between two looks at who waits."""
+
+
+def service_of(link: str) -> Service:
+    """Return the service of a document."""
+    found = BUILT_IN.service_for(link) or DECLARED.get(link.rpartition("/")[0])
+    assert found is not None, link
+    return found
+
+
+class Bench:
+    """What is the same whatever holds the documents."""
+
+    nodes: Any
+    """A `Hosts` or a `Cluster`."""
+
+    def __init__(self, seed: int, shape: Shape) -> None:
+        self.world = World(seed)
+        self.shape = shape
+        self.keepers: dict[str, Keeper] = {}
+        self.watch = SessionInvariants(self.world)
+        self.links: Links
+        self.actors: list[Actor] = []
+        self._overdue: dict[Held, float] = {}
+        """Who waits for what is there already -> since when."""
+
+    def ask(
+        self, node: str, operation: Operation, timeout_s: float, told: Callable[[Answer], None]
+    ) -> None:
+        """Carry out an operation of a node on a document."""
+        raise NotImplementedError
+
+    def _counted(self, told: Callable[[Answer], None]) -> Callable[[Answer], None]:
+        """Count what must happen sometimes."""
+
+        def tell(answer: Answer) -> None:
+            self.watch.checked["other_reign"] += answer.code == "other-reign"
+            self.watch.checked["fences_refused"] += answer.code == "fenced"
+            told(answer)
+
+        return tell
+
+    def _begin(self) -> None:
+        self.links = Links(self, list(self.nodes.names))
+        weather = self.links.network.weather
+        weather.loss, weather.straggle = self.shape.loss, self.shape.straggle
+        self.world.after(WAITS_S, self._look_at_waits)
+
+    def _look_at_waits(self) -> None:
+        """X4: see that nobody is held who should have been told long since."""
+        limit_s = 2 * self.shape.ask_timeout_s + 1.0
+        overdue = set()
+        for keeper in self.keepers.values():
+            if keeper.node.up and not keeper.node.paused:
+                overdue |= keeper.overdue()
+        now = self.world.now
+        self._overdue = {each: self._overdue.get(each, now) for each in overdue}
+        for held, since in self._overdue.items():
+            if now - since > limit_s:
+                raise Violation(f"X4: {held.served.sender} waits since {since:.3f}, and need not")
+        self.world.after(WAITS_S, self._look_at_waits)
+
+    def _join(
+        self, process: Any, send: Callable[[str, int, str, Any], None], documents: Any
+    ) -> None:
+        """Give a node its sessions."""
+        keeper = Keeper(process, self.world, config_of(self.shape), documents, send)
+        self.keepers[process.name] = keeper
+        process.companion = keeper
+
+    # What actors ask
+
+    def is_up(self, node: str) -> bool:
+        """Say whether a node's process is there."""
+        return bool(self.keepers[node].node.up)
+
+    def life_of(self, node: str) -> int:
+        """Return which life of its process a node is in."""
+        return self.keepers[node].node.life
+
+    def serve(self, node: str, request: Request, answered: Callable[[Any], None]) -> None:
+        """Do what an actor asks, once the node does anything; see `docstore/http`."""
+        keeper = self.keepers[node]
+        if keeper.node.paused:
+            life = keeper.node.life
+            self.world.after(0.01, self._serve_later, node, life, request, answered)
+            return
+        match request:
+            case Submit(operation, timeout_s):
+                self.ask(node, operation, timeout_s, answered)
+            case Query(link, kind, argument, timeout_s):
+                keeper.call(link, kind, argument, timeout_s=timeout_s, answered=answered)
+            case KeepAlives(ids, timeout_s):
+                _Batch(keeper, ids, timeout_s, answered)
+            case Attached():
+                self._attach(node, request, answered)
+
+    def _serve_later(
+        self, node: str, life: int, request: Request, answered: Callable[[Any], None]
+    ) -> None:
+        if self.is_up(node) and self.life_of(node) == life:
+            self.serve(node, request, answered)
+
+    def _attach(self, node: str, request: Attached, answered: Callable[[Any], None]) -> None:
+        """The lease first; then what ends with it, all before one deadline."""
+        life, deadline = self.life_of(node), self.world.now + request.timeout_s
+        body = json.dump({"kind": "AttachRequest", "link": request.operation.link})
+
+        def told(answer: Answer) -> None:
+            left_s = deadline - self.world.now
+            if self.life_of(node) != life or left_s <= 0.0:
+                return
+            if answer.status in (404, 409, 410):
+                answered(Answer(410, "lease-ended"))
+            elif not answer.is_success:
+                answered(answer)
+            elif request.late_s:
+                self.write_late(request.operation, request.late_s)
+            else:
+                self.ask(node, request.operation, left_s, answered)
+
+        attach = Operation("PATCH", request.lease, body, "handler")
+        self.ask(node, attach, request.timeout_s, told)
+
+    def write_late(self, operation: Operation, late_s: float) -> None:
+        """Let a write be on its way for a while, whatever becomes of who sent it."""
+        self.world.after(late_s, self._write_late, operation)
+
+    def _write_late(self, operation: Operation) -> None:
+        up = [name for name in self.keepers if self.is_up(name)]
+        if up:
+            self.ask(self.world.rng.choice(up), operation, 1.0, lambda answer: None)
+
+
+class _Batch:
+    """Keep-alives of one request, until all are answered: those of one owner are one call."""
+
+    def __init__(
+        self, keeper: Keeper, ids: Sequence[str], timeout_s: float, answered: Callable[[Any], None]
+    ) -> None:
+        by_owner: dict[str, list[str]] = {}
+        for each in ids:
+            owner = keeper.sessions.core.view.owner_of(f"{LEASES}/{each}")
+            by_owner.setdefault(owner, []).append(each)
+        self._left = len(by_owner)
+        self._answered = answered
+        self._alive: set[str] = set()
+        self._gone: set[str] = set()
+        for theirs in by_owner.values():
+            link = f"{LEASES}/{theirs[0]}"
+            keeper.call(link, "keep-alive", theirs, timeout_s=timeout_s, answered=self._told)
+
+    def _told(self, reply: Reply) -> None:
+        if reply.status == 200:
+            alive, ended, missing, _ = reply.result
+            self._alive.update(alive)
+            self._gone.update(ended, missing)
+        self._left -= 1
+        if not self._left:
+            self._answered((self._alive, self._gone))
+
+
+class RegisterBench(Bench):
+    """Sessions on a register: quick, and with all that documents may answer."""
+
+    def __init__(self, seed: int, shape: Shape) -> None:
+        super().__init__(seed, shape)
+        self.nodes = self.hosts = Hosts(self.world, shape.size)
+        self.register = SessionRegister(self.hosts, shape.slots)
+        for host in self.hosts.processes.values():
+            self._join(host, self.hosts.send, self)
+        self.register.trouble = shape.trouble
+        self.register.decided = self.watch.decided
+        self.register.notice = lambda name, row: self.keepers[name].noticed(row)
+        self.hosts.begin()
+        self._begin()
+
+    def ask(
+        self, node: str, operation: Operation, timeout_s: float, told: Callable[[Answer], None]
+    ) -> None:
+        """Carry out an operation of a node on a document."""
+        self.register.ask(node, operation, timeout_s, self._counted(told))
+
+    def confirm(
+        self, node: str, links: Sequence[str], timeout_s: float, told: Callable[[Owners], None]
+    ) -> None:
+        """Ask for one document of each slot: what is said of its owner is confirmed as well."""
+        owners: dict[str, tuple[str, int]] = {}
+        left = set(links)
+
+        def answered(link: str, answer: Answer) -> None:
+            left.discard(link)
+            if answer.status in (200, 404):
+                owners[link] = (answer.owner, answer.epoch)
+            if not left:
+                told(owners)
+
+        for link in links:
+            self.ask(node, Operation("GET", link), timeout_s, partial(answered, link))
+
+    def survey(self, node: str) -> Sequence[Row]:
+        """Return the documents of a node's own slots."""
+        return self.register.survey(node)
+
+    def view(self, node: str) -> View:
+        """Return what a node knows of the group."""
+        return RegisterView(node, self.hosts, self.register)
+
+    def owner_of(self, link: str) -> str:
+        """Return who owns the slot of a document."""
+        return self.register.owners[self.register.slot_of(link)]
+
+    def drain(self, name: str) -> None:
+        """Let a node's slots go to others."""
+        self.hosts.processes[name].is_draining = True
+
+    def move(self, link: str, *, deluded_s: float) -> None:
+        """Let another node own a document; the old owner does not hear of it for a while."""
+        self.register.move(self.register.slot_of(link), deluded_s)
+
+    def heal(self) -> None:
+        """Answer every operation, and at once."""
+        self.register.trouble = 0.0
+        self.register.deluded.clear()
+
+
+class SessionRegister(Register):
+    """A register whose owner notices what is decided before anybody is answered, as a real one.
+
+    Sessions rest on that: one read answers for all documents of a slot (`confirming.py`).
+    """
+
+    def __init__(self, hosts: Hosts, slots: int) -> None:
+        paths = ("/core/leases", "/core/elections", "/core/locks", "/core/roles", "/core/groups")
+        super().__init__(hosts, slots, service_of, *paths)
+        self.deluded: dict[str, float] = {}
+        """Node -> until when it hears nothing of who owns what."""
+
+    def move(self, slot: int, deluded_s: float) -> None:
+        """Let another node take a slot over, from one that may be well."""
+        before = self.owners[slot]
+        self.deluded[before] = self.world.now + deluded_s
+        self._hand(slot, [name for name in self.able() if name != before])
+
+    def _noticed(self, name: str, life: int, row: Row) -> None:
+        """A reign begins with all that was decided before it, in order (`protocol/decide.py`).
+
+        So who owns a slot does not take an older version, of which it hears late, for the newest.
+        """
+        newest = self.newest(row.link)
+        assert newest is not None
+        super()._noticed(name, life, newest if self.owners[row.slot] == name else row)
+
+    def _learn(self, name: str) -> None:
+        if self.world.now >= self.deluded.get(name, 0.0):
+            super()._learn(name)
+
+    def _publish(self, row: Row) -> None:
+        super()._publish(row)
+        owner = self.hosts.processes[row.owner]
+        if owner.up:
+            self.notice(row.owner, row)

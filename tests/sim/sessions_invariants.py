@@ -1,0 +1,233 @@
+"""What must hold of leases, turns and fences, at every instant and in every decided row.
+
+A belief begins at a step of an actor and nowhere else, and ends by a clock. So whether two believe
+in the same thing at one instant of true time is exact when it is looked at after each such step.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from docstore import json
+from docstore.document import LEASE, Row
+from docstore.fences import fences_of
+from docstore.ownership.by_store import Turns
+from docstore.services.leases import LEASES, Lease, Phase, read_lease
+from docstore.services.turns import is_of_turns, turns_of
+from docstore.sessions.groups import GROUPS, ROLES
+from docstore.simulation.world import World
+from tests.sim.actors import Actor, Sent
+from tests.sim.clocks import RATE_ERROR
+from tests.sim.groups_invariants import GroupInvariants
+from tests.sim.invariants import Violation
+
+Present = tuple[str, str]
+"""(candidate, its lease)."""
+
+
+class SessionInvariants:
+    """Watches actors, and the decided rows of all documents."""
+
+    def __init__(self, world: World) -> None:
+        self.checked: Counter[str] = Counter()
+        self.versions: dict[str, list[Row]] = {}
+        """Link -> its decided versions, in order."""
+        self.ended: dict[str, float] = {}
+        """Lease -> when it was decided that it is over."""
+        self.of_groups = GroupInvariants(world, self.checked)
+        self._world = world
+        self._claimants: dict[str, list[Actor]] = {}
+        """What is one's own -> who has ever believed that."""
+        self._proven: dict[str, float] = {}
+        """Lease -> until when it must not end: what its holder was told, by the slowest clock."""
+        self._given_up: set[str] = set()
+        self._resigning: set[tuple[str, str, str]] = set()
+        self._transfers: set[tuple[str, str]] = set()
+        self._seen: dict[tuple[str, str], int] = {}
+        self._rules: Sequence[tuple[Callable[[str], bool], Callable[[Row, Row | None], None]]] = (
+            (lambda link: link.startswith(f"{LEASES}/"), self._lease_decided),
+            (is_of_turns, self._turns_decided),
+            (_is_group, lambda row, before: self.of_groups.decided(row)),
+            (lambda link: link.startswith("/t/"), self._guarded_decided),
+            (lambda link: link.startswith("/a/"), self._attached_decided),
+        )
+
+    def count(self, what: str) -> None:
+        """Count what must happen sometimes."""
+        self.checked[what] += 1
+
+    # Beliefs
+
+    def after_actor(self, actor: Actor) -> None:
+        """I14: nobody believes that it has to itself what another believes to have as well."""
+        for thing in actor.beliefs():
+            claimants = self._claimants.setdefault(thing, [])
+            if actor not in claimants:
+                claimants.append(actor)
+            self.checked["I14"] += 1
+            for other in claimants:
+                if other is not actor and other.up and thing in other.beliefs():
+                    raise Violation(f"I14: {actor.name} and {other.name} both have {thing}")
+
+    def confirmed(self, lease: str, ttl_s: float, sent: Sent) -> None:
+        """I21: no lease ends before a whole TTL after what its holder was told of last."""
+        until = sent.at + ttl_s / (1.0 + RATE_ERROR)
+        self._proven[lease] = max(until, self._proven.get(lease, 0.0))
+        self._check_end(lease)
+
+    def told_gone(self, lease: str) -> None:
+        """I21: who is told that its lease is over is told the truth."""
+        self.checked["told_gone"] += 1
+        if lease not in self.ended:
+            raise Violation(f"I21: {lease} is said to be over, and lives")
+
+    def given_up(self, lease: str) -> None:
+        """A holder believes no more, and says so: its lease may end at any time."""
+        self._given_up.add(lease)
+
+    def seen(self, who: str, row: Row) -> None:
+        """I20: what is seen is decided, and nobody sees an older version after a newer one.
+
+        who: somebody who asks for the next thing once the one before is answered.
+        """
+        self.checked["I20"] += 1
+        if row not in self.versions.get(row.link, []):
+            raise Violation(f"I20: {who} has seen {row}, which is not decided")
+        newest = self._seen.get((who, row.link), -1)
+        if row.version < newest:
+            raise Violation(f"I20: {who} has seen version {row.version} after {newest}: {row}")
+        self._seen[who, row.link] = row.version
+
+    def resigns(self, link: str, name: str, lease: str) -> None:
+        """A candidate gives its turn up; whether that is decided, and when, is open."""
+        self._resigning.add((link, name, lease))
+
+    def may_transfer(self, link: str, to: str) -> None:
+        """A holder gives its turn to one that waits; whether that is decided is open."""
+        self._transfers.add((link, to))
+
+    # Decided rows
+
+    def decided(self, row: Row) -> None:
+        """Check a version against the one before, and keep it."""
+        versions = self.versions.setdefault(row.link, [])
+        before = versions[-1] if versions else None
+        versions.append(row)
+        for is_theirs, check in self._rules:
+            if is_theirs(row.link):
+                check(row, before)
+
+    def _lease_decided(self, row: Row, before: Row | None) -> None:
+        lease = None if row.deleted else read_lease(row.state)
+        was = None if before is None or before.deleted else read_lease(before.state)
+        if was is not None and was.phase is Phase.ENDED and not row.deleted:
+            raise Violation(f"I21: {row.link} had ended, and changes")
+        if was is not None and was.phase is not Phase.ENDED and row.deleted:
+            raise Violation(f"I21: {row.link} is deleted before it has ended")
+        if lease is not None and lease.phase is Phase.ENDED:
+            self.checked[f"lease {lease.why}"] += 1
+            self.ended[row.link] = self._world.now
+            self._check_end(row.link)
+
+    def _check_end(self, lease: str) -> None:
+        self.checked["I21"] += 1
+        ended = self.ended.get(lease)
+        early_s = 0.0 if ended is None else self._proven.get(lease, 0.0) - ended
+        if early_s > 1e-6 and lease not in self._given_up:
+            raise Violation(f"I21: {lease} ended {early_s:.3f} s before it may")
+
+    def _turns_decided(self, row: Row, before: Row | None) -> None:
+        """X3 and I17: a queue loses nobody, keeps its order, and its tokens are versions."""
+        was = Turns() if before is None or before.deleted else turns_of(json.load(before.state))
+        if row.deleted:
+            if _present(was):
+                raise Violation(f"X3: {row.link} is deleted while somebody is there")
+            return
+        now = turns_of(json.load(row.state))
+        self.checked["X3"] += 1
+        self._check_lost(row.link, was, now)
+        there = _present(now)
+        stayed = [each for each in _present(was) if each in there]
+        if now.holder is not None and (row.link, now.holder.name) in self._transfers:
+            stayed, there = (
+                [each for each in order if each != there[0]] for order in (stayed, there)
+            )
+        if there[: len(stayed)] != stayed:
+            raise Violation(f"X3: {row.link} goes from {_present(was)} to {_present(now)}")
+        self._check_token(row, was, now)
+
+    def _check_lost(self, link: str, was: Turns, now: Turns) -> None:
+        for name, lease in _present(was):
+            is_there = (name, lease) in _present(now)
+            if (
+                not is_there
+                and lease not in self.ended
+                and (link, name, lease) not in (self._resigning)
+            ):
+                raise Violation(f"X3: {link} has lost {name}, whose lease {lease} lives")
+
+    def _check_token(self, row: Row, was: Turns, now: Turns) -> None:
+        self.checked["I17"] += 1
+        granted = now.holder is not None and (
+            was.holder is None or not now.holder.is_same(was.holder)
+        )
+        if granted and now.token != row.version:
+            raise Violation(f"I17: version {row.version} of {row.link} grants token {now.token}")
+        if not granted and now.token != was.token:
+            raise Violation(f"I17: the token of {row.link} changes from {was} to {now}")
+
+    def _guarded_decided(self, row: Row, before: Row | None) -> None:
+        """I18: tokens never fall, of no scope, over tombstones neither."""
+        now = dict(fences_of(row))
+        for scope, token in fences_of(before):
+            self.checked["I18"] += 1
+            if now.get(scope, -1) < token:
+                raise Violation(f"I18: {row.link} {scope} goes from {token} to {now.get(scope)}")
+
+    def _attached_decided(self, row: Row, before: Row | None) -> None:
+        """X2: nothing goes but what names a lease that has ended."""
+        named = None if before is None else json.load(before.state).get(LEASE)
+        is_removed = row.deleted or LEASE not in json.load(row.state)
+        if is_removed:
+            self.checked["X2"] += 1
+            self.checked["swept_late"] += self._world.now - self.ended.get(named, 0.0) > 0.9
+            if named not in self.ended:
+                raise Violation(f"X2: {row.link} is removed, whose lease {named} lives")
+
+    # In the end
+
+    def unswept(self, patience_s: float) -> list[str]:
+        """X2: what still names a lease that ended so long ago."""
+        now = self._world.now
+        return [
+            f"{link} still names {each}, which ended at {self.ended[each]:.3f}"
+            for link, rows in sorted(self.versions.items())
+            if not rows[-1].deleted
+            for each in self._leases_named(link, rows[-1])
+            if self.ended.get(each, now) < now - patience_s
+        ]
+
+    def _leases_named(self, link: str, row: Row) -> list[str]:
+        if link.startswith("/a/"):
+            return [json.load(row.state).get(LEASE, "")]
+        if is_of_turns(link):
+            return [lease for _, lease in _present(turns_of(json.load(row.state)))]
+        return [link] if link.startswith(f"{LEASES}/") else []
+
+    def turns(self, link: str) -> Turns:
+        """Return how an election or a lock stands."""
+        rows = self.versions.get(link)
+        return Turns() if not rows or rows[-1].deleted else turns_of(json.load(rows[-1].state))
+
+    def lease(self, link: str) -> Lease | None:
+        """Return a lease as it is decided, None if there is none."""
+        rows = self.versions.get(link)
+        return None if not rows or rows[-1].deleted else read_lease(rows[-1].state)
+
+
+def _is_group(link: str) -> bool:
+    return link.rpartition("/")[0] in (GROUPS, ROLES)
+
+
+def _present(turns: Turns) -> list[Present]:
+    everybody = turns.queue if turns.holder is None else (turns.holder, *turns.queue)
+    return [(each.name, each.lease) for each in everybody]

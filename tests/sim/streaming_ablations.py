@@ -1,0 +1,317 @@
+"""Rules of streams taken away one at a time, from outside: the runs must notice each.
+
+A round of doubt is no promise: without it a healthy leader is replaced more often, and that is
+counted (`MORE`). Two rules take a coincidence that runs do not meet, and have a test of a few
+machines that fails without them: an update of unknown fate that is taken for refused leaves a
+member uncounted only for as long as nobody tells its leader of it; and who is chosen of those that
+may lead decides only which records are lost that were not committed (`lost uncommitted` counts).
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+from docstore.beside import updates
+from docstore.beside.updates import Updates
+from docstore.operation import Answer
+from docstore.ownership import by_lag
+from docstore.streams import controller, directory, fencing, governed, replica_set, roles
+from docstore.streams.controller import Controller
+from docstore.streams.core import Core
+from docstore.streams.doubt import Doubts
+from docstore.streams.events import Room
+from docstore.streams.fetching import Fetching
+from docstore.streams.follower import Follower
+from docstore.streams.leader import Leader
+from docstore.streams.leading import Leading
+from docstore.streams.log import PartitionLog
+from docstore.streams.messages import Adopt
+from docstore.streams.partitions import Partitions
+from docstore.streams.producer_state import ProducerState
+from docstore.streams.producing import Producing
+from docstore.streams.reassignment import Reassignment
+from docstore.streams.replica_set import Copy, ReplicaSet, Resolution
+from docstore.streams.roles import Roles
+from tests.sim import streaming, streaming_bench, streaming_documents
+from tests.sim.streaming_shapes import Shape
+
+BASIC = Shape(partitions=2, fail_back_s=0.5)
+CRASHES = Shape(kinds=("crash", "crash", "storm", "flap"), tail_bytes=400, snapshot_batches=3)
+CUTS = Shape(kinds=("isolate", "isolate", "cut", "pause", "pause"), acks="mixed")
+SETS = Shape(kinds=("isolate", "pause", "flap", "crash"), max_lag_ms=300, producers=5)
+SLOW = Shape(partitions=3, kinds=("slow", "slow", "move", "move", "move", "crash", "crash"))
+TAILS = Shape(kinds=("isolate", "isolate", "oneway", "cut"), acks="leader", producers=6)
+PLAIN = Shape(kinds=("flap", "flap", "move", "pause", "crash"), producers=6, numbered=False)
+DISKS = Shape(kinds=("lose_streams", "old_streams", "crash", "isolate"), max_lag_ms=300)
+FULL = Shape(kinds=("full", "full", "crash"), acks="mixed")
+AGAIN = Shape(kinds=("recreate", "crash", "pause"))
+BEHIND = Shape(
+    kinds=("isolate", "isolate", "crash"), least=3, acks="leader", max_lag_ms=300, producers=5
+)
+GROUPS = Shape(kinds=("change",), partitions=2, factor=1, least=1, changes=True)
+OFFLINE = Shape(
+    kinds=("crash", "crash", "isolate"), factor=2, least=1, max_lag_ms=300, offline_retry_s=0.5
+)
+DEAF = Shape(kinds=("deaf",), partitions=3)
+KEPT = Shape(kinds=("crash", "pause"), retention_ms=500, retention_bytes=1_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Ablation:
+    """One rule removed: (where, name, instead) for each function, and what to aim with."""
+
+    rule: str
+    changes: tuple[tuple[Any, str, Any], ...]
+    shape: Shape = BASIC
+
+
+_flush, _init, _resign = Core.flush, Core.__init__, Roles.resign
+_adopt, _step, _told = Follower.adopt, Partitions.step, Updates._told
+
+
+def _tell_early(self: Core) -> None:
+    """Say what waits for the disk as soon as it is on its way there."""
+    _flush(self)
+    for batch in list(self._unfinished):
+        then, batch.then = batch.then, []
+        for each in then:
+            each()
+
+
+def _count_early(self: Core) -> None:
+    """Take what is on its way to the disk for durable."""
+    _flush(self)
+    for batch in list(self._unfinished):
+        then, batch.then = batch.then, []
+        self._release(batch)
+        batch.then = then
+        batch.ends, batch.acknowledged = {}, {}
+
+
+def _unknown_is_refused(self: Updates, update: Any, answer: Answer) -> None:
+    _told(self, update, answer._replace(unknown=False, status=409) if answer.unknown else answer)
+
+
+def _always_unclean(self: Controller, known: Any, topic: Any) -> None:
+    known.is_asking, known.since, known.is_unclean = False, self._core.now, True
+
+
+def _longest(answers: Any, rank: Callable[[str], int]) -> str | None:
+    return max(sorted(answers), key=lambda node: (answers[node][1], -rank(node)), default=None)
+
+
+def _not_heard(self: Doubts, node: str, witnesses: frozenset[str]) -> bool:
+    return not self._core.view.is_alive(node)
+
+
+def _without_old(self: Leading) -> set[Copy]:
+    return set(self.recorded if self.changing is None else self.changing)
+
+
+def _without_new(self: Leading) -> set[Copy]:
+    return set(self.recorded)
+
+
+def _all_who_answer(self: Controller, known: Any) -> dict[str, Copy]:
+    return {node: (node, each.copy) for node, each in sorted(known.answers.items()) if each.full}
+
+
+def _elr_kept(lrs: Any, elr: Any, after: Any, least: int) -> Any:
+    return after, tuple(each for each in (*lrs, *elr) if each not in after)
+
+
+def _advance_alone(self: Leader, leading: Leading) -> None:
+    """Commit with however few."""
+    least, leading.least = leading.least, 1
+    _advance(self, leading)
+    leading.least = least
+
+
+def _elect_at_once(self: Controller, known: Any, why: str) -> None:
+    """Use the next epoch before any document says so."""
+    if known.is_updating:
+        return
+    known.found = replace_found(known.found)
+    known.since = self._core.now
+    known.answers.clear()
+    known.fenced_at = float("-inf")
+    self._electing[known.link] = known
+    self._go_on(known)
+
+
+def replace_found(found: ReplicaSet) -> ReplicaSet:
+    """Return an election under the next epoch."""
+    values = {name: getattr(found, name) for name in ReplicaSet.__slots__}
+    news = {"epoch": found.epoch + 1, "leader": "", "candidate": ""}
+    return ReplicaSet(**{**values, **news, "resolution": Resolution.ELECTION})
+
+
+def _same_copy(self: Core) -> str:
+    return f"of {self.me}"
+
+
+def _go_on_leading(self: Roles, log: PartitionLog, epoch: int, why: str) -> None:
+    """Lead on under the ballot of the life before."""
+    if why != "restarted" or log.replica_set is None or log.promised != (epoch, self._core.me):
+        _resign(self, log, epoch, why)
+        return
+    leading = self._leader.open(log, log.replica_set)
+    self._in_sync.watch(leading)
+    self._leader.serve(leading)
+
+
+def _cut_at_start(self: Core, *arguments: Any, **keywords: Any) -> None:
+    """Begin with what is known to be committed."""
+    _init(self, *arguments, **keywords)
+    for log in self.logs.values():
+        if log.high < log.end:
+            log.cut(log.high)
+            self.cut(log)
+
+
+def _join_uncut(self: Follower, log: PartitionLog, ballot: Any, message: Adopt) -> bool:
+    log.joined = ballot
+    self._core.save(log)
+    return True
+
+
+def _high_before_cut(self: Follower, sender: str, message: Adopt) -> None:
+    log = self._core.logs.get(message.name)
+    if log is not None and (message.epoch, sender) >= log.promised:
+        log.high = max(log.high, min(message.high, log.end))
+    _adopt(self, sender, message)
+
+
+def _repeat_at_once(self: Leader, leading: Leading, pending: Any) -> None:
+    """Answer a repetition before its original is committed."""
+    if pending.repeated:
+        self._answer(pending, leading.log, "repeated")
+    else:
+        _wait(self, leading, pending)
+
+
+def _one_life(link: str, incarnation: str) -> str:
+    return _named(link, "i0")
+
+
+def _known_life(self: PartitionLog) -> str:
+    return self.replica_set.incarnation if self.replica_set is not None else "i0"
+
+
+def _up_to_end(self: Fetching, log: PartitionLog, reader: Any) -> int:
+    return log.end
+
+
+def _trim_all(self: Follower, log: PartitionLog, high: int, start: int) -> None:
+    """Let go of whatever there is, by one's own clock."""
+    if log.end - log.start > 20:
+        log.trim(log.end)
+    _learn(self, log, high, start)
+
+
+def _ask_again(self: Producing, asked: Any) -> None:
+    asked.may_be_appended = True
+    self._again(asked)
+
+
+def _reset_when_full(self: Partitions, event: Any, now: float) -> Any:
+    """Begin again from what the disk has."""
+    if isinstance(event, Room) and not event.has_room:
+        for leading in self.leader.leading.values():
+            leading.log.cut(leading.log.durable)
+    return _step(self, event, now)
+
+
+def _never(*_: Any, **__: Any) -> bool:
+    return False
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+def _no_why(*_: Any, **__: Any) -> str:
+    return ""
+
+
+_advance: Callable[..., None] = Leader.advance
+_wait: Callable[..., None] = Leader._wait
+_learn: Callable[..., None] = Follower._learn
+_named: Callable[[str, str], str] = replica_set.partition_name
+_ANY_MAY_FOLLOW = (replica_set, "may_follow", _no_why)
+"""The second line, at the documents' owner, is taken away with the first."""
+
+RULES: dict[str, Ablation] = {
+    "told-before-the-promise-is-kept": Ablation("P3", ((Core, "flush", _tell_early),), SLOW),
+    "no-fence": Ablation("F", ((fencing, "is_fenced", _never),), CUTS),
+    "counted-before-it-is-kept": Ablation("C1", ((Core, "flush", _count_early),), CRASHES),
+    "old-members-not-counted": Ablation(
+        "C2", ((Leading, "required", property(_without_old)),), SETS
+    ),
+    "new-members-not-counted": Ablation(
+        "C2", ((Leading, "required", property(_without_new)),), SETS
+    ),
+    "anybody-is-elected": Ablation(
+        "C5", ((Controller, "_holders", _all_who_answer), _ANY_MAY_FOLLOW), SETS
+    ),
+    "eligible-for-ever": Ablation("C4", ((by_lag, "_with_eligible", _elr_kept), _ANY_MAY_FOLLOW)),
+    "committed-by-too-few": Ablation("C2", ((Leader, "advance", _advance_alone),), SETS),
+    "updates-without-a-tag": Ablation(
+        "2.1", ((updates, "Conditions", _nothing), _ANY_MAY_FOLLOW), SETS
+    ),
+    "fenced-before-the-epoch-is-allocated": Ablation(
+        "2.5", ((Controller, "elect", _elect_at_once), _ANY_MAY_FOLLOW), CRASHES
+    ),
+    "nodes-instead-of-copies": Ablation("C5", ((Core, "new_copy", _same_copy),), DISKS),
+    "leads-on-after-a-restart": Ablation("B2", ((Roles, "resign", _go_on_leading),), CRASHES),
+    "cut-to-the-high-watermark-at-start": Ablation(
+        "C8", ((Core, "__init__", _cut_at_start),), CRASHES
+    ),
+    "joined-without-a-cut": Ablation("C6", ((Follower, "_join", _join_uncut),), CUTS),
+    "high-taken-before-the-cut": Ablation("C8", ((Follower, "adopt", _high_before_cut),), TAILS),
+    "repetition-answered-at-once": Ablation("4.1", ((Leader, "_wait", _repeat_at_once),), CUTS),
+    "producers-not-cut": Ablation("4.1", ((ProducerState, "cut", _nothing),), CUTS),
+    "incarnations-are-one": Ablation(
+        "2.8",
+        (
+            *(
+                (where, "partition_name", _one_life)
+                for where in (
+                    roles,
+                    governed,
+                    directory,
+                    streaming,
+                    streaming_bench,
+                    streaming_documents,
+                )
+            ),
+            (PartitionLog, "incarnation", property(_known_life)),
+        ),
+        AGAIN,
+    ),
+    "read-up-to-the-end": Ablation("I9", ((Fetching, "_bound", _up_to_end),), CUTS),
+    "trimmed-by-followers": Ablation("C11", ((Follower, "_learn", _trim_all),), KEPT),
+    "appended-again-without-a-number": Ablation("E1", ((Producing, "_lost", _ask_again),), PLAIN),
+    "reset-when-the-disk-is-full": Ablation("3.6", ((Partitions, "step", _reset_when_full),), FULL),
+    "members-leave-with-their-data": Ablation("2.8", ((Reassignment, "blocks", _never),), GROUPS),
+    "unclean-without-leave": Ablation(
+        "2.5", ((Controller, "_may_be_unclean", _always_unclean),), OFFLINE
+    ),
+    "unknown-taken-for-refused": Ablation("C2", ((Updates, "_told", _unknown_is_refused),), SETS),
+    "elected-by-length-alone": Ablation("2.6", ((controller, "choose", _longest),), BEHIND),
+    "no-round-of-doubt": Ablation("D1", ((Doubts, "is_gone", _not_heard),), DEAF),
+}
+
+MORE = {"no-round-of-doubt": "elections because its leader is gone"}
+"""Rule that is no promise -> what is counted more often without it."""
+
+
+@contextmanager
+def without(name: str) -> Iterator[None]:
+    """Run the body without a rule."""
+    with ExitStack() as stack:
+        for where, attribute, instead in RULES[name].changes:
+            stack.enter_context(patch.object(where, attribute, instead))
+        yield

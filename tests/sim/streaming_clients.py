@@ -1,0 +1,356 @@
+"""Clients of streams: producers that retry, consumers that follow, and what they were told."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from docstore.simulation.world import World
+from docstore.streams.batch import is_of, place_of
+from docstore.streams.effects import Outcome, Problem, Records
+from docstore.streams.events import FetchAsked, ProduceAsked
+from docstore.streams.messages import Produced
+from docstore.streams.records import Record, pack
+from docstore.streams.replica_set import ReplicaSet
+from tests.sim.companion import Streamer
+from tests.sim.invariants import Violation
+from tests.sim.streaming_invariants import StreamInvariants
+from tests.sim.streaming_reads import read
+
+SEQUENCES = ("producer-fenced", "sequence-gap", "stale-sequence", "unknown-producer")
+GRACE_S = 1.0
+"""After its deadline an answer is overdue."""
+
+
+class Bench(Protocol):
+    """Where clients work."""
+
+    world: World
+    names: Sequence[str]
+    streamers: dict[str, Streamer]
+    invariants: StreamInvariants
+
+    def name_of(self, link: str) -> str: ...
+    def incarnations(self, link: str) -> list[str]: ...
+    def document(self, link: str) -> ReplicaSet | None: ...
+    def node(self, name: str) -> Any: ...
+
+
+@dataclass(slots=True)
+class Sent:
+    """Records of one produce, and what became of it."""
+
+    link: str
+    uids: list[str]
+    acks: str
+    sequence: int
+    attempts: int = 0
+    may_be_applied: bool = False
+    done: bool = False
+
+
+@dataclass(slots=True)
+class Told:
+    """What all clients were told."""
+
+    problems: list[str] = field(default_factory=list)
+    committed: list[tuple[str, str]] = field(default_factory=list)
+    """(name of the partition, value) that were acknowledged as committed."""
+    stored: list[tuple[str, str, int]] = field(default_factory=list)
+    """The same, with the epoch, as stored by the leader."""
+    counters: Counter[str] = field(default_factory=Counter)
+    pending: dict[str, Sent] = field(default_factory=dict)
+    """Producer that numbers its batches -> what it still tries to have appended."""
+
+
+class Producer:
+    """One produce after the other to one partition, through random nodes, until `until`."""
+
+    def __init__(
+        self,
+        name: str,
+        bench: Bench,
+        told: Told,
+        *,
+        link: str,
+        numbered: bool,
+        acks: str,
+        until: float,
+    ) -> None:
+        """numbered: it is idempotent, and repeats what it has no answer to. acks: or "mixed"."""
+        self.name, self._bench, self._told = name, bench, told
+        self._link, self._numbered, self._acks, self._until = link, numbered, acks, until
+        self._world = bench.world
+        self._count = 0
+        self._epoch = 0
+        self._sequence = 0
+        self._partition = ""
+        """The incarnation that it writes to, by name."""
+        self._world.after(0.3 + self._world.rng.random() * 0.3, self._next)
+
+    def _next(self) -> None:
+        if self._world.now > self._until:
+            return
+        rng = self._world.rng
+        self._count += 1
+        number = rng.choice((1, 1, 2, 3))
+        uids = [f"{self.name}.{self._count}.{index}" for index in range(number)]
+        acks = rng.choice(("committed", "leader")) if self._acks == "mixed" else self._acks
+        self._attempt(Sent(self._link, uids, acks, self._sequence))
+
+    def _attempt(self, sent: Sent) -> None:
+        rng, world = self._world.rng, self._world
+        sent.attempts += 1
+        if self._numbered:
+            self._told.pending[self.name] = sent
+        entry = rng.choice(list(self._bench.names))
+        node = self._bench.node(entry)
+        deadline = world.now + rng.choice((0.4, 2.5))
+        body = b"".join(pack(Record(self.name.encode(), uid.encode())) for uid in sent.uids)
+        producer = (self.name, self._epoch, sent.sequence) if self._numbered else ()
+        attempt = sent.attempts
+        self._told.counters["produces"] += 1
+        if node.up:
+            self._bench.streamers[entry].request(
+                lambda request: ProduceAsked(
+                    request, sent.link, sent.acks, deadline, producer, 0, len(sent.uids), body
+                ),
+                lambda outcome: self._answered(sent, attempt, outcome),
+            )
+        else:
+            sent.attempts += 1
+            world.after(0.05, self._again, sent)
+            return
+        patience_s = deadline - world.now + GRACE_S
+        world.after(patience_s, self._give_up, sent, attempt, node, node.life, world.now)
+
+    def _again(self, sent: Sent) -> None:
+        self._attempt(sent)
+
+    def _answered(self, sent: Sent, attempt: int, outcome: Outcome) -> None:
+        if sent.attempts != attempt or sent.done:
+            return
+        if isinstance(outcome, Produced) and outcome.code in ("", "repeated"):
+            self._succeeded(sent, outcome)
+        elif isinstance(outcome, Problem):
+            self._told.counters[f"produce {outcome.code}"] += 1
+            if outcome.unknown:
+                sent.may_be_applied = True
+            self._failed(sent, outcome.code)
+        else:
+            raise Violation(f"X3: a produce is answered by {outcome}")
+
+    def _succeeded(self, sent: Sent, outcome: Produced) -> None:
+        """X3: what is acknowledged as committed is there, at its offsets."""
+        invariants, told = self._bench.invariants, self._told
+        sent.done = True
+        told.pending.pop(self.name, None)
+        told.counters["produced"] += 1
+        told.counters["repeated"] += outcome.code == "repeated"
+        for offset, uid in enumerate(sent.uids, outcome.base):
+            invariants.checked["X3"] += 1
+            name = self._find(sent, uid, offset)
+            if sent.acks == "committed":
+                book = invariants.books.get(name)
+                is_there = book is not None and book.places.get(uid) == offset
+                if not is_there and not (book and uid in book.lost_values):
+                    there = book and book.places.get(uid)
+                    raise Violation(f"X3: {uid} is answered at {offset} and is at {there}, {name}")
+                told.committed.append((name, uid))
+            else:
+                told.stored.append((name, uid, outcome.epoch))
+            self._partition = name
+        self._sequence = sent.sequence + 1
+        self._world.after(0.005 + self._world.rng.random() * 0.08, self._next)
+
+    def _find(self, sent: Sent, uid: str, offset: int) -> str:
+        """Return the incarnation that has a value there, the newest if none has."""
+        newest = self._bench.name_of(sent.link)
+        books = self._bench.invariants.books
+        names = self._bench.incarnations(sent.link)
+        there = (name for name in names if books[name].places.get(uid) == offset)
+        lost = (name for name in names if uid in books[name].lost_values)
+        return next(there, next(lost, newest))
+
+    def _failed(self, sent: Sent, code: str) -> None:
+        invariants = self._bench.invariants
+        sent.attempts += 1
+        sent.done = not self._numbered
+        if not sent.may_be_applied:
+            invariants.checked["X3 refused"] += 1
+            for uid in sent.uids:
+                if any(uid in book.seen for book in invariants.books.values()):
+                    raise Violation(f"X3: {uid} was refused as {code}, and is in a log")
+                if not self._numbered:
+                    invariants.refused[uid] = code
+        if code in SEQUENCES:
+            self._out_of_order(sent, code)
+        elif self._numbered:
+            self._world.after(0.02 + self._world.rng.random() * 0.1, self._again, sent)
+        else:
+            self._world.after(0.01 + self._world.rng.random() * 0.1, self._next)
+
+    def _out_of_order(self, sent: Sent, code: str) -> None:
+        """Begin a new epoch, if what was lost may be lost."""
+        name = self._bench.name_of(self._link)
+        book = self._bench.invariants.books[name]
+        # Whoever has not heard that it is deleted may go on with an earlier incarnation.
+        alone = len(self._bench.incarnations(self._link)) == 1
+        if self._acks == "committed" and alone and not book.unclean:
+            raise Violation(f"X3: {self.name} is told {code} for {self._epoch, sent.sequence}")
+        sent.done = True
+        self._told.pending.pop(self.name, None)
+        self._told.counters["producers begun anew"] += 1
+        self._epoch += 1
+        self._sequence = 0
+        self._world.after(0.01, self._next)
+
+    def _give_up(self, sent: Sent, attempt: int, node: Any, life: int, asked_at: float) -> None:
+        """The entry node died, or it owes an answer."""
+        if sent.done or sent.attempts != attempt:
+            return
+        steady = not node.paused and node.resumed_at < asked_at
+        if node.up and node.life == life and steady:
+            self._told.problems.append(f"produce {sent.uids} had no answer by its deadline")
+        sent.may_be_applied = True
+        sent.attempts += 1
+        if self._numbered:
+            self._again(sent)
+        else:
+            self._next()
+
+
+class Consumer:
+    """Follows one partition from its beginning, through random nodes, until `until`."""
+
+    def __init__(
+        self, bench: Bench, told: Told, *, link: str, isolation: str, by_token: bool, until: float
+    ) -> None:
+        """by_token: it asks for what it has seen to be committed where it reads next."""
+        self._bench, self._told, self._link = bench, told, link
+        self._isolation, self._by_token, self._until = isolation, by_token, until
+        self._world = bench.world
+        self._next_offset = 0
+        self._partition = ""
+        self._number = 0
+        self.values: list[str] = []
+        self._world.after(0.3 + self._world.rng.random() * 0.3, self._next)
+
+    def _next(self) -> None:
+        rng, world = self._world.rng, self._world
+        if world.now > self._until:
+            return
+        self._number += 1
+        entry = self._entry()
+        node = self._bench.node(entry)
+        if not node.up:
+            world.after(0.05, self._next)
+            return
+        origin = ("offset", self._next_offset)
+        if rng.random() < 0.05:
+            origin = rng.choice((("beginning", 0), ("end", rng.randrange(4)), ("time", 0)))
+        event_of = self._event(origin, world.now + rng.choice((-1.0, 0.1, 1.0)))
+        number, wanted = self._number, self._next_offset
+        self._bench.streamers[entry].request(
+            event_of, lambda outcome: self._answered(number, entry, origin, wanted, outcome)
+        )
+        world.after(2.0 + GRACE_S, self._give_up, number, node, node.life, world.now)
+
+    def _entry(self) -> str:
+        """Return the leader, if there is one, or any node."""
+        if self._world.rng.random() < 0.6:
+            leader = self._bench.document(self._link)
+            if leader is not None and leader.leader:
+                return leader.leader
+        return self._world.rng.choice(list(self._bench.names))
+
+    def _event(self, origin: tuple[str, int], deadline: float) -> Callable[[int], FetchAsked]:
+        rng = self._world.rng
+        token = self._next_offset - 1 if self._by_token else -1
+        stale = self._isolation == "committed" and rng.random() < 0.5
+        bytes_max = rng.choice((1, 500, 1 << 20))
+        return lambda request: FetchAsked(
+            request, self._link, origin, self._isolation, bytes_max, deadline, token, stale
+        )
+
+    def _answered(
+        self, number: int, entry: str, origin: tuple[str, int], wanted: int, outcome: Outcome
+    ) -> None:
+        if number != self._number:
+            return
+        self._number += 1
+        if isinstance(outcome, Records):
+            self._read(origin, wanted, outcome)
+        elif isinstance(outcome, Problem):
+            self._told.counters[f"fetch {outcome.code}"] += 1
+            if outcome.code == "offset-evicted":
+                self._evicted(int(str(outcome.more["next"])))
+            elif outcome.code == "offset-out-of-range":
+                self._out_of_range(entry, origin)
+        self._world.after(0.01 + self._world.rng.random() * 0.1, self._next)
+
+    def _incarnation(self, found: Records) -> str:
+        """Return which partition of this link the answer is of; begin again in another one."""
+        if not found.batches:
+            return self._partition
+        names = [
+            name for name in self._bench.invariants.books if is_of(found.batches[0], place_of(name))
+        ]
+        if names[0] != self._partition:
+            self._partition = names[0]
+            self._next_offset = 0
+        return names[0]
+
+    def _read(self, origin: tuple[str, int], wanted: int, found: Records) -> None:
+        self._told.counters["fetched"] += 1
+        name = self._incarnation(found)
+        if not found.batches and name != self._bench.name_of(self._link):
+            return  # Of one that is no more, or of the next: there is nothing to tell them apart.
+        invariants = self._bench.invariants
+        book = invariants.books[name]
+        values = read(name, book, invariants.checked, found, self._isolation)
+        is_same = self._partition == name and self._next_offset == wanted
+        if self._by_token and is_same and found.high < wanted and not book.lost:
+            raise Violation(f"I9: {name} goes back to {found.high}, behind token {wanted - 1}")
+        if origin == ("offset", self._next_offset):
+            if found.offset != self._next_offset:
+                raise Violation(f"I9: {name} begins at {found.offset}, not {origin}")
+            if self._isolation == "committed":
+                self.values += values
+                self._next_offset = found.until
+            else:
+                # What it saw may be lost again.
+                self._next_offset = min(found.until, found.high)
+
+    def _evicted(self, start: int) -> None:
+        """Go on where the log starts; that is never above what is committed."""
+        name = self._bench.name_of(self._link)
+        book = self._bench.invariants.books[name]
+        if start <= len(book.committed):
+            self._next_offset = max(self._next_offset, start)
+        elif name == self._partition and len(self._bench.incarnations(self._link)) == 1:
+            raise Violation(f"X6: {name} starts at {start}, above {len(book.committed)}")
+
+    def _out_of_range(self, entry: str, origin: tuple[str, int]) -> None:
+        """What was seen as committed is in the log of every leader that was not replaced."""
+        name = self._bench.name_of(self._link)
+        if name != self._partition:
+            self._next_offset = 0
+            return
+        streamer = self._bench.streamers[entry]
+        leading = streamer.partitions.leader.leading.get(name)
+        document = self._bench.document(self._link)
+        book = self._bench.invariants.books[name]
+        if leading is None or document is None or origin != ("offset", self._next_offset):
+            return
+        if document.epoch == leading.epoch and not book.unclean:
+            raise Violation(f"I9: {self._next_offset} of {name} is out of range at its leader")
+        self._next_offset = 0 if book.unclean else self._next_offset
+
+    def _give_up(self, number: int, node: Any, life: int, asked_at: float) -> None:
+        if number != self._number:
+            return
+        steady = not node.paused and node.resumed_at < asked_at
+        if node.up and node.life == life and steady:
+            self._told.problems.append(f"a fetch of {self._link} had no answer by its deadline")
+        self._next()

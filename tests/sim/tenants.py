@@ -1,0 +1,376 @@
+"""Actors that keep leases: holders of documents, and candidates for the turn at something."""
+
+from collections.abc import Callable
+from typing import Any
+
+from docstore import json
+from docstore.document import LEASE, Row
+from docstore.operation import Answer, Conditions, Operation
+from docstore.ownership.by_store import Candidate as Entry
+from docstore.ownership.by_store import Turns
+from docstore.services.leases import LEASES, Behavior, Lease, Phase, read_lease
+from docstore.services.turns import CAMPAIGNS, RESIGNS, state_of, turns_of
+from docstore.sessions.holder import WINDOW, Holder, KeepAlive, Lapsed, Lost, Regained
+from tests.sim.actors import (
+    Actor,
+    Attached,
+    KeepAlives,
+    Query,
+    Request,
+    Sent,
+    Submit,
+    is_settled,
+    result_of,
+)
+from tests.sim.clocks import RATE_ERROR
+from tests.sim.sessions_shapes import Shape
+
+AGAIN_S = 0.2
+TURN_S = 20.0
+"""For so long a node holds who waits for its turn."""
+SPARE_MS = 1_000
+"""By which the owner answers before a node gives up."""
+QUIET_S = 5.0
+"""So long after all is healed turns are still given up."""
+LATE_MAX_S = 3.0
+"""By which a write may be late on purpose."""
+
+
+class Tenant(Actor):
+    """A process that keeps leases, as `docstore/sessions/holder.py` says."""
+
+    def __init__(self, name: str, arena: Any, shape: Shape) -> None:
+        super().__init__(name, arena)
+        self.shape = shape
+        self.ttl_s = shape.ttl_ms / 1000
+        self.behavior = Behavior.DELETE
+        self.holder = Holder(RATE_ERROR)
+        self._leases = 0
+        self._plans = 0
+
+    @property
+    def window_s(self) -> float:
+        """Return for how long a proof holds: as usual, or for as long as rates allow."""
+        slower, faster = 1.0 - RATE_ERROR, 1.0 + RATE_ERROR
+        return self.ttl_s * (slower / faster * 0.999 if self.shape.is_tight else WINDOW)
+
+    def granted(self, lease: str) -> None:
+        """Begin what a new lease is for."""
+
+    def ended(self, lease: str) -> None:
+        """End what a lease was for: it is lost."""
+
+    def begin(self) -> None:
+        """Begin with one lease."""
+        self.holder = Holder(RATE_ERROR)
+        self.create()
+
+    def believes(self, lease: str) -> bool:
+        """Say whether a lease is held, for all that this process knows, at this moment."""
+        return self.holder.holds(lease, self.clock.now())
+
+    # Creating and releasing
+
+    def create(self) -> None:
+        """Ask for a lease under an id of our own, until it is known what became of that."""
+        self._leases += 1
+        self._post(f"{self.name}.{self.life}.{self._leases}", None)
+
+    def _post(self, lease: str, first: Sent | None) -> None:
+        wanted = Lease(ttl_ms=self.shape.ttl_ms, behavior=self.behavior, holder=self.name)
+        operation = Operation("POST", f"{LEASES}/{lease}", json.dump(wanted.state()))
+        # The owner has counted since it first came: a later attempt proves nothing.
+        self.ask(
+            Submit(operation), lambda answer, sent: self._created(lease, first or sent, answer)
+        )
+
+    def _created(self, lease: str, first: Sent, answer: Answer | None) -> None:
+        row = answer.row if answer is not None else None
+        found = None if row is None or row.deleted else read_lease(row.state)
+        if not is_settled(answer):
+            self.later(AGAIN_S, self._post, lease, first)
+        elif found is None or found.phase is not Phase.ALIVE:
+            self.create()
+        else:
+            self.holder.hold(lease, self.ttl_s, first.stamp, window_s=self.window_s)
+            self.arena.watch.confirmed(f"{LEASES}/{lease}", self.ttl_s, first)
+            self.granted(lease)
+            self._pump()
+
+    def release(self, lease: str) -> None:
+        """Hold a lease no more, and say so."""
+        self.holder.release(lease)
+        self.arena.watch.given_up(f"{LEASES}/{lease}")
+        self._say_released(lease)
+        self.ended(lease)
+
+    def _say_released(self, lease: str) -> None:
+        body = json.dump({"kind": "EndRequest", "why": "released", "endedMicros": 1})
+        operation = Operation("PATCH", f"{LEASES}/{lease}", body, "handler")
+        self.insist(operation, lambda answer: None)
+
+    # Keeping
+
+    def _pump(self) -> None:
+        """Send what is due, and come back when something is again."""
+        for each in self.holder.due(self.clock.now()):
+            match each:
+                case KeepAlive(leases):
+                    self._keep(each, KeepAlives(leases, self.ttl_s * 0.4))
+                case Lapsed() | Regained() | Lost():
+                    self._happened(each)
+        self._plans += 1
+        if self.holder.leases:
+            self.at(self.holder.next_at(), self._go_on, self._plans)
+
+    def _go_on(self, plan: int) -> None:
+        if plan == self._plans:
+            self._pump()
+
+    def _keep(self, asked: KeepAlive, request: KeepAlives) -> None:
+        self.ask(
+            request,
+            lambda said, sent: self._kept(asked, said, sent),
+            link=f"{LEASES}/{asked.leases[0]}",
+        )
+
+    def _kept(self, asked: KeepAlive, said: Any, sent: Sent) -> None:
+        alive, gone = said or ((), ())
+        for lease in alive:
+            if lease in self.holder.leases:
+                self.arena.watch.confirmed(f"{LEASES}/{lease}", self.ttl_s, sent)
+        for lease in gone:
+            self.arena.watch.told_gone(f"{LEASES}/{lease}")
+        happened = self.holder.answered(
+            asked, stamp=sent.stamp, now=self.clock.now(), alive=alive, gone=gone
+        )
+        for each in happened:
+            self._happened(each)
+        self._pump()
+
+    def _happened(self, each: Lapsed | Regained | Lost) -> None:
+        self.arena.watch.count(type(each).__name__.lower())
+        if isinstance(each, Lost):
+            self.ended(each.lease)
+
+    # Operations
+
+    def insist(self, operation: Operation, then: Callable[[Answer], None]) -> None:
+        """Submit an operation again and again, until it is known what became of it."""
+        self._insist(Submit(operation), then, lambda: False)
+
+    def _insist(
+        self, request: Request, then: Callable[[Answer], None], is_over: Callable[[], bool]
+    ) -> None:
+        def told(answer: Answer | None, sent: Sent) -> None:
+            if is_settled(answer):
+                assert answer is not None
+                then(answer)
+            else:
+                self.later(AGAIN_S, self._insist, request, then, is_over)
+
+        if not is_over():
+            self.ask(request, told)
+
+
+class Lessee(Tenant):
+    """A process whose documents go when it goes: they are attached, then written, perhaps late."""
+
+    def begin(self) -> None:
+        """Keep two leases."""
+        self.behavior = self.rng.choice(list(Behavior))
+        super().begin()
+        self.create()
+
+    def granted(self, lease: str) -> None:
+        """Attach documents, and after a while give the lease up, or go on for ever."""
+        self.later(self.rng.random() * 1.0, self._attach, lease)
+        if self.rng.random() < 0.5:
+            self.later(1.0 + self.rng.random() * 6.0, self._give_up, lease)
+
+    def ended(self, lease: str) -> None:
+        """Take another one."""
+        self.later(self.rng.random(), self.create)
+
+    def _give_up(self, lease: str) -> None:
+        if lease in self.holder.leases:
+            self.release(lease)
+
+    def _attach(self, lease: str) -> None:
+        if lease not in self.holder.leases:
+            return
+        link = f"/a/{self.rng.randrange(self.shape.attached)}"
+        state = json.dump({LEASE: f"{LEASES}/{lease}", "by": self.name})
+        operation = Operation("PUT", link, state, creates=True)
+        late_s = self.rng.choice((0.0, self.rng.random() * LATE_MAX_S))
+        self.ask(Attached(f"{LEASES}/{lease}", operation, late_s), lambda answer, sent: None)
+        self.later(0.3 + self.rng.random() * 1.5, self._attach, lease)
+
+
+class Candidate(Tenant):
+    """A process that wants its turn at an election, or a lock, has it, and gives it up."""
+
+    def __init__(self, name: str, arena: Any, shape: Shape, link: str) -> None:
+        super().__init__(name, arena, shape)
+        self.link = link
+        self.path = link.rpartition("/")[0]
+        self.lease = ""
+        self.token = 0
+        """Of its turn; 0 while it has none."""
+        self.is_waiting = False
+        self._quiet_at = shape.faults_s + QUIET_S
+        self._asks = 0
+
+    def begin(self) -> None:
+        """Campaign, as soon as there is a lease."""
+        self.lease, self.token, self.is_waiting = "", 0, False
+        super().begin()
+
+    @property
+    def leads(self) -> bool:
+        """Say whether it is this process's turn, for all that it knows, at this moment."""
+        return self.token > 0 and self.believes(self.lease)
+
+    def beliefs(self) -> list[str]:
+        """Its turn is its own."""
+        return [self.link] if self.leads else []
+
+    def granted(self, lease: str) -> None:
+        """Want the turn under this lease."""
+        self.lease = lease
+        self._campaign(lease)
+
+    def ended(self, lease: str) -> None:
+        """It is nobody's turn that has no lease."""
+        self.lease, self.token, self.is_waiting = "", 0, False
+        self.later(self.rng.random() * 0.5, self.create)
+
+    # Campaigning
+
+    def _is_over(self, lease: str) -> bool:
+        return lease != self.lease
+
+    def _campaign(self, lease: str) -> None:
+        """Want the turn, once more; the lease is told first what ends with it."""
+        self._asks += 1
+        self._queue(lease, self._asks)
+
+    def _queue(self, lease: str, number: int) -> None:
+        self.is_waiting = True
+        asked = {
+            "kind": CAMPAIGNS[self.path], **self._named(lease), "value": self.name,
+            "number": number,
+        }  # fmt: skip
+        operation = Operation("PATCH", self.link, json.dump(asked), "handler")
+        # As it is, until it is known: else a late one makes a holder that does not know it.
+        self._insist(
+            Attached(f"{LEASES}/{lease}", operation),
+            lambda answer: self._queued(lease, number, answer),
+            lambda: self._is_over(lease),
+        )
+
+    def _queued(self, lease: str, number: int, answer: Answer) -> None:
+        if answer.status == 404:
+            empty = json.dump(state_of(Turns(grace_ms=self.shape.grace_ms)))
+            absent = Conditions(none_match="*")
+            made = Operation("PUT", self.link, empty, conditions=absent, creates=True)
+            self.insist(made, lambda answer: self._queue(lease, number))
+        elif answer.is_success:
+            self._stands(lease, answer.row)
+        else:
+            self.later(AGAIN_S, self._campaign, lease)
+
+    def _stands(self, lease: str, row: Row | None) -> None:
+        """Go on from a decided version: it is our turn, or not yet, or we are not there."""
+        if self._is_over(lease):
+            return
+        if row is not None:
+            self.arena.watch.seen(lease, row)
+        turns = Turns() if row is None or row.deleted else turns_of(json.load(row.state))
+        place = turns.position(Entry(self.name, f"{LEASES}/{lease}"))
+        if place is None:
+            self.is_waiting = False
+            self.later(AGAIN_S, self._campaign, lease)
+        elif place == 0:
+            self._won(lease, turns.token)
+        else:
+            assert row is not None
+            asked = (self.name, f"{LEASES}/{lease}", SPARE_MS, row.version)
+            query = Query(self.link, "turn", asked, TURN_S)
+            self.ask(query, lambda reply, sent: self._woken(lease, reply), link=self.link)
+
+    def _woken(self, lease: str, reply: Any) -> None:
+        found = result_of(reply)
+        if self._is_over(lease):
+            return
+        if found is None:
+            self.later(AGAIN_S, self._look, lease)
+        else:
+            self._stands(lease, Row(*found) if found else None)
+
+    def _look(self, lease: str) -> None:
+        if not self._is_over(lease):
+            self.insist(Operation("GET", self.link), lambda now: self._stands(lease, now.row))
+
+    # The turn
+
+    def _won(self, lease: str, token: int) -> None:
+        self.token, self.is_waiting = token, False
+        self.arena.watch.count("turns_won")
+        self.later(self.rng.random() * 0.3, self._write, lease, token)
+        if self.rng.random() < 0.8:
+            self.later(0.2 + self.rng.random() * self.shape.turn_s, self._stop, lease, token)
+
+    def _write(self, lease: str, token: int) -> None:
+        """Write to the guarded document; the write may be late, and this process may be over."""
+        if self.token != token or not self.leads:
+            return
+        link = f"/t/{self.rng.randrange(self.shape.guarded)}"
+        state = json.dump({"by": self.name})
+        scope = self.link.removeprefix("/core/")
+        operation = Operation("PUT", link, state, creates=True, fence=(scope, token))
+        late_s = self.rng.choice((0.0, self.rng.random() * LATE_MAX_S))
+        self.arena.write_late(operation, late_s)
+        self.later(0.1 + self.rng.random() * 0.8, self._write, lease, token)
+
+    def _stop(self, lease: str, token: int) -> None:
+        """Resign, or give the turn to one that waits; believe nothing from before it is said."""
+        if self.token != token or self._is_over(lease) or self.world.now > self._quiet_at:
+            return
+        self.token = 0
+        if self.rng.random() < 0.25:
+            self.insist(Operation("GET", self.link), lambda now: self._transfer(lease, token, now))
+        else:
+            self._resign(lease, token)
+
+    def _transfer(self, lease: str, token: int, now: Answer) -> None:
+        row = now.row
+        queue = () if row is None or row.deleted else turns_of(json.load(row.state)).queue
+        if not queue:
+            self._resign(lease, token)
+            return
+        to = self.rng.choice(queue).name
+        self.arena.watch.may_transfer(self.link, to)
+        asked = {"kind": "TransferRequest", "candidate": self.name, "token": token, "to": to}
+        self._give_up(lease, token, asked)
+
+    def _resign(self, lease: str, token: int) -> None:
+        asked = {"kind": RESIGNS[self.path], "candidate": self.name, "token": token}
+        self._give_up(lease, token, asked)
+
+    def _give_up(self, lease: str, token: int, asked: dict[str, Any]) -> None:
+        self.arena.watch.resigns(self.link, self.name, f"{LEASES}/{lease}")
+        self._asks += 1
+        numbered = json.dump(asked | {"number": self._asks})
+        operation = Operation("PATCH", self.link, numbered, "handler")
+        self.insist(operation, lambda answer: self._given_up(lease, token, answer))
+
+    def _given_up(self, lease: str, token: int, answer: Answer) -> None:
+        if answer.code == "not-queued":
+            self._resign(lease, token)
+        else:
+            self.arena.watch.count("turns_given_up")
+            self.later(self.rng.choice((0.0, 2.0)) * self.rng.random(), self._campaign, lease)
+
+    def _named(self, lease: str) -> dict[str, str]:
+        return {"candidate": self.name, "lease": f"{LEASES}/{lease}"}

@@ -1,0 +1,33 @@
+"""The explorer of groups, briefly: in no order do two lead, and a missing rule is met."""
+
+import pytest
+
+from tests.sim.explorer import explore
+from tests.sim.sessions_ablations import without
+from tests.sim.sessions_explorer import Bounds, World
+
+
+def test_in_no_order_of_events_do_two_lead() -> None:
+    found = explore(Bounds(), 1_500, begin=World)
+    assert found.problem == ""
+    assert found.states >= 1_500
+
+
+def test_an_update_for_any_reign_is_met() -> None:
+    with without("groups-changed-under-any-reign"):
+        found = explore(Bounds(beats=5), 5_000, begin=World)
+    assert found.problem.startswith("Violation: I14")
+
+
+@pytest.mark.thorough
+def test_a_member_that_is_confirmed_while_it_is_being_removed_is_met() -> None:
+    with without("members-confirmed-though-leaving"):
+        found = explore(Bounds(), 40_000, begin=World)
+    assert found.problem.startswith("Violation: I14")
+
+
+@pytest.mark.slow
+def test_in_no_order_of_two_hundred_thousand_states_do_two_lead() -> None:
+    found = explore(Bounds(beats=7, leaves=1), 200_000, begin=World)
+    assert found.problem == ""
+    assert found.states >= 200_000

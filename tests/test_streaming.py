@@ -1,0 +1,99 @@
+"""Streams in the simulator: nothing committed is lost, told twice or shown too early."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.docstore.streams import test_leader, test_worked_logs
+from tests.sim.streaming import run
+from tests.sim.streaming_ablations import MORE, RULES, without
+from tests.sim.streaming_shapes import CHANGES, UNCLEAN, Shape, shape_of
+
+SEEDS_MAX = 40
+"""Which seed notices changes with every message; the first one that does is looked for."""
+
+# Rule -> the test of a few machines that fails without it: runs seldom meet what it is for.
+NOTICED_BY: dict[str, Callable[[], None]] = {
+    "elected-by-length-alone": (
+        test_worked_logs.test_e_a_long_log_of_an_old_epoch_makes_way_for_what_a_later_leader_has_appended
+    ),
+    "unknown-taken-for-refused": (
+        test_leader.test_a_follower_whose_joining_is_of_unknown_fate_counts_until_that_is_known
+    ),
+}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_seed_on_a_register_breaks_nothing(seed: int) -> None:
+    outcome = run(seed, shape_of(seed))
+    assert (outcome.problems, outcome.stuck) == ([], [])
+    assert outcome.counters["X1"] > 50
+
+
+@pytest.mark.parametrize("seed", range(6, 9))
+def test_a_seed_beside_replicas_breaks_nothing(seed: int) -> None:
+    outcome = run(seed, shape_of(seed), register=False)
+    assert (outcome.problems, outcome.stuck) == ([], [])
+    assert outcome.counters["X1"] > 50
+
+
+@pytest.mark.thorough
+def test_an_unclean_election_loses_only_what_its_leader_lacks() -> None:
+    for seed in range(SEEDS_MAX):
+        outcome = run(seed, UNCLEAN)
+        assert (outcome.problems, outcome.stuck) == ([], [])
+        if outcome.counters["lost by unclean elections"]:
+            return
+    raise AssertionError("none has lost anything")
+
+
+def test_nodes_join_and_leave_the_group_and_their_data_go_to_others_first() -> None:
+    outcome = run(0, CHANGES, register=False)
+    assert (outcome.problems, outcome.stuck) == ([], [])
+    assert outcome.counters["nodes left out"] > 0
+    assert outcome.counters["reassignments"] > 0
+
+
+def test_without_faults_every_produce_is_answered_at_its_first_attempt() -> None:
+    outcome = run(0, Shape(kinds=(), trouble=0.0, loss=0.0))
+    assert (outcome.problems, outcome.stuck) == ([], [])
+    assert outcome.counters["elections"] == 1
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("rule", sorted(RULES.keys() - NOTICED_BY.keys() - MORE.keys()))
+def test_a_missing_rule_is_noticed(rule: str) -> None:
+    shape = RULES[rule].shape
+    register = not shape.changes
+    with without(rule):
+        seed = next(
+            seed for seed in range(SEEDS_MAX) if run(seed, shape, register=register).problems
+        )
+    whole = run(seed, shape, register=register)
+    assert (whole.problems, whole.stuck) == ([], [])
+
+
+@pytest.mark.parametrize("rule", sorted(NOTICED_BY))
+def test_a_missing_rule_that_runs_seldom_need_fails_a_test(rule: str) -> None:
+    NOTICED_BY[rule]()
+    with without(rule), pytest.raises(AssertionError):
+        NOTICED_BY[rule]()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("rule", sorted(MORE))
+def test_what_a_missing_rule_spares_is_counted_more_often(rule: str) -> None:
+    shape, event = RULES[rule].shape, MORE[rule]
+
+    def counted() -> int:
+        outcomes = [run(seed, shape) for seed in range(5)]
+        assert [(each.problems, each.stuck) for each in outcomes] == [([], [])] * 5
+        return sum(each.counters[event] for each in outcomes)
+
+    whole = counted()
+    with without(rule):
+        assert counted() > 2 * whole
+
+
+def test_a_seed_is_played_the_same_way_again() -> None:
+    assert run(3, shape_of(3)).counters == run(3, shape_of(3)).counters
