@@ -9,10 +9,15 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 # Written last by an installation that came to its end, and remembers what it installed.
 STAMP := .venv/installed.stamp
+# The oldest line of Spark that is supported, in an environment of its own; else as the lock says.
+SPARK_OLDEST := 4.2.1
+OLDEST := .venv-spark-oldest
+STAMP_OLDEST := $(OLDEST)/installed.stamp
 
-# One worker per core, but not many Sparks and groups of nodes at once; who plays what stands in
-# tests/side_by_side.py. For a debugger: PYTEST_FLAGS="-n 0".
-SIDE_BY_SIDE := -n auto --maxprocesses 4 --no-loadscope-reorder
+# One worker more than there are cores, since much of what a worker does is to wait; but not many
+# Sparks and groups of nodes at once. Who plays what stands in tests/side_by_side.py. For a debugger:
+# PYTEST_FLAGS="-n 0".
+SIDE_BY_SIDE := -n $(shell echo $$(($$(nproc 2>/dev/null || echo 2) + 1))) --maxprocesses 4 --no-loadscope-reorder
 
 DEMO_FLAGS ?=
 PYTEST_FLAGS ?=
@@ -65,13 +70,17 @@ cover: $(STAMP) ## Branch coverage of the membership protocol, which must not fa
 .PHONY: sim
 sim: $(STAMP) ## Whole clusters in virtual time, from a seed (SEED=0 SEEDS=200).
 	$(BIN)/python -m tests.sim --seed $(SEED) --seeds $(SEEDS)
+	$(BIN)/python -m tests.sim --streams --seed $(SEED) --seeds $(SEEDS)
+	$(BIN)/python -m tests.sim --streams --register --seed $(SEED) --seeds $(SEEDS)
+	$(BIN)/python -m tests.sim --sessions --seed $(SEED) --seeds $(SEEDS)
+	$(BIN)/python -m tests.sim --sessions --register --seed $(SEED) --seeds $(SEEDS)
 
 .PHONY: chaos
 chaos: $(STAMP) ## Torture of five real processes (MINUTES=10 SEED=1), with a report.
 	$(BIN)/python -m tests.chaos.torture --minutes $(MINUTES) --seed $(SEED) --report $(or $(REPORT),torture.md)
 
 .PHONY: chaos-lines
-chaos-lines: $(STAMP) ## Real processes: each reliability line by its number (SHARE=0.2 of what it asks for).
+chaos-lines: $(STAMP) ## Real processes: each reliability line by its number (SHARE=0.2 of what it asks for; FLIGHTS=file.json).
 	$(BIN)/python -m tests.chaos.lines --share $(SHARE) --report $(or $(REPORT),lines.md)
 
 .PHONY: soak
@@ -79,13 +88,30 @@ soak: $(STAMP) ## Three real processes in long quiet use, in which nothing may g
 	$(BIN)/python -m tests.chaos.soak --minutes $(SOAK_MINUTES)
 
 .PHONY: long
-long: $(STAMP) ## The thorough and the slow tests, and a large simulation (SEEDS_LONG=5000).
+long: $(STAMP) ## The thorough and the slow tests, the oldest Spark, a large simulation (SEEDS_LONG=5000).
 	$(BIN)/python -m pytest -m "thorough or slow" $(PYTEST_FLAGS) tests
+	$(MAKE) oldest-spark
 	$(BIN)/python -m tests.sim --seed $(SEED) --seeds $(SEEDS_LONG)
+	$(BIN)/python -m tests.sim --streams --seed $(SEED) --seeds $(SEEDS_LONG)
+	$(BIN)/python -m tests.sim --streams --register --seed $(SEED) --seeds $(SEEDS_LONG)
+	$(BIN)/python -m tests.sim --sessions --seed $(SEED) --seeds $(SEEDS_LONG)
+	$(BIN)/python -m tests.sim --sessions --register --seed $(SEED) --seeds $(SEEDS_LONG)
+
+.PHONY: oldest-spark
+oldest-spark: $(STAMP_OLDEST) ## The pipeline's tests on the oldest Spark that is supported (PYTEST_FLAGS=).
+	$(OLDEST)/bin/python -m pytest -m "not slow" $(PYTEST_FLAGS) tests/pipeline
 
 .PHONY: bench
 bench: $(STAMP) ## Side by side with etcd; needs etcd and wrk (BENCH_FLAGS=--short).
 	$(BIN)/python -m bench $(BENCH_FLAGS)
+
+.PHONY: bench-streams
+bench-streams: $(STAMP) ## Streams beside NATS JetStream; installs nats-server if it may (BENCH_FLAGS=--short).
+	$(BIN)/python -m bench.streams $(BENCH_FLAGS)
+
+.PHONY: bench-owners
+bench-owners: $(STAMP) ## Locks beside etcd; installs etcd-server if it may (BENCH_FLAGS=--short).
+	$(BIN)/python -m bench.owners $(BENCH_FLAGS)
 
 .PHONY: bench-gossip
 bench-gossip: $(STAMP) ## Membership beside what papers and rivals published, half an hour (BENCH_FLAGS=--short).
@@ -99,14 +125,14 @@ bench-spark: $(STAMP) ## The pipeline's goals beside JDBC PostgreSQL and Spark's
 lock: $(STAMP) ## Renew requirements.lock from the ranges in pyproject.toml.
 	$(BIN)/pip install --quiet pip-tools
 	{ sed '/^#/!q' requirements.lock | grep '^#'; \
-	  $(BIN)/pip-compile --quiet --upgrade --extra test --extra demo --extra notebook --extra spark --extra connect --strip-extras --no-header \
+	  $(BIN)/pip-compile --quiet --upgrade --extra test --extra demo --extra kafka --extra notebook --extra spark --extra connect --strip-extras --no-header \
 	    --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 	    --annotation-style=line --output-file=- pyproject.toml; } > requirements.lock.new
 	mv requirements.lock.new requirements.lock
 
 .PHONY: clean
 clean: ## Remove .venv, caches and build leftovers; data of nodes is yours and stays.
-	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv $(OLDEST) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # From a bare Debian or Ubuntu with Python to an installed project. The lock says exactly what
@@ -116,6 +142,15 @@ $(STAMP): requirements.lock pyproject.toml $(BIN)/python
 	@echo "installing what requirements.lock names into .venv"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+# Only Spark is another one; it brings what it needs beside it.
+$(STAMP_OLDEST): $(STAMP)
+	@echo "installing Spark $(SPARK_OLDEST) and the rest of requirements.lock into $(OLDEST)"
+	@$(BIN)/python -m venv $(OLDEST)
+	@grep -v '^pyspark==' requirements.lock | $(OLDEST)/bin/python -m pip install --quiet \
+	  --disable-pip-version-check -r /dev/stdin "pyspark[connect,pipelines]==$(SPARK_OLDEST)"
+	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
 
 # Debian and Ubuntu ship Python without ensurepip; the package pythonX.Y-venv brings it.

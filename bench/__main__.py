@@ -53,7 +53,9 @@ async def run(options: argparse.Namespace) -> bool:
     wrk = machine.require("wrk", "wrk")
     etcd = "" if options.only == "docstore" else machine.require("etcd", "etcd-server")
     with machine.scratch(options.dir) as scratch:
-        facts = await machine.facts(etcd, wrk, options.dir)
+        facts = await machine.facts(options.dir)
+        facts["etcd"] = await machine.version(r"etcd Version: (\S+)", etcd, "--version")
+        facts["wrk"] = await machine.version(r"wrk (\S+)", wrk, "-v")
 
         def open_etcd(turn: int) -> Etcd:
             ports = machine.free_ports(MEMBERS)

@@ -1,6 +1,6 @@
 """Three processes that we started, and what a cluster must offer to be measured.
 
-Every process is stopped by its own pid, whatever happens in between: `Cluster` is an async
+Every process is stopped by its own pid, whatever happens in between: `Processes` is an async
 context manager and the scratch directory goes away only after it.
 """
 
@@ -57,6 +57,11 @@ class Member:
             await self.process.wait()
         self.process = None
 
+    def signal(self, how: signal.Signals) -> None:
+        """Send `how`, and wait for nothing."""
+        assert self.process is not None
+        self.process.send_signal(how)
+
     def explain(self) -> str:
         """Return the last lines that the process wrote."""
         lines = self.log.read_text("utf-8", errors="replace").splitlines()
@@ -100,7 +105,7 @@ class Batch:
     media: str = "application/json"
 
 
-class Cluster(abc.ABC):
+class Processes(abc.ABC):
     """Three members of one kind, started on entering and gone on leaving."""
 
     members: list[Member]
@@ -169,7 +174,27 @@ class Cluster(abc.ABC):
 
     @abc.abstractmethod
     async def prepare(self) -> None:
-        """Create the documents that the load reads and replaces."""
+        """Create what the load reads and writes."""
+
+
+class Failing(Processes):
+    """What a cluster must offer whose members are killed."""
+
+    @abc.abstractmethod
+    async def victim(self, turn: int) -> tuple[Member, list[str]]:
+        """Return whom to kill in this turn, and some of the paths that wait for it then."""
+
+    @abc.abstractmethod
+    async def write(self, link: str, survivor: Member, number: int) -> bool:
+        """Try to write value `number` to `link` at `survivor`; say whether it was accepted."""
+
+    @abc.abstractmethod
+    async def settled(self) -> None:
+        """Return when a member that came back takes its full part again."""
+
+
+class Cluster(Failing):
+    """What a cluster must offer whose documents are measured."""
 
     @abc.abstractmethod
     def ways(self) -> list[tuple[str, list[Target], list[Target]]]:
@@ -185,15 +210,3 @@ class Cluster(abc.ABC):
     @abc.abstractmethod
     def accepted(self, batch: Batch, answer: bytes) -> int:
         """Return how many documents of `batch` are stored, according to a 2xx `answer`."""
-
-    @abc.abstractmethod
-    async def victim(self, turn: int) -> tuple[Member, list[str]]:
-        """Return whom to kill in this turn, and some of the documents that wait for it then."""
-
-    @abc.abstractmethod
-    async def write(self, link: str, survivor: Member, number: int) -> bool:
-        """Try to replace `link` at `survivor` with value `number`; say whether it was accepted."""
-
-    @abc.abstractmethod
-    async def settled(self) -> None:
-        """Return when a member that came back takes its full part again."""

@@ -31,20 +31,7 @@ class Docstores(Cluster):
         self.links = documents.links(count)
         self.turn = turn
         self.table: list[str] = []
-        everyone = ",".join(f"n{i}=http://127.0.0.1:{p}" for i, p in enumerate(ports, 1))
-        self.members = [
-            Member(
-                name=f"n{i}",
-                address=f"127.0.0.1:{port}",
-                command=[
-                    *(sys.executable, "-m", "docstore", "serve", "--node-id", f"n{i}"),
-                    *("--data", str(directory / f"n{i}"), "--listen", f"127.0.0.1:{port}"),
-                    *("--bootstrap", everyone),
-                ],
-                log=directory / f"n{i}.log",
-            )
-            for i, port in enumerate(ports, 1)
-        ]
+        self.members = nodes(ports, directory)
 
     async def is_ready(self, member: Member) -> bool:
         """As the node itself says."""
@@ -140,6 +127,24 @@ class Docstores(Cluster):
         body = documents.value(number, documents.tails(4)[0])
         url = f"http://{survivor.address}{link}"
         return await self.succeeds("PUT", url, data=body, headers=JSON, timeout=ATTEMPT_LIMIT)
+
+
+def nodes(ports: list[int], directory: Path) -> list[Member]:
+    """Return three nodes that are founded as one group."""
+    everyone = ",".join(f"n{i}=http://127.0.0.1:{p}" for i, p in enumerate(ports, 1))
+    return [
+        Member(
+            name=f"n{i}",
+            address=f"127.0.0.1:{port}",
+            command=[
+                *(sys.executable, "-m", "docstore", "serve", "--node-id", f"n{i}"),
+                *("--data", str(directory / f"n{i}"), "--listen", f"127.0.0.1:{port}"),
+                *("--bootstrap", everyone),
+            ],
+            log=directory / f"n{i}.log",
+        )
+        for i, port in enumerate(ports, 1)
+    ]
 
 
 def slot(link: str, slots: int) -> int:

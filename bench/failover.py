@@ -1,38 +1,58 @@
-"""kill -9 of an owner, and how long its documents wait for the next accepted write.
+"""kill -9 of an owner or a leader, and how long what it had waits for the next accepted write.
 
-For each of some documents an impatient client starts a new attempt every 25 ms at one of the
-survivors in turn, up to eight at a time; the first success stops its clock. So the figure is
-the cluster's, not that of a client's patience.
+For each of some documents, or partitions, an impatient client starts a new attempt every 25 ms at
+one of the survivors in turn, up to eight at a time; the first success stops its clock. So the
+figure is the cluster's, not that of a client's patience.
 """
 
 import asyncio
 import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
-from bench.cluster import Cluster, Failed, Member
+from bench.cluster import Failed, Failing, Member
 
 ATTEMPT_EVERY_S = 0.025
 ATTEMPTS_MAX = 8
 WAIT_LIMIT_S = 30.0
 
 
-async def failovers(cluster: Cluster, kills: int) -> AsyncIterator[list[float]]:
-    """Kill, wait, bring back, `kills` times; give the seconds that each document waited."""
-    for turn in range(kills):
+async def kill(victim: Member) -> None:
+    """End a member without a word."""
+    await victim.end(signal.SIGKILL)
+
+
+async def stop(victim: Member) -> None:
+    """Let a member stand still: its connections stay."""
+    victim.signal(signal.SIGSTOP)
+
+
+async def go_on(victim: Member) -> None:
+    """Let it go on."""
+    victim.signal(signal.SIGCONT)
+
+
+async def failovers(
+    cluster: Failing,
+    turns: int,
+    strike: Callable[[Member], Awaitable[None]] = kill,
+    recover: Callable[[Member], Awaitable[None]] = Member.start,
+) -> AsyncIterator[list[float]]:
+    """Strike, wait, bring back, so many times; give the seconds that each document waited."""
+    for turn in range(turns):
         victim, links = await cluster.victim(turn)
         killed_at = time.perf_counter()
-        await victim.end(signal.SIGKILL)
+        await strike(victim)
         yield list(
             await asyncio.gather(
                 *(_first_write(cluster, link, victim, since=killed_at) for link in links)
             )
         )
-        await victim.start()
+        await recover(victim)
         await cluster.settled()
 
 
-async def _first_write(cluster: Cluster, link: str, victim: Member, *, since: float) -> float:
+async def _first_write(cluster: Failing, link: str, victim: Member, *, since: float) -> float:
     survivors = cluster.others(victim)
     attempts: set[asyncio.Task[bool]] = set()
     number = 0
@@ -54,5 +74,5 @@ async def _first_write(cluster: Cluster, link: str, victim: Member, *, since: fl
         for attempt in attempts:
             attempt.cancel()
         await asyncio.gather(*attempts, return_exceptions=True)
-    message = f"{link} took no write within {WAIT_LIMIT_S:.0f} s after its owner was killed"
+    message = f"{link} took no write within {WAIT_LIMIT_S:.0f} s after its owner was struck"
     raise Failed(message)

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 
-PORTS_FROM = 21000
-# A docstore node takes three ports in a row, an etcd member two.
-PORTS_PER_MEMBER = 10
+from docstore.client.local import CLAIM, claim_ports
+
+_claims: list[socket.socket] = []
 
 
 class Missing(RuntimeError):
@@ -47,25 +47,13 @@ def install(*packages: str) -> None:
 
 
 def free_ports(members: int) -> list[int]:
-    """Return one port per member; it and the few after it are free for TCP and UDP."""
-    found: list[int] = []
-    for port in range(PORTS_FROM, 32000, PORTS_PER_MEMBER):
-        if all(_is_free(port + offset) for offset in range(3)):
-            found.append(port)
-        if len(found) == members:
-            return found
-    message = "no free ports between 21000 and 32000"
-    raise Missing(message)
+    """Return one port per member; it and the two after it are nobody's, for TCP and UDP.
 
-
-def _is_free(port: int) -> bool:
-    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
-        with socket.socket(socket.AF_INET, kind) as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                return False
-    return True
+    They stay ours to the end of this process, even while a member that was killed is down.
+    """
+    claims = [claim_ports() for _ in range(members)]
+    _claims.extend(claims)
+    return [claim.getsockname()[1] - CLAIM for claim in claims]
 
 
 @contextmanager
@@ -92,16 +80,14 @@ def filesystem(path: Path) -> str:
     return max(holding, key=lambda mount: len(mount[1]))[2] if holding else ""
 
 
-async def facts(etcd: str, wrk: str, directory: str) -> dict[str, object]:
+async def facts(directory: str) -> dict[str, object]:
     """Return what a reader must know to repeat the measurement. No names of hosts, no paths."""
     libraries = ("aiohttp", "aiosqlite", "msgpack", "orjson", "sqlalchemy", "uvloop")
     return {
         **box(),
         "filesystem": filesystem(Path(directory)),
         "libraries": {name: metadata.version(name) for name in libraries},
-        "etcd": await _first(r"etcd Version: (\S+)", etcd, "--version"),
-        "wrk": await _first(r"wrk (\S+)", wrk, "-v"),
-        "commit": await _first(r"(\w+)", "git", "rev-parse", "--short", "HEAD"),
+        "commit": await version(r"(\w+)", "git", "rev-parse", "--short", "HEAD"),
     }
 
 
@@ -125,7 +111,8 @@ def _text(path: str) -> str:
         return ""
 
 
-async def _first(pattern: str, *command: str) -> str:
+async def version(pattern: str, *command: str) -> str:
+    """Return what a program says of itself where `pattern` fits; "unknown" if it does not."""
     try:
         process = await asyncio.create_subprocess_exec(
             *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT

@@ -15,7 +15,7 @@ from docstore.client.local import LocalCluster
 from docstore.document import Row, chain_digest
 from docstore.pipeline.group import Group
 from docstore.protocol.slots import slot_of
-from docstore.storage.sqlite import PRAGMAS
+from docstore.storage.lanes import PRAGMAS
 from docstore.storage.store import Append, SaveSlot, SlotRecord
 from docstore.storage.writing import Writer
 

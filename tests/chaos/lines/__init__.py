@@ -5,7 +5,9 @@ levels.py: the two weaker levels (R26);
 owners.py: those who own documents die, sleep, or are heard by nobody (R02, R03, R06, R07, R22);
 counting.py: nothing is won twice, counted twice or brought back (R08, R09, R11);
 disks.py: emptied, old, flipped, failing, full (R16 to R19);
-strain.py: many at once, all restarted one by one, more than it can take (R21, R23, R24, R38).
+strain.py: many at once, all restarted one by one, more than it can take (R21, R23, R24, R38);
+streams.py and stream_disks.py: flights, their leaders and their disks (S1 to S5);
+locks.py, roles.py, groups.py: processes that hold, lead and read are killed (E1 to E4).
 
 The others have programs of their own: R01 `tests.chaos.torture`, R12 and R13 `bench.recovery`.
 """

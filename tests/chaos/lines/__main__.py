@@ -9,10 +9,28 @@ import sys
 import time
 from pathlib import Path
 
-from tests.chaos.lines import counting, cut, disks, levels, members, owners, stage, strain, walks
+from tests.chaos.lines import (
+    counting,
+    cut,
+    disks,
+    groups,
+    levels,
+    locks,
+    members,
+    owners,
+    roles,
+    stage,
+    strain,
+    stream_disks,
+    streams,
+    walks,
+)
 from tests.chaos.lines.stage import LINES, Line, Seen
 
-__all__ = ["counting", "cut", "disks", "levels", "members", "owners", "strain", "walks"]
+__all__ = [
+    "counting", "cut", "disks", "groups", "levels", "locks", "members", "owners", "roles", "strain",
+    "stream_disks", "streams", "walks",
+]  # fmt: skip
 """Each enters its lines."""
 
 

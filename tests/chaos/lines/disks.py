@@ -197,7 +197,7 @@ async def full_disk(stage: Stage) -> Seen:
     span_s = max(12.0, 60 * stage.share)
     async with stage.load(stage.arena.members, its) as story:
         await asyncio.sleep(3.0)
-        with _filled(node.data):
+        with filled(node.data):
             full_at = time.monotonic()
             yielded_s = await _until(lambda: _owned(node) == 0, span_s)
             await asyncio.sleep(max(0.0, full_at + span_s - time.monotonic()))
@@ -221,7 +221,8 @@ async def full_disk(stage: Stage) -> Seen:
 
 
 @contextlib.contextmanager
-def _filled(data: Path) -> Iterator[None]:
+def filled(data: Path) -> Iterator[None]:
+    """Leave a file system without room, for a while."""
     ballast = data / "ballast"
     with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as out:
         while out.write(bytes(4096)):

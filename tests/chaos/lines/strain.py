@@ -113,13 +113,14 @@ async def _restarted(stage: Stage) -> Restarted:
     tasks = [asyncio.create_task(work(name)) for name in range(8)]
     for _ in range(stage.share_of(10)):
         for node in stage.arena.members:
-            await _restart(stage, node, seen)
+            await restart(stage, node, seen)
     stop.set()
     await asyncio.gather(*tasks)
     return seen
 
 
-async def _restart(stage: Stage, node: LocalNode, seen: Restarted) -> None:
+async def restart(stage: Stage, node: LocalNode, seen: Restarted) -> None:
+    """Restart a node by SIGTERM; return when all is well again."""
     assert node.process is not None
     begun = time.monotonic()
     node.process.send_signal(signal.SIGTERM)

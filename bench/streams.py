@@ -1,0 +1,274 @@
+"""Streams beside JetStream: same machine, same run, same clients, one loaded at a time.
+
+`python -m bench.streams` prints the table and keeps the figures in bench/results/streams.json. Both
+have three processes and every record on all of them. docstore answers once a record is on two
+disks or more; JetStream once two or more have handed it to their kernels, and syncs every two
+minutes.
+
+Exit codes: 0 every line is met, 1 one is missed, a request failed or a system broke, 2 something is
+missing on this machine. Without nats-server docstore is measured alone, and what is a comparison is
+not judged.
+"""
+
+import argparse
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import uvloop
+
+from bench import machine, streams_report
+from bench.cluster import Failed, Processes
+from bench.failover import failovers, go_on, kill, stop
+from bench.generator import Flow, Reader, Writer, fetch, keep_busy, paced, tail
+from bench.nats import JetStreams
+from bench.topics import BATCHES, NDJSON, PARTITIONS, Topics
+
+MEMBERS = 3
+BATCH, BATCHING = 500, 12
+"""Records in a batch, and connections that send one after the other."""
+SINGLES = 64
+PUT_CLIENTS, PUTS_PER_S = 8, 100
+BESIDE_RECORDS_PER_S = 20_000
+MANY_PARTITIONS = 1000
+AT_REST_S = 75.0
+WARM_UP_S = 1.0
+FETCH_MOST, LINES_MOST = 1_200_000, 300_000
+"""Records that are read at most, in all."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much of everything."""
+
+    rounds: int
+    seconds: float
+    kills: int
+    stops: int
+    idle_s: float
+
+
+LONG = Plan(rounds=3, seconds=8, kills=50, stops=10, idle_s=30)
+SHORT = Plan(rounds=1, seconds=4, kills=5, stops=2, idle_s=30)
+PARTS = ("load", "documents", "idle", "failover")
+
+
+@dataclass
+class Run:
+    """One run: where, how much, and what was found so far."""
+
+    plan: Plan
+    scratch: Path
+    nats: str
+    figures: streams_report.Figures = field(default_factory=dict)
+    opened: int = 0
+
+    def note(self, side: str, row: str, **figures: float) -> None:
+        """Keep what one round gave for `row`, and say so."""
+        self.figures.setdefault(f"{side} {row}", []).append(figures)
+        shown = "  ".join(f"{name} {value:,.4g}" for name, value in figures.items())
+        print(f"  {side:9} {row:12} {shown}", flush=True)
+
+    def place(self, name: str) -> tuple[list[int], Path]:
+        """Return ports and a directory that nobody has had."""
+        self.opened += 1
+        return machine.free_ports(MEMBERS), self.scratch / f"{name}{self.opened}"
+
+    @asynccontextmanager
+    async def flow(self, side: str, row: str, cluster: Processes) -> AsyncIterator[list[Flow]]:
+        """Note the flow that is put into the list, with the processor time of the members."""
+        found: list[Flow] = []
+        cpu_s = cluster.cpu_s()
+        yield found
+        [flow] = found
+        cpu_us = (cluster.cpu_s() - cpu_s) * 1e6 / flow.things
+        self.note(side, row, **asdict(flow), cpu_us=cpu_us)
+
+
+async def load(run: Run) -> None:
+    """Batches, singles, a reader at the end, and a full fetch: each system from fresh data."""
+    for turn in range(run.plan.rounds):
+        print(f"round {turn + 1} of {run.plan.rounds}", flush=True)
+        if run.nats:
+            ports, directory = run.place("nats")
+            async with JetStreams(run.nats, ports, directory) as servers:
+                await load_nats(run, servers)
+        ports, directory = run.place("docstore")
+        async with Topics(ports, directory, 100) as nodes:
+            await load_docstore(run, nodes)
+
+
+async def write(run: Run, side: str, cluster: Topics | JetStreams) -> int:
+    """Measure batches and singles; return how many records of batches there are at least."""
+    batching = [await cluster.writer(number, BATCH) for number in range(BATCHING)]
+    await keep_busy(batching, WARM_UP_S)
+    async with run.flow(side, "batches", cluster) as found:
+        found.append(await keep_busy(batching, run.plan.seconds))
+    records = found[0].things
+    singles = [await cluster.writer(number, 1) for number in range(SINGLES)]
+    await keep_busy(singles, WARM_UP_S)
+    for row, writers in (("singles", singles), ("one_client", singles[:1])):
+        async with run.flow(side, row, cluster) as found:
+            found.append(await keep_busy(writers, run.plan.seconds))
+    return records
+
+
+async def follow(run: Run, side: str, cluster: Processes, writer: Writer, reader: Reader) -> None:
+    """Measure how long a record takes to a reader who waits for it."""
+    async with run.flow(side, "tail", cluster) as found:
+        found.append(await tail(writer, reader, run.plan.seconds))
+
+
+async def load_nats(run: Run, servers: JetStreams) -> None:
+    """Measure JetStream on every row that is compared."""
+    records = await write(run, "jetstream", servers)
+    end_reader = await servers.reader(0, is_new=True)
+    await follow(run, "jetstream", servers, await servers.writer(0, 1), end_reader)
+    reader = await servers.reader(1)
+    async with run.flow("jetstream", "fetch", servers) as found:
+        found.append(await fetch([reader], min(records, LINES_MOST)))
+
+
+async def load_docstore(run: Run, nodes: Topics) -> None:
+    """Measure docstore on every row that is compared."""
+    await write(run, "docstore", nodes)
+    ends = await nodes.ends()
+    end_reader = await nodes.reader(0, ends[0])
+    await follow(run, "docstore", nodes, await nodes.writer(0, 1), end_reader)
+    for row, media, most in (("fetch", BATCHES, FETCH_MOST), ("fetch_lines", NDJSON, LINES_MOST)):
+        readers = [await nodes.reader(number, 0, media) for number in range(PARTITIONS)]
+        each = min(*ends, most // PARTITIONS)
+        async with run.flow("docstore", row, nodes) as found:
+            found.append(await fetch(readers, each))
+
+
+async def documents(run: Run) -> None:
+    """Measure PUTs of documents at a steady pace, alone and beside records."""
+    seconds = 2 * run.plan.seconds
+    for _ in range(run.plan.rounds):
+        ports, directory = run.place("documents")
+        async with Topics(ports, directory, 3000) as nodes:
+            putters = await nodes.putters(PUT_CLIENTS)
+            await paced(putters, PUTS_PER_S, WARM_UP_S)
+            alone = await paced(putters, PUTS_PER_S, seconds)
+            run.note("docstore", "put_alone", **asdict(alone))
+            writers = [await nodes.writer(number, BATCH) for number in range(BATCHING)]
+            beside, records = await asyncio.gather(
+                paced(putters, PUTS_PER_S, seconds),
+                paced(writers, BESIDE_RECORDS_PER_S / BATCH, seconds),
+            )
+            run.note("docstore", "put_beside", **asdict(beside))
+            run.note("docstore", "beside", **asdict(records))
+            run.note("docstore", "put_ratio", p99=beside.p99_ms / alone.p99_ms)
+
+
+async def idle(run: Run) -> None:
+    """Measure the processor time of two groups that do nothing, side by side: one has a topic."""
+    places = [run.place("idle") for _ in range(2)]
+    bare, topic = (Topics(*place, 100, partitions=0) for place in places)
+    async with bare, topic:
+        await topic.create("many", MANY_PARTITIONS)
+        await asyncio.sleep(AT_REST_S)
+        before = [nodes.cpu_s() for nodes in (bare, topic)]
+        await asyncio.sleep(run.plan.idle_s)
+        used = [nodes.cpu_s() - s for nodes, s in zip((bare, topic), before, strict=True)]
+        for row, cpu_s in zip(("idle", "idle_topic"), used, strict=True):
+            run.note("docstore", row, percent=100 * cpu_s / run.plan.idle_s)
+        run.note("docstore", "idle_ratio", ratio=used[1] / used[0])
+
+
+async def failover(run: Run) -> None:
+    """Kill and stop leaders; note the longest that any partition of each waited for a record."""
+    ports, directory = run.place("failover")
+    async with Topics(ports, directory, 100) as nodes:
+        async for waits_s in failovers(nodes, run.plan.kills, kill):
+            run.note("docstore", "killed", s=max(waits_s))
+        async for waits_s in failovers(nodes, run.plan.stops, stop, go_on):
+            run.note("docstore", "stopped", s=max(waits_s))
+
+
+def arguments() -> argparse.Namespace:
+    """Return the options of the command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.streams", description=__doc__)
+    parser.add_argument("--short", action="store_true", help="one quick round, five kills")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--seconds", type=float, help="per row and round")
+    parser.add_argument("--kills", type=int)
+    parser.add_argument("--stops", type=int)
+    parser.add_argument("--only", default=",".join(PARTS), help="some of " + ",".join(PARTS))
+    parser.add_argument("--alone", action="store_true", help="without JetStream")
+    parser.add_argument("--dir", default="/var/tmp", help="a directory on a real disk")
+    parser.add_argument("--name", default="streams", help="of the file under bench/results/")
+    options = parser.parse_args()
+    if not set(PARTS).issuperset(options.only.split(",")):
+        parser.error(f"--only takes {', '.join(PARTS)}")
+    return options
+
+
+def nats_server(*, alone: bool) -> str:
+    """Return where nats-server is; "" when it is not wanted, or cannot be had."""
+    if alone:
+        return ""
+    try:
+        return machine.require("nats-server", "nats-server")
+    except machine.Missing as missing:
+        print(f"{missing}; docstore is measured alone", flush=True)
+        return ""
+
+
+async def measure(options: argparse.Namespace) -> bool:
+    """Measure as asked; say whether every line is met."""
+    # Without this a SIGTERM would end us at once and leave the servers behind.
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    default = SHORT if options.short else LONG
+    plan = Plan(
+        rounds=options.rounds or default.rounds,
+        seconds=options.seconds or default.seconds,
+        kills=default.kills if options.kills is None else options.kills,
+        stops=default.stops if options.stops is None else options.stops,
+        idle_s=default.idle_s,
+    )
+    parts = options.only.split(",")
+    with machine.scratch(options.dir) as scratch:
+        nats = nats_server(alone=options.alone or "load" not in parts)
+        facts = await machine.facts(options.dir)
+        if nats:
+            facts["nats-server"] = await machine.version(r" v(\S+)", nats, "--version")
+        run = Run(plan, scratch, nats)
+        for part, work in zip(PARTS, (load, documents, idle, failover), strict=True):
+            if part in parts:
+                print(part, flush=True)
+                await work(run)
+    now = datetime.now(UTC)
+    facts |= {"at": now.isoformat(timespec="minutes"), "plan": asdict(plan)}
+    is_met = streams_report.show(run.figures)
+    streams_report.keep(options.name, facts, run.figures)
+    print(f"kept in bench/results/{options.name}.json")
+    return is_met
+
+
+def main() -> int:
+    """Run, and turn what can go wrong into words and an exit code."""
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return 0 if runner.run(measure(arguments())) else 1
+    except machine.Missing as missing:
+        print(missing, file=sys.stderr)
+        return 2
+    except (Failed, TimeoutError) as failed:
+        print(f"failed: {failed!r}", file=sys.stderr)
+        return 1
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        print("stopped; nothing was kept", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
