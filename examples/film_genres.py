@@ -35,7 +35,7 @@ def main(url: str, films: list[dict[str, Any]], directory: Path) -> None:
 
     file = directory / "films.json"
     file.write_text(json.dumps(films))
-    spark = pipeline.session()
+    spark = pipeline.session(sql_shuffle_partitions=2)  # A few thousand rows: more would be idle.
     spark.sparkContext.setLogLevel("OFF")
     work = Work(spark, url, "example", job_id="film-genres")
     done = import_(work, source=str(file), into="/films", ids="title,year")

@@ -34,7 +34,7 @@ def main(url: str, flights: list[dict[str, Any]], directory: Path) -> None:
     from docstore.pipeline.jobs.viewing import matview
     from docstore.pipeline.jobs.work import Work
 
-    spark = pipeline.session()
+    spark = pipeline.session(sql_shuffle_partitions=2)  # A few thousand rows: more would be idle.
     spark.sparkContext.setLogLevel("OFF")
     for number, half in enumerate((flights[::2], flights[1::2])):
         work = Work(spark, url, "example", job_id=f"flights-{number}")
