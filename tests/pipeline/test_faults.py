@@ -92,20 +92,27 @@ class BreakingProxy:
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
-        with client, socket.create_connection(self._target) as node:
-            threading.Thread(target=_pass_on, args=(client, node), daemon=True).start()
-            passed = 0
-            while data := node.recv(4096):
-                if passed + len(data) >= self._after and self._left > 0:
-                    client.sendall(data[: self._after - passed])
-                    self._left -= 1
-                    self.broken += 1
-                    node.shutdown(socket.SHUT_RDWR)
-                    client.shutdown(socket.SHUT_RDWR)
-                    return
-                passed += len(data)
-                self.longest = max(self.longest, passed)
-                client.sendall(data)
+        """Serve one connection; to a node that is gone it is as broken as to one that goes now."""
+        try:
+            with client, socket.create_connection(self._target) as node:
+                self._relay(client, node)
+        except OSError:
+            pass
+
+    def _relay(self, client: socket.socket, node: socket.socket) -> None:
+        threading.Thread(target=_pass_on, args=(client, node), daemon=True).start()
+        passed = 0
+        while data := node.recv(4096):
+            if passed + len(data) >= self._after and self._left > 0:
+                client.sendall(data[: self._after - passed])
+                self._left -= 1
+                self.broken += 1
+                node.shutdown(socket.SHUT_RDWR)
+                client.shutdown(socket.SHUT_RDWR)
+                return
+            passed += len(data)
+            self.longest = max(self.longest, passed)
+            client.sendall(data)
 
 
 def _pass_on(source: socket.socket, sink: socket.socket) -> None:
