@@ -24,7 +24,7 @@ from typing import Any
 
 from bench import machine
 from bench.report import RESULTS
-from docstore.document import Row
+from docstore.model.document import Row
 from docstore.storage.partitions import AppendBatches, PartitionRecord, SavePartition
 from docstore.storage.sqlite import SqliteStore
 from docstore.storage.store import Append

@@ -55,7 +55,7 @@ What stands beside the road, and who may await there (pure: no clock, no socket,
 | `reads/`, `scanning/` | reads of more than one document; processes that read whole slots | yes |
 | `upkeep/` | expiry, repair, resynchronisation | yes |
 | `process/` | start, stop, logs of one node | yes |
-| `http/` | the face towards clients, by way of `face.py` and `administration.py` | yes |
+| `http/` | the face towards clients, by way of `node/backend.py` | yes |
 | `client/`, `cli/`, `pipeline/` | people's side: only HTTP from here on; Spark is met last | yes |
 
 `driver.py` performs what the protocol asks; `node.py` builds it all, and is the only one to know

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from docstore.address import Address, parse_url, ports_of, reachable
 from docstore.errors import BadConfig
 from docstore.limits import Limits
+from docstore.model.address import Address, parse_url, ports_of, reachable
 from docstore.protocol.configuration import NODE_ID, Founder, is_node_id
 from docstore.streams.timing import StreamsConfig
 

@@ -12,10 +12,10 @@ from typing import TypeVar, assert_never
 
 import structlog
 
-from docstore.document import Row
 from docstore.errors import DiskFull, StoreBroken
 from docstore.links.peers import PeerLinks
-from docstore.operation import Answer, Operation
+from docstore.model.document import Row
+from docstore.model.operation import Answer, Operation
 from docstore.protocol.change import Change
 from docstore.protocol.configuration import Configuration
 from docstore.protocol.effects import (

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from docstore.converge.messages import Following, Lack, Offering, Spread, Supply
-from docstore.document import Ballot, Reigns, Row
+from docstore.model.document import Ballot, Reigns, Row
 from docstore.sessions.messages import Calling
 from docstore.streams.messages import Streaming
 

@@ -35,12 +35,7 @@ SHELLS = (
     "gossip/transport.py",
     "gossip/__main__.py",
     "docstore/__main__.py",
-    "docstore/administration.py",
     "docstore/driver.py",
-    "docstore/entrance.py",
-    "docstore/face.py",
-    "docstore/node.py",
-    "docstore/staging.py",
     "docstore/stepping.py",
     "docstore/links/peers.py",
     "docstore/links/questions.py",
@@ -65,7 +60,7 @@ SHELLS = (
     "docstore/client/*",
     "docstore/http/*",
     "docstore/members/*",
-    "docstore/process/*",
+    "docstore/node/*",
     "docstore/reads/*",
     "docstore/upkeep/*",
     "docstore/pipeline/*",
@@ -104,7 +99,7 @@ COMMANDS = (
 NODES_OWN = ("docstore/cli/serve.py", "docstore/cli/force.py")
 """The commands that are a node, or work on a node's disk: imported late, by who is asked for it."""
 NODES_PARTS = (
-    "docstore.http docstore.node docstore.pipeline docstore.process docstore.storage gossip"
+    "docstore.http docstore.node docstore.pipeline docstore.storage gossip"
     " aiosqlite cryptography jsonschema pyspark sqlalchemy structlog uvloop"
 ).split()
 AT_EACH_TAB = ("docstore/__main__.py", "docstore/cli/app.py")

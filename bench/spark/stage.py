@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from docstore.client.local import LocalCluster
-from docstore.document import Row, chain_digest
+from docstore.model.document import Row, chain_digest
 from docstore.pipeline.group import Group
 from docstore.protocol.slots import slot_of
 from docstore.storage.lanes import PRAGMAS

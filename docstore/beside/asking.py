@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from docstore.document import Row
-from docstore.operation import Answer, Operation
+from docstore.model.document import Row
+from docstore.model.operation import Answer, Operation
 
 
 @dataclass(slots=True)

@@ -10,9 +10,9 @@ from typing import Protocol
 
 from docstore.beside.asking import Ask, Survey, Told
 from docstore.beside.view import GroupView
-from docstore.document import Row
 from docstore.errors import StoreBroken
-from docstore.operation import Answer, Operation
+from docstore.model.document import Row
+from docstore.model.operation import Answer, Operation
 from docstore.storage.store import Store
 
 

@@ -11,10 +11,10 @@ applied once at most, and the answer tells in the end what became of it.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from docstore import json
 from docstore.beside.asking import Asker
-from docstore.document import Row
-from docstore.operation import Answer, Conditions, Operation
+from docstore.model import json
+from docstore.model.document import Row
+from docstore.model.operation import Answer, Conditions, Operation
 
 Tag = tuple[int, int]
 """(documentEpoch, documentVersion)."""

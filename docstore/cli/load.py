@@ -21,8 +21,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from docstore.cli.terminal import CommandFailed
 from docstore.client import Client
-from docstore.paths import id_of
-from docstore.records import Record, id_of_fields, is_array, of_array, of_lines, of_table
+from docstore.model.ingest import Record, id_of_fields, is_array, of_array, of_lines, of_table
+from docstore.model.paths import id_of
 
 BATCH_ROWS = 250
 IN_FLIGHT = 6

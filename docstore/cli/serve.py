@@ -13,7 +13,7 @@ from typing import Any
 
 from docstore.config import KEYS, Config, from_environment, merged, parse
 from docstore.errors import BadConfig
-from docstore.process import logs
+from docstore.node import logs
 
 EXIT_BAD_CONFIG = 2
 
@@ -27,7 +27,7 @@ def serve(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"docstore: {error}\n")
         return EXIT_BAD_CONFIG
     logs.set_up(config.log)
-    from docstore.process.run import run
+    from docstore.node.process import run
 
     return run(config)
 

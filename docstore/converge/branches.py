@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from docstore.converge.lineage import Lineage, covers, lineage_of
-from docstore.document import Row
+from docstore.model.document import Row
 
 
 def rank_of_replication(row: Row) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from docstore.converge.branches import Branches
 from docstore.converge.lineage import covers, lineage_of
 from docstore.converge.spread import Name, Spreader
-from docstore.document import Row
+from docstore.model.document import Row
 from docstore.protocol.core import Core
 from docstore.protocol.effects import Alarm
 from docstore.protocol.operations import Operations

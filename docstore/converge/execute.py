@@ -14,8 +14,8 @@ from docstore.converge.branches import Branches
 from docstore.converge.documents import Documents
 from docstore.converge.lineage import begotten, covers, lineage_of, stamp_after
 from docstore.converge.spread import Spreader
-from docstore.document import Row
-from docstore.operation import Answer
+from docstore.model.document import Row
+from docstore.model.operation import Answer
 from docstore.protocol.core import Core
 from docstore.protocol.handle import DELETED_SIGNATURE, New, Unchanged, handle
 from docstore.protocol.identity import fingerprint, has_created, unpack_identity

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import msgpack
 
-from docstore.document import Row
+from docstore.model.document import Row
 
 
 class Lineage(NamedTuple):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from docstore.document import Row
+from docstore.model.document import Row
 
 
 class Offering(NamedTuple):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from docstore.converge.lineage import lineage_of
 from docstore.converge.messages import Following, Lack, Offering, Spread, Spreading, Supply
-from docstore.document import Row
+from docstore.model.document import Row
 from docstore.protocol.core import NEVER, Core
 from docstore.storage.arrivals import Arrivals, SaveCursor
 from docstore.storage.shelf import row_bytes

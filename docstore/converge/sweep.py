@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from docstore.converge.branches import Branches
 from docstore.converge.documents import Documents
-from docstore.document import Row
+from docstore.model.document import Row
 from docstore.protocol.core import NEVER, Core
 from docstore.storage.arrivals import Aged, Standing
 from docstore.storage.store import Corrupt, Result

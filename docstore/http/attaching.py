@@ -12,11 +12,11 @@ from typing import Any
 
 from aiohttp import web
 
-from docstore import json
-from docstore.document import LEASE
 from docstore.errors import BadRequest
 from docstore.http.backend import Backend
-from docstore.operation import Answer, Operation
+from docstore.model import json
+from docstore.model.document import LEASE
+from docstore.model.operation import Answer, Operation
 from docstore.services.leases import LEASES
 
 HEADER = "Docstore-Lease"

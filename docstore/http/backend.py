@@ -1,4 +1,4 @@
-"""What the HTTP face needs of the node behind it. `face.py` implements it; tests use the real one.
+"""What the HTTP face needs of the node behind it. `node/backend.py` implements it; tests use the real one.
 
 The face translates: it never sees a ballot, a slot log or SQL. Everything that it shows about
 the cluster comes as plain JSON values from here.
@@ -7,12 +7,12 @@ the cluster comes as plain JSON values from here.
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol
 
-from docstore.operation import Answer, Operation
+from docstore.model.operation import Answer, Operation
+from docstore.model.service import Service
 from docstore.reads.feed import Stretch, Wanted
 from docstore.reads.listings import Listed
 from docstore.scanning.cut import Cut
 from docstore.scanning.request import Scan
-from docstore.service import Service
 from docstore.sessions.face import KeptAlive
 from docstore.sessions.messages import Reply
 from docstore.streams import requests

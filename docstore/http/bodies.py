@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import msgpack
 from aiohttp import web
 
-from docstore import json
-from docstore.document import EXPIRY_NAME, LEASE, STORE_SET
 from docstore.errors import BadRequest, TooLarge, TooSlow
 from docstore.http.encodings import inflater
 from docstore.http.reading import PATCHES
 from docstore.http.representation import MSGPACK_TYPE
-from docstore.paths import SUFFIXES, canonical_link
-from docstore.service import ServiceOptions
+from docstore.model import json
+from docstore.model.document import EXPIRY_NAME, LEASE, STORE_SET
+from docstore.model.paths import SUFFIXES, canonical_link
+from docstore.model.service import ServiceOptions
 
 EXPIRY = "documentExpirationTimeMicros"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"

@@ -14,7 +14,6 @@ from typing import Any
 
 from aiohttp import web
 
-from docstore import json
 from docstore.errors import BadRequest, DocstoreError, MethodNotAllowed, NotFound, TooLarge
 from docstore.http import attaching, bodies, reading
 from docstore.http.backend import Backend
@@ -35,9 +34,10 @@ from docstore.http.lines import (
 from docstore.http.quotas import WRITES, Quotas
 from docstore.http.representation import MSGPACK_TYPE
 from docstore.http.results import NDJSON_TYPE, Results, Submitted, answers
-from docstore.operation import Conditions, Operation
-from docstore.paths import SUFFIXES, canonical_link
-from docstore.service import Refusal, Service, ServiceOptions
+from docstore.model import json
+from docstore.model.operation import Conditions, Operation
+from docstore.model.paths import SUFFIXES, canonical_link
+from docstore.model.service import Refusal, Service, ServiceOptions
 from docstore.services.registry import FACTORIES, SNAPSHOTS
 
 BATCHES_IN_FLIGHT = 16

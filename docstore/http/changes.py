@@ -23,15 +23,15 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from docstore import json
 from docstore.errors import BadRequest, Conflict, DocstoreError
 from docstore.http import reading
 from docstore.http.backend import Backend
 from docstore.http.reply import Reply, header_lines
+from docstore.model import json
+from docstore.model.service import Service
 from docstore.query.where import parse
 from docstore.reads.feed import Stretch, Wanted
 from docstore.scanning.cut import CHARACTERS_A_SLOT, Cut, cut_of
-from docstore.service import Service
 from docstore.services.registry import FACTORIES, declaration_link
 
 CHANGES = "/core/changes"

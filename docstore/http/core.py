@@ -6,7 +6,6 @@ from typing import Any
 
 from aiohttp import web
 
-from docstore import json
 from docstore.errors import BadRequest, Conflict, NotFound
 from docstore.http import reading
 from docstore.http.backend import Backend
@@ -15,7 +14,8 @@ from docstore.http.metrics import CONTENT_TYPE, HttpMetrics
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import JSON_TYPE, page_reply
-from docstore.paths import canonical_link
+from docstore.model import json
+from docstore.model.paths import canonical_link
 from docstore.upkeep.resync import ACTIONS, UNDER_WAY
 
 Page = Callable[[web.BaseRequest, bytes], Awaitable[Reply]]

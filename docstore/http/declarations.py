@@ -2,10 +2,10 @@
 
 import orjson
 
-from docstore import json
-from docstore.document import Row
 from docstore.http.representation import JSON_TYPE, document_json, encode
-from docstore.service import State
+from docstore.model import json
+from docstore.model.document import Row
+from docstore.model.service import State
 from docstore.services.unkept import WARNINGS, unkept
 
 

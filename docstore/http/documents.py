@@ -6,8 +6,6 @@ from typing import Any
 
 from aiohttp import web
 
-from docstore import json
-from docstore.document import tag_of
 from docstore.errors import BadRequest, Conflict, MethodNotAllowed, NotFound, UnsupportedMedia
 from docstore.http import bodies, reading
 from docstore.http.attaching import attach, lease_of, with_lease
@@ -24,10 +22,12 @@ from docstore.http.representation import (
     fence_lines,
     stitched,
 )
-from docstore.operation import CURRENT, Answer, Conditions, Operation
-from docstore.paths import encoded
+from docstore.model import json
+from docstore.model.document import tag_of
+from docstore.model.operation import CURRENT, Answer, Conditions, Operation
+from docstore.model.paths import encoded
+from docstore.model.service import Service, ServiceOptions
 from docstore.scanning.names import check_snapshot_name
-from docstore.service import Service, ServiceOptions
 from docstore.services.declared import options_of, path_of
 from docstore.services.registry import FACTORIES, SNAPSHOTS, check_declaration, declaration_link
 

@@ -14,10 +14,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from docstore import json
-from docstore.document import Row, tag_of
 from docstore.errors import Conflict, Unavailable
-from docstore.fields import Fields
 from docstore.http import bodies, reading
 from docstore.http.attaching import attach
 from docstore.http.backend import Backend
@@ -28,10 +25,13 @@ from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, encode, entity_tag
 from docstore.http.waits import ANSWER_S, NOT_HERE, WAIT_AT_ONCE_S, WAIT_S_MAX, is_changed
 from docstore.limits import Limits
-from docstore.operation import Answer, Conditions, Operation
+from docstore.model import json
+from docstore.model.document import Row, tag_of
+from docstore.model.fields import Fields
+from docstore.model.operation import Answer, Conditions, Operation
+from docstore.model.paths import SUFFIXES, canonical_link
+from docstore.model.service import Refusal, Service
 from docstore.ownership.by_store import Candidate, Turns
-from docstore.paths import SUFFIXES, canonical_link
-from docstore.service import Refusal, Service
 from docstore.services.turns import (
     CAMPAIGNS,
     ELECTIONS,

@@ -9,13 +9,13 @@ from typing import Any
 from aiohttp import web
 
 from docstore.errors import BadRequest
-from docstore.fields import Fields
 from docstore.http import reading
 from docstore.http.backend import Backend
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import page_reply
-from docstore.service import Refusal, State
+from docstore.model.fields import Fields
+from docstore.model.service import Refusal, State
 from docstore.sessions import messages
 from docstore.sessions.group_messages import (
     Fenced,

@@ -5,17 +5,17 @@ from typing import Any
 
 from aiohttp import web
 
-from docstore import json
-from docstore.document import Row
 from docstore.errors import BadRequest, Conflict, NotFound, Unavailable
-from docstore.fields import Fields
 from docstore.http import reading
 from docstore.http.backend import Backend
 from docstore.http.documents import Documents
 from docstore.http.reply import Reply
 from docstore.http.representation import encode, page_reply
-from docstore.operation import Answer, Conditions, Operation
-from docstore.service import Service, State
+from docstore.model import json
+from docstore.model.document import Row
+from docstore.model.fields import Fields
+from docstore.model.operation import Answer, Conditions, Operation
+from docstore.model.service import Service, State
 from docstore.services.offsets import OffsetService, nothing_read, offset_link
 from docstore.sessions.groups import GROUPS, PARTITIONS_MAX, Group, read_group
 

@@ -18,10 +18,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from docstore import json
-from docstore.document import Row
 from docstore.errors import BadRequest, Unavailable
-from docstore.fields import Fields
 from docstore.http import bodies, reading
 from docstore.http.backend import Backend
 from docstore.http.documents import Documents, allowed, not_allowed
@@ -31,10 +28,13 @@ from docstore.http.listing import listing
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, entity_tag, page_reply
 from docstore.limits import Limits
-from docstore.operation import Answer, Conditions, Operation
+from docstore.model import json
+from docstore.model.document import Row
+from docstore.model.fields import Fields
+from docstore.model.operation import Answer, Conditions, Operation
+from docstore.model.paths import SUFFIXES, canonical_link, encoded
+from docstore.model.service import Refusal, Service, State
 from docstore.ownership.by_induction import partition_of
-from docstore.paths import SUFFIXES, canonical_link, encoded
-from docstore.service import Refusal, Service, State
 from docstore.services.offsets import OFFSETS
 from docstore.sessions.group_messages import kind_of
 from docstore.sessions.groups import GROUPS, PARTITIONS_MAX, ROLES, Group, group_of, new_group

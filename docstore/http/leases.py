@@ -13,7 +13,6 @@ import time
 import orjson
 from aiohttp import web
 
-from docstore import json
 from docstore.errors import BadRequest
 from docstore.http import bodies, reading
 from docstore.http.backend import Backend
@@ -25,9 +24,10 @@ from docstore.http.reply import Reply
 from docstore.http.representation import document_json, encode, page_reply
 from docstore.http.waits import is_changed
 from docstore.limits import Limits
-from docstore.operation import Answer, Operation
-from docstore.paths import SUFFIXES, canonical_link
-from docstore.service import Refusal, Service
+from docstore.model import json
+from docstore.model.operation import Answer, Operation
+from docstore.model.paths import SUFFIXES, canonical_link
+from docstore.model.service import Refusal, Service
 from docstore.services.leases import LEASES, Lease, Phase, asked_lease, read_lease
 
 METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH"

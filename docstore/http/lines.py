@@ -11,10 +11,10 @@ from typing import Any, Protocol
 import msgpack
 from aiohttp import web
 
-from docstore import json
 from docstore.errors import BadRequest, TooSlow
 from docstore.http.bodies import check_value, object_of_pairs
 from docstore.http.encodings import Inflater
+from docstore.model import json
 
 LINE_BYTES_MAX = 2 << 20
 LINE_DEPTH_MAX = json.DEPTH_MAX + 1

@@ -7,14 +7,14 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from docstore.document import Row
 from docstore.errors import BadRequest
 from docstore.http import reading
 from docstore.http.backend import Backend
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, stitched
-from docstore.paths import encoded
-from docstore.service import Service
+from docstore.model.document import Row
+from docstore.model.paths import encoded
+from docstore.model.service import Service
 
 PAGE, PAGE_MAX = 1000, 10_000
 PAGE_BYTES_MAX = 16 << 20

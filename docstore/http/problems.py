@@ -12,7 +12,7 @@ import orjson
 
 from docstore.errors import DocstoreError, Family
 from docstore.http.reply import Reply, header_lines
-from docstore.operation import Answer
+from docstore.model.operation import Answer
 
 INSTANCE_CHARACTERS_MAX = 256
 DETAIL_CHARACTERS_MAX = 512

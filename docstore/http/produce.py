@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 import orjson
 from aiohttp import web
 
-from docstore import json
 from docstore.errors import BadRequest, TooLarge
 from docstore.http import bodies, reading
 from docstore.http.backend import Backend
@@ -25,6 +24,7 @@ from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import MSGPACK_TYPE
 from docstore.http.results import NDJSON_TYPE
+from docstore.model import json
 from docstore.streams.batch import JSON
 from docstore.streams.effects import Problem
 from docstore.streams.messages import Produced

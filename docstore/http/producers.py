@@ -9,13 +9,13 @@ import re
 
 from aiohttp import web
 
-from docstore import json
 from docstore.errors import BadRequest, Conflict, Unavailable
 from docstore.http import bodies, reading
 from docstore.http.backend import Backend
 from docstore.http.reply import Reply
 from docstore.http.representation import page_reply
-from docstore.operation import Answer, Conditions, Operation
+from docstore.model import json
+from docstore.model.operation import Answer, Conditions, Operation
 from docstore.services.registry import PRODUCERS
 
 AGAIN_S = 0.02

@@ -10,11 +10,11 @@ from collections import OrderedDict
 from typing import Any
 from urllib.parse import quote
 
-from docstore import json
 from docstore.errors import BadRequest
 from docstore.http.backend import Backend
 from docstore.http.pace import Pace
-from docstore.operation import Operation
+from docstore.model import json
+from docstore.model.operation import Operation
 from docstore.services.registry import QUOTAS
 
 READS, WRITES = "rowsPerSecond", "writesPerSecond"

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from docstore.errors import BadRequest, ExpectationFailed, NotAcceptable, UnsupportedMedia
 from docstore.http.representation import JSON_TYPE, MSGPACK_TYPE
-from docstore.operation import Conditions
+from docstore.model.operation import Conditions
 
 TIMEOUT_MS_DEFAULT, TIMEOUT_MS_MAX = 10_000, 60_000
 KEY_BYTES_MAX = 128

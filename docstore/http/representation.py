@@ -11,9 +11,9 @@ from typing import Any
 import msgpack
 import orjson
 
-from docstore.document import Row, tag_of
-from docstore.fences import fences_of
 from docstore.http.reply import Reply, header_lines
+from docstore.model.document import Row, tag_of
+from docstore.model.fences import fences_of
 
 JSON_TYPE = "application/json"
 MSGPACK_TYPE = "application/msgpack"

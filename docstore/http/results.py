@@ -5,10 +5,10 @@ from typing import Any
 
 from aiohttp import web
 
-from docstore import json
 from docstore.errors import DocstoreError
-from docstore.operation import Answer
-from docstore.service import Refusal
+from docstore.model import json
+from docstore.model.operation import Answer
+from docstore.model.service import Refusal
 
 NDJSON_TYPE = "application/x-ndjson"
 UNREAD_BYTES_MAX = 16 << 20

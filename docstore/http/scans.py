@@ -21,7 +21,6 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from docstore import json
 from docstore.errors import (
     BadRequest,
     Conflict,
@@ -35,6 +34,7 @@ from docstore.http.backend import Backend
 from docstore.http.quotas import READS, Quotas
 from docstore.http.reply import Reply
 from docstore.http.representation import page_reply
+from docstore.model import json
 from docstore.scanning.cut import Cut
 from docstore.scanning.names import insist_on_past
 from docstore.scanning.pool import has_arrow

@@ -34,13 +34,13 @@ from docstore.http.problems import problem, problem_of_error
 from docstore.http.quotas import Quotas
 from docstore.http.reply import Reply, header_lines
 from docstore.http.scans import SCAN_PAGES, SCANS, ScanPages
+from docstore.http.staged_files import Staging
 from docstore.http.staging import STAGING, StagedParts
 from docstore.http.streams import STREAM_PATHS, StreamPages
 from docstore.limits import Limits
-from docstore.paths import SUFFIXES, canonical
-from docstore.service import Refusal, Service
+from docstore.model.paths import SUFFIXES, canonical
+from docstore.model.service import Refusal, Service
 from docstore.services.leases import LEASES
-from docstore.staging import Staging
 
 CORE = "/core/"
 BULK = "/core/bulk"

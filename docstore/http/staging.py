@@ -24,7 +24,7 @@ from docstore.http.lines import BATCH_LINES, JsonLines
 from docstore.http.reply import Reply
 from docstore.http.representation import JSON_TYPE, page_reply
 from docstore.http.results import NDJSON_TYPE
-from docstore.staging import Arriving, Staging
+from docstore.http.staged_files import Arriving, Staging
 
 STAGING = "/core/spark/staging"
 LIST_METHODS, PART_METHODS = "GET, OPTIONS", "DELETE, OPTIONS, POST, PUT"

@@ -20,8 +20,6 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from docstore import json
-from docstore.document import Row
 from docstore.errors import BadRequest, NotFound, Unavailable
 from docstore.http import bodies, reading
 from docstore.http.backend import Backend
@@ -35,9 +33,11 @@ from docstore.http.producers import next_epoch
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, entity_tag, page_reply
 from docstore.limits import Limits
-from docstore.operation import Answer, Operation
-from docstore.paths import SUFFIXES, encoded
-from docstore.service import Service
+from docstore.model import json
+from docstore.model.document import Row
+from docstore.model.operation import Answer, Operation
+from docstore.model.paths import SUFFIXES, encoded
+from docstore.model.service import Service
 from docstore.services.registry import PRODUCERS
 from docstore.streams.effects import Problem
 from docstore.streams.replica_set import PARTITIONS, STREAMS, partition_link

@@ -6,7 +6,7 @@ from typing import Any
 import msgpack
 
 from docstore.converge.messages import Following, Lack, Offering, Spread, Supply
-from docstore.document import Row
+from docstore.model.document import Row
 from docstore.sessions import messages as sessions
 from docstore.streams import messages as streams
 from docstore.wire import (

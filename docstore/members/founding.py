@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import structlog
 
-from docstore.address import Address
 from docstore.config import Config
 from docstore.errors import BadConfig
+from docstore.model.address import Address
 from docstore.protocol.configuration import (
     Configuration,
     Founder,

@@ -10,7 +10,6 @@ from typing import Any
 
 import structlog
 
-from docstore.address import parse_url
 from docstore.driver import Driver
 from docstore.errors import BadRequest, Conflict, DocstoreError, NotFound, Unavailable, Undecided
 from docstore.links.peers import PeerLinks
@@ -18,6 +17,7 @@ from docstore.links.questions import Questions
 from docstore.members.founding import Founding
 from docstore.members.lookup import Lookup
 from docstore.members.membership import Membership
+from docstore.model.address import parse_url
 from docstore.protocol.change import Change, Kind
 from docstore.protocol.configuration import NODE_ID, Configuration, MemberEntry, is_node_id
 from docstore.protocol.events import LinkMade, ViewChanged

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import structlog
 
-from docstore.address import Address, parse_address
 from docstore.client import Client, ClientError
+from docstore.model.address import Address, parse_address
 
 PAUSE_S = (0.05, 1.0)
 PATIENCE_S = 3.0

@@ -8,7 +8,7 @@ Source: ballots as in Paxos (Lamport, 1998); the epoch is the view-number of Vie
 Replication Revisited (Liskov and Cowling, 2012).
 """
 
-from docstore.document import Ballot
+from docstore.model.document import Ballot
 
 
 def is_fenced(promised: Ballot, ballot: Ballot) -> bool:

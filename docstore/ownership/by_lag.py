@@ -38,7 +38,7 @@ from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from docstore.document import Ballot
+from docstore.model.document import Ballot
 
 Copy = tuple[str, str]
 """(node id, id of the copy of the data that it held): the same node with other data is another."""

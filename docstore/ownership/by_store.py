@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from docstore.service import Refusal
+from docstore.model.service import Refusal
 
 QUEUE_MAX = 1_000
 """Of those who wait. The whole queue is written with each change of it."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from docstore.errors import BadRequest
-from docstore.paths import canonical_link
+from docstore.model.paths import canonical_link
 from docstore.pipeline import scanning
 from docstore.pipeline.group import Group
 from docstore.pipeline.options import Options

@@ -9,7 +9,7 @@ that comes back with something to catch up in every slot does not make everybody
 
 from collections.abc import Iterable, Sequence
 
-from docstore.document import Row, common_end, reigns_until
+from docstore.model.document import Row, common_end, reigns_until
 from docstore.protocol.copying import Copying
 from docstore.protocol.core import NEVER, Core
 from docstore.protocol.log import SlotLog

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from docstore.address import Address
+from docstore.model.address import Address
 from docstore.ownership.by_hash import Placed, Placement, place
 from docstore.protocol.voters import VOTERS_MAX, chosen
 

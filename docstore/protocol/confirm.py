@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 
-from docstore.document import Ballot
+from docstore.model.document import Ballot
 from docstore.protocol import quorum
 from docstore.protocol.core import NEVER, Core
 from docstore.protocol.log import SlotLog

@@ -9,7 +9,7 @@ sent first pages for ever, and a node with a million documents to come never had
 
 from collections.abc import Callable, Sequence
 
-from docstore.document import Row, reigns_until
+from docstore.model.document import Row, reigns_until
 from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
 from docstore.protocol.pages import Pages

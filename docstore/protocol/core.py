@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from math import inf
 from random import Random
 
-from docstore.document import Ballot, Row
-from docstore.operation import Answer
+from docstore.model.document import Ballot, Row
+from docstore.model.operation import Answer
+from docstore.model.service import ServiceFor
 from docstore.ownership.by_hash import Placement
 from docstore.protocol.clock import WallClock
 from docstore.protocol.configuration import Configuration, unpack_registered
@@ -27,7 +28,6 @@ from docstore.protocol.quorum import is_quorum
 from docstore.protocol.slots import slot_of
 from docstore.protocol.tenure import Inflight, Phase, Tenure
 from docstore.protocol.timing import ReplicaConfig
-from docstore.service import ServiceFor
 from docstore.storage.store import Append, Query, Recovered, Result, SaveSlot, Write
 from docstore.wire import Accepted, Message
 

@@ -12,8 +12,8 @@ section 4.1), with our ballot in the place of its view-number.
 
 from collections.abc import Callable
 
-from docstore.document import Row
-from docstore.operation import Answer
+from docstore.model.document import Row
+from docstore.model.operation import Answer
 from docstore.protocol import quorum
 from docstore.protocol.core import Core
 from docstore.protocol.depose import depose

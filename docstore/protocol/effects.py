@@ -7,8 +7,8 @@ node's own disk (a promise, an acceptance) is sent only after `Persisted` has co
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from docstore.document import Row
-from docstore.operation import Answer
+from docstore.model.document import Row
+from docstore.model.operation import Answer
 from docstore.protocol.configuration import Configuration
 from docstore.storage.store import Query, Write
 from docstore.wire import Message

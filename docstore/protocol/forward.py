@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import inf
 
-from docstore.operation import Answer, Operation
+from docstore.model.operation import Answer, Operation
 from docstore.protocol.core import Core
 from docstore.protocol.effects import Respond
 from docstore.protocol.events import Requested

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from docstore import json, patch
-from docstore.document import STORE_SET, Row, tag_of
 from docstore.errors import BadRequest, Conflict, TooLarge
-from docstore.fences import SCOPES_MAX, Fence, TooLow, TooMany, fences_of, passed
-from docstore.operation import Answer, Conditions, Operation
-from docstore.service import Refusal, Service, ServiceOptions, State
+from docstore.model import json, patch
+from docstore.model.document import STORE_SET, Row, tag_of
+from docstore.model.fences import SCOPES_MAX, Fence, TooLow, TooMany, fences_of, passed
+from docstore.model.operation import Answer, Conditions, Operation
+from docstore.model.service import Refusal, Service, ServiceOptions, State
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from docstore.document import Row
-from docstore.operation import Operation
+from docstore.model.document import Row
+from docstore.model.operation import Operation
 
 
 class Identity(NamedTuple):
@@ -20,7 +20,7 @@ class Identity(NamedTuple):
     fingerprint: of the request body, to tell a retry from another use of the same key.
     writer: the job, batch and sequence of a bulk job's write (see `jobs.py`), () for others.
     created: it brought its document into being; said only where the version, not being 0, does not.
-    fences: all that its document remembers from this row on, see `fences.py`.
+    fences: all that its document remembers from this row on, see `model/fences.py`.
     """
 
     entry: str

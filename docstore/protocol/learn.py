@@ -14,7 +14,7 @@ section 5.3), the ballots are Paxos's.
 
 from collections.abc import Sequence
 
-from docstore.document import Ballot, Row, ballot_at, reign_added, reigns_until
+from docstore.model.document import Ballot, Row, ballot_at, reign_added, reigns_until
 from docstore.ownership import ballot as fence
 from docstore.protocol.core import Core
 from docstore.protocol.depose import depose

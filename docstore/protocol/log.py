@@ -7,7 +7,7 @@ disk has come. Nothing is told to anybody before it is durable: see `core.py`.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from docstore.document import Ballot, Reigns, Row, ballot_at, reign_added, reigns_until
+from docstore.model.document import Ballot, Reigns, Row, ballot_at, reign_added, reigns_until
 from docstore.ownership.by_hash import Placement
 from docstore.protocol.operations import Operations
 from docstore.protocol.tenure import Tenure

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from docstore.document import Row
+from docstore.model.document import Row
 from docstore.protocol.identity import Identity, unpack_identity
 
 Origin = tuple[str, int]

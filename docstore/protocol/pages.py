@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from docstore.document import Row
+from docstore.model.document import Row
 from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
 from docstore.protocol.tenure import Follower, Tenure

@@ -1,7 +1,7 @@
 """Reads of the past: what to ask the disk, and what its rows say."""
 
-from docstore.document import Row
-from docstore.operation import Answer, Operation
+from docstore.model.document import Row
+from docstore.model.operation import Answer, Operation
 from docstore.protocol.log import SlotLog
 from docstore.storage.store import AsOf, History, Newest, OfLog, Version
 

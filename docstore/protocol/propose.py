@@ -8,7 +8,7 @@ being brought up to date (`catchup.py`) and will meet these rows on their way.
 
 from collections.abc import Callable, Sequence
 
-from docstore.document import Row, ballot_at
+from docstore.model.document import Row, ballot_at
 from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
 from docstore.protocol.tenure import Tenure

@@ -8,7 +8,7 @@ else, and must be asked.
 Source: the read index of Raft (Ongaro, 2014, section 6.4).
 """
 
-from docstore.document import Ballot
+from docstore.model.document import Ballot
 from docstore.protocol.confirm import Confirmer, IndexRead, Voting
 from docstore.protocol.core import Core
 from docstore.protocol.effects import ReadIndexAnswered

@@ -8,7 +8,7 @@ A document with very many versions is read back only so far. A retry that may li
 that nobody knows; so is a key, unless all that was not read is older than keys live.
 """
 
-from docstore.operation import Answer, Operation
+from docstore.model.operation import Answer, Operation
 from docstore.protocol.log import SlotLog
 from docstore.protocol.operations import KEY_LIFE_US
 from docstore.protocol.timing import ReplicaConfig

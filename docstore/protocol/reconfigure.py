@@ -9,7 +9,7 @@ since by then majorities of the new replicas hold it.
 Source: rule M2; ending all reigns is our own, simpler than telling which ones the change touches.
 """
 
-from docstore.document import NO_BALLOT
+from docstore.model.document import NO_BALLOT
 from docstore.protocol.configuration import Configuration, first_registered
 from docstore.protocol.core import Core
 from docstore.protocol.depose import depose

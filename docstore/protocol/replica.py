@@ -14,7 +14,8 @@ from docstore.converge.execute import Executor
 from docstore.converge.messages import Following, Lack, Offering, Spread, Supply
 from docstore.converge.spread import Spreader
 from docstore.converge.sweep import Sweeper
-from docstore.operation import Answer, answer_from_wire, operation_from_wire
+from docstore.model.operation import Answer, answer_from_wire, operation_from_wire
+from docstore.model.service import ServiceFor
 from docstore.protocol import reconfigure
 from docstore.protocol.catchup import CatchUp
 from docstore.protocol.configuration import Configuration, Registered, unpack_registered
@@ -58,7 +59,6 @@ from docstore.protocol.takeover import TakeOver
 from docstore.protocol.tenure import Inflight, Tenure
 from docstore.protocol.timing import ReplicaConfig
 from docstore.protocol.trim import Trimmer
-from docstore.service import ServiceFor
 from docstore.storage.store import Recovered
 from docstore.wire import (
     Accepted,

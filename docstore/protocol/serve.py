@@ -12,8 +12,9 @@ decided or not (rule O1): the log decides them in order, so none can overtake.
 from collections.abc import Callable
 from functools import partial
 
-from docstore.document import Row, chain_digest
-from docstore.operation import Answer, Operation
+from docstore.model.document import Row, chain_digest
+from docstore.model.operation import Answer, Operation
+from docstore.model.service import Service
 from docstore.protocol import recall
 from docstore.protocol.confirm import Confirmer, Waiter
 from docstore.protocol.core import Core
@@ -24,7 +25,6 @@ from docstore.protocol.jobs import REPEATED, VERSIONS_READ_MAX, Written, jobs_of
 from docstore.protocol.log import SlotLog
 from docstore.protocol.past import KEPT_VERSIONS_MAX, past_answer, past_query, trimmed_answer
 from docstore.protocol.tenure import Head, Inflight, Phase, Refusal, Tenure
-from docstore.service import Service
 from docstore.storage.store import Corrupt, History, Newest, OfLog, Result
 
 HEAD_BYTES, ROW_BYTES = 250, 700

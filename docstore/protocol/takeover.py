@@ -12,7 +12,7 @@ Source: the view change of Viewstamped Replication Revisited (Liskov and Cowling
 
 from collections.abc import Collection, Iterable
 
-from docstore.document import common_end, reign_added, reigns_until
+from docstore.model.document import common_end, reign_added, reigns_until
 from docstore.ownership.ballot import next_ballot
 from docstore.protocol import quorum
 from docstore.protocol.catchup import CatchUp

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
-from docstore.document import Ballot, Row
-from docstore.operation import Answer, Operation
+from docstore.model.document import Ballot, Row
+from docstore.model.operation import Answer, Operation
 from docstore.protocol.identity import Identity, fingerprint
 from docstore.protocol.jobs import Jobs
 from docstore.wire import Evidence

@@ -19,7 +19,7 @@ what is passed is with all replicas, and each carries the floor to whom it fills
 Source: rules SL7 and D3; log compaction by key is Kafka's; the wait for all is our own.
 """
 
-from docstore.document import Row
+from docstore.model.document import Row
 from docstore.protocol.core import NEVER, Core
 from docstore.protocol.holds import CLOCKS_APART_S
 from docstore.protocol.log import SlotLog

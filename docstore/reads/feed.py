@@ -11,9 +11,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from docstore.document import ballot_at
 from docstore.errors import NoQuorum, SnapshotGone, Unavailable
 from docstore.links.questions import Questions
+from docstore.model.document import ballot_at
 from docstore.protocol.replica import Replica
 from docstore.scanning.cut import Cut, Position
 

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from docstore.converge.branches import Branches
-from docstore.document import Row
 from docstore.driver import Driver
 from docstore.links.questions import Questions
+from docstore.model.document import Row
 from docstore.protocol.events import SlotDoubted
 from docstore.protocol.replica import Replica
 from docstore.protocol.slots import from_bitmap, to_bitmap

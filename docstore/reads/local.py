@@ -7,8 +7,8 @@ node itself, which wants to know its factories when it starts.
 import asyncio
 from collections.abc import Mapping
 
-from docstore.document import Row
-from docstore.operation import CURRENT, Answer, Operation
+from docstore.model.document import Row
+from docstore.model.operation import CURRENT, Answer, Operation
 from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
 from docstore.protocol.past import (

@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from docstore import json
-from docstore.document import ballot_at
 from docstore.driver import Driver
 from docstore.errors import BadRequest, Conflict, NotFound, SnapshotGone, Unavailable
 from docstore.links.questions import Questions
-from docstore.operation import Operation
+from docstore.model import json
+from docstore.model.document import ballot_at
+from docstore.model.operation import Operation
 from docstore.protocol.log import SlotLog
 from docstore.protocol.replica import Replica
 from docstore.protocol.slots import from_bitmap, to_bitmap

@@ -20,8 +20,8 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from docstore import json
 from docstore.errors import BadRequest
+from docstore.model import json
 
 BEGINS, BEGAN = "~", "eN"
 """How tokens begin: those of today, and those of before, deflated JSON in base64."""

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from docstore import json
+from docstore.model import json
 
 MARK = b"docstore segment 1\n"
 CHECKSUM = struct.Struct(">I")

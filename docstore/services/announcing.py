@@ -12,10 +12,10 @@ Levels 1 and 2 know no reigns: all members that are reached are told.
 import asyncio
 from typing import Any
 
-from docstore.document import Row
 from docstore.driver import Driver
 from docstore.links.questions import Questions
-from docstore.operation import Answer
+from docstore.model.document import Row
+from docstore.model.operation import Answer
 from docstore.protocol.core import Core
 from docstore.protocol.slots import from_bitmap, to_bitmap
 from docstore.reads.owners import Owners

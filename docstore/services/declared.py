@@ -6,10 +6,10 @@ soon after it is decided.
 
 from typing import Any
 
-from docstore import patch
 from docstore.errors import BadRequest
-from docstore.paths import canonical, check_factory_path
-from docstore.service import LEVEL_3, LEVELS, Refusal, ServiceOptions, State, level_of
+from docstore.model import patch
+from docstore.model.paths import canonical, check_factory_path
+from docstore.model.service import LEVEL_3, LEVELS, Refusal, ServiceOptions, State, level_of
 from docstore.services.schemas import Schema, check_schema
 from docstore.services.unkept import WARNINGS
 

@@ -14,9 +14,9 @@ from math import inf
 
 import structlog
 
-from docstore.operation import Answer, Operation
+from docstore.model.operation import Answer, Operation
+from docstore.model.service import Service
 from docstore.protocol.replica import Replica
-from docstore.service import Service
 from docstore.services.registry import Registry, declaration_link
 
 REFRESH_S = 5.0

@@ -1,7 +1,7 @@
 """The sample service at /core/examples, as users of Xenon know it: a name is required."""
 
-from docstore import patch
-from docstore.service import Refusal, ServiceOptions, State
+from docstore.model import patch
+from docstore.model.service import Refusal, ServiceOptions, State
 
 
 class ExampleService:

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from docstore import json
 from docstore.errors import BadRequest, DocstoreError
-from docstore.fields import Fields
-from docstore.paths import canonical_link
-from docstore.service import Refusal, ServiceOptions, State
+from docstore.model import json
+from docstore.model.fields import Fields
+from docstore.model.paths import canonical_link
+from docstore.model.service import Refusal, ServiceOptions, State
 
 LEASES = "/core/leases"
 TURNS = ("/core/elections", "/core/locks")

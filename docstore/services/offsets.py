@@ -8,8 +8,8 @@ Under one token offsets only grow: a late repetition does not take them back.
 
 import re
 
-from docstore.fields import Fields
-from docstore.service import Refusal, ServiceOptions, State
+from docstore.model.fields import Fields
+from docstore.model.service import Refusal, ServiceOptions, State
 from docstore.sessions.groups import GROUPS, NUMBER_MAX
 
 OFFSETS = "offsets"

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from docstore import json
-from docstore.document import Row
-from docstore.service import Refusal, Service, ServiceOptions, State
+from docstore.model import json
+from docstore.model.document import Row
+from docstore.model.service import Refusal, Service, ServiceOptions, State
 from docstore.services.declared import DeclaredService, FactoryService, options_of, path_of
 from docstore.services.example import ExampleService
 from docstore.services.groups import GroupService

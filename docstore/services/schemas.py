@@ -19,8 +19,8 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
-from docstore import json
-from docstore.service import Refusal
+from docstore.model import json
+from docstore.model.service import Refusal
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 SILENT = frozenset(

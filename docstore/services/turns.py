@@ -7,13 +7,13 @@ request has to look like. Clients write by requests (PATCH) only; `http/election
 from collections.abc import Mapping
 from typing import Any
 
-from docstore import json
 from docstore.errors import BadRequest
-from docstore.fields import Fields
+from docstore.model import json
+from docstore.model.fields import Fields
+from docstore.model.paths import canonical_link
+from docstore.model.service import Refusal, ServiceOptions, State
 from docstore.ownership import by_store
 from docstore.ownership.by_store import QUEUE_MAX, Candidate, Past, Turns, Vacant
-from docstore.paths import canonical_link
-from docstore.service import Refusal, ServiceOptions, State
 from docstore.services.leases import LEASES, TURNS
 
 ELECTIONS, LOCKS = TURNS

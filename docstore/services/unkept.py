@@ -8,8 +8,8 @@ part of it: they are made anew from what is stored each time that it is shown.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from docstore.document import EXPIRY_NAME
-from docstore.service import State
+from docstore.model.document import EXPIRY_NAME
+from docstore.model.service import State
 from docstore.services.schemas import DIALECT, unapplied
 
 WARNINGS = "warnings"

@@ -14,7 +14,7 @@ from a listing only, is read itself, which confirms as much.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from docstore.operation import Answer, Operation
+from docstore.model.operation import Answer, Operation
 from docstore.sessions.core import Core, Owners
 from docstore.sessions.reigning import Known, Reigning
 

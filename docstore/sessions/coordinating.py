@@ -22,7 +22,7 @@ from itertools import islice
 from typing import Any
 
 from docstore.beside.updates import Updates
-from docstore.document import Row
+from docstore.model.document import Row
 from docstore.sessions.calling import Served
 from docstore.sessions.confirming import Confirming
 from docstore.sessions.core import Core

@@ -6,7 +6,7 @@ from random import Random
 
 from docstore.beside.asking import Ask
 from docstore.beside.view import View
-from docstore.operation import Answer, Operation
+from docstore.model.operation import Answer, Operation
 from docstore.sessions.effects import Confirm, Give, Send, SessionEffect
 from docstore.sessions.messages import Calling, Reply
 from docstore.sessions.timing import SessionsConfig

@@ -6,8 +6,8 @@ from typing import Any, assert_never
 
 from docstore.beside.asking import Ask, Survey
 from docstore.beside.documents import Documents, Errands
-from docstore.document import Row
 from docstore.links.peers import PeerLinks
+from docstore.model.document import Row
 from docstore.sessions.effects import Confirm, Give, Send
 from docstore.sessions.events import Asked, Confirmed, SessionEvent, Surveyed, Tick, TurnEnded
 from docstore.sessions.machine import Sessions

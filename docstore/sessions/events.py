@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from docstore.beside.asking import Noticed, Told
-from docstore.document import Row
+from docstore.model.document import Row
 from docstore.sessions.messages import Calling
 
 

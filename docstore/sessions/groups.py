@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from docstore import json
 from docstore.errors import DocstoreError
-from docstore.fields import Fields
+from docstore.model import json
+from docstore.model.fields import Fields
+from docstore.model.service import Refusal, State
 from docstore.ownership.by_induction import Mode, Windows
-from docstore.service import Refusal, State
 
 GROUPS, ROLES = "/core/groups", "/core/roles"
 FORMAT = 1

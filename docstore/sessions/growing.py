@@ -6,8 +6,8 @@ that is gone, or not read, leaves the group as it is: partitions are never taken
 
 from functools import partial
 
-from docstore import json
-from docstore.operation import Answer, Operation
+from docstore.model import json
+from docstore.model.operation import Answer, Operation
 from docstore.sessions.core import Core
 from docstore.sessions.governed import Governed
 

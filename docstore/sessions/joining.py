@@ -9,7 +9,7 @@ that it had, so nobody needs to wait for the end of that session.
 
 from typing import TYPE_CHECKING
 
-from docstore.service import Refusal
+from docstore.model.service import Refusal
 from docstore.sessions.calling import Served
 from docstore.sessions.governed import Governed
 from docstore.sessions.group_messages import Join, Joined, Leave, Left, plain

@@ -18,9 +18,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from docstore import json
 from docstore.beside.updates import Updates
-from docstore.document import Row
+from docstore.model import json
+from docstore.model.document import Row
 from docstore.services.leases import LEASES, Lease, Phase, read_lease
 from docstore.sessions.calling import Served
 from docstore.sessions.confirming import Confirming

@@ -16,7 +16,7 @@ finished (`Finished`). See `coordinating.py` for the other side of the wire.
 from collections.abc import Callable
 from typing import assert_never
 
-from docstore.fields import Fields
+from docstore.model.fields import Fields
 from docstore.ownership.by_induction import Induced
 from docstore.sessions.group_messages import (
     Again,

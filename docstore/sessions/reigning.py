@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from docstore.beside.asking import Survey
 from docstore.beside.updates import Tag, tag_of
-from docstore.document import Row
+from docstore.model.document import Row
 from docstore.sessions.calling import Served
 from docstore.sessions.core import NEVER, Core
 

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from docstore import json
 from docstore.beside.updates import tag_of
-from docstore.document import LEASE, Row
-from docstore.fences import fences_of
-from docstore.operation import Answer, Conditions, Operation
+from docstore.model import json
+from docstore.model.document import LEASE, Row
+from docstore.model.fences import fences_of
+from docstore.model.operation import Answer, Conditions, Operation
 from docstore.services.leases import TURNS, Behavior, Lease
 from docstore.sessions.core import Core
 from docstore.sessions.reigning import Known, Reigning

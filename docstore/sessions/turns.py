@@ -9,12 +9,12 @@ here, by the owner's clock, and in full again under a new reign. So a promotion 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from docstore import json
 from docstore.beside.updates import Updates
-from docstore.document import Row
 from docstore.errors import DocstoreError
+from docstore.model import json
+from docstore.model.document import Row
+from docstore.model.service import Refusal
 from docstore.ownership.by_store import Turns
-from docstore.service import Refusal
 from docstore.services.turns import turns_of
 from docstore.sessions.calling import Served
 from docstore.sessions.core import Core

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from docstore.document import Row
+from docstore.model.document import Row
 
 
 class Standing(IntEnum):

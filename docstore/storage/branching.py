@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from sqlalchemy import Integer, bindparam, delete, func, literal_column, select, update
 from sqlalchemy.dialects.sqlite import insert
 
-from docstore.document import Row, expiry_us
+from docstore.model.document import Row, expiry_us
 from docstore.storage import packing
 from docstore.storage.arrivals import Aged, Arrivals, Arrive, Heads, Lines, Prune, SaveCursor, Stand
 from docstore.storage.schema import branches, cursors, wins

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Sequence
 from operator import attrgetter
 from typing import assert_never
 
-from docstore.document import Row
+from docstore.model.document import Row
 from docstore.storage.arrivals import Aged, Arrivals, Arrive, Heads, Lines, Prune, SaveCursor, Stand
 from docstore.storage.shelf import Shelf, expired, within_bytes
 from docstore.storage.store import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from docstore.document import Row
+from docstore.model.document import Row
 from docstore.storage import branching, tables
 from docstore.storage.ledger import digest_hex, is_child, link_digest
 from docstore.storage.reading import answer_within, number, record_of

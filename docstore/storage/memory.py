@@ -7,7 +7,7 @@ as a disk survives its process, and counts the boots.
 import uuid
 from collections.abc import Collection, Sequence
 
-from docstore.document import Row
+from docstore.model.document import Row
 from docstore.storage.ledger import Ledger
 from docstore.storage.store import Bounds, Query, Recovered, Result, Write
 

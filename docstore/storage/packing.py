@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 
 import msgpack
 
-from docstore.document import Row
+from docstore.model.document import Row
 from docstore.storage.store import SlotRecord, Status
 
 FORMAT = 2

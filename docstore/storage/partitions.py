@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from docstore.document import NO_BALLOT, Ballot, Reigns
+from docstore.model.document import NO_BALLOT, Ballot, Reigns
 from docstore.storage.store import Status
 from docstore.streams.batch import Header
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import assert_never
 
-from docstore.document import Row
 from docstore.errors import StoreBroken
+from docstore.model.document import Row
 from docstore.storage import branching, packing, tables
 from docstore.storage.arrivals import Aged, Arrivals, Heads, Lines
 from docstore.storage.shelf import row_bytes

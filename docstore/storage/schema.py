@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 
 from sqlalchemy import Column, Index, Integer, LargeBinary, MetaData, Table, Text, literal_column
 
-from docstore.document import Row
+from docstore.model.document import Row
 
 metadata = MetaData()
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from docstore.document import Row, expiry_us
+from docstore.model.document import Row, expiry_us
 from docstore.storage.arrivals import (
     Aged,
     Arrivals,

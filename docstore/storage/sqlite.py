@@ -15,7 +15,7 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 
-from docstore.document import Row
+from docstore.model.document import Row
 from docstore.storage import listing, reading
 from docstore.storage.database import Database
 from docstore.storage.lanes import Synchronous

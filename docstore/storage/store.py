@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from docstore.document import NO_BALLOT, Ballot, Reigns, Row
+from docstore.model.document import NO_BALLOT, Ballot, Reigns, Row
 from docstore.storage.arrivals import (
     Aged,
     Arrivals,

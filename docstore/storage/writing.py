@@ -10,8 +10,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import assert_never
 
-from docstore.document import Row, expiry_us
 from docstore.errors import StoreBroken
+from docstore.model.document import Row, expiry_us
 from docstore.storage import branching, packing, tables
 from docstore.storage.arrivals import Arrive, Prune, SaveCursor, Stand
 from docstore.storage.store import (

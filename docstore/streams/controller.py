@@ -12,8 +12,8 @@ from functools import partial
 
 from docstore.beside.asking import Survey
 from docstore.beside.updates import Updates, tag_of
-from docstore.document import NO_BALLOT, Row
-from docstore.operation import Answer
+from docstore.model.document import NO_BALLOT, Row
+from docstore.model.operation import Answer
 from docstore.ownership.by_lag import choose, elected
 from docstore.streams.core import NEVER, Core
 from docstore.streams.doubt import Doubts

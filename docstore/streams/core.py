@@ -12,7 +12,7 @@ from typing import Any
 
 from docstore.beside.asking import Ask
 from docstore.beside.view import View
-from docstore.operation import Answer, Operation
+from docstore.model.operation import Answer, Operation
 from docstore.storage.partitions import (
     AppendBatches,
     CutPartition,

@@ -7,8 +7,8 @@ those of partitions that were asked for here, or whose documents came by.
 from collections.abc import Callable
 
 from docstore.beside.updates import Tag, Updates, tag_of
-from docstore.document import Row
-from docstore.operation import Answer
+from docstore.model.document import Row
+from docstore.model.operation import Answer
 from docstore.streams.core import Core
 from docstore.streams.effects import Problem
 from docstore.streams.replica_set import ReplicaSet, Resolution, partition_name

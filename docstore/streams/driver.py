@@ -17,9 +17,9 @@ import structlog
 
 from docstore.beside.asking import Ask, Survey
 from docstore.beside.documents import Documents, Errands
-from docstore.document import Row
 from docstore.errors import DiskFull, StoreBroken
 from docstore.links.peers import PeerLinks
+from docstore.model.document import Row
 from docstore.stepping import Requests, Stepping, clock
 from docstore.storage.partitions import (
     CorruptPartition,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from docstore.beside.asking import Noticed, Told
-from docstore.document import Row
+from docstore.model.document import Row
 from docstore.storage.partitions import PartitionResult
 from docstore.streams.messages import Streaming
 

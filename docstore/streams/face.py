@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from docstore import json
 from docstore.beside.view import View
-from docstore.document import Row
 from docstore.errors import DocstoreError, Unavailable
 from docstore.links.questions import Questions
-from docstore.operation import Answer, Operation
+from docstore.model import json
+from docstore.model.document import Row
+from docstore.model.operation import Answer, Operation
 from docstore.stepping import clock
 from docstore.streams.driver import StreamsDriver
 from docstore.streams.effects import Begun, Figures, Led, Outcome, Problem, Records

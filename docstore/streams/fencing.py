@@ -8,7 +8,7 @@ a conditional update of the replica-set document before anybody could use it.
 from collections.abc import Callable
 from functools import partial
 
-from docstore.document import Ballot
+from docstore.model.document import Ballot
 from docstore.ownership.ballot import is_fenced
 from docstore.streams.core import Core
 from docstore.streams.log import PartitionLog

@@ -7,7 +7,7 @@ prefix of its leader's, and is never cut under that ballot again: what it has ac
 
 from collections.abc import Sequence
 
-from docstore.document import NO_BALLOT, Ballot, Reigns, reigns_until
+from docstore.model.document import NO_BALLOT, Ballot, Reigns, reigns_until
 from docstore.storage.partitions import ErasePartition, TrimPartition
 from docstore.streams.batch import Header, verified
 from docstore.streams.core import NEVER, Core

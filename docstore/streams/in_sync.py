@@ -8,7 +8,7 @@ asked for, until it is known that the document will never say so (rules C2 and C
 from dataclasses import replace
 
 from docstore.beside.updates import Updates
-from docstore.document import NO_BALLOT, Row
+from docstore.model.document import NO_BALLOT, Row
 from docstore.ownership.by_lag import with_added, without
 from docstore.streams.core import Core
 from docstore.streams.leader import Leader

@@ -8,7 +8,7 @@ to the followers while the own disk is at it; Produced, once the records are com
 import heapq
 from collections.abc import Callable
 
-from docstore.document import NO_BALLOT
+from docstore.model.document import NO_BALLOT
 from docstore.ownership.by_lag import high_watermark
 from docstore.streams.batch import Header, header_of, seal
 from docstore.streams.catchup import CatchUp

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from docstore.document import (
+from docstore.model.document import (
     NO_BALLOT,
     Ballot,
     Reigns,

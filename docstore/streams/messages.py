@@ -9,7 +9,7 @@ frame restores no types in it: `Standing(*fields)` is how they are read.
 from collections.abc import Sequence
 from typing import NamedTuple, TypeGuard, get_args
 
-from docstore.document import Ballot, Reigns
+from docstore.model.document import Ballot, Reigns
 
 
 class Standing(NamedTuple):

@@ -13,7 +13,7 @@ from typing import assert_never
 from docstore.beside.asking import Noticed, Told
 from docstore.beside.updates import Updates, tag_of
 from docstore.beside.view import View
-from docstore.document import Row
+from docstore.model.document import Row
 from docstore.storage.partitions import StreamsRecovered
 from docstore.streams.catchup import CatchUp
 from docstore.streams.commands import Commands

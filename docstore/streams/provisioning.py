@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from docstore.beside.updates import Tag, Updates, tag_of
-from docstore.document import Row
-from docstore.operation import Answer, Conditions, Operation
+from docstore.model.document import Row
+from docstore.model.operation import Answer, Conditions, Operation
 from docstore.ownership.by_hash import Placed
 from docstore.ownership.by_lag import without
 from docstore.streams.assignment import assignments

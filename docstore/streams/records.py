@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, cast
 
 import msgpack
 
-from docstore import json
 from docstore.errors import BadRequest
+from docstore.model import json
 
 KEY_BYTES_MAX = 1 << 16
 """A key names something; it is no place for a value."""

@@ -8,10 +8,10 @@ let follow.
 
 from dataclasses import dataclass
 
-from docstore import json
-from docstore.fields import Fields
+from docstore.model import json
+from docstore.model.fields import Fields
+from docstore.model.service import Refusal, ServiceOptions, State
 from docstore.ownership.by_lag import LED, Copy, Resolution, may_follow
-from docstore.service import Refusal, ServiceOptions, State
 
 __all__ = [
     "STREAMS", "Copy", "PartitionService", "ReplicaSet", "Resolution", "link_of", "partition_link",

@@ -5,11 +5,11 @@ own replica of its slot, told by a controller or leader, or read. A replica that
 or whose leader does not answer, reads it.
 """
 
-from docstore import json
 from docstore.beside.updates import Updates
 from docstore.errors import DocstoreError
-from docstore.operation import Answer
-from docstore.service import Refusal
+from docstore.model import json
+from docstore.model.operation import Answer
+from docstore.model.service import Refusal
 from docstore.streams.core import Core
 from docstore.streams.fencing import Fencing
 from docstore.streams.follower import Follower

@@ -8,11 +8,11 @@ of it; what the document says is complete. The owner of the document is the topi
 from dataclasses import dataclass
 from enum import StrEnum
 
-from docstore import json, patch
 from docstore.errors import BadRequest, DocstoreError
-from docstore.fields import Fields
-from docstore.paths import SUFFIXES, canonical_link
-from docstore.service import Refusal, ServiceOptions, State
+from docstore.model import json, patch
+from docstore.model.fields import Fields
+from docstore.model.paths import SUFFIXES, canonical_link
+from docstore.model.service import Refusal, ServiceOptions, State
 from docstore.streams.replica_set import LAG_MS, LAG_RECORDS, REPLICAS_MAX, STREAMS
 
 FORMAT = 1

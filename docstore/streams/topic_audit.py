@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from docstore.beside.updates import Updates
-from docstore.operation import Answer
+from docstore.model.operation import Answer
 from docstore.streams.controller import Controller
 from docstore.streams.core import Core
 from docstore.streams.governed import Governed

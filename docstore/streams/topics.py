@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from docstore.beside.updates import Updates
-from docstore.operation import Answer
+from docstore.model.operation import Answer
 from docstore.streams.core import Core
 from docstore.streams.replica_set import STREAMS
 from docstore.streams.topic import Topic, read_topic

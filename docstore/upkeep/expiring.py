@@ -12,9 +12,9 @@ from collections.abc import Callable
 import structlog
 
 from docstore.converge.lineage import lineage_of
-from docstore.document import Row, tag_of
 from docstore.errors import DocstoreError
-from docstore.operation import Answer, Conditions, Operation
+from docstore.model.document import Row, tag_of
+from docstore.model.operation import Answer, Conditions, Operation
 from docstore.protocol.replica import Replica
 from docstore.protocol.tenure import Phase
 from docstore.storage.store import Expired, Store

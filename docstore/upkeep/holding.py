@@ -4,8 +4,8 @@ import asyncio
 
 import structlog
 
-from docstore import json
 from docstore.errors import BadRequest, DocstoreError
+from docstore.model import json
 from docstore.protocol.core import NEVER
 from docstore.protocol.holds import Holds
 from docstore.protocol.replica import Replica

@@ -27,8 +27,8 @@ from typing import Any
 import docstore.converge.documents
 import docstore.converge.spread
 import docstore.driver
+import docstore.node.running
 import docstore.protocol.operations
-import docstore.serving
 import docstore.storage.sqlite
 from docstore.__main__ import main
 from docstore.links.peers import PeerLinks
@@ -118,7 +118,7 @@ def install(control: Control) -> None:
         for role, kib in docstore.storage.sqlite._CACHE_KIB.items():
             docstore.storage.sqlite._CACHE_KIB[role] = kib // 16
     if shorter:
-        put_in(docstore.serving, "ReplicaConfig", partial(configured, shorter))
+        put_in(docstore.node.running, "ReplicaConfig", partial(configured, shorter))
 
 
 if __name__ == "__main__":

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Sequence
 from random import Random
 
-from docstore.document import Row
 from docstore.driver import Driver
 from docstore.errors import DiskFull
 from docstore.links.peers import PeerEvents, PeerLinks
+from docstore.model.document import Row
 from docstore.protocol.configuration import Configuration, MemberEntry, first_registered
 from docstore.protocol.replica import Replica
 from docstore.services.registry import Registry

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from docstore.operation import Operation
+from docstore.model.operation import Operation
 from docstore.storage.store import (
     LONG,
     After,

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from docstore.driver import Driver
-from docstore.operation import Answer, Operation
+from docstore.model.operation import Answer, Operation
 from docstore.protocol.replica import Replica
 from tests.docstore.alone import LINK, SmallDisk, alone
 

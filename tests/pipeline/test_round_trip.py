@@ -13,10 +13,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from docstore import json as strict
 from docstore.cli.load import Plan, load
 from docstore.client import Client
-from docstore.document import STORE_SET
+from docstore.model import json as strict
+from docstore.model.document import STORE_SET
 from docstore.pipeline import tables
 from docstore.pipeline.jobs.exporting import export
 from docstore.pipeline.jobs.importing import import_

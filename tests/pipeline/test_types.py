@@ -20,7 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from docstore import json as store
+from docstore.model import json as store
 from docstore.pipeline import bodies, fitting
 from docstore.pipeline.lines import Line, Lines
 from docstore.pipeline.options import Options

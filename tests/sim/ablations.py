@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from docstore.document import Row
+from docstore.model.document import Row
 from docstore.ownership import ballot as fence
 from docstore.ownership.by_vote import Voter
 from docstore.protocol import handle as handling

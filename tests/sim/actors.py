@@ -9,7 +9,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
-from docstore.operation import Answer, Operation
+from docstore.model.operation import Answer, Operation
 from docstore.sessions.messages import Reply
 from docstore.simulation.network import Network
 from docstore.simulation.world import World

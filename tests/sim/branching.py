@@ -10,8 +10,8 @@ from random import Random
 
 from docstore.converge.branches import RANKS, Branches
 from docstore.converge.lineage import Lineage, covers, lineage_of
-from docstore.document import Row
-from docstore.operation import Answer, Conditions, Operation
+from docstore.model.document import Row
+from docstore.model.operation import Answer, Conditions, Operation
 from docstore.protocol.events import DrainAsked, Requested
 from docstore.protocol.identity import unpack_identity
 from docstore.protocol.timing import ReplicaConfig

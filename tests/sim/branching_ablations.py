@@ -11,7 +11,7 @@ from docstore.converge.execute import Executor
 from docstore.converge.lineage import Lineage
 from docstore.converge.messages import Spread
 from docstore.converge.spread import Spreader
-from docstore.document import Row
+from docstore.model.document import Row
 from docstore.protocol.core import Core
 from docstore.storage.arrivals import SaveCursor
 

@@ -9,8 +9,8 @@ import msgpack
 
 from docstore.beside.asking import Ask, Noticed, Survey, Told
 from docstore.beside.view import View
-from docstore.document import Row
-from docstore.operation import Answer, Operation
+from docstore.model.document import Row
+from docstore.model.operation import Answer, Operation
 from docstore.simulation.world import World
 from docstore.storage.partition_ledger import PartitionLedger
 from docstore.storage.partitions import (

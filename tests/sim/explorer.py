@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from docstore.operation import Operation
+from docstore.model.operation import Operation
 from docstore.protocol.configuration import Configuration, MemberEntry, first_registered
 from docstore.protocol.depose import depose
 from docstore.protocol.effects import Persist, Read, Send

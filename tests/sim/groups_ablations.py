@@ -6,9 +6,9 @@ Where two rules stand behind each other, the second line is taken away with the 
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from docstore import json
 from docstore.beside import updates
-from docstore.operation import Answer, Operation
+from docstore.model import json
+from docstore.model.operation import Answer, Operation
 from docstore.services import groups as group_service
 from docstore.services import offsets
 from docstore.services.offsets import offset_link

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 
-from docstore.document import Row
+from docstore.model.document import Row
 from docstore.sessions.groups import Group, read_group
 from docstore.simulation.world import World
 from tests.sim.actors import Sent

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from docstore.document import Ballot, Row
+from docstore.model.document import Ballot, Row
 from docstore.ownership.by_vote import Role
 from docstore.protocol.log import SlotLog
 from docstore.protocol.tenure import Phase

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from docstore import json
-from docstore.operation import Answer, Conditions, Operation
+from docstore.model import json
+from docstore.model.operation import Answer, Conditions, Operation
 from docstore.ownership.by_induction import Acquired, Event, Fenced, Mode, Revoked
 from docstore.services.offsets import nothing_read, offset_link
 from docstore.sessions.group_messages import (

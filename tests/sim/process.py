@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Protocol
 
-from docstore.document import Row
+from docstore.model.document import Row
+from docstore.model.service import Service, ServiceOptions, State
 from docstore.protocol.configuration import Configuration
 from docstore.protocol.effects import (
     Alarm,
@@ -29,7 +30,6 @@ from docstore.protocol.events import (
 )
 from docstore.protocol.replica import Replica
 from docstore.protocol.timing import ReplicaConfig
-from docstore.service import Service, ServiceOptions, State
 from docstore.simulation.world import World
 from docstore.storage.ledger import Ledger
 from docstore.storage.store import Query, Write

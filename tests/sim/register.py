@@ -8,12 +8,12 @@ deposed owner believes for a while that it still is one, as an open reign does.
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 
-from docstore.document import Row
-from docstore.fences import Fence
-from docstore.operation import Answer, Operation
+from docstore.model.document import Row
+from docstore.model.fences import Fence
+from docstore.model.operation import Answer, Operation
+from docstore.model.service import Service
 from docstore.protocol.handle import New, Refused, Unchanged, handle
 from docstore.protocol.identity import Identity
-from docstore.service import Service
 from tests.sim.hosts import Hosts
 from tests.sim.process import EPOCH_US
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 
-from docstore.operation import Operation
+from docstore.model.operation import Operation
 from docstore.protocol.configuration import Stage
 from docstore.protocol.events import Requested
 from docstore.protocol.timing import ReplicaConfig

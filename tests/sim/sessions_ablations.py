@@ -7,7 +7,7 @@ from typing import Any
 from unittest.mock import patch
 
 from docstore.beside.updates import Updates
-from docstore.fences import passed
+from docstore.model.fences import passed
 from docstore.ownership import by_store
 from docstore.protocol import handle
 from docstore.sessions import holder

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from docstore import json
 from docstore.beside.view import View
-from docstore.document import Row
-from docstore.operation import Answer, Operation
-from docstore.service import Service, ServiceOptions
+from docstore.model import json
+from docstore.model.document import Row
+from docstore.model.operation import Answer, Operation
+from docstore.model.service import Service, ServiceOptions
 from docstore.services.declared import DeclaredService
 from docstore.services.leases import LEASES
 from docstore.services.registry import Registry

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 import msgpack
 
 from docstore.beside.asking import Ask, Noticed, Survey, Told
-from docstore.document import Row
-from docstore.operation import Answer
+from docstore.model.document import Row
+from docstore.model.operation import Answer
 from docstore.sessions.core import Owners
 from docstore.sessions.effects import Confirm, Give, Send
 from docstore.sessions.events import (

@@ -21,8 +21,8 @@ from random import Random
 from typing import Any
 
 from docstore.beside.asking import Ask, Noticed, Survey, Told
-from docstore.document import Row
-from docstore.operation import Answer, Operation
+from docstore.model.document import Row
+from docstore.model.operation import Answer, Operation
 from docstore.protocol.handle import Refused, Unchanged, handle
 from docstore.services.groups import GroupService
 from docstore.sessions.coordinating import Coordinating

@@ -7,9 +7,9 @@ in the same thing at one instant of true time is exact when it is looked at afte
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from docstore import json
-from docstore.document import LEASE, Row
-from docstore.fences import fences_of
+from docstore.model import json
+from docstore.model.document import LEASE, Row
+from docstore.model.fences import fences_of
 from docstore.ownership.by_store import Turns
 from docstore.services.leases import LEASES, Lease, Phase, read_lease
 from docstore.services.turns import is_of_turns, turns_of

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from docstore.beside.view import View
-from docstore.document import Row
-from docstore.operation import Answer, Operation
+from docstore.model.document import Row
+from docstore.model.operation import Answer, Operation
 from docstore.protocol.events import DrainAsked, ReadIndexAsked, Requested
 from docstore.protocol.tenure import Phase
 from docstore.protocol.timing import ReplicaConfig

@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from docstore.beside import updates
 from docstore.beside.updates import Updates
-from docstore.operation import Answer
+from docstore.model.operation import Answer
 from docstore.ownership import by_lag
 from docstore.streams import controller, directory, fencing, governed, replica_set, roles
 from docstore.streams.controller import Controller

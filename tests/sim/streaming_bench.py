@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from docstore.beside.view import View
-from docstore.document import Row
-from docstore.operation import Answer, Operation
+from docstore.model.document import Row
+from docstore.model.operation import Answer, Operation
+from docstore.model.service import Service
 from docstore.protocol.configuration import Configuration
 from docstore.protocol.events import DrainAsked, Requested
 from docstore.protocol.tenure import Phase
 from docstore.protocol.timing import ReplicaConfig
-from docstore.service import Service
 from docstore.simulation.world import World
 from docstore.streams.replica_set import (
     STREAMS,

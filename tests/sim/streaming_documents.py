@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from docstore import json
-from docstore.document import Row
+from docstore.model import json
+from docstore.model.document import Row
 from docstore.ownership.by_lag import may_follow
 from docstore.streams.log import PartitionLog
 from docstore.streams.replica_set import ReplicaSet, Resolution, partition_name, replica_set_of

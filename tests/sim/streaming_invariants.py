@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from docstore.document import Ballot
+from docstore.model.document import Ballot
 from docstore.storage.partitions import Batches
 from docstore.streams.batch import Header, body_of, header_of
 from docstore.streams.effects import Send

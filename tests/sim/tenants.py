@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from docstore import json
-from docstore.document import LEASE, Row
-from docstore.operation import Answer, Conditions, Operation
+from docstore.model import json
+from docstore.model.document import LEASE, Row
+from docstore.model.operation import Answer, Conditions, Operation
 from docstore.ownership.by_store import Candidate as Entry
 from docstore.ownership.by_store import Turns
 from docstore.services.leases import LEASES, Behavior, Lease, Phase, read_lease

@@ -3,7 +3,7 @@
 import json
 from collections import Counter, defaultdict
 
-from docstore.document import Row
+from docstore.model.document import Row
 from tests.sim.checkers import INFINITE, Event, by_version, by_zones
 from tests.sim.workload import Op
 

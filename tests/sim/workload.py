@@ -4,8 +4,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from docstore.document import Row
-from docstore.operation import Answer, Conditions, Operation
+from docstore.model.document import Row
+from docstore.model.operation import Answer, Conditions, Operation
 from docstore.protocol.events import Requested
 from tests.sim.cluster import Cluster
 

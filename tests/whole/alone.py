@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from docstore.service import LEVELS
+from docstore.model.service import LEVELS
 from tests.whole.run import Host, Run
 
 ARRIVED_S, PATIENCE_S = 2.0, 20.0

@@ -17,9 +17,9 @@ from typing import Any
 
 import structlog
 
-from docstore.address import Address
 from docstore.config import Config
-from docstore.node import Node
+from docstore.model.address import Address
+from docstore.node.node import Node
 from docstore.protocol.configuration import Founder
 from docstore.storage.streams_memory import MemoryStreamStore
 from tests.chaos.mix import Op, judge

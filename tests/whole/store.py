@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 from random import Random
 from typing import Any, cast
 
-from docstore.document import Row
 from docstore.errors import StoreBroken
+from docstore.model.document import Row
 from docstore.storage import listing, reading
 from docstore.storage.store import Bounds, Query, Recovered, Result, Write
 from docstore.storage.writing import Writer

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from docstore.service import LEVELS
+from docstore.model.service import LEVELS
 from tests.chaos.lives import Life, wrong_count, wrong_walk
 from tests.whole.faults import Nemesis
 from tests.whole.run import FAULTS_S, HEALED_S, Run

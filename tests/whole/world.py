@@ -20,7 +20,7 @@ import docstore.links.peers
 import docstore.members.founding
 import docstore.members.lookup
 import docstore.members.membership
-import docstore.node
+import docstore.node.node
 import docstore.stepping
 import docstore.streams.driver
 import docstore.upkeep.resync
@@ -140,7 +140,7 @@ def simulated(loop: VirtualLoop, rng: Random, ended: Callable[..., None]) -> Ite
         for module in (docstore.links.peers, gossip.agent):
             stack.enter_context(patch.object(module, "random", chance))
         stack.enter_context(patch.object(gossip.agent, "Transport", SimulatedTransport))
-        stack.enter_context(patch.object(docstore.node, "end_process", ended))
+        stack.enter_context(patch.object(docstore.node.node, "end_process", ended))
         lookup = docstore.members.lookup
         stack.enter_context(patch.object(lookup, "management_page", management_page))
         yield

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyspark.sql.functions as F  # noqa: N812
 from pyspark.sql import Column, DataFrame
 
-from docstore import json
-from docstore.document import EXPIRY_NAME, STORE_SET
+from docstore.model import json
+from docstore.model.document import EXPIRY_NAME, STORE_SET
 from docstore.pipeline.errors import PipelineError
 
 BUCKETS = 64

@@ -17,10 +17,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
+from docstore.model.ingest import BOM, Record, is_array, of_array, of_table
 from docstore.pipeline.jobs.work import Work
 from docstore.pipeline.kinds import check_members
 from docstore.pipeline.values import objects
-from docstore.records import BOM, Record, is_array, of_array, of_table
 
 FORMATS = ("auto", "export", "json", "ndjson", "csv", "parquet", "arrow")
 ROW = "file string, block long, line long, raw binary, wrong string, isEnd boolean"

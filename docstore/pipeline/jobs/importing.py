@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyspark.sql.functions as F  # noqa: N812
 from pyspark.sql import DataFrame, Window
 
-from docstore import json
+from docstore.model import json
+from docstore.model.ingest import id_of_fields, record_of
 from docstore.pipeline import tables
 from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.jobs.contents import NotTheSame, digest, moved, told_apart
@@ -22,7 +23,6 @@ from docstore.pipeline.jobs.exporting import manifest_of
 from docstore.pipeline.jobs.files import place, rows_of
 from docstore.pipeline.jobs.work import Work, declare
 from docstore.pipeline.outcomes import DEAD_LETTERS
-from docstore.records import id_of_fields, record_of
 
 BAD_LINES = ("fail", "skip", "deadletter")
 _JUDGED = ("file string, block long, line long, raw binary, wrong string, isEnd boolean,"

@@ -20,7 +20,7 @@ import pyspark.sql.functions as F  # noqa: N812
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import ArrayType, MapType, StringType, StructType
 
-from docstore.paths import id_of
+from docstore.model.paths import id_of
 from docstore.pipeline import tables
 from docstore.pipeline.jobs.work import Work, declare
 

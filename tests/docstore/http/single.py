@@ -7,14 +7,14 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from docstore.document import Row, chain_digest
 from docstore.errors import BadRequest, Conflict, NotFound, Unavailable
 from docstore.http.backend import SessionBackend, StreamBackend
-from docstore.operation import Answer, Operation
+from docstore.model.document import Row, chain_digest
+from docstore.model.operation import Answer, Operation
+from docstore.model.service import Service
 from docstore.protocol.handle import New, Unchanged, handle
 from docstore.protocol.identity import Identity
 from docstore.reads.listings import Listed
-from docstore.service import Service
 from docstore.services.registry import FACTORIES, Registry
 
 

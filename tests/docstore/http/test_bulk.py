@@ -14,7 +14,7 @@ import msgpack
 import pytest
 
 from docstore.errors import BadRequest, NotFound
-from docstore.service import LEVEL_3
+from docstore.model.service import LEVEL_3
 from tests.docstore.http.conftest import Declare, Raw
 from tests.docstore.http.problem import problem_of
 from tests.docstore.http.single import SingleNode

@@ -5,8 +5,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from docstore import json
-from docstore.operation import Answer, Operation
+from docstore.model import json
+from docstore.model.operation import Answer, Operation
 from docstore.ownership.by_store import QUEUE_MAX, Candidate, Turns
 from docstore.services.leases import Lease, Phase
 from docstore.services.turns import state_of

@@ -9,7 +9,7 @@ import pytest
 
 from docstore.client import LocalCluster
 from docstore.config import parse
-from docstore.node import Node
+from docstore.node.node import Node
 from tests.docstore.http.conftest import Raw
 from tests.docstore.http.problem import problem_of
 

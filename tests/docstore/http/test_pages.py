@@ -7,7 +7,7 @@ import aiohttp
 import msgpack
 import pytest
 
-from docstore.service import LEVEL_3
+from docstore.model.service import LEVEL_3
 from tests.docstore.http.conftest import Declare
 from tests.docstore.http.problem import problem_of
 

@@ -9,9 +9,9 @@ import aiohttp
 import pytest
 from structlog.testing import capture_logs
 
-from docstore.document import Row
 from docstore.errors import StoreBroken, Unavailable
-from docstore.operation import Answer
+from docstore.model.document import Row
+from docstore.model.operation import Answer
 from tests.docstore.http.problem import problem_of
 from tests.docstore.http.single import SingleNode
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from docstore.http.quotas import READS, WRITES, Quotas
-from docstore.operation import Operation
+from docstore.model.operation import Operation
 from tests.docstore.http.single import SingleNode
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from docstore import staging
+from docstore.http import staged_files as staging
 from docstore.http.server import HttpServer
-from docstore.staging import KEPT_S, Staging
+from docstore.http.staged_files import KEPT_S, Staging
 from tests.docstore.http.conftest import FAST, Declare
 from tests.docstore.http.single import SingleNode
 

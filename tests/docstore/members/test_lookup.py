@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from docstore.address import Address
 from docstore.members.lookup import Located, Lookup
+from docstore.model.address import Address
 
 ADDRESSES = {"http": "http://h:1", "peer": "h:2", "gossip": "[::1]:3"}
 LOCATED = Located(Address("h", 2), Address("::1", 3))

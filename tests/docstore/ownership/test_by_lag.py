@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docstore.document import NO_BALLOT, Ballot
+from docstore.model.document import NO_BALLOT, Ballot
 from docstore.ownership.by_lag import (
     LED,
     RESOLUTIONS,

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docstore import json
-from docstore.document import Row
-from docstore.operation import Operation
+from docstore.model import json
+from docstore.model.document import Row
+from docstore.model.operation import Operation
+from docstore.model.service import Refusal
 from docstore.ownership.by_store import (
     PAST_MAX,
     QUEUE_MAX,
@@ -20,7 +21,6 @@ from docstore.ownership.by_store import (
     resigned,
 )
 from docstore.protocol.handle import New, Refused, handle
-from docstore.service import Refusal
 from docstore.services.turns import ELECTIONS, LOCKS, VALUE_BYTES_MAX, TurnService, state_of
 
 SERVICES = {path: TurnService(path, "test") for path in (ELECTIONS, LOCKS)}

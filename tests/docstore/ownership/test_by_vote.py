@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from docstore.operation import Answer, Operation
+from docstore.model.operation import Answer, Operation
 from docstore.ownership.by_vote import Recency, Role, Times, Voter
 from docstore.protocol.change import Change, Kind
 from docstore.protocol.configuration import Configuration, Stage

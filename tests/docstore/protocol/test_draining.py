@@ -1,6 +1,6 @@
 """A node that stops: whoever waits for it is answered before it ends."""
 
-from docstore.operation import Operation
+from docstore.model.operation import Operation
 from docstore.protocol.events import DrainAsked, Requested
 from docstore.wire import HandOver
 from tests.docstore.protocol.trio import CONFIG, NAMES, TICK_S, Trio

@@ -2,7 +2,7 @@
 
 import pytest
 
-from docstore.operation import Answer, Operation
+from docstore.model.operation import Answer, Operation
 from docstore.protocol.configuration import first_registered
 from docstore.protocol.effects import Effect, Read
 from docstore.protocol.events import (

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docstore.document import Row
 from docstore.errors import BadRequest
-from docstore.fences import SCOPES_MAX, Fence, fences_of
-from docstore.operation import Operation
+from docstore.model.document import Row
+from docstore.model.fences import SCOPES_MAX, Fence, fences_of
+from docstore.model.operation import Operation
+from docstore.model.service import Refusal, ServiceOptions
 from docstore.protocol.events import Requested
 from docstore.protocol.handle import New, Refused, handle
 from docstore.protocol.identity import Identity, unpack_identity
-from docstore.service import Refusal, ServiceOptions
 from docstore.services.declared import DeclaredService, options_of
 from tests.docstore.protocol.trio import Trio
 

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from docstore import json
-from docstore.document import Row
-from docstore.operation import Conditions, Operation
+from docstore.model import json
+from docstore.model.document import Row
+from docstore.model.operation import Conditions, Operation
+from docstore.model.service import Refusal, ServiceOptions, State
 from docstore.protocol.handle import (
     DELETED_SIGNATURE,
     STATE_BYTES_MAX,
@@ -15,7 +16,6 @@ from docstore.protocol.handle import (
     Unchanged,
     handle,
 )
-from docstore.service import Refusal, ServiceOptions, State
 from docstore.services.declared import DeclaredService
 from docstore.services.example import ExampleService
 

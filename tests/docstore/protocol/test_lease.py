@@ -2,7 +2,7 @@
 
 import pytest
 
-from docstore.operation import Answer, Operation
+from docstore.model.operation import Answer, Operation
 from docstore.protocol.core import NEVER
 from docstore.protocol.events import Received, Requested
 from docstore.protocol.replica import Replica

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from docstore.operation import Operation
+from docstore.model.operation import Operation
 from docstore.protocol import reconfigure
 from docstore.protocol.configuration import Configuration, MemberEntry
 from docstore.protocol.effects import Read, Respond

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from docstore.document import Row
-from docstore.operation import Operation
+from docstore.model.document import Row
+from docstore.model.operation import Operation
 from docstore.protocol import operations
 from docstore.protocol.events import Requested
 from docstore.protocol.identity import Identity

@@ -1,6 +1,6 @@
 """What the replica of a slot tells its node of: decided rows that nodes act on."""
 
-from docstore.document import Row
+from docstore.model.document import Row
 from docstore.protocol.effects import Publish
 from tests.docstore.protocol.test_replica import replica
 

@@ -1,6 +1,6 @@
 """How far slots are decided: said only of what this node owns, as a quorum confirms afterwards."""
 
-from docstore.operation import Operation
+from docstore.model.operation import Operation
 from docstore.protocol.events import ReadIndexAsked, Requested
 from tests.docstore.protocol.trio import NAMES, Trio
 

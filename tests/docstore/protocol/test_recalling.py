@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from docstore.operation import Operation
+from docstore.model.operation import Operation
 from docstore.protocol.events import Received, Tick
 from docstore.protocol.operations import KEY_LIFE_US
 from docstore.storage.store import History

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from docstore.document import Row, ballot_at, common_end, reign_added
-from docstore.operation import Operation
+from docstore.model.document import Row, ballot_at, common_end, reign_added
+from docstore.model.operation import Operation
 from docstore.ownership.by_hash import Placement
 from docstore.protocol import quorum
 from docstore.protocol.configuration import Configuration, MemberEntry, first_registered

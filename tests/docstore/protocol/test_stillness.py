@@ -1,6 +1,6 @@
 """A standstill: updates wait for its end, reads do not, and what was under way is decided."""
 
-from docstore.operation import Operation
+from docstore.model.operation import Operation
 from docstore.protocol.events import Requested, StillnessAsked
 from docstore.protocol.stillness import STILL_S_MAX
 from tests.docstore.protocol.trio import Trio

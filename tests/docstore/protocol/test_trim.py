@@ -1,6 +1,6 @@
 """Letting go when somebody asks: never of what a snapshot may hold that nobody has heard of."""
 
-from docstore.operation import Answer, Operation
+from docstore.model.operation import Answer, Operation
 from docstore.protocol.events import CompactAsked, Requested
 from docstore.protocol.holds import CLOCKS_APART_S, Holds
 from docstore.protocol.slots import slot_of

@@ -6,7 +6,7 @@ from collections import Counter
 from random import Random
 from typing import Any
 
-from docstore.operation import Operation
+from docstore.model.operation import Operation
 from docstore.protocol.configuration import Configuration, MemberEntry, first_registered
 from docstore.protocol.effects import Persist, Read, ReadIndexAnswered, Respond, Send
 from docstore.protocol.events import (

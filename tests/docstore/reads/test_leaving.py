@@ -13,7 +13,7 @@ import pytest_asyncio
 from docstore.driver import Driver
 from docstore.errors import Unavailable
 from docstore.links.questions import Questions
-from docstore.operation import Operation
+from docstore.model.operation import Operation
 from docstore.protocol import reconfigure
 from docstore.protocol.configuration import Configuration, MemberEntry
 from docstore.protocol.replica import Replica

@@ -9,7 +9,7 @@ import pytest
 
 from docstore.client import LocalCluster
 from docstore.client.local import LocalNode
-from docstore.document import Row, chain_digest
+from docstore.model.document import Row, chain_digest
 from docstore.protocol.slots import slot_of
 from docstore.scanning.pool import has_arrow
 from docstore.storage.lanes import PRAGMAS

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from docstore.document import Row, chain_digest
+from docstore.model.document import Row, chain_digest
 from docstore.protocol.slots import slot_of
 from docstore.scanning.worker import Pages
 from docstore.storage.lanes import PRAGMAS

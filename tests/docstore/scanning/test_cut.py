@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docstore import json
 from docstore.errors import BadRequest
+from docstore.model import json
 from docstore.scanning.cut import NUMBER_MAX, Cut, is_token, unpack_cut, unpack_part
 
 CLUSTER = "efcca1667e846b4dac2ea3aa068d0d55"

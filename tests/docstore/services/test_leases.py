@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from docstore import json
-from docstore.service import Refusal
+from docstore.model import json
+from docstore.model.service import Refusal
 from docstore.services.leases import (
     ATTACHED_MAX,
     Behavior,

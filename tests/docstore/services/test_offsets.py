@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docstore.service import Refusal, State
+from docstore.model.service import Refusal, State
 from docstore.services.offsets import OffsetService, is_of_offsets, nothing_read, offset_link
 from docstore.services.registry import Registry
 

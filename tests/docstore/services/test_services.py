@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from docstore import json
-from docstore.document import Row
-from docstore.operation import Answer, Operation
-from docstore.service import Refusal
+from docstore.model import json
+from docstore.model.document import Row
+from docstore.model.operation import Answer, Operation
+from docstore.model.service import Refusal
 from docstore.services.declaring import Declaring
 from docstore.services.registry import Registry, declaration_link
 from docstore.services.schemas import Schema, degree, length_max

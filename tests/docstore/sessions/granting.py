@@ -1,6 +1,6 @@
 """What tests of leases ask of a group of machines, and how they are answered."""
 
-from docstore.document import LEASE
+from docstore.model.document import LEASE
 from docstore.services.leases import LEASES, Lease
 from tests.docstore.sessions.group import Group
 

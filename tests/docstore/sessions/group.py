@@ -10,12 +10,12 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from docstore import json
 from docstore.beside.asking import Ask, Noticed, Survey, Told
-from docstore.document import Row
-from docstore.operation import Answer, Operation
+from docstore.model import json
+from docstore.model.document import Row
+from docstore.model.operation import Answer, Operation
+from docstore.model.service import ServiceOptions, State
 from docstore.protocol.handle import Refused, Unchanged, handle
-from docstore.service import ServiceOptions, State
 from docstore.services.declared import DeclaredService
 from docstore.services.registry import Registry
 from docstore.sessions.effects import Confirm, Give, Send

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from docstore import json
+from docstore.model import json
 from docstore.ownership.by_induction import Mode, Revoked
 from docstore.sessions.group_messages import Leave, Pulse, Reply, Request, Wait, reply_of
 from docstore.sessions.groups import ROLES, Group, Settings, group_of

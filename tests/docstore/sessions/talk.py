@@ -5,7 +5,7 @@ Pulses are made by hand, as no well-behaved member would send them.
 
 from typing import Any
 
-from docstore import json
+from docstore.model import json
 from docstore.sessions.group_messages import (
     Confirmed,
     Join,

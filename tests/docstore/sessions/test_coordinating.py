@@ -1,6 +1,6 @@
 """The coordinator's rules G1, G2 and G8: who is confirmed, who is removed, who is woken."""
 
-from docstore.operation import Answer, Operation
+from docstore.model.operation import Answer, Operation
 from docstore.sessions.group_messages import (
     Again,
     Changed,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from docstore.model.service import Refusal
 from docstore.ownership.by_induction import Mode
-from docstore.service import Refusal
 from docstore.services.groups import GroupService, why_not
 from docstore.sessions.groups import (
     PHASES,

@@ -1,7 +1,7 @@
 """Consumer groups whose topics get more partitions."""
 
-from docstore import json
-from docstore.document import Row
+from docstore.model import json
+from docstore.model.document import Row
 from docstore.sessions.group_messages import Changed, Join, Pulse, reply_of
 from docstore.sessions.groups import GROUPS, Group, group_of
 from docstore.sessions.groups import Member as About

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from docstore import json
-from docstore.operation import Answer, Operation
+from docstore.model import json
+from docstore.model.operation import Answer, Operation
 from docstore.services.leases import LEASES, Lease, Phase
 from tests.docstore.sessions.granting import (
     ALIVE,

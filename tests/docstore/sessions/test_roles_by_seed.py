@@ -10,8 +10,8 @@ from random import Random
 
 import pytest
 
-from docstore import json
-from docstore.operation import Answer, Operation
+from docstore.model import json
+from docstore.model.operation import Answer, Operation
 from docstore.sessions.group_messages import Pulse, Reply, Request
 from docstore.sessions.groups import group_of
 from tests.docstore.sessions.members import World

@@ -2,8 +2,8 @@
 
 import pytest
 
-from docstore.document import LEASE
-from docstore.operation import Answer, Operation
+from docstore.model.document import LEASE
+from docstore.model.operation import Answer, Operation
 from docstore.services.leases import LEASES, Behavior
 from tests.docstore.sessions.granting import (
     LINK,

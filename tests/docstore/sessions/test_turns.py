@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from docstore import json
 from docstore.beside.asking import Noticed
-from docstore.document import Row
-from docstore.operation import Answer, Operation
+from docstore.model import json
+from docstore.model.document import Row
+from docstore.model.operation import Answer, Operation
 from docstore.ownership.by_store import Candidate, Turns
 from docstore.services.leases import Lease
 from docstore.services.turns import ELECTIONS, LOCKS, state_of, turns_of

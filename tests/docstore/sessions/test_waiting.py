@@ -2,7 +2,7 @@
 
 import pytest
 
-from docstore.operation import Answer, Operation
+from docstore.model.operation import Answer, Operation
 from docstore.services.leases import LEASES, Lease
 from docstore.sessions.calling import Served
 from docstore.sessions.reigning import Known

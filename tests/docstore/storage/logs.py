@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from docstore.document import Row, chain_digest
+from docstore.model.document import Row, chain_digest
 from docstore.storage.store import Append, Store
 
 FOR_EVER = 1 << 60

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docstore.document import Row
+from docstore.model.document import Row
 from docstore.storage.arrivals import (
     Aged,
     Arrivals,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from docstore.document import Row
+from docstore.model.document import Row
 from docstore.storage.listing import LINES_AT_ONCE
 from docstore.storage.store import (
     UNBOUNDED,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from docstore.document import NO_BALLOT
+from docstore.model.document import NO_BALLOT
 from docstore.storage.partitions import (
     AppendBatches,
     At,

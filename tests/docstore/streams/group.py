@@ -11,10 +11,10 @@ from typing import Any
 
 import msgpack
 
-from docstore import json
 from docstore.beside.asking import Ask, Noticed, Survey, Told
-from docstore.document import Row
-from docstore.operation import Answer, Operation
+from docstore.model import json
+from docstore.model.document import Row
+from docstore.model.operation import Answer, Operation
 from docstore.protocol.handle import Refused, Unchanged, handle
 from docstore.storage.partition_ledger import PartitionLedger
 from docstore.storage.partitions import Batches

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from docstore import json
 from docstore.beside.asking import Noticed
-from docstore.document import Row
-from docstore.operation import Answer, Conditions, Operation
+from docstore.model import json
+from docstore.model.document import Row
+from docstore.model.operation import Answer, Conditions, Operation
 from docstore.streams.messages import Notice
 from docstore.streams.replica_set import ReplicaSet, Resolution, partition_link, replica_set_of
 from docstore.streams.topic import Provision, Topic

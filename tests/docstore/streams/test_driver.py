@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
-from docstore import json
 from docstore.beside.documents import GroupDocuments
 from docstore.beside.view import GroupView
 from docstore.errors import DiskFull
-from docstore.operation import Operation
+from docstore.model import json
+from docstore.model.operation import Operation
 from docstore.stepping import clock
 from docstore.storage.partitions import (
     AppendBatches,

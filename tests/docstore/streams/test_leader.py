@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from docstore.operation import Answer, Operation
+from docstore.model.operation import Answer, Operation
 from docstore.streams.effects import Records
 from docstore.streams.messages import Acked, Append, Doubt, Doubted, Notice
 from docstore.streams.replica_set import Resolution

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docstore import json
+from docstore.model import json
 from docstore.streams.records import (
     HEADERS_MAX,
     KEY_BYTES_MAX,

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from docstore import json
-from docstore.document import Row
-from docstore.operation import Answer, Conditions, Operation
+from docstore.model import json
+from docstore.model.document import Row
+from docstore.model.operation import Answer, Conditions, Operation
+from docstore.model.service import Refusal
 from docstore.ownership.by_lag import Resolution
 from docstore.protocol.handle import New, Refused, handle
-from docstore.service import Refusal
 from docstore.streams.replica_set import (
     PartitionService,
     ReplicaSet,

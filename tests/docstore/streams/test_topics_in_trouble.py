@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from docstore.operation import Answer, Operation
+from docstore.model.operation import Answer, Operation
 from docstore.streams.replica_set import Resolution
 from docstore.streams.topic import Provision
 from tests.docstore.streams.group import Group

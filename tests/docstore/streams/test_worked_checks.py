@@ -3,7 +3,7 @@
 Those in which logs are cut and followers filled are in `test_worked_logs.py`.
 """
 
-from docstore.document import Ballot
+from docstore.model.document import Ballot
 from docstore.ownership.by_lag import Copies, choose, elected, high_watermark, with_added, without
 
 A, B, C = ("a", "1"), ("b", "1"), ("c", "1")

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from docstore import json
-from docstore.operation import Answer, Operation
+from docstore.model import json
+from docstore.model.operation import Answer, Operation
 from docstore.streams.replica_set import ReplicaSet, replica_set_of
 from docstore.streams.topic import Topic, topic_of
 from tests.docstore.streams.group import Group

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from docstore import patch
 from docstore.errors import BadRequest, Conflict, DocstoreError, TooLarge
+from docstore.model import patch
 
 # RFC 7396, appendix A.
 MERGES = [

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from docstore import json
 from docstore.errors import BadRequest
-from docstore.paths import id_of
+from docstore.model import json
+from docstore.model.paths import id_of
 
 BOM = b"\xef\xbb\xbf"
 _BETWEEN = re.compile(r"[ \t\r\n]*")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docstore import json
 from docstore.errors import BadRequest
+from docstore.model import json
 
 SCALARS = (
     st.none()

@@ -8,7 +8,7 @@ rendered by the face. Bytes stay bytes: a document's state is never parsed on th
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from docstore.document import Row
+from docstore.model.document import Row
 
 CURRENT = ("current",)
 """Select the document as it is. Others: ("version", n), ("at", us), ("history", before, limit),

@@ -6,15 +6,15 @@ Made when the group is known (`members/founding.py`), and ended after the last a
 import random
 from collections.abc import Callable
 
-from docstore.administration import Administration
 from docstore.beside.asking import Noticed
 from docstore.beside.documents import GroupDocuments
 from docstore.beside.view import GroupView
 from docstore.config import database_in
-from docstore.document import Row
 from docstore.driver import Driver
-from docstore.ground import Ground
 from docstore.members.group import Group
+from docstore.model.document import Row
+from docstore.node.parts import Ground
+from docstore.node.status import Administration
 from docstore.protocol.events import DrainAsked, LinkLost, LinkMade
 from docstore.protocol.replica import Replica
 from docstore.protocol.timing import ReplicaConfig

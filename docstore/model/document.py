@@ -11,7 +11,7 @@ are plain tuples on purpose: they are compared for every row of every batch.
 import hashlib
 from typing import NamedTuple
 
-from docstore import json
+from docstore.model import json
 
 Ballot = tuple[int, str]
 """(epoch, node id of the owner), ordered lexicographically: rule B1."""

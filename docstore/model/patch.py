@@ -7,8 +7,8 @@ each `copy` and nest it with each `add`, so what is copied is weighed and what r
 import re
 from typing import Any
 
-from docstore import json
 from docstore.errors import BadRequest, Conflict, TooLarge
+from docstore.model import json
 
 State = dict[str, Any]
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from docstore import __version__
 from docstore.errors import NotFound, Unavailable
-from docstore.fences import fences_of
 from docstore.links.questions import Questions
 from docstore.members.group import Group, warnings_of
+from docstore.model.fences import fences_of
 from docstore.ownership.by_hash import member_points, ranking
 from docstore.protocol.configuration import Configuration
 from docstore.protocol.quorum import is_quorum

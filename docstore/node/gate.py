@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Callable
 
 from docstore.errors import Unavailable
-from docstore.operation import Answer, Operation
-from docstore.serving import Serving
+from docstore.model.operation import Answer, Operation
+from docstore.node.running import Serving
 
 
 class Entrance:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docstore.records import Record, is_array, of_array, of_lines, of_table
+from docstore.model.ingest import Record, is_array, of_array, of_lines, of_table
 
 ROW = st.dictionaries(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=4),

@@ -10,8 +10,8 @@ import uvloop
 
 from docstore.config import Config
 from docstore.errors import BadConfig, StoreBroken
-from docstore.node import Node
-from docstore.process.damage import EXIT_DISK_FAILED
+from docstore.node.damage import EXIT_DISK_FAILED
+from docstore.node.node import Node
 
 EXIT_STOPPED = 0
 EXIT_BAD_CONFIG = 2

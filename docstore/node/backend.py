@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from docstore.administration import Administration
-from docstore.entrance import Entrance
 from docstore.errors import NotFound, Unavailable
-from docstore.ground import Ground
-from docstore.operation import Answer, Operation
-from docstore.process.usage import process_metrics
+from docstore.model.operation import Answer, Operation
+from docstore.model.service import Service
+from docstore.node.gate import Entrance
+from docstore.node.parts import Ground
+from docstore.node.status import Administration
+from docstore.node.usage import process_metrics
 from docstore.protocol.events import CompactAsked
 from docstore.protocol.published import DECLARATIONS
 from docstore.protocol.slots import slot_of
@@ -18,7 +19,6 @@ from docstore.reads.listings import Listed
 from docstore.reads.local import read_here
 from docstore.scanning.cut import Cut
 from docstore.scanning.request import Scan
-from docstore.service import Service
 from docstore.services.announcing import NOT_YET
 from docstore.services.registry import declaration_link
 from docstore.sessions.face import SessionFace

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from docstore.document import Row
+from docstore.model.document import Row
 
 SCOPES_MAX = 8
 """Of one document."""

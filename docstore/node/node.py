@@ -1,7 +1,7 @@
 """One node, from its start to its end: builds every part, runs them, and stops them.
 
 First what needs nobody else: the disk, the links to peers, membership, the HTTP face. Then the
-group is found (stored, told, or founded), and the node takes part in it (`serving.py`). What was
+group is found (stored, told, or founded), and the node takes part in it (`running.py`). What was
 started last is stopped first, after a drain: slots are given away, and the last answers leave.
 """
 
@@ -12,27 +12,27 @@ from math import inf
 import structlog
 
 from docstore.config import Config, database_in, streams_in
-from docstore.entrance import Entrance
 from docstore.errors import StoreBroken, StoreDamaged
-from docstore.face import Face
-from docstore.ground import Ground
 from docstore.http.guard import machine_names
 from docstore.http.server import HttpServer
+from docstore.http.staged_files import Staging
 from docstore.links.peers import PeerEvents, PeerLinks
 from docstore.links.questions import Questions
 from docstore.members.founding import Founding, identity
 from docstore.members.joining import Joining
 from docstore.members.lookup import Located, Lookup
 from docstore.members.membership import Membership
-from docstore.process.damage import end_process, refuse_damaged
-from docstore.process.draining import all_given_away
+from docstore.node.backend import Face
+from docstore.node.damage import end_process, refuse_damaged
+from docstore.node.draining import all_given_away
+from docstore.node.gate import Entrance
+from docstore.node.parts import Ground
+from docstore.node.running import Serving
 from docstore.protocol.events import Event, Received
 from docstore.services.declaring import Declaring
 from docstore.services.registry import Registry
-from docstore.serving import Serving
 from docstore.sessions import events as sessions
 from docstore.sessions.messages import is_calling
-from docstore.staging import Staging
 from docstore.storage.partitions import StreamsRecovered, StreamStore
 from docstore.storage.sqlite import SqliteStore
 from docstore.storage.store import Recovered, Store

@@ -40,7 +40,7 @@ def test_a_node_serves_with_nowhere_to_write_its_log(
 
 
 def test_a_line_that_cannot_be_written_is_dropped() -> None:
-    says = "import structlog, sys; from docstore.process import logs; logs.set_up('json')"
+    says = "import structlog, sys; from docstore.node import logs; logs.set_up('json')"
     says += "; structlog.get_logger().warning('the disk is full'); print('so', flush=True)"
     with Path("/dev/full").open("wb") as full:
         ended = subprocess.run(

@@ -18,7 +18,7 @@ from docstore.errors import StoreDamaged
 EXIT_DISK_FAILED = 74
 NOTE = "damaged"
 
-log = structlog.get_logger("docstore.process.damage")
+log = structlog.get_logger("docstore.node.damage")
 
 
 def end_process(data: Path, error: BaseException) -> NoReturn:

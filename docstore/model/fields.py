@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from docstore.service import Refusal, State
+from docstore.model.service import Refusal, State
 
 
 class Fields:

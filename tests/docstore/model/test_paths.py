@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docstore.errors import BadRequest
-from docstore.paths import (
+from docstore.model.paths import (
     ID_BYTES_MAX,
     PATH_BYTES_MAX,
     SEGMENTS_MAX,
