@@ -1,65 +1,69 @@
-"""docstore: a replicated store of versioned JSON documents over HTTP. The road of a PUT.
+"""docstore: a replicated store of versioned JSON documents over HTTP, and of streams of records.
+
+The road of a document. A PUT enters any node, and is answered when a majority has it on disk:
 
     client --PUT /notes/a--> http/server.py
                                | Requested
                                v
-     route -> owner -> forward ------- Forward(n2) ---> links/peers.py --> (the same road on n2)
-                         | ours
-                         v
-                      serve -> handle -> propose -> Send(Propose) -> replicas
-                                           | Persist                    |
-                                           v                            v
-                                       own disk              learn -> Persist -> Accepted
-                                           |                            |
-                                         decide <-- a quorum has it ----+
-                                           | or the deadline
-                                           v
-                                        respond --> http/server.py -- 200, 409, 412, 503, 504 -->
+                            forward ----------- Forward(n2) ---> links/peers.py --> n2: forward
+                               | ours
+                               v
+                             serve -> handle -> propose -> Send(Propose) -> replicas
+                                                  | Persist                    |
+                                                  v                            v
+                                              own disk              learn -> Persist -> Accepted
+                                                  |                            |
+                                                decide <-- a quorum has it ----+
+                                                  | or the deadline
+                                                  v
+                                forward -> http/server.py -- 200, 409, 412, 503, 504 -->
 
-| step | file | gives | can end the road with |
+| step | file in `protocol/road/` | gives | can end the road with |
 |---|---|---|---|
-| enters | `http/server.py`, `http/documents.py` | `Requested` | 400, 413, 415 |
-| routed | `protocol/slots.py`, `ownership/by_hash.py` | slot, replica set | 404 no such service |
-| owner, forwarded | `protocol/forward.py` | `Forward`, or serves | 503 no owner; 504 in doubt |
-| served | `protocol/serve.py` | the document's newest row | repetition: the first answer |
-| handled | `protocol/handle.py` | the new state | 404, 409, 412, 422 |
-| proposed | `protocol/propose.py` | `Persist`, `Send(Propose)` | 503 no quorum, before any Send |
-| learned | `protocol/learn.py` | `Persist`, then `Accepted` or `Gap` | - |
-| decided | `protocol/decide.py` | the answer | 504: it may have happened |
-| read | `protocol/confirm.py`, `protocol/read_index.py` | what is current, of one or all | 503 |
+| enters | `http/server.py`, `http/documents.py` | `Requested` | 400, 404, 413, 415 |
+| finds its owner | `forward.py`, by `ownership/by_hash.py` | `Forward`, or serves | 503 no owner |
+| served | `serve.py` | the document's newest row | repetition: the first answer |
+| handled | `handle.py` | the new state | 404, 409, 412, 422 |
+| proposed | `propose.py` | `Persist`, `Send(Propose)` | 503 no quorum, before any Send |
+| learned | `learn.py` | `Persist`, then `Accepted` or `Gap` | - |
+| decided | `decide.py` | the answer | 504: it may have happened |
+| or read | `confirm.py`, `read_index.py` | what is current, of one or all | 503 |
 
-Side roads: `protocol/takeover.py` (a new owner), `protocol/catchup.py` (a replica that lags),
-`protocol/copying.py` (one that has nothing), `protocol/depose.py` (a reign ends),
-`protocol/handover.py` (a slot is given away by consent), `protocol/stillness.py` (a moment of
-rest, for a cut through all slots), `protocol/liveness.py` (who is heard),
-`protocol/clock.py` (what time it is), `protocol/leases.py` (what readers were promised),
-`protocol/trim.py` (old versions go). Who the members are:
-`protocol/register.py` (chosen by vote), `protocol/voters.py` (of whom),
-`protocol/change.py` (what a change is made of),
-`protocol/readiness.py` (what its next step waits for) and `protocol/reconfigure.py` (going over to
-the next configuration).
-
-Documents of levels 1 and 2 leave this road where they are served: `converge/` executes them on one
+Beside the road, in `protocol/`: `leadership/` (who owns a slot, and how that ends), `filling/` (a
+replica that lags is brought up), `group/` (who the members are), `history/` (what is old goes).
+Documents of levels 1 and 2 leave the road where they are served: `converge/` executes them on one
 node and brings them to the others, without ballots and quorums.
 
-What stands beside the road, and who may await there (pure: no clock, no socket, no task):
+The road of a record. It is appended by the leader of its partition, and committed when the whole
+live replica set has it on disk. Each partition is a document, whose updates choose its leader:
+
+    http/produce.py -> streams/producing.py -> (leader's node) streams/leader.py -> streams.db
+                         streams/follower.py <- Append / Acked -> high watermark -> 200
+
+What lives only while somebody is heard (leases, locks, elections, roles, groups) is in `sessions/`;
+what all these machines share, as clients of documents, is in `beside/`.
+
+The rooms, and who may await there (pure: no clock, no socket, no task):
 
 | folder | what it is | awaits |
 |---|---|---|
+| `model/` | values: documents, paths, operations, JSON | no |
 | `ownership/` | who may act: policies that pick an owner, and one fence that all obey | no |
+| `protocol/`, `converge/` | documents: `Replica.step(event, now) -> effects` | no |
+| `streams/`, `sessions/`, `beside/` | the machines beside it | drivers and faces |
 | `services/` | what authors and declarations say of their documents | two files |
 | `query/` | conditions and aggregates on documents | no |
 | `storage/` | rows in order on a disk | the stores |
 | `links/` | messages as bytes between nodes | yes, `frames.py` not |
 | `members/` | who belongs to the group; the only place that meets `gossip` | yes |
-| `reads/`, `scanning/` | reads of more than one document; processes that read whole slots | yes |
+| `reads/`, `scans/` | reads of more than one document; processes that read whole slots | yes |
 | `upkeep/` | expiry, repair, resynchronisation | yes |
-| `process/` | start, stop, logs of one node | yes |
-| `http/` | the face towards clients, by way of `node/backend.py` | yes |
+| `node/` | one node: its parts, start, stop, pages | yes |
+| `http/` | the face towards clients; `node/backend.py` is behind it | yes |
 | `client/`, `cli/`, `pipeline/` | people's side: only HTTP from here on; Spark is met last | yes |
 
-`driver.py` performs what the protocol asks; `node.py` builds it all, and is the only one to know
-every part.
+`driver.py` performs what the protocol asks, in turns of `stepping.py`; `node/node.py` builds it
+all, and is the only one to know every part.
 """
 
 __version__ = "0.1.0"

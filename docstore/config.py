@@ -14,7 +14,7 @@ from typing import Any
 from docstore.errors import BadConfig
 from docstore.limits import Limits
 from docstore.model.address import Address, parse_url, ports_of, reachable
-from docstore.protocol.configuration import NODE_ID, Founder, is_node_id
+from docstore.protocol.group.configuration import NODE_ID, Founder, is_node_id
 from docstore.streams.timing import StreamsConfig
 
 ENVIRONMENT_PREFIX = "DOCSTORE_"

@@ -16,8 +16,6 @@ from docstore.errors import DiskFull, StoreBroken
 from docstore.links.peers import PeerLinks
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
-from docstore.protocol.change import Change
-from docstore.protocol.configuration import Configuration
 from docstore.protocol.effects import (
     Alarm,
     ChangeAnswered,
@@ -40,6 +38,8 @@ from docstore.protocol.events import (
     Tick,
     TurnEnded,
 )
+from docstore.protocol.group.change import Change
+from docstore.protocol.group.configuration import Configuration
 from docstore.protocol.replica import Replica
 from docstore.stepping import TICK_S, Requests, Stepping, clock
 from docstore.storage.store import LONG, Query, Store, Write

@@ -28,8 +28,7 @@ A guided tour, in the order in which the files explain each other:
 | `agent.py`                  | the shell around one `Swim`; with it `transport.py` for   |
 |                             | sockets, `clock.py` for timers, `audience.py` for all who |
 |                             | want to know, `snapshot.py` for the way back              |
-| `security.py`               | who can be a member; `keyring.py`, `seal.py`, `replay.py`, |
-|                             | `doorkeeper.py`, `intake.py` and `rotation.py` see to it  |
+| `security/`                 | who can be a member, and with which key                   |
 | `stability.py`              | a calmer view for those who move data                     |
 | `news.py`                   | what applications are told                                |
 | `config.py`, `errors.py`    | every number with its reason; every refusal               |
@@ -41,10 +40,10 @@ whoever needs certainty needs a quorum, not a detector.
 from gossip.agent import Agent
 from gossip.config import Config
 from gossip.errors import GossipError
-from gossip.keyring import Keyring
 from gossip.member import Address, Change, Member, State
 from gossip.protocol.chronicle import Moment
-from gossip.security import Security
+from gossip.security.admission import Security
+from gossip.security.keyring import Keyring
 from gossip.snapshot import Snapshot
 
 __all__ = [

@@ -21,7 +21,6 @@ from gossip import messages, news, wire
 from gossip.audience import Audience
 from gossip.clock import Clock
 from gossip.config import Config
-from gossip.doorkeeper import Doorkeeper
 from gossip.errors import (
     AlreadyStarted,
     BindFailed,
@@ -31,7 +30,6 @@ from gossip.errors import (
     NotRunning,
 )
 from gossip.exchange import Exchanges, required
-from gossip.intake import Intake
 from gossip.joining import Joining, JoinReport
 from gossip.member import Address, Change, Member
 from gossip.protocol.chronicle import Moment
@@ -57,8 +55,10 @@ from gossip.protocol.events import (
     TimerFired,
 )
 from gossip.protocol.swim import Swim
-from gossip.rotation import Rotation
-from gossip.security import SEAL_BYTES, SESSION_BYTES, Security
+from gossip.security.admission import SEAL_BYTES, SESSION_BYTES, Security
+from gossip.security.doorkeeper import Doorkeeper
+from gossip.security.intake import Intake
+from gossip.security.rotation import Rotation
 from gossip.snapshot import Snapshot
 from gossip.stability import StableView, View
 from gossip.subscription import Subscription
@@ -307,7 +307,7 @@ class Agent:
         keyring, label = self._security.keyring, self._security.label
         if keyring is None:
             return self._config
-        from gossip.seal import Seal  # noqa: PLC0415 - 40 ms, for those only who encrypt.
+        from gossip.security.seal import Seal  # noqa: PLC0415 - 40 ms, for those only who encrypt.
 
         seal = Seal(keyring, label, me.uid, lambda: secrets.token_bytes(SESSION_BYTES))
         doorkeeper = Doorkeeper(seal, self._name, self._rng)

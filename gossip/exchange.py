@@ -12,14 +12,14 @@ from collections.abc import Callable
 
 from gossip import wire
 from gossip.errors import KeyringError
-from gossip.intake import Intake
-from gossip.keyring import Keyring
 from gossip.member import Address
 from gossip.messages import KeyChange, StreamMessage, Sync, SyncAnswer
 from gossip.protocol.effects import Ask, Reply
 from gossip.protocol.events import Answered, Asked, Event, TableBegun, Unanswered
-from gossip.rotation import change
-from gossip.security import Opened
+from gossip.security.admission import Opened
+from gossip.security.intake import Intake
+from gossip.security.keyring import Keyring
+from gossip.security.rotation import change
 from gossip.transport import Transport
 
 

@@ -27,10 +27,10 @@ from gossip.config import Config
 from gossip.errors import BindFailed
 from gossip.member import Address
 from gossip.messages import FRAME_HEADER_BYTES
-from gossip.security import Opened, Refused
+from gossip.security.admission import Opened, Refused
 
 if TYPE_CHECKING:
-    from gossip.seal import Seal
+    from gossip.security.seal import Seal
 
 _DATAGRAMS_PER_WAKE_UP = 64
 _RECEIVE_BYTES = 65_535

@@ -29,7 +29,7 @@ SHELLS = (
     "gossip/clock.py",
     "gossip/exchange.py",
     "gossip/joining.py",
-    "gossip/rotation.py",
+    "gossip/security/rotation.py",
     "gossip/snapshot.py",
     "gossip/subscription.py",
     "gossip/transport.py",
@@ -39,10 +39,13 @@ SHELLS = (
     "docstore/stepping.py",
     "docstore/links/peers.py",
     "docstore/links/questions.py",
-    "docstore/scanning/batches.py",
-    "docstore/scanning/pool.py",
-    "docstore/scanning/segments.py",
-    "docstore/scanning/worker.py",
+    "docstore/scans/barrier.py",
+    "docstore/scans/batches.py",
+    "docstore/scans/feed.py",
+    "docstore/scans/pool.py",
+    "docstore/scans/scanner.py",
+    "docstore/scans/segments.py",
+    "docstore/scans/worker.py",
     "docstore/services/announcing.py",
     "docstore/services/declaring.py",
     "docstore/storage/database.py",
@@ -105,8 +108,13 @@ NODES_PARTS = (
 AT_EACH_TAB = ("docstore/__main__.py", "docstore/cli/app.py")
 """What runs whenever a shell completes a word: it talks to nobody, and need not be able to."""
 
-# The steps of the road share events, effects and documents; replica.py alone knows the steps.
-STEPS = frozenset("route owner forward handle propose learn decide respond".split())
+# The steps of the road share events, effects and documents; serve.py alone calls the one behind it.
+STEPS = frozenset("forward handle propose learn decide confirm".split())
+# The rooms of the protocol, and which others each of them may know; replica.py knows them all.
+ROOMS = {
+    "road": {"road"}, "filling": {"filling", "road"},
+    "leadership": {"leadership", "filling", "road"}, "group": {"group"}, "history": {"history"},
+}  # fmt: skip
 # What the HTTP face may know of the protocol: its alphabets, not its rules.
 PROTOCOL_SEEN_BY_HTTP = frozenset({"events", "effects"})
 
@@ -167,14 +175,16 @@ def pure_modules_stay_pure(source: Source) -> Iterator[str]:
                 yield f"{source.path}:{node.lineno} calls {called}"
 
 
-def steps_do_not_know_each_other(source: Source) -> Iterator[str]:
-    """The road reads as a list of files only while no step reaches into another."""
-    step = Path(source.path).stem
-    if not source.is_under("docstore/protocol") or step not in STEPS:
+def the_protocol_runs_one_way(source: Source) -> Iterator[str]:
+    """A reign is taken over by filling logs, logs are filled on the road, a step knows no other."""
+    room, _, step = source.path.removeprefix("docstore/protocol/").partition("/")
+    if room not in ROOMS or not source.is_under("docstore/protocol"):
         return
-    others = [f"docstore.protocol.{other}" for other in (STEPS | {"replica"}) - {step}]
+    strange = {"replica"} | ROOMS.keys() - ROOMS[room]
+    if room == "road" and step.removesuffix(".py") in STEPS:
+        strange |= {f"road.{other}" for other in STEPS - {step.removesuffix(".py")}}
     for line, name in source.imports:
-        if names(name, *others):
+        if names(name, *(f"docstore.protocol.{other}" for other in strange)):
             yield f"{source.path}:{line} imports {name}"
 
 
@@ -340,7 +350,7 @@ RULES: list[Rule] = [
     gossip_stands_alone,
     only_node_meets_gossip,
     pure_modules_stay_pure,
-    steps_do_not_know_each_other,
+    the_protocol_runs_one_way,
     http_translates,
     storage_keeps_bytes,
     machines_beside_see_the_group_by_one_window,

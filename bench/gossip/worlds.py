@@ -15,7 +15,7 @@ from statistics import mean, median
 
 from bench.gossip.figure import Figure, Plot, Series
 from gossip import Config, State
-from gossip.seal import SEAL_BYTES
+from gossip.security.seal import SEAL_BYTES
 from tests.gossip.world import World
 
 LAN = Config.lan()

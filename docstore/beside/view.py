@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from docstore.protocol.configuration import Stage
 from docstore.protocol.core import Core
+from docstore.protocol.group.configuration import Stage
 from docstore.protocol.tenure import Phase
 
 

@@ -11,7 +11,12 @@ from pathlib import Path
 
 from docstore.config import database_in
 from docstore.errors import Conflict, NotFound
-from docstore.protocol.configuration import Configuration, Registered, Stage, unpack_registered
+from docstore.protocol.group.configuration import (
+    Configuration,
+    Registered,
+    Stage,
+    unpack_registered,
+)
 from docstore.storage.sqlite import SqliteStore
 from docstore.storage.store import SaveConfiguration, SaveSlot, SlotRecord, Status, Write
 

@@ -1,4 +1,4 @@
-"""What the HTTP face needs of the node behind it. `node/backend.py` implements it; tests use the real one.
+"""What the HTTP face needs of the node behind it. `node/backend.py` is it; tests use the real one.
 
 The face translates: it never sees a ballot, a slot log or SQL. Everything that it shows about
 the cluster comes as plain JSON values from here.
@@ -9,10 +9,10 @@ from typing import Any, Protocol
 
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service
-from docstore.reads.feed import Stretch, Wanted
 from docstore.reads.listings import Listed
-from docstore.scanning.cut import Cut
-from docstore.scanning.request import Scan
+from docstore.scans.cut import Cut
+from docstore.scans.feed import Stretch, Wanted
+from docstore.scans.request import Scan
 from docstore.sessions.face import KeptAlive
 from docstore.sessions.messages import Reply
 from docstore.streams import requests
@@ -199,7 +199,7 @@ class Backend(Protocol):
         """Wait for what a scan needs; return the slots not held here, and those still behind."""
 
     async def scan_page(self, question: dict[str, Json]) -> tuple[dict[str, Json], bytes]:
-        """Return a page, as `scanning/worker.py` answers it."""
+        """Return a page, as `scans/worker.py` answers it."""
 
     # Changes; see `http/changes.py`
 

@@ -30,8 +30,8 @@ from docstore.http.reply import Reply, header_lines
 from docstore.model import json
 from docstore.model.service import Service
 from docstore.query.where import parse
-from docstore.reads.feed import Stretch, Wanted
-from docstore.scanning.cut import CHARACTERS_A_SLOT, Cut, cut_of
+from docstore.scans.cut import CHARACTERS_A_SLOT, Cut, cut_of
+from docstore.scans.feed import Stretch, Wanted
 from docstore.services.registry import FACTORIES, declaration_link
 
 CHANGES = "/core/changes"

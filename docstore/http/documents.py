@@ -27,7 +27,7 @@ from docstore.model.document import tag_of
 from docstore.model.operation import CURRENT, Answer, Conditions, Operation
 from docstore.model.paths import encoded
 from docstore.model.service import Service, ServiceOptions
-from docstore.scanning.names import check_snapshot_name
+from docstore.scans.names import check_snapshot_name
 from docstore.services.declared import options_of, path_of
 from docstore.services.registry import FACTORIES, SNAPSHOTS, check_declaration, declaration_link
 

@@ -35,10 +35,10 @@ from docstore.http.quotas import READS, Quotas
 from docstore.http.reply import Reply
 from docstore.http.representation import page_reply
 from docstore.model import json
-from docstore.scanning.cut import Cut
-from docstore.scanning.names import insist_on_past
-from docstore.scanning.pool import has_arrow
-from docstore.scanning.request import Scan, scan_of
+from docstore.scans.cut import Cut
+from docstore.scans.names import insist_on_past
+from docstore.scans.pool import has_arrow
+from docstore.scans.request import Scan, scan_of
 
 ARROW_TYPE = "application/vnd.apache.arrow.stream"
 NDJSON_TYPE = "application/x-ndjson"

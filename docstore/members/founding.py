@@ -16,7 +16,7 @@ import structlog
 from docstore.config import Config
 from docstore.errors import BadConfig
 from docstore.model.address import Address
-from docstore.protocol.configuration import (
+from docstore.protocol.group.configuration import (
     Configuration,
     Founder,
     cluster_id_of,
@@ -24,7 +24,7 @@ from docstore.protocol.configuration import (
     unpack_configuration,
     unpack_registered,
 )
-from docstore.protocol.reconfigure import join_writes
+from docstore.protocol.group.reconfigure import join_writes
 from docstore.storage.store import Recovered, Store
 from docstore.wire import PROTOCOL, Hello
 

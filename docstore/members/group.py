@@ -18,12 +18,12 @@ from docstore.members.founding import Founding
 from docstore.members.lookup import Lookup
 from docstore.members.membership import Membership
 from docstore.model.address import parse_url
-from docstore.protocol.change import Change, Kind
-from docstore.protocol.configuration import NODE_ID, Configuration, MemberEntry, is_node_id
 from docstore.protocol.events import LinkMade, ViewChanged
+from docstore.protocol.group.change import Change, Kind
+from docstore.protocol.group.configuration import NODE_ID, Configuration, MemberEntry, is_node_id
+from docstore.protocol.group.voters import decisive_zones
 from docstore.protocol.quorum import majority
 from docstore.protocol.replica import Replica
-from docstore.protocol.voters import decisive_zones
 
 Json = dict[str, Any]
 

@@ -14,11 +14,11 @@ from docstore.node.usage import process_metrics
 from docstore.protocol.events import CompactAsked
 from docstore.protocol.published import DECLARATIONS
 from docstore.protocol.slots import slot_of
-from docstore.reads.feed import Stretch, Wanted
 from docstore.reads.listings import Listed
 from docstore.reads.local import read_here
-from docstore.scanning.cut import Cut
-from docstore.scanning.request import Scan
+from docstore.scans.cut import Cut
+from docstore.scans.feed import Stretch, Wanted
+from docstore.scans.request import Scan
 from docstore.services.announcing import NOT_YET
 from docstore.services.registry import declaration_link
 from docstore.sessions.face import SessionFace
@@ -271,7 +271,7 @@ class Face:
         return await self._entrance.inside().scans.arrived(scan, timeout_s)
 
     async def scan_page(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-        """Return a page, as `scanning/worker.py` answers it."""
+        """Return a page, as `scans/worker.py` answers it."""
         return await self._entrance.inside().scans.page(question)
 
     # Changes

@@ -18,11 +18,11 @@ from docstore.node.status import Administration
 from docstore.protocol.events import DrainAsked, LinkLost, LinkMade
 from docstore.protocol.replica import Replica
 from docstore.protocol.timing import ReplicaConfig
-from docstore.reads.feed import Feed
 from docstore.reads.listings import Listings
 from docstore.reads.local import declarations
 from docstore.reads.owners import Owners
-from docstore.reads.scans import Scans
+from docstore.scans.feed import Feed
+from docstore.scans.scanner import Scans
 from docstore.services.announcing import Announcing
 from docstore.services.declaring import Declaring
 from docstore.services.registry import FACTORIES

@@ -15,7 +15,7 @@ from docstore.links.questions import Questions
 from docstore.members.group import Group, warnings_of
 from docstore.model.fences import fences_of
 from docstore.ownership.by_hash import member_points, ranking
-from docstore.protocol.configuration import Configuration
+from docstore.protocol.group.configuration import Configuration
 from docstore.protocol.quorum import is_quorum
 from docstore.protocol.replica import Replica
 from docstore.protocol.slots import slot_of

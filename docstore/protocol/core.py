@@ -17,10 +17,10 @@ from docstore.model.operation import Answer
 from docstore.model.service import ServiceFor
 from docstore.ownership.by_hash import Placement
 from docstore.protocol.clock import WallClock
-from docstore.protocol.configuration import Configuration, unpack_registered
 from docstore.protocol.effects import Effect, Persist, Publish, Read, Send
-from docstore.protocol.holds import Holds
-from docstore.protocol.leases import Leases
+from docstore.protocol.group.configuration import Configuration, unpack_registered
+from docstore.protocol.history.holds import Holds
+from docstore.protocol.leadership.leases import Leases
 from docstore.protocol.log import SlotLog, log_from_disk
 from docstore.protocol.operations import Closed, Proposed
 from docstore.protocol.published import is_published

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from docstore.model.document import Row
 from docstore.model.operation import Answer
-from docstore.protocol.configuration import Configuration
+from docstore.protocol.group.configuration import Configuration
 from docstore.storage.store import Query, Write
 from docstore.wire import Message
 

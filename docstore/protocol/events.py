@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from docstore.model.operation import Operation
-from docstore.protocol.change import Change
+from docstore.protocol.group.change import Change
 from docstore.storage.store import Recovered, Result
 from docstore.wire import Message
 

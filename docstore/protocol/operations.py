@@ -9,7 +9,7 @@ Entry nodes say with each operation which of theirs is the oldest without an ans
 older will never be asked for again and is forgotten. Keys are forgotten when their time is over.
 
 After a start nothing is known of the rows that are on the disk. An operation's row is a row of its
-document, so a document's rows are read back when somebody asks about one (see `recall.py`).
+document, so a document's rows are read back when somebody asks about one (see `road/recall.py`).
 """
 
 from collections import OrderedDict, deque

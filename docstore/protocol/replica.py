@@ -16,12 +16,7 @@ from docstore.converge.spread import Spreader
 from docstore.converge.sweep import Sweeper
 from docstore.model.operation import Answer, answer_from_wire, operation_from_wire
 from docstore.model.service import ServiceFor
-from docstore.protocol import reconfigure
-from docstore.protocol.catchup import CatchUp
-from docstore.protocol.configuration import Configuration, Registered, unpack_registered
-from docstore.protocol.confirm import Confirmer
 from docstore.protocol.core import Core
-from docstore.protocol.decide import Decider
 from docstore.protocol.depose import depose
 from docstore.protocol.effects import Effect, Reconfigured
 from docstore.protocol.events import (
@@ -44,21 +39,26 @@ from docstore.protocol.events import (
     TurnEnded,
     ViewChanged,
 )
-from docstore.protocol.forgetting import Forgetter
-from docstore.protocol.forward import Entry
-from docstore.protocol.handover import HandingOver
-from docstore.protocol.learn import Learner
-from docstore.protocol.liveness import Liveness
+from docstore.protocol.filling.catchup import CatchUp
+from docstore.protocol.group import reconfigure
+from docstore.protocol.group.configuration import Configuration, Registered, unpack_registered
+from docstore.protocol.group.register import Register
+from docstore.protocol.history.forgetting import Forgetter
+from docstore.protocol.history.trim import Trimmer
+from docstore.protocol.leadership.handover import HandingOver
+from docstore.protocol.leadership.liveness import Liveness
+from docstore.protocol.leadership.stillness import Stillness
+from docstore.protocol.leadership.takeover import TakeOver
 from docstore.protocol.log import SlotLog
-from docstore.protocol.propose import Proposer
-from docstore.protocol.read_index import ReadIndex
-from docstore.protocol.register import Register
-from docstore.protocol.serve import Server
-from docstore.protocol.stillness import Stillness
-from docstore.protocol.takeover import TakeOver
+from docstore.protocol.road.confirm import Confirmer
+from docstore.protocol.road.decide import Decider
+from docstore.protocol.road.forward import Entry
+from docstore.protocol.road.learn import Learner
+from docstore.protocol.road.propose import Proposer
+from docstore.protocol.road.read_index import ReadIndex
+from docstore.protocol.road.serve import Server
 from docstore.protocol.tenure import Inflight, Tenure
 from docstore.protocol.timing import ReplicaConfig
-from docstore.protocol.trim import Trimmer
 from docstore.storage.store import Recovered
 from docstore.wire import (
     Accepted,

@@ -1,5 +1,5 @@
-"""Reads of more than one document, or from this node's copy alone.
+"""Reads of more than one document, or from this node's copy alone; whole slots are read in `scans`.
 
-Listings ask every owner, scans and feeds follow a cut through the logs, a barrier makes one that no
-cause crosses, and `local` answers from what this replica knows, without asking anybody.
+Listings ask every owner (`owners.py`), and `local.py` answers from what this replica knows, without
+asking anybody.
 """

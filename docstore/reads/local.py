@@ -11,13 +11,13 @@ from docstore.model.document import Row
 from docstore.model.operation import CURRENT, Answer, Operation
 from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
-from docstore.protocol.past import (
+from docstore.protocol.published import DECLARATIONS
+from docstore.protocol.road.past import (
     KEPT_VERSIONS_MAX,
     past_answer,
     past_query,
     trimmed_answer,
 )
-from docstore.protocol.published import DECLARATIONS
 from docstore.protocol.tenure import Phase
 from docstore.storage.store import UNBOUNDED, Corrupt, History, Newest, Result, Store
 

@@ -7,10 +7,10 @@ import structlog
 from docstore.errors import BadRequest, DocstoreError
 from docstore.model import json
 from docstore.protocol.core import NEVER
-from docstore.protocol.holds import Holds
+from docstore.protocol.history.holds import Holds
 from docstore.protocol.replica import Replica
 from docstore.reads.listings import Listings
-from docstore.scanning.cut import unpack_cut
+from docstore.scans.cut import unpack_cut
 from docstore.services.registry import SNAPSHOTS
 from docstore.stepping import clock
 from docstore.upkeep.background import Background

@@ -8,7 +8,7 @@ from docstore.driver import Driver
 from docstore.errors import DiskFull
 from docstore.links.peers import PeerEvents, PeerLinks
 from docstore.model.document import Row
-from docstore.protocol.configuration import Configuration, MemberEntry, first_registered
+from docstore.protocol.group.configuration import Configuration, MemberEntry, first_registered
 from docstore.protocol.replica import Replica
 from docstore.services.registry import Registry
 from docstore.storage.memory import MemoryStore

@@ -11,9 +11,9 @@ import pytest
 
 from gossip import Agent, Config, Keyring, Security, State, wire
 from gossip.errors import KeyringError, RotationFailed
-from gossip.keyring import KEYS_MAX, key_id
 from gossip.messages import Dead, Note, Ping
-from gossip.seal import Seal
+from gossip.security.keyring import KEYS_MAX, key_id
+from gossip.security.seal import Seal
 from tests.gossip.live import LOOPBACK, Launch, sees, until
 from tests.gossip.rig import alive
 

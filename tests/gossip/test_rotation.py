@@ -10,7 +10,7 @@ import pytest
 from gossip import Address, Keyring, Member
 from gossip.errors import RotationFailed
 from gossip.messages import KeyChange, KeyChanged, KeyVerb, StreamMessage
-from gossip.rotation import Rotation, change
+from gossip.security.rotation import Rotation, change
 from tests.gossip.rig import peer
 
 OLD, NEW = b"o" * 32, b"n" * 32

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gossip import Change, Keyring, State, wire
-from gossip.doorkeeper import Doorkeeper
 from gossip.errors import ConfigError, KeyringError
-from gossip.intake import Intake
-from gossip.keyring import KEYS_MAX, key_id
 from gossip.messages import Ack, Alive, Dead, KeyChange, KeyChanged, KeyVerb, Note, Ping, Sync
-from gossip.replay import SESSIONS_MAX, WIDTH, ReplayWindows
-from gossip.rotation import change
-from gossip.seal import Seal
-from gossip.security import SEAL_BYTES, Opened, Refused
+from gossip.security.admission import SEAL_BYTES, Opened, Refused
+from gossip.security.doorkeeper import Doorkeeper
+from gossip.security.intake import Intake
+from gossip.security.keyring import KEYS_MAX, key_id
+from gossip.security.replay import SESSIONS_MAX, WIDTH, ReplayWindows
+from gossip.security.rotation import change
+from gossip.security.seal import Seal
 from tests.gossip.rig import address_of, alive, hear, machine, peer, state_of
 
 KEYS = [bytes([number]) * 32 for number in range(10)]

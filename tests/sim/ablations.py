@@ -14,24 +14,26 @@ from unittest.mock import patch
 from docstore.model.document import Row
 from docstore.ownership import ballot as fence
 from docstore.ownership.by_vote import Voter
-from docstore.protocol import handle as handling
-from docstore.protocol import quorum, recall, reconfigure, register
-from docstore.protocol.change import advanced as _advanced
-from docstore.protocol.configuration import Configuration, Stage
-from docstore.protocol.confirm import Confirmer
+from docstore.protocol import quorum
 from docstore.protocol.core import Core
-from docstore.protocol.decide import Decider
-from docstore.protocol.forward import Entry
-from docstore.protocol.learn import Learner
-from docstore.protocol.leases import Leases
+from docstore.protocol.group import reconfigure, register
+from docstore.protocol.group.change import advanced as _advanced
+from docstore.protocol.group.configuration import Configuration, Stage
+from docstore.protocol.group.readiness import Readiness
+from docstore.protocol.history.trim import Trimmer
+from docstore.protocol.leadership.leases import Leases
+from docstore.protocol.leadership.takeover import TakeOver
 from docstore.protocol.log import SlotLog, log_from_disk
 from docstore.protocol.operations import Closed, Operations
-from docstore.protocol.readiness import Readiness
 from docstore.protocol.replica import Replica
-from docstore.protocol.serve import Server
-from docstore.protocol.takeover import TakeOver
+from docstore.protocol.road import handle as handling
+from docstore.protocol.road import recall
+from docstore.protocol.road.confirm import Confirmer
+from docstore.protocol.road.decide import Decider
+from docstore.protocol.road.forward import Entry
+from docstore.protocol.road.learn import Learner
+from docstore.protocol.road.serve import Server
 from docstore.protocol.tenure import Follower, Phase, Tenure
-from docstore.protocol.trim import Trimmer
 from tests.sim.run import Profile
 
 BASIC = Profile()

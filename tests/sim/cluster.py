@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from docstore.protocol.change import Change
-from docstore.protocol.configuration import Configuration, MemberEntry, first_registered
 from docstore.protocol.events import ChangeAsked, LinkLost, LinkMade, Received, ViewChanged
-from docstore.protocol.reconfigure import join_writes
+from docstore.protocol.group.change import Change
+from docstore.protocol.group.configuration import Configuration, MemberEntry, first_registered
+from docstore.protocol.group.reconfigure import join_writes
+from docstore.protocol.group.voters import VOTERS_MAX
 from docstore.protocol.timing import ReplicaConfig
-from docstore.protocol.voters import VOTERS_MAX
 from docstore.simulation.network import Network
 from docstore.simulation.world import World
 from docstore.storage.store import SaveConfiguration

@@ -27,7 +27,6 @@ from random import Random
 from typing import Any
 
 from docstore.model.operation import Operation
-from docstore.protocol.configuration import Configuration, MemberEntry, first_registered
 from docstore.protocol.depose import depose
 from docstore.protocol.effects import Persist, Read, Send
 from docstore.protocol.events import (
@@ -39,6 +38,7 @@ from docstore.protocol.events import (
     Requested,
     TurnEnded,
 )
+from docstore.protocol.group.configuration import Configuration, MemberEntry, first_registered
 from docstore.protocol.replica import Replica
 from docstore.protocol.tenure import Phase
 from docstore.storage.ledger import Ledger

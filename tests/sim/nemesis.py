@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from itertools import permutations
 
-from docstore.protocol.change import Change, Kind
-from docstore.protocol.configuration import Stage
 from docstore.protocol.events import DrainAsked, SlotDoubted
+from docstore.protocol.group.change import Change, Kind
+from docstore.protocol.group.configuration import Stage
 from docstore.storage.store import Status
 from tests.sim.cluster import Cluster
 

@@ -6,7 +6,6 @@ from typing import Any, Protocol
 
 from docstore.model.document import Row
 from docstore.model.service import Service, ServiceOptions, State
-from docstore.protocol.configuration import Configuration
 from docstore.protocol.effects import (
     Alarm,
     ChangeAnswered,
@@ -28,6 +27,7 @@ from docstore.protocol.events import (
     Tick,
     TurnEnded,
 )
+from docstore.protocol.group.configuration import Configuration
 from docstore.protocol.replica import Replica
 from docstore.protocol.timing import ReplicaConfig
 from docstore.simulation.world import World

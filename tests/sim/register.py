@@ -12,8 +12,8 @@ from docstore.model.document import Row
 from docstore.model.fences import Fence
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service
-from docstore.protocol.handle import New, Refused, Unchanged, handle
 from docstore.protocol.identity import Identity
+from docstore.protocol.road.handle import New, Refused, Unchanged, handle
 from tests.sim.hosts import Hosts
 from tests.sim.process import EPOCH_US
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from math import inf
 
 from docstore.model.operation import Operation
-from docstore.protocol.configuration import Stage
 from docstore.protocol.events import Requested
+from docstore.protocol.group.configuration import Stage
 from docstore.protocol.timing import ReplicaConfig
 from docstore.simulation.world import World
 from tests.sim.cluster import Cluster

@@ -9,7 +9,7 @@ from unittest.mock import patch
 from docstore.beside.updates import Updates
 from docstore.model.fences import passed
 from docstore.ownership import by_store
-from docstore.protocol import handle
+from docstore.protocol.road import handle
 from docstore.sessions import holder
 from docstore.sessions.confirming import Confirming
 from docstore.sessions.core import Core

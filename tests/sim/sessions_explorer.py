@@ -23,7 +23,7 @@ from typing import Any
 from docstore.beside.asking import Ask, Noticed, Survey, Told
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
-from docstore.protocol.handle import Refused, Unchanged, handle
+from docstore.protocol.road.handle import Refused, Unchanged, handle
 from docstore.services.groups import GroupService
 from docstore.sessions.coordinating import Coordinating
 from docstore.sessions.effects import Confirm, Give, Send

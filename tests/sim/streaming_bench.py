@@ -7,8 +7,8 @@ from docstore.beside.view import View
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service
-from docstore.protocol.configuration import Configuration
 from docstore.protocol.events import DrainAsked, Requested
+from docstore.protocol.group.configuration import Configuration
 from docstore.protocol.tenure import Phase
 from docstore.protocol.timing import ReplicaConfig
 from docstore.simulation.world import World

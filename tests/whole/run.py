@@ -20,7 +20,7 @@ import structlog
 from docstore.config import Config
 from docstore.model.address import Address
 from docstore.node.node import Node
-from docstore.protocol.configuration import Founder
+from docstore.protocol.group.configuration import Founder
 from docstore.storage.streams_memory import MemoryStreamStore
 from tests.chaos.mix import Op, judge
 from tests.disk.vfs import Disk

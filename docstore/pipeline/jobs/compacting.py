@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame, Window
 from docstore.pipeline.group import Group
 from docstore.pipeline.jobs.work import Work
 from docstore.pipeline.tables import read
-from docstore.protocol.holds import NOT_HELD
-from docstore.scanning.cut import unpack_cut
+from docstore.protocol.history.holds import NOT_HELD
+from docstore.scans.cut import unpack_cut
 
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 ROUNDS_MAX = 6

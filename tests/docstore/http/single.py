@@ -12,8 +12,8 @@ from docstore.http.backend import SessionBackend, StreamBackend
 from docstore.model.document import Row, chain_digest
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service
-from docstore.protocol.handle import New, Unchanged, handle
 from docstore.protocol.identity import Identity
+from docstore.protocol.road.handle import New, Unchanged, handle
 from docstore.reads.listings import Listed
 from docstore.services.registry import FACTORIES, Registry
 

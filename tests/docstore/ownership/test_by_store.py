@@ -20,7 +20,7 @@ from docstore.ownership.by_store import (
     campaigned,
     resigned,
 )
-from docstore.protocol.handle import New, Refused, handle
+from docstore.protocol.road.handle import New, Refused, handle
 from docstore.services.turns import ELECTIONS, LOCKS, VALUE_BYTES_MAX, TurnService, state_of
 
 SERVICES = {path: TurnService(path, "test") for path in (ELECTIONS, LOCKS)}

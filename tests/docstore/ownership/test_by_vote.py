@@ -6,9 +6,9 @@ import pytest
 
 from docstore.model.operation import Answer, Operation
 from docstore.ownership.by_vote import Recency, Role, Times, Voter
-from docstore.protocol.change import Change, Kind
-from docstore.protocol.configuration import Configuration, Stage
 from docstore.protocol.events import ChangeAsked, DiskFilled, DrainAsked, Requested
+from docstore.protocol.group.change import Change, Kind
+from docstore.protocol.group.configuration import Configuration, Stage
 from docstore.protocol.timing import ReplicaConfig
 from docstore.simulation.world import World
 from docstore.wire import Succeed

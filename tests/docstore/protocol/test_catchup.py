@@ -2,8 +2,8 @@
 
 import pytest
 
-from docstore.protocol import copying
-from docstore.protocol.learn import GATHERED_PAGES
+from docstore.protocol.filling import copying
+from docstore.protocol.road.learn import GATHERED_PAGES
 from docstore.storage.store import Rows
 from docstore.wire import Copy, Propose
 from tests.docstore.protocol.trio import CONFIG, NAMES, Trio

@@ -2,8 +2,9 @@
 
 import pytest
 
-from docstore.protocol.change import Change, ChangeRefused, Kind, advanced, begin
-from docstore.protocol.configuration import (
+from docstore.protocol.core import start_of
+from docstore.protocol.group.change import Change, ChangeRefused, Kind, advanced, begin
+from docstore.protocol.group.configuration import (
     Configuration,
     MemberEntry,
     Registered,
@@ -14,10 +15,9 @@ from docstore.protocol.configuration import (
     unpack_registered,
     with_votes,
 )
-from docstore.protocol.core import start_of
+from docstore.protocol.group.voters import VOTERS_MAX
 from docstore.protocol.quorum import decided_end, is_quorum
 from docstore.protocol.timing import ReplicaConfig
-from docstore.protocol.voters import VOTERS_MAX
 from docstore.simulation.world import World
 from docstore.storage.store import Recovered
 from tests.sim.cluster import Cluster

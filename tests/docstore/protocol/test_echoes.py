@@ -3,7 +3,6 @@
 import pytest
 
 from docstore.model.operation import Answer, Operation
-from docstore.protocol.configuration import first_registered
 from docstore.protocol.effects import Effect, Read
 from docstore.protocol.events import (
     DiskFilled,
@@ -13,13 +12,22 @@ from docstore.protocol.events import (
     Received,
     TurnEnded,
 )
+from docstore.protocol.group.configuration import first_registered
 from docstore.protocol.operations import Operations
 from docstore.protocol.replica import Replica
 from docstore.protocol.tenure import Inflight
 from docstore.protocol.timing import ReplicaConfig
 from docstore.simulation.world import World
 from docstore.storage.store import Recovered
-from docstore.wire import Accepted, Answered, Confirm, Confirmed, Forward, Forwarded, Prepare
+from docstore.wire import (
+    Accepted,
+    Answered,
+    Confirm,
+    Confirmed,
+    Forward,
+    Forwarded,
+    Prepare,
+)
 from tests.docstore.protocol.test_replica import ALL_SLOTS, founded, opened, sends
 from tests.sim.cluster import Cluster
 from tests.sim.process import Process

@@ -12,8 +12,8 @@ from docstore.model.fences import SCOPES_MAX, Fence, fences_of
 from docstore.model.operation import Operation
 from docstore.model.service import Refusal, ServiceOptions
 from docstore.protocol.events import Requested
-from docstore.protocol.handle import New, Refused, handle
 from docstore.protocol.identity import Identity, unpack_identity
+from docstore.protocol.road.handle import New, Refused, handle
 from docstore.services.declared import DeclaredService, options_of
 from tests.docstore.protocol.trio import Trio
 

@@ -8,7 +8,7 @@ from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Conditions, Operation
 from docstore.model.service import Refusal, ServiceOptions, State
-from docstore.protocol.handle import (
+from docstore.protocol.road.handle import (
     DELETED_SIGNATURE,
     STATE_BYTES_MAX,
     New,

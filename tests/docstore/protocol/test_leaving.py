@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from docstore.model.operation import Operation
-from docstore.protocol import reconfigure
-from docstore.protocol.configuration import Configuration, MemberEntry
 from docstore.protocol.effects import Read, Respond
 from docstore.protocol.events import Persisted, QueriesAnswered, Received, Requested, TurnEnded
+from docstore.protocol.group import reconfigure
+from docstore.protocol.group.configuration import Configuration, MemberEntry
 from docstore.protocol.replica import Replica
 from docstore.wire import Accepted, Answered, Confirm, Confirmed, Forward, Forwarded
 from tests.docstore.protocol.test_replica import opened, put, sends, tokens

@@ -9,7 +9,6 @@ from docstore.model.document import Row, ballot_at, common_end, reign_added
 from docstore.model.operation import Operation
 from docstore.ownership.by_hash import Placement
 from docstore.protocol import quorum
-from docstore.protocol.configuration import Configuration, MemberEntry, first_registered
 from docstore.protocol.effects import Effect, Persist, Read, Respond, Send
 from docstore.protocol.events import (
     LinkMade,
@@ -20,6 +19,7 @@ from docstore.protocol.events import (
     Tick,
     TurnEnded,
 )
+from docstore.protocol.group.configuration import Configuration, MemberEntry, first_registered
 from docstore.protocol.replica import Replica
 from docstore.protocol.tenure import Phase
 from docstore.storage.store import Append, Recovered, Version

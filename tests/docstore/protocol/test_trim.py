@@ -2,7 +2,7 @@
 
 from docstore.model.operation import Answer, Operation
 from docstore.protocol.events import CompactAsked, Requested
-from docstore.protocol.holds import CLOCKS_APART_S, Holds
+from docstore.protocol.history.holds import CLOCKS_APART_S, Holds
 from docstore.protocol.slots import slot_of
 from docstore.protocol.timing import ReplicaConfig
 from docstore.simulation.world import World

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docstore.protocol.change import Change, Kind, advanced, begin
-from docstore.protocol.configuration import (
+from docstore.protocol.group.change import Change, Kind, advanced, begin
+from docstore.protocol.group.configuration import (
     Configuration,
     Founder,
     MemberEntry,
@@ -18,8 +18,8 @@ from docstore.protocol.configuration import (
     found,
     with_votes,
 )
+from docstore.protocol.group.voters import VOTERS_MAX, chosen, decisive_zones
 from docstore.protocol.timing import ReplicaConfig
-from docstore.protocol.voters import VOTERS_MAX, chosen, decisive_zones
 from docstore.simulation.world import World
 from tests.sim.cluster import Cluster
 

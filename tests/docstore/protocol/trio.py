@@ -7,7 +7,6 @@ from random import Random
 from typing import Any
 
 from docstore.model.operation import Operation
-from docstore.protocol.configuration import Configuration, MemberEntry, first_registered
 from docstore.protocol.effects import Persist, Read, ReadIndexAnswered, Respond, Send
 from docstore.protocol.events import (
     Event,
@@ -19,6 +18,7 @@ from docstore.protocol.events import (
     Tick,
     TurnEnded,
 )
+from docstore.protocol.group.configuration import Configuration, MemberEntry, first_registered
 from docstore.protocol.replica import Replica
 from docstore.protocol.tenure import Phase
 from docstore.protocol.timing import ReplicaConfig

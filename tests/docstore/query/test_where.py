@@ -1,4 +1,4 @@
-"""Conditions: what they say of links, and what is refused. What they find is in scanning/."""
+"""Conditions: what they say of links, and what is refused. What they find is in scans/."""
 
 import pytest
 from hypothesis import given

@@ -14,12 +14,12 @@ from docstore.driver import Driver
 from docstore.errors import Unavailable
 from docstore.links.questions import Questions
 from docstore.model.operation import Operation
-from docstore.protocol import reconfigure
-from docstore.protocol.configuration import Configuration, MemberEntry
+from docstore.protocol.group import reconfigure
+from docstore.protocol.group.configuration import Configuration, MemberEntry
 from docstore.protocol.replica import Replica
 from docstore.protocol.slots import slot_of
 from docstore.reads.local import read_here
-from docstore.reads.scans import Scans
+from docstore.scans.scanner import Scans
 from docstore.storage.memory import MemoryStore
 from docstore.storage.store import Erase, Query, Result
 from docstore.upkeep import resync

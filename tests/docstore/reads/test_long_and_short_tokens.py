@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from docstore.client import Client, LocalCluster
-from docstore.scanning.cut import Cut, unpack_cut
+from docstore.scans.cut import Cut, unpack_cut
 from tests.docstore.reads.events import events
 
 SLOTS = 4096

@@ -15,7 +15,7 @@ from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import ServiceOptions, State
-from docstore.protocol.handle import Refused, Unchanged, handle
+from docstore.protocol.road.handle import Refused, Unchanged, handle
 from docstore.services.declared import DeclaredService
 from docstore.services.registry import Registry
 from docstore.sessions.effects import Confirm, Give, Send

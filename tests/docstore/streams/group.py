@@ -15,7 +15,7 @@ from docstore.beside.asking import Ask, Noticed, Survey, Told
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
-from docstore.protocol.handle import Refused, Unchanged, handle
+from docstore.protocol.road.handle import Refused, Unchanged, handle
 from docstore.storage.partition_ledger import PartitionLedger
 from docstore.storage.partitions import Batches
 from docstore.streams.batch import body_of, header_of

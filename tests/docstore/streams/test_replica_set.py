@@ -10,7 +10,7 @@ from docstore.model.document import Row
 from docstore.model.operation import Answer, Conditions, Operation
 from docstore.model.service import Refusal
 from docstore.ownership.by_lag import Resolution
-from docstore.protocol.handle import New, Refused, handle
+from docstore.protocol.road.handle import New, Refused, handle
 from docstore.streams.replica_set import (
     PartitionService,
     ReplicaSet,

@@ -1,0 +1,1 @@
+"""Who the members are: one configuration, chosen by vote, changed step by step."""

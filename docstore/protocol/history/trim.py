@@ -1,0 +1,210 @@
+"""A side road: old versions and old tombstones are let go of (rules SL7, D3).
+
+With a retention set, `kept` rises over the decided rows that are older than that; without one, when
+somebody asks for it, once, up to an instant. Above it a log
+has no holes; of the rows up to it, those are removed that another row up to it supersedes, so that
+every snapshot at a cut from `kept` on can still be read. Named snapshots keep `kept` from passing
+their cuts.
+
+Nobody passes a row that some replica of the slot lacks: the owner says up to where all of them
+have acknowledged the log, and each then trims by itself. So a replica never needs rows that are
+gone: one that was away catches up by rows, and only an empty or damaged one is copied anew. The
+price: while a replica is down, its slots keep their history; remove it, and they go on.
+
+A tombstone that is the newest of its link goes when it is passed and older than the time in which
+operations are retried. What stands for it then is the slot's floor: an absent link counts as having
+had that version, so that numbers never repeat. Nothing of this needs a row of its own in the log:
+what is passed is with all replicas, and each carries the floor to whom it fills.
+
+Source: rules SL7 and D3; log compaction by key is Kafka's; the wait for all is our own.
+"""
+
+from docstore.model.document import Row
+from docstore.protocol.core import NEVER, Core
+from docstore.protocol.history.holds import CLOCKS_APART_S
+from docstore.protocol.log import SlotLog
+from docstore.protocol.tenure import Phase, Tenure
+from docstore.storage.store import Corrupt, LastBefore, Purge, Result, Tombstones, Trim
+from docstore.wire import Passed
+
+ROWS_AT_ONCE = 512
+"""Rows that one trim passes at the most: a few milliseconds of the disk's time."""
+
+SLOTS_ASKED_FOR = 16
+"""Looked at in one tick when somebody waits for the round: 1,024 in a little more than 3 s."""
+
+HOLDS_KNOWN_S = 60.0
+"""Without news of snapshots for so long nothing is let go of; a tenth of the shortest retention."""
+
+
+class Trimmer:
+    """Goes round the slots, one a tick, or faster when somebody has asked for it."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self._queue: list[int] = []
+        self._round_at = NEVER
+        self._asked = False
+        self.asked_us = 0
+        """What was replaced before this is let go of as well."""
+
+    @property
+    def slots_left(self) -> int:
+        """Return how many slots the round that was asked for has yet to look at."""
+        return len(self._queue) if self._asked else 0
+
+    def ask(self, before_us: int) -> None:
+        """Begin a round at once, that lets go of what was replaced before an instant."""
+        self.asked_us = max(self.asked_us, before_us)
+        # Behind what is left of a round: who asks again and again must not keep it from its end.
+        again = set(self.core.logs) - set(self._queue)
+        self._asked, self._queue = True, sorted(again, reverse=True) + self._queue
+
+    def tick(self) -> None:
+        """Look at the next slots; begin a round when it is time for one."""
+        if not self._knows_holds():
+            return
+        if not self._queue:
+            self._asked = False
+            config = self.core.config
+            recent = self.core.now - self._round_at < config.trim_interval_s
+            if config.history_retention_s <= 0 or recent:
+                return
+            self._round_at = self.core.now
+            self._queue = sorted(self.core.logs, reverse=True)
+        for _ in range(SLOTS_ASKED_FOR if self._asked else 1):
+            log = self.core.logs.get(self._queue.pop()) if self._queue else None
+            if log is not None and log.full:
+                self._visit(log)
+
+    def _visit(self, log: SlotLog) -> None:
+        if log.tenure is not None and log.tenure.phase is Phase.OPEN:
+            self._tell(log, log.tenure)
+        if self._until(log) > log.kept:
+            self._look(log)
+        if log.kept:
+            self._bury(log)
+
+    def _knows_holds(self) -> bool:
+        """Say whether named snapshots are known as they were a moment ago.
+
+        What they need was current not longer ago than the retention, so nobody lets go of it
+        before it is known to be held. What is asked for may be younger: then a snapshot that we
+        have not heard of must be younger still.
+        """
+        holds = self.core.holds
+        if holds is None:
+            return True
+        age_s = self.core.now - holds.known_at
+        if age_s >= HOLDS_KNOWN_S:
+            return False
+        known_us = self.core.wall_now_us() - int((age_s + CLOCKS_APART_S) * 1e6)
+        return not self._asked or self.asked_us <= known_us
+
+    def _before_us(self) -> int:
+        """Return the instant before which versions must have been replaced to be let go of."""
+        kept_s = self.core.config.history_retention_s
+        old_us = self.core.wall_now_us() - int(kept_s * 1e6) if kept_s > 0 else 0
+        return max(old_us, self.asked_us)
+
+    # What all hold
+
+    def _tell(self, log: SlotLog, tenure: Tenure) -> None:
+        """Find out, as the owner, up to where all replicas hold the log, and tell them."""
+        log.passed = max(log.passed, self.held_by_all(log, tenure))
+        message = Passed([(log.slot, tenure.ballot[0], log.passed)])
+        for peer in tenure.followers:
+            self.core.send(peer, message)
+
+    def held_by_all(self, log: SlotLog, tenure: Tenure) -> int:
+        """Return the last row that is decided and on the disk of every replica, 0 for none."""
+        if not all(follower.adopted for follower in tenure.followers.values()):
+            return 0
+        acked = (follower.acked for follower in tenure.followers.values())
+        return min(log.decided, log.durable, *acked)
+
+    def passed(self, sender: str, message: Passed) -> None:
+        """Learn from the owner how far all replicas have come."""
+        for slot, epoch, n in message.slots:
+            log = self.core.logs.get(slot)
+            if log is not None and log.adopted == (epoch, sender):
+                log.passed = max(log.passed, n)
+
+    # Letting go
+
+    def _until(self, log: SlotLog) -> int:
+        """Return the last row that may be passed."""
+        held = self.core.holds.of(log.slot) if self.core.holds is not None else log.passed
+        return min(log.decided, log.durable, log.passed, held, log.kept + ROWS_AT_ONCE)
+
+    def _look(self, log: SlotLog) -> None:
+        """Ask the disk how far the old rows go, then let go of them."""
+        before_us = self._before_us()
+        cuts = log.cuts
+
+        def found(result: Result) -> None:
+            if isinstance(result, Corrupt):
+                self.core.corrupt(log)
+                return
+            # Looked at again: a copy, or another configuration, may have come in between.
+            same = log.cuts == cuts and self.core.logs.get(log.slot) is log
+            if result and same and log.full:
+                self._trim(log, min(result[0].n, self._until(log)))
+
+        self.core.read(LastBefore(log.slot, before_us, self._until(log)), found)
+
+    def _trim(self, log: SlotLog, kept: int) -> None:
+        if kept <= log.kept or self._is_source(log):
+            return
+        self.core.counters["trimmed"] += kept - log.kept
+        self.core.store(Trim(log.slot, log.kept, kept))
+        log.kept = kept
+        self.core.save(log)
+        self._queue.append(log.slot)  # There may be more that is old.
+
+    def _bury(self, log: SlotLog) -> None:
+        """Look for tombstones that are passed and old, and let the floor stand for them."""
+        retried_us = int(self.core.config.tombstone_retention_s * 1e6)
+        before_us = min(self._before_us(), self.core.wall_now_us() - retried_us)
+        cuts = log.cuts
+
+        def found(result: Result) -> None:
+            if isinstance(result, Corrupt):
+                self.core.corrupt(log)
+                return
+            same = log.cuts == cuts and self.core.logs.get(log.slot) is log
+            if result and same and log.full and not self._is_source(log):
+                self._purge(log, result)
+
+        self.core.read(Tombstones(log.slot, self.buried_until(log), before_us, ROWS_AT_ONCE), found)
+
+    def buried_until(self, log: SlotLog) -> int:
+        """Return up to which row tombstones may go: those that all replicas have.
+
+        The last row of a log stays: it says where the log ends, to whoever is filled from it.
+        """
+        return min(log.kept, log.end - 1)
+
+    def _purge(self, log: SlotLog, tombstones: list[Row]) -> None:
+        self.core.counters["purged"] += len(tombstones)
+        self.core.store(Purge(log.slot, [(row.link, row.version) for row in tombstones]))
+        log.floor = self.floor_over(log, tombstones)
+        self.core.save(log)
+        for row in tombstones:
+            self._forget_head(log, row)
+
+    def floor_over(self, log: SlotLog, tombstones: list[Row]) -> int:
+        """Return the version that absent links of the slot count as having had."""
+        return max(log.floor, *(row.version for row in tombstones))
+
+    def _forget_head(self, log: SlotLog, row: Row) -> None:
+        """Let an owner read the link anew, unless it has gone on from the tombstone already."""
+        head = log.tenure.heads.get(row.link) if log.tenure else None
+        if head is not None and head.newest is not None and head.newest.n == row.n:
+            assert log.tenure is not None
+            del log.tenure.heads[row.link]
+
+    def _is_source(self, log: SlotLog) -> bool:
+        """Say whether somebody is being filled from this log: its pages must fit together."""
+        followers = log.tenure.followers.values() if log.tenure else ()
+        return any(follower.copied is not None for follower in followers)

@@ -1,0 +1,340 @@
+"""A side road: becoming the owner of slots (rules T0 to T4, L1).
+
+A node tries when it is the first member alive in a slot's replica set and nobody alive holds
+the slot. It asks whether a quorum would let it (pre-vote), promises itself, durably, gathers a
+quorum of promises, takes the greatest (adopted, end) among their logs as the base, brings its
+own log there, and opens once a quorum stands at the base. One round of messages serves all the
+slots that it tries for.
+
+Source: the view change of Viewstamped Replication Revisited (Liskov and Cowling, 2012, section
+4.2), started by the member that the hash prefers; pre-vote from Raft (Ongaro, 2014, 9.6).
+"""
+
+from collections.abc import Collection, Iterable
+
+from docstore.model.document import common_end, reign_added, reigns_until
+from docstore.ownership.ballot import next_ballot
+from docstore.protocol import quorum
+from docstore.protocol.core import NEVER, Core
+from docstore.protocol.depose import depose
+from docstore.protocol.filling.catchup import CatchUp
+from docstore.protocol.log import SlotLog
+from docstore.protocol.road.decide import Decider
+from docstore.protocol.road.learn import Learner
+from docstore.protocol.slots import from_bitmap, to_bitmap
+from docstore.protocol.tenure import Follower, Phase, Tenure
+from docstore.storage.store import Corrupt, Cut, Result, Rows
+from docstore.wire import (
+    Evidence,
+    Fetch,
+    Fetched,
+    HandOver,
+    Prepare,
+    PreVote,
+    PreVoted,
+    Promised,
+)
+
+
+class TakeOver:
+    """The candidate's side, and the voter's."""
+
+    def __init__(self, core: Core, learner: Learner, decider: Decider, catchup: CatchUp) -> None:
+        self.core = core
+        self.learner = learner
+        self.decider = decider
+        self.catchup = catchup
+        self._round = core.boot << 32
+        self._voters: set[str] = set()
+        self._votes: dict[int, set[str]] = {}
+        """slot -> who would let us, in the pre-vote round that is on its way."""
+        self._asked_at = NEVER
+        self._not_before = NEVER
+        self._failures = 0
+
+    def forget(self) -> None:
+        """Abandon a pre-vote: things are different now, and may be tried for at once."""
+        self._votes, self._not_before = {}, self.core.now
+
+    # Trying
+
+    def consider(self) -> None:
+        """Try for every slot that should be ours and is nobody's."""
+        core = self.core
+        asking = self._votes and core.now - self._asked_at < core.config.attempt_timeout_s
+        if asking or core.now < self._not_before:
+            return
+        if self._votes:
+            self._votes = {}
+            self._back_off()
+            return
+        slots = [log.slot for log in self._unclaimed() if self._should_try(log)]
+        if slots:
+            self._ask_votes(slots)
+
+    def handed(self, sender: str, message: HandOver) -> None:
+        """Take slots that their owner has just given up for us."""
+        for slot in from_bitmap(message.slots):
+            claim = self.core.claims.get(slot)
+            if claim is not None and claim[1] == sender:
+                del self.core.claims[slot]
+        self.forget()
+        self.consider()
+
+    def _unclaimed(self) -> list[SlotLog]:
+        """Return the slots that nobody alive says it holds; mostly there are none."""
+        core = self.core
+        alive = {peer for peer in core.peers if core.is_alive(peer)}
+        # Asked at every tick. Of slots that others hold there may be many more than of ours.
+        nobody = (0, "")
+        claim_of = core.claims.get
+        return [
+            log
+            for slot, log in core.logs.items()
+            if log.tenure is None and claim_of(slot, nobody)[1] not in alive
+        ]
+
+    def _should_try(self, log: SlotLog) -> bool:
+        if log.tenure is not None or not log.full or self.core.is_leased(log.slot, self.core.me):
+            return False
+        if self.core.claimant(log.slot) is not None:
+            return False
+        return self.core.first_alive(log.slot) == self.core.me and not self._is_early(log.slot)
+
+    def _is_early(self, slot: int) -> bool:
+        """Say whether somebody whom the hash prefers may just be starting, as this node is."""
+        core = self.core
+        if core.now - core.started_at >= core.config.start_grace_s:
+            return False
+        replicas = core.placement.replicas(slot)
+        preferred = replicas[: replicas.index(core.me)]
+        return any(core.peers[member].heard_at == NEVER for member in preferred)
+
+    def _ask_votes(self, slots: list[int]) -> None:
+        self._round += 1
+        self._asked_at = self.core.now
+        self._voters = set()
+        self._votes = {slot: {self.core.me} for slot in slots}
+        self.core.counters["prevotes"] += 1
+        bitmap = to_bitmap(slots, self.core.placement.slots)
+        for peer in self.core.peers:
+            self.core.send(peer, PreVote(self._round, bitmap))
+        self._count_votes(slots)
+
+    def vote(self, sender: str, message: PreVote) -> None:
+        """Say for which slots this node hears a present owner or a better candidate (T0)."""
+        refused = [slot for slot in from_bitmap(message.slots) if self._hears_better(sender, slot)]
+        if refused:
+            self.core.counters["prevotes_refused"] += 1
+        bitmap = to_bitmap(refused, self.core.placement.slots)
+        self.core.send(sender, PreVoted(message.round, bitmap))
+
+    def _hears_better(self, candidate: str, slot: int) -> bool:
+        log = self.core.logs.get(slot)
+        if log is None or (log.tenure and log.tenure.phase is Phase.OPEN):
+            return True
+        if self.core.is_leased(slot, candidate):
+            return True
+        holder = self.core.claimant(slot)
+        if holder is not None and holder != candidate:
+            return True
+        replicas = self.core.placement.replicas(slot)
+        before = replicas[: replicas.index(candidate)] if candidate in replicas else replicas
+        return self.core.first_alive(slot) in before
+
+    def voted(self, sender: str, message: PreVoted) -> None:
+        """Count a vote; prepare the slots that a quorum leaves to us."""
+        if message.round != self._round or not self._votes:
+            return
+        refused = set(from_bitmap(message.refused))
+        for slot, votes in self._votes.items():
+            if slot not in refused:
+                votes.add(sender)
+        self._count_votes(list(self._votes))
+        self._voters.add(sender)
+        if self._votes and self._voters >= {
+            p for p, peer in self.core.peers.items() if peer.linked
+        }:
+            self._votes = {}  # Everybody has spoken: there is nothing left to wait for.
+            self._back_off()
+
+    def _count_votes(self, slots: Iterable[int]) -> None:
+        won = [
+            slot
+            for slot in slots
+            if quorum.is_quorum(self._votes[slot], self.core.logs[slot].voting)
+            and self._should_try(self.core.logs[slot])
+        ]
+        for slot in won:
+            del self._votes[slot]
+        if won:
+            self._prepare(won)
+
+    # Promises
+
+    def _prepare(self, slots: list[int]) -> None:
+        """Promise ourselves first, durably, then ask the others (rule T1)."""
+        core = self.core
+        ballot = next_ballot(core.epoch_seen, core.me)
+        core.epoch_seen = ballot[0]
+        core.counters["prepares"] += 1
+        deadline = core.now + core.config.attempt_timeout_s
+        for slot in slots:
+            log = core.logs[slot]
+            log.promised = ballot
+            core.set_tenure(log, Tenure(ballot, Phase.PREPARING, deadline))
+            core.save(log)
+        message = Prepare(ballot[0], to_bitmap(slots, core.placement.slots))
+        own = Promised(ballot[0], [self.learner.evidence(core.logs[slot]) for slot in slots])
+
+        def ask() -> None:
+            for peer in core.peers:
+                core.send(peer, message)
+            self.promised(core.me, own)
+
+        core.when_durable(ask)
+
+    def promised(self, sender: str, message: Promised) -> None:
+        """Gather evidence; settle the slots for which a quorum has promised."""
+        for evidence in message.evidence:
+            log = self.core.logs.get(evidence.slot)
+            tenure = log.tenure if log else None
+            if log is None or tenure is None or tenure.phase is not Phase.PREPARING:
+                continue
+            if tenure.ballot != (message.epoch, self.core.me):
+                continue
+            tenure.evidence[sender] = evidence
+            if self.has_evidence(log, tenure):
+                self._settle(log, tenure)
+
+    def has_evidence(self, log: SlotLog, tenure: Tenure) -> bool:
+        """Say whether a quorum has promised, and undamaged logs of a quorum are told of.
+
+        While the group changes, both sets must promise; what was ever decided is with a majority
+        of the old one, so that newcomers need not be asked for it.
+        """
+        full = [sender for sender, each in tenure.evidence.items() if each.full]
+        promised = quorum.is_quorum(tenure.evidence, log.voting)
+        return promised and quorum.is_quorum(full, log.voting[:1])
+
+    def best(self, log: SlotLog, evidence: Collection[Evidence]) -> Evidence:
+        """Return the log that holds all that was ever decided: greatest (adopted, end) (T2)."""
+        return max(evidence, key=lambda each: (each.adopted, each.end))
+
+    # Settling
+
+    def _settle(self, log: SlotLog, tenure: Tenure) -> None:
+        """Fix the base, and bring this node's log to it."""
+        full = {sender: each for sender, each in tenure.evidence.items() if each.full}
+        best = self.best(log, full.values())
+        tenure.phase, tenure.best = Phase.SETTLING, best
+        tenure.base = best.end
+        tenure.deadline = self.core.now + self.core.config.attempt_timeout_s
+        tenure.identical = {
+            sender
+            for sender, each in full.items()
+            if (each.adopted, each.end) == (best.adopted, best.end)
+        }
+        tenure.followers = {
+            peer: Follower(acked=0, sent=0)
+            for peer in (*log.replicas, *log.learners)
+            if peer != self.core.me
+        }
+        if self.core.me in tenure.identical:
+            self._root(log, tenure)
+        else:
+            self._go_to_common(log, tenure, best)
+
+    def _go_to_common(self, log: SlotLog, tenure: Tenure, best: Evidence) -> None:
+        """Cut our own log to what it shares with the best one, then fetch the rest."""
+        common = common_end(log.reigns, log.end, best.reigns, best.end)
+        if common < log.decided or common < best.kept:
+            # Decided rows are in every log that a quorum can offer; this one is not to be used.
+            self.learner.mark_faulty(log, f"slot {log.slot}: what we hold was never decided so")
+            return
+        if common < log.end:
+            self.core.counters["own_cut"] += 1
+            log.cut(common)
+            self.core.store(Cut(log.slot, common))
+            self.core.save(log)
+        if log.end == tenure.base:
+            self._root(log, tenure)
+        else:
+            self._fetch(log, tenure)
+
+    def _fetch(self, log: SlotLog, tenure: Tenure) -> None:
+        self.core.counters["fetches"] += 1
+        source = min(tenure.identical)
+        last = min(tenure.base, log.end + self.core.config.page_rows)
+        self.core.send(source, Fetch(log.slot, tenure.ballot[0], log.end + 1, last))
+
+    def fetch(self, sender: str, message: Fetch) -> None:
+        """Give a new owner rows of our log, as long as our promise to it stands."""
+        log = self.core.logs.get(message.slot)
+        ballot = (message.epoch, sender)
+        if log is None or log.promised != ballot:
+            return
+
+        def found(result: Result) -> None:
+            if isinstance(result, Corrupt):
+                self.core.corrupt(log)
+            elif log.promised == ballot:
+                answer = Fetched(message.slot, message.epoch, message.first, result)
+                self.core.send(sender, answer)
+
+        last = min(message.last, log.durable)
+        self.core.read(Rows(message.slot, message.first, last, self.core.config.page_bytes), found)
+
+    def fetched(self, sender: str, message: Fetched) -> None:
+        """Append rows of the base to our log."""
+        log = self.core.logs.get(message.slot)
+        tenure = log.tenure if log else None
+        if log is None or tenure is None or tenure.best is None:
+            return
+        current = tenure.ballot == (message.epoch, self.core.me)
+        if not current or tenure.phase is not Phase.SETTLING or log.end >= tenure.base:
+            return
+        rows = [row for row in message.rows if log.end < row.n <= tenure.base]
+        if not rows or rows[0].n != log.end + 1:
+            return
+        log.extend(rows)
+        self.core.store_rows(log, rows)
+        log.reigns = reigns_until(tenure.best.reigns, log.end)
+        self.core.save(log)
+        tenure.deadline = self.core.now + self.core.config.attempt_timeout_s
+        if log.end == tenure.base:
+            self._root(log, tenure)
+        else:
+            self._fetch(log, tenure)
+
+    def _root(self, log: SlotLog, tenure: Tenure) -> None:
+        """Our log is the base: adopt our own ballot, and have the others adopt it."""
+        assert log.end == tenure.base
+        log.adopted = tenure.ballot
+        log.reigns = reign_added(log.reigns, tenure.ballot, tenure.base + 1)
+        self.core.save(log)
+        self.core.when_durable(lambda: self.decider.own_disk(log, tenure, tenure.base))
+        self.catchup.probe_all(log, tenure)
+
+    # Giving up
+
+    def expire(self) -> None:
+        """Abandon attempts that have had their time (rule T4)."""
+        failed = False
+        for log, tenure in self.core.reigns():
+            if tenure.phase is not Phase.OPEN and self.core.now >= tenure.deadline:
+                depose(self.core, log)
+                self.core.counters["attempts_failed"] += 1
+                failed = True
+        if failed:
+            self._back_off()
+
+    def opened(self) -> None:
+        """An attempt succeeded: the next one need not wait."""
+        self._failures = 0
+
+    def _back_off(self) -> None:
+        """Wait a random time, doubling its bound with each failure up to 32 times."""
+        self._failures = min(self._failures + 1, 5)
+        bound = self.core.config.backoff_s * 2**self._failures
+        self._not_before = self.core.now + self.core.rng.random() * bound

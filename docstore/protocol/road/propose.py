@@ -1,0 +1,91 @@
+"""Step 5 of the road: what the turn brought goes to all replicas, the own disk side by side.
+
+In: the end of a turn. Out: one Persist and one Propose per peer, whatever the number of updates.
+
+Only followers that have everything before are offered the new rows at once; the others are
+being brought up to date (`filling/catchup.py`) and will meet these rows on their way.
+"""
+
+from collections.abc import Callable, Sequence
+
+from docstore.model.document import Row, ballot_at
+from docstore.protocol.core import Core
+from docstore.protocol.log import SlotLog
+from docstore.protocol.tenure import Tenure
+from docstore.wire import Offer, Propose
+
+
+def offer_of(log: SlotLog, tenure: Tenure, first: int, rows: Sequence[Row]) -> Offer:
+    """Return the offer of rows that begin at `first`, with what they must follow."""
+    previous = ballot_at(log.reigns, first - 1)
+    epoch = tenure.ballot[0]
+    return Offer(log.slot, epoch, tenure.base, first, previous, log.decided, rows)
+
+
+def pages(rows: Sequence[Row], rows_max: int, bytes_max: int) -> list[Sequence[Row]]:
+    """Return the rows cut into messages of bounded size, in order; no rows give one page."""
+    if len(rows) <= rows_max and sum(len(row.state) for row in rows) <= bytes_max:
+        return [rows]
+    result: list[list[Row]] = [[]]
+    size = 0
+    for row in rows:
+        size += len(row.state)
+        if result[-1] and (len(result[-1]) >= rows_max or size > bytes_max):
+            result.append([])
+            size = len(row.state)
+        result[-1].append(row)
+    return list(result)
+
+
+class Proposer:
+    """The owner's side of new rows."""
+
+    def __init__(self, core: Core, stored: Callable[[SlotLog, Tenure, int], None]) -> None:
+        self.core = core
+        self.stored = stored
+        """Called when rows up to n are on this node's own disk, which then counts."""
+
+    def propose_all(self) -> None:
+        """Store and offer the rows of this turn (rule O2)."""
+        offers: dict[str, list[Offer]] = {}
+        for slot in self.core.dirty:
+            log = self.core.logs[slot]
+            if log.tenure is not None:
+                self._propose(log, log.tenure, offers)
+        self.core.dirty.clear()
+        for peer, all_offers in offers.items():
+            self._send_bounded(peer, all_offers)
+
+    def _propose(self, log: SlotLog, tenure: Tenure, offers: dict[str, list[Offer]]) -> None:
+        rows, tenure.fresh = tenure.fresh, []
+        assert rows
+        self.core.store_rows(log, rows)
+        first, end = rows[0].n, log.end
+        self._remember(tenure, first)
+        self.core.when_durable(lambda: self.stored(log, tenure, end))
+        for peer, follower in tenure.followers.items():
+            if follower.sent != first - 1 or not self.core.peers[peer].linked:
+                continue
+            follower.sent, follower.sent_at = end, self.core.now
+            for page in pages(rows, self.core.config.page_rows, self.core.config.page_bytes):
+                offers.setdefault(peer, []).append(offer_of(log, tenure, page[0].n, page))
+
+    def _remember(self, tenure: Tenure, first: int) -> None:
+        """Note whose operations these are: from now on they may take effect."""
+        for n, inflight in reversed(tenure.waiting):
+            if n < first:
+                return
+            origin = (inflight.entry, inflight.boot)
+            self.core.proposed.note(origin, inflight.seq, inflight.oldest)
+
+    def _send_bounded(self, peer: str, offers: list[Offer]) -> None:
+        """Send offers in messages of bounded size, so that no frame grows without limit."""
+        batch: list[Offer] = []
+        size = 0
+        for offer in offers:
+            size += sum(len(row.state) for row in offer.rows)
+            if batch and size > self.core.config.page_bytes:
+                self.core.send(peer, Propose(batch))
+                batch, size = [], 0
+            batch.append(offer)
+        self.core.send(peer, Propose(batch))

@@ -1,0 +1,217 @@
+"""Changes as anybody may read them, from any node: what all logs have beyond a cut.
+
+A slot is read from this node's copy where there is one, else from its owner or another replica that
+is connected. Rows are what a majority has, so nothing is ever taken back; what a copy has not heard
+of yet comes later. Versions of one document come in their order, documents in none.
+
+Source: MongoDB's change streams (resume tokens), CouchDB's `_changes` (long polls).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from docstore.errors import NoQuorum, SnapshotGone, Unavailable
+from docstore.links.questions import Questions
+from docstore.model.document import ballot_at
+from docstore.protocol.replica import Replica
+from docstore.scans.cut import Cut, Position
+
+COLUMNS = (
+    "slot", "seq", "documentSelfLink", "documentVersion", "documentEpoch", "documentOwner",
+    "documentUpdateAction", "documentUpdateTimeMicros", "deleted", "body",
+)  # fmt: skip
+SLOTS_AT_ONCE = 128
+FIRST_ROWS, BYTES_MAX = 16, 4 << 20
+"""A first page is small, the next are judged by it; a stretch ends soon after so many bytes."""
+POLL_S = 0.05
+ELSEWHERE_S = 0.25
+"""How often slots that are only on other nodes are asked for news."""
+ANSWER_S = 2.0
+"""Who does not answer by then is asked again with the next stretch."""
+
+Pages = Callable[[dict[str, Any]], Awaitable[tuple[dict[str, Any], bytes]]]
+Span = tuple[int, int, int]
+"""(slot, after, until)."""
+
+
+class Wanted(NamedTuple):
+    """Which changes: below which path, and on what condition."""
+
+    prefix: str
+    where: str = ""
+
+
+class Stretch(NamedTuple):
+    """Some changes, a line of JSON for each.
+
+    until: where the next stretch begins. unheard: slots that nobody could be asked for.
+    """
+
+    lines: bytes
+    rows: int
+    until: Cut
+    unheard: int
+
+
+class Feed:
+    """Reads stretches of all slots."""
+
+    def __init__(self, replica: Replica, questions: Questions, pages: Pages) -> None:
+        self._core = replica.core
+        self._questions = questions
+        self._pages = pages
+        self._seen = 0
+        self._seen_at = 0.0
+        self._turn = 0
+        questions.answer("changes", self._answer)
+
+    async def read(self, wanted: Wanted, since: Cut, rows: int) -> Stretch:
+        """Return some `rows` beyond a cut, in the slots that it speaks of; none if there are none.
+
+        Raises SnapshotGone; Unavailable where no majority is heard, since nothing new comes there.
+        """
+        if self._core.lacks_quorum():
+            raise NoQuorum("this node does not hear a majority of the members: ask another")
+        positions = since.by_slot()
+        asked = {
+            holder: {slot: positions[slot][1] for slot in slots}
+            for holder, slots in self._by_holder(positions).items()
+        }
+        unheard = len(asked.pop("", ()))
+        share = -(-rows // max(1, len(asked)))  # Nobody's news wait for those of others.
+        answers = await asyncio.gather(
+            *(self._ask(holder, wanted, after, share) for holder, after in asked.items())
+        )
+        lines, count = [], 0
+        reached: dict[int, Position] = {}
+        for after, answer in zip(asked.values(), answers, strict=True):
+            if answer is None:
+                unheard += len(after)
+            elif isinstance(answer, str):
+                raise SnapshotGone(answer)
+            else:
+                payload, found, ends = answer
+                lines.append(payload)
+                count += found
+                reached |= {slot: (epoch, n) for slot, epoch, n in ends}
+        return Stretch(b"".join(lines), count, since.moved(reached), unheard)
+
+    def slot_of(self, link: str) -> int:
+        """Return the slot in which the changes of a document are."""
+        return self._core.slot_of(link)
+
+    async def news(self, since: int, timeout_s: float) -> None:
+        """Return when there may be changes after `seen()` was `since`, or the time is over."""
+        loop = asyncio.get_running_loop()
+        is_all_here = len(self._by_holder(range(self._core.placement.slots))) == 1
+        deadline = loop.time() + (timeout_s if is_all_here else min(ELSEWHERE_S, timeout_s))
+        while self.seen() == since and loop.time() < deadline:  # noqa: ASYNC110 - a sum has no event
+            await asyncio.sleep(min(POLL_S, max(0.0, deadline - loop.time())))
+
+    def seen(self) -> int:
+        """Return a number that grows with what this node can show; a little late."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._seen_at + POLL_S:  # However many wait, it is counted once.
+            self._seen_at = now
+            self._seen = sum(self._shown(slot) for slot in self._core.logs)
+        return self._seen
+
+    # Who has what
+
+    def _by_holder(self, slots: Iterable[int]) -> dict[str, list[int]]:
+        """Return node -> slots to be read there; "" for those that nobody can be asked for."""
+        holders: dict[str, list[int]] = {}
+        for slot in slots:
+            holders.setdefault(self._holder(slot), []).append(slot)
+        return holders
+
+    def _holder(self, slot: int) -> str:
+        log = self._core.logs.get(slot)
+        if log is not None and log.full:
+            return self._core.me
+        candidates = [self._core.owner_of(slot), *self._core.placement.replicas(slot)]
+        linked = (each for each in candidates if each and self._questions.reaches(each))
+        return next(linked, "")
+
+    def _shown(self, slot: int) -> int:
+        """Return up to where a slot can be read from this node's disk."""
+        log = self._core.logs.get(slot)
+        return min(log.decided, log.durable) if log is not None and log.full else 0
+
+    # Both sides
+
+    async def _ask(self, holder: str, wanted: Wanted, after: Mapping[int, int], rows: int) -> Any:
+        """Return (lines, rows, positions), why it is gone, or None if there is no answer."""
+        argument = (*wanted, list(after.items()), rows)
+        try:
+            return await self._questions.ask(holder, "changes", argument, ANSWER_S)
+        except Unavailable:
+            return None
+
+    async def _answer(self, argument: Any) -> Any:
+        prefix, where, after, rows = argument
+        try:
+            return await self._read_here(Wanted(prefix, where), dict(after), rows)
+        except SnapshotGone as error:
+            return str(error)
+
+    async def _read_here(
+        self, wanted: Wanted, after: Mapping[int, int], rows: int
+    ) -> tuple[bytes, int, list[tuple[int, int, int]]]:
+        """Read what this copy has: lines, how many, and (slot, epoch, n) up to where."""
+        spans = [(s, n, self._shown(s)) for s, n in sorted(after.items()) if self._shown(s) > n]
+        lines: list[bytes] = []
+        reached: dict[int, int] = {}
+        left, bytes_left = rows, BYTES_MAX
+        for part in self._in_turn(spans):
+            if left <= 0 or bytes_left <= 0:
+                break
+            payload, count, found = await self._read_spans(wanted, part, left, bytes_left)
+            lines.append(payload)
+            left, bytes_left = left - count, bytes_left - len(payload)
+            reached |= found
+        logs = self._core.logs
+        positions = [
+            (slot, ballot_at(logs[slot].reigns, n)[0], n)
+            for slot, n in reached.items()
+            if slot in logs
+        ]
+        return b"".join(lines), rows - left, positions
+
+    def _in_turn(self, spans: Sequence[Span]) -> list[Sequence[Span]]:
+        """Return the slots in parts, another one first each time: busy ones starve none."""
+        firsts = range(0, len(spans), SLOTS_AT_ONCE)
+        parts = [spans[first : first + SLOTS_AT_ONCE] for first in firsts]
+        self._turn += 1
+        turn = self._turn % max(1, len(parts))
+        return parts[turn:] + parts[:turn]
+
+    async def _read_spans(
+        self, wanted: Wanted, spans: Sequence[Span], rows: int, bytes_max: int
+    ) -> tuple[bytes, int, dict[int, int]]:
+        """Return lines, how many, and slot -> n up to where."""
+        lines = b""
+        left, at_once = rows, FIRST_ROWS
+        position: Sequence[Any] | None = (-1, "", -1)
+        while position is not None and left > 0 and len(lines) < bytes_max:
+            question = {
+                "prefix": wanted.prefix, "where": wanted.where, "ranges": spans,
+                "columns": COLUMNS, "nested": True, "format": "ndjson", "compression": "",
+                "after": position, "rows": min(left, at_once), "schema": False, "skipped": False,
+            }  # fmt: skip
+            fields, payload = await self._pages(question)
+            position, count = fields["next"], fields["rows"]
+            lines, left = lines + payload, left - count
+            fitting = (bytes_max - len(lines)) * count // max(1, len(payload))
+            at_once = max(1, min(2 * at_once, fitting))
+        return lines, rows - left, _reached(spans, position)
+
+
+def _reached(spans: Sequence[Span], position: Sequence[Any] | None) -> dict[int, int]:
+    """Return slot -> n up to where a page's spans have been read."""
+    if position is None:
+        return {slot: until for slot, _, until in spans}
+    slot_there, _, n_there = position
+    reached = {slot: until for slot, _, until in spans if slot < slot_there}
+    return reached | ({slot_there: n_there} if slot_there >= 0 else {})

@@ -1,0 +1,294 @@
+"""Scans and feeds on this node: where slots stand, and whether this copy can serve them.
+
+A cut is made of what the owners have decided, each asked after a strong read in every slot of its
+own, so that whatever was acknowledged before is in it. Any replica serves a slot whose own disk
+has come to the cut; a read of it is the same rows everywhere.
+"""
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from docstore.driver import Driver
+from docstore.errors import BadRequest, Conflict, NotFound, SnapshotGone, Unavailable
+from docstore.links.questions import Questions
+from docstore.model import json
+from docstore.model.document import ballot_at
+from docstore.model.operation import Operation
+from docstore.protocol.log import SlotLog
+from docstore.protocol.replica import Replica
+from docstore.protocol.slots import from_bitmap, to_bitmap
+from docstore.protocol.tenure import Phase
+from docstore.scans.barrier import Barrier
+from docstore.scans.cut import Cut, cut_of, is_token, unpack_cut, unpack_part
+from docstore.scans.names import moment_of
+from docstore.scans.pool import ScanPool
+from docstore.scans.request import Scan
+from docstore.services.registry import SNAPSHOTS
+from docstore.storage.store import After, Corrupt, LastBefore, Store
+
+PROCESSES = max(1, min(4, os.cpu_count() or 1))
+POLL_S = 0.02
+ASK_AGAIN_S = 0.1
+
+Position = tuple[int, int, int, int]
+"""(epoch, n, kept, time of the first row that is left in microseconds, 0 if all are)."""
+
+
+class Scans:
+    """Both sides of a cut, and the pages of a scan."""
+
+    def __init__(
+        self, replica: Replica, driver: Driver, store: Store, questions: Questions, file: Path,
+        segments_bytes: int,
+    ) -> None:  # fmt: skip
+        self._replica = replica
+        self._core = replica.core
+        self._driver = driver
+        self._store = store
+        self._questions = questions
+        self._pool = ScanPool(file, PROCESSES, segments_bytes)
+        self.counters: Counter[str] = Counter()
+        self._barrier = Barrier(driver, questions, self._open, self._confirmed, self._by_owner)
+        questions.answer("positions", self._positions_here)
+
+    @property
+    def slots(self) -> int:
+        """Return how many slots the group has."""
+        return self._core.placement.slots
+
+    async def stop(self) -> None:
+        """End the scanning processes."""
+        await self._pool.stop()
+
+    # Cuts
+
+    @property
+    def cluster(self) -> str:
+        """Return the name of the group."""
+        return self._core.configuration.cluster_id
+
+    async def cut(self, as_of: str, timeout_s: float) -> Cut:
+        """Return the cut of "latest", of a "barrier", of a time (ISO 8601), or of a token.
+
+        Only the token of a feed gives one that is not whole.
+
+        Raises BadRequest, Conflict, SnapshotGone, Unavailable.
+        """
+        if is_token(as_of):
+            cut = unpack_part(as_of)
+            self._check(cut)
+            return cut
+        if as_of == "barrier":
+            stood = await self._barrier.cut(self.slots, timeout_s)
+            found = {slot: (epoch, n) for slot, (_, epoch, n, _) in stood.items()}
+            return cut_of(self.cluster, self.slots, found)
+        at_us = None if as_of == "latest" else moment_of(as_of)
+        if at_us is None and as_of != "latest":
+            return await self._named(as_of, timeout_s)
+        positions = await self.positions(at_us, timeout_s)
+        gone = {slot: first for slot, (_, n, kept, first) in positions.items() if n < kept}
+        if gone:  # Of all of them the one that says from when on there is a cut.
+            slot = max(gone, key=gone.__getitem__)
+            raise _gone(slot, gone[slot])
+        found = {slot: (epoch, n) for slot, (epoch, n, _, _) in positions.items()}
+        return cut_of(self.cluster, self.slots, found)
+
+    async def _named(self, name: str, timeout_s: float) -> Cut:
+        """Return the cut of a named snapshot."""
+        link = f"{SNAPSHOTS}/{name}"
+        answer = await self._driver.submit(Operation("GET", link), timeout_s)
+        if answer.status == 404 or answer.row is None:
+            raise NotFound(f"asOf: {name[:80]!r} is no time, and there is no snapshot of this name")
+        if not answer.is_success:
+            raise Unavailable(answer.detail)
+        cut = unpack_cut(str(json.load(answer.row.state).get("cut", "")))
+        self._check(cut)
+        return cut
+
+    async def positions(self, at_us: int | None, timeout_s: float) -> dict[int, Position]:
+        """Return where every slot stands, as its owner says. Raises Unavailable by the deadline.
+
+        at_us: where it stood at that moment.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        found: dict[int, Position] = {}
+        while len(found) < self.slots:
+            asked = self._by_owner([slot for slot in range(self.slots) if slot not in found])
+            left_s = deadline - loop.time()
+            if left_s <= 0:
+                missing = self.slots - len(found)
+                raise Unavailable(f"{missing} of {self.slots} slots have no owner that answers")
+            answers = await asyncio.gather(
+                *(self._ask(owner, slots, at_us, left_s) for owner, slots in asked.items())
+            )
+            before = len(found)
+            for answer in answers:
+                found.update({slot: (e, n, kept, first) for slot, e, n, kept, first in answer})
+            if len(found) == before:
+                await asyncio.sleep(min(ASK_AGAIN_S, max(0.0, left_s)))
+        return found
+
+    async def _ask(
+        self, owner: str, slots: Sequence[int], at_us: int | None, timeout_s: float
+    ) -> Any:
+        argument = (to_bitmap(slots, self.slots), at_us, timeout_s)
+        try:
+            return await self._questions.ask(owner, "positions", argument, timeout_s)
+        except Unavailable:
+            return ()
+
+    def _by_owner(self, slots: Sequence[int]) -> dict[str, list[int]]:
+        owners: dict[str, list[int]] = {}
+        for slot in slots:
+            owner = self._core.owner_of(slot)
+            if owner is not None:
+                owners.setdefault(owner, []).append(slot)
+        return owners
+
+    async def _positions_here(self, argument: Any) -> list[tuple[int, ...]]:
+        """Answer for the slots that are ours, after a read that a quorum has confirmed."""
+        bitmap, at_us, timeout_s = argument
+        index = await self._driver.read_index(list(from_bitmap(bitmap)), timeout_s)
+        ends = {slot: n for slot, (_, n) in index.items() if slot in self._core.logs}
+        epochs = {slot: ballot_at(self._core.logs[slot].reigns, n)[0] for slot, n in ends.items()}
+        if at_us is not None:
+            ends = await self._back(ends, at_us)
+        firsts = await self._first_times(list(ends))
+        # A slot may have left this node meanwhile: then it is asked for elsewhere.
+        return [
+            (slot, epochs[slot], end, log.kept, firsts.get(slot, 0))
+            for slot, end in ends.items()
+            if (log := self._core.logs.get(slot)) is not None
+        ]
+
+    async def _confirmed(self, slots: Sequence[int], timeout_s: float) -> list[int]:
+        """Return those that are ours, as a quorum has confirmed after this was called."""
+        index = await self._driver.read_index(slots, timeout_s)
+        return [slot for slot in index if self._open(slot) is not None]
+
+    async def _back(self, ends: Mapping[int, int], at_us: int) -> dict[int, int]:
+        """Return the last row of each slot that is not younger than a moment."""
+        await self._driver.stored()
+        queries = [LastBefore(slot, at_us + 1, n) for slot, n in ends.items()]
+        results = await self._store.read(queries)
+        found: dict[int, int] = {}
+        for (slot, _), result in zip(ends.items(), results, strict=True):
+            if isinstance(result, Corrupt):
+                raise Unavailable(f"slot {slot} is damaged here, and is being repaired")
+            log = self._core.logs.get(slot)
+            if log is not None:
+                found[slot] = result[0].n if result else max(0, log.kept - 1)
+        return found
+
+    async def _first_times(self, slots: Sequence[int]) -> dict[int, int]:
+        """Return when the first row was written that is still there, for slots that lost some."""
+        logs = self._core.logs
+        slots = [slot for slot in slots if logs[slot].kept]
+        asked = [After(slot, logs[slot].kept, logs[slot].end, 1) for slot in slots]
+        results = await self._store.read(asked) if asked else []
+        return {
+            slot: result[0].updated_us
+            for slot, result in zip(slots, results, strict=True)
+            if isinstance(result, list) and result
+        }
+
+    def _open(self, slot: int) -> SlotLog | None:
+        log = self._core.logs.get(slot)
+        is_ours = log is not None and log.tenure and log.tenure.phase is Phase.OPEN
+        return log if is_ours else None
+
+    # Where everything is
+
+    def layout(self) -> dict[str, Any]:
+        """Return for each slot its owner and its replicas, by the numbers of nodes."""
+        placement = self._core.placement
+        names = list(self._core.configuration.names)
+        numbers = {name: number for number, name in enumerate(names)}
+        return {
+            "nodes": names,
+            "configuration": self._core.configuration.id,
+            "clusterId": self._core.configuration.cluster_id,
+            "owners": [
+                numbers.get(self._core.owner_of(slot) or "", -1) for slot in range(self.slots)
+            ],
+            "replicas": [
+                [numbers[each] for each in placement.replicas(slot) if each in numbers]
+                for slot in range(self.slots)
+            ],
+        }
+
+    # This copy
+
+    async def arrived(self, scan: Scan, timeout_s: float) -> tuple[list[int], list[int]]:
+        """Wait until this copy has what a scan asks for.
+
+        Returns the slots that are not here at all, and those that did not arrive in time.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        elsewhere = [slot for slot, _, _ in scan.spans if not self._is_here(slot)]
+        while True:
+            late = [
+                slot
+                for slot, _, until in scan.spans
+                if self._is_here(slot) and not self._has(slot, until)
+            ]
+            if not late or elsewhere or loop.time() >= deadline:
+                return elsewhere, late
+            await asyncio.sleep(POLL_S)
+
+    async def page(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """Return one page of a scan, as `scans/worker.py` answers it.
+
+        Raises BadRequest, SnapshotGone, Unavailable.
+        """
+        generation = self._core.counters["faulty"]
+        fields, payload = await self._pool.ask({**question, "generation": generation})
+        _insist_found(fields)
+        self.counters["pages"] += 1
+        self.counters["bytes"] += len(payload)
+        self.counters["rows"] += 0 if question["skipped"] else fields.get("rows", 0)
+        self.counters["slots"] += len(question.get("cut") or question["ranges"])
+        return fields, payload
+
+    def _is_here(self, slot: int) -> bool:
+        log = self._core.logs.get(slot)
+        return log is not None and log.full
+
+    def _has(self, slot: int, until: int) -> bool:
+        log = self._core.logs[slot]
+        return min(log.decided, log.durable) >= until
+
+    def _check(self, cut: Cut) -> None:
+        """Refuse a cut of another group. Raises BadRequest, Conflict."""
+        if cut.cluster != self.cluster:
+            raise Conflict("this cut is of another group")
+        if cut.slots != self.slots:
+            raise BadRequest(f"this cut has {cut.slots} slots, the group has {self.slots}")
+
+
+def _insist_found(fields: Mapping[str, Any]) -> None:
+    """Raise the error that a page's answer is, if it is one."""
+    match fields.get("error"):
+        case None:
+            return
+        case "trimmed":
+            raise _gone(fields["slot"], fields["firstTimeMicros"])
+        case "malformed":
+            raise BadRequest(fields["detail"])
+        case code:
+            raise Unavailable(f"the scan failed: {code} {fields.get('detail', '')}")
+
+
+def _gone(slot: int, first_us: int) -> SnapshotGone:
+    """Return the error for what was let go of. first_us: when the row behind it was written."""
+    if not first_us:
+        return SnapshotGone(f"slot {slot} is kept from its newest row on")
+    first = datetime.fromtimestamp(first_us / 1e6, UTC).isoformat()
+    return SnapshotGone(f"slot {slot} is kept from {first} on")

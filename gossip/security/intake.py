@@ -1,0 +1,92 @@
+"""The way in: bytes from anybody become messages from members, or a count of what was dropped.
+
+Opened if they are sealed, read, and held against the list of networks that are allowed, which
+counts for the sender of a packet as well as for the address that a member claims to live at.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import ipaddress
+from collections import Counter
+from collections.abc import Sequence
+
+from gossip import wire
+from gossip.errors import ConfigError
+from gossip.member import Address
+from gossip.messages import (
+    Alive,
+    Claim,
+    DatagramMessage,
+    Ping,
+    StreamMessage,
+    Sync,
+    SyncAnswer,
+)
+from gossip.security.doorkeeper import Doorkeeper
+
+
+class Intake:
+    """What one agent lets in."""
+
+    def __init__(self, allow: Sequence[str]) -> None:
+        """Raises ConfigError for a network that is none. Without any, all are allowed."""
+        self.doorkeeper: Doorkeeper | None = None
+        self.takes_plain = True
+        self._counters: Counter[str] = Counter()
+        try:
+            self._networks = tuple(ipaddress.ip_network(network) for network in allow)
+        except ValueError as error:
+            raise ConfigError(f"allow: {error}") from error
+        self._permits = functools.lru_cache(maxsize=4096)(self._is_within)
+
+    @property
+    def counters(self) -> Counter[str]:
+        """How often what was dropped, by name."""
+        return self._counters + (self.doorkeeper.counters if self.doorkeeper else Counter())
+
+    def permits(self, host: str) -> bool:
+        """Tell whether this address lies within an allowed network."""
+        return not self._networks or self._permits(host)
+
+    def datagram(
+        self, data: bytes, sender: Address, now: float
+    ) -> tuple[tuple[DatagramMessage, ...], Ping | None]:
+        """Return the messages that count, and a ping to be sent back to a stranger."""
+        if not self.permits(sender[0]):
+            self._counters["packets_not_allowed"] += 1
+            return (), None
+        if self.doorkeeper is None or (self.takes_plain and not wire.is_sealed(data)):
+            return self._read(data), None
+        opened = self.doorkeeper.open(data)
+        if opened is None:
+            return (), None
+        return self.doorkeeper.admit(opened, self._read(opened.plain), sender, now)
+
+    def table(self, message: StreamMessage) -> StreamMessage:
+        """Return what came on a stream, without members at addresses that are not allowed."""
+        if not self._networks or not isinstance(message, Sync | SyncAnswer):
+            return message
+        members = tuple(member for member in message.members if self.permits(member.address[0]))
+        self._counters["members_not_allowed"] += len(message.members) - len(members)
+        return dataclasses.replace(message, members=members)
+
+    def _read(self, data: bytes) -> tuple[DatagramMessage, ...]:
+        decoded = wire.decode_datagram(data)
+        self._counters["messages_malformed"] += decoded.dropped_count
+        if not self._networks:
+            return decoded.messages
+        allowed = tuple(message for message in decoded.messages if self._is_allowed(message))
+        self._counters["members_not_allowed"] += len(decoded.messages) - len(allowed)
+        return allowed
+
+    def _is_allowed(self, message: DatagramMessage) -> bool:
+        return not isinstance(message, Alive | Claim) or self.permits(message.address[0])
+
+    def _is_within(self, host: str) -> bool:
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            return False
+        return any(address in network for network in self._networks)
