@@ -41,6 +41,7 @@ from docstore.protocol.events import (
 from docstore.protocol.group.change import Change
 from docstore.protocol.group.configuration import Configuration
 from docstore.protocol.replica import Replica
+from docstore.protocol.view import ReplicaView
 from docstore.stepping import TICK_S, Requests, Stepping, clock
 from docstore.storage.store import LONG, Query, Store, Write
 
@@ -68,6 +69,7 @@ class Driver(Stepping[Event]):
     ) -> None:
         super().__init__(links)
         self.replica = replica
+        self.view = ReplicaView(replica)
         self.loop_lag_s = 0.0
         self.reconfigured: Callable[[Configuration], None] = lambda configuration: None
         self._store = store

@@ -12,7 +12,6 @@ from tests.test_tidy import (
     commands_start_at_once,
     errors_are_not_swallowed,
     gossip_stands_alone,
-    http_translates,
     kafka_is_one_files_business,
     machines_beside_see_the_group_by_one_window,
     modules_introduce_themselves,
@@ -23,6 +22,7 @@ from tests.test_tidy import (
     pure_modules_stay_pure,
     simulator_is_its_own_shell,
     storage_keeps_bytes,
+    the_protocol_is_seen_by_its_alphabets,
     the_protocol_runs_one_way,
     things_are_short,
 )
@@ -52,9 +52,26 @@ BAD: list[tuple[Rule, str, str]] = [
         "docstore/protocol/filling/pages.py",
         "import docstore.protocol.leadership.takeover",
     ),
-    (http_translates, "docstore/http/server.py", "from docstore.storage.store import Row"),
-    (http_translates, "docstore/http/server.py", "from docstore.protocol.replica import Replica"),
-    (http_translates, "docstore/http/server.py", "from ..protocol import replica"),
+    (
+        the_protocol_is_seen_by_its_alphabets,
+        "docstore/http/server.py",
+        "from docstore.storage.store import Row",
+    ),
+    (
+        the_protocol_is_seen_by_its_alphabets,
+        "docstore/http/server.py",
+        "from docstore.protocol.replica import Replica",
+    ),
+    (
+        the_protocol_is_seen_by_its_alphabets,
+        "docstore/http/server.py",
+        "from ..protocol import replica",
+    ),
+    (
+        the_protocol_is_seen_by_its_alphabets,
+        "docstore/upkeep/repair.py",
+        "from docstore.protocol.core import Core",
+    ),
     (storage_keeps_bytes, "docstore/storage/sqlite.py", "import docstore.protocol.events"),
     (storage_keeps_bytes, "docstore/storage/sqlite.py", "from ..http import server"),
     (
@@ -107,7 +124,11 @@ GOOD: list[tuple[Rule, str, str]] = [
     (pure_modules_stay_pure, "docstore/storage/tables.py", "import sqlalchemy as sa"),
     (pure_modules_stay_pure, "gossip/swim.py", "import random\ndef f(rng: random.Random): ..."),
     (pure_modules_stay_pure, "gossip/agent.py", "import asyncio, time"),
-    (http_translates, "docstore/http/server.py", "from docstore.protocol.events import Event"),
+    (
+        the_protocol_is_seen_by_its_alphabets,
+        "docstore/http/server.py",
+        "from docstore.protocol.events import Event",
+    ),
     (commands_start_at_once, "docstore/cli/app.py", "def f():\n    from docstore.cli import force"),
     (commands_start_at_once, "docstore/cli/app.py", "def f():\n    import docstore.client"),
     (commands_start_at_once, "docstore/cli/load.py", "from docstore.client import Client"),

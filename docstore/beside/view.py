@@ -1,11 +1,10 @@
-"""What a machine beside the replica may know of the group: the only file that looks into it."""
+"""What a machine beside the replica may know of the group: the only file that looks at it."""
 
 from collections.abc import Callable
 from typing import Protocol
 
-from docstore.protocol.core import Core
 from docstore.protocol.group.configuration import Stage
-from docstore.protocol.tenure import Phase
+from docstore.protocol.view import ReplicaView
 
 
 class View(Protocol):
@@ -63,22 +62,22 @@ class View(Protocol):
 class GroupView:
     """The view of a running node: what its document machine knows."""
 
-    def __init__(self, core: Core, clock: Callable[[], float]) -> None:
+    def __init__(self, replica: ReplicaView, clock: Callable[[], float]) -> None:
         """clock: by which both machines are stepped."""
-        self._core = core
+        self._replica = replica
         self._clock = clock
 
     @property
     def members(self) -> tuple[str, ...]:
         """Return the ids of the members that hold data, those that come and go included."""
-        configuration = self._core.configuration
+        configuration = self._replica.configuration
         every = (*configuration.members, *configuration.next_members)
         return tuple(sorted({each.id for each in every if not each.observes and not each.lost}))
 
     @property
     def leavers(self) -> frozenset[str]:
         """Return the members that are on their way out."""
-        configuration = self._core.configuration
+        configuration = self._replica.configuration
         if configuration.stage is Stage.STABLE:
             return frozenset()
         staying = {each.id for each in configuration.next_members}
@@ -87,38 +86,36 @@ class GroupView:
     @property
     def zones(self) -> dict[str, str]:
         """Return member -> zone, "" for none."""
-        configuration = self._core.configuration
+        configuration = self._replica.configuration
         every = (*configuration.members, *configuration.next_members)
         return {each.id: each.zone for each in every}
 
     @property
     def reigns(self) -> int:
         """Return how many slots this node has begun to own, ever."""
-        return self._core.counters["opened"]
+        return self._replica.counters["opened"]
 
     @property
     def lacks_quorum(self) -> bool:
         """Say whether a majority of the members is not heard."""
-        return self._core.lacks_quorum()
+        return self._replica.lacks_quorum
 
     @property
     def is_draining(self) -> bool:
         """Say whether this node gives everything away, and takes no more."""
-        return self._core.is_draining
+        return self._replica.is_draining
 
     def is_alive(self, node: str) -> bool:
         """Say whether a node is heard. False for strangers; True for this one."""
-        core = self._core
-        return node == core.me or (node in core.peers and core.is_alive(node))
+        return self._replica.is_alive(node)
 
     def is_linked(self, node: str) -> bool:
         """Say whether a connection to a node stands."""
-        return node in self._core.links
+        return self._replica.is_connected(node)
 
     def may_own(self, node: str) -> bool:
         """Say whether a node is heard, and has not just yielded."""
-        core = self._core
-        return (node == core.me or node in core.peers) and core.may_own(node)
+        return self._replica.may_own(node)
 
     def owns(self, link: str) -> bool:
         """Say whether this node owns the slot of a document: then it is its controller."""
@@ -126,23 +123,20 @@ class GroupView:
 
     def reign_of(self, link: str) -> int:
         """Return the epoch under which this node owns the slot of a document, 0 if it does not."""
-        log = self._core.logs.get(self._core.slot_of(link))
-        if log is None or log.tenure is None or log.tenure.phase is not Phase.OPEN:
-            return 0
-        return log.tenure.ballot[0]
+        return self._replica.reign_of(self._replica.slot_of(link))
 
     def owner_of(self, link: str) -> str:
         """Return who owns the slot of a document as far as is known, "" if nobody does."""
-        return self._core.owner_of(self._core.slot_of(link)) or ""
+        return self._replica.owner_of(self._replica.slot_of(link)) or ""
 
     def wall_now_us(self) -> int:
         """Return the wall clock in microseconds since 1970, held back if it is wrong."""
-        return self._core.clock.now_us(self._clock())
+        return self._replica.wall_now_us(self._clock())
 
     def slot_of(self, link: str) -> int:
         """Return the slot of a document."""
-        return self._core.slot_of(link)
+        return self._replica.slot_of(link)
 
     def owned(self) -> list[int]:
         """Return the slots that this node owns."""
-        return [log.slot for log, each in self._core.reigns() if each.phase is Phase.OPEN]
+        return self._replica.owned()

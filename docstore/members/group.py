@@ -23,7 +23,6 @@ from docstore.protocol.group.change import Change, Kind
 from docstore.protocol.group.configuration import NODE_ID, Configuration, MemberEntry, is_node_id
 from docstore.protocol.group.voters import decisive_zones
 from docstore.protocol.quorum import majority
-from docstore.protocol.replica import Replica
 
 Json = dict[str, Any]
 
@@ -49,7 +48,6 @@ class Group:
     def __init__(
         self,
         me: str,
-        replica: Replica,
         driver: Driver,
         *,
         founding: Founding,
@@ -59,7 +57,7 @@ class Group:
         questions: Questions,
     ) -> None:
         self._me = me
-        self._replica = replica
+        self._view = driver.view
         self._driver = driver
         self._founding = founding
         self._lookup = lookup
@@ -72,9 +70,9 @@ class Group:
 
     def start(self) -> None:
         """Put the configuration that is in use into effect."""
-        self._links.configuration = self._replica.core.configuration.id
-        self._use(self._replica.core.configuration)
-        for peer in self._replica.core.peers:
+        self._links.configuration = self._view.configuration.id
+        self._use(self._view.configuration)
+        for peer in self._view.peers:
             if self._links.is_linked(peer):
                 self._driver.feed(LinkMade(peer))
 
@@ -86,7 +84,7 @@ class Group:
     @property
     def has_left(self) -> bool:
         """Say whether the group goes on without this node."""
-        return self._me not in self._replica.core.configuration.names
+        return self._me not in self._view.configuration.names
 
     # What is decided
 
@@ -118,7 +116,7 @@ class Group:
         for peer, address in self._membership.peer_addresses().items():
             if peer in known:
                 self._links.connect(peer, address)
-        members = frozenset(self._replica.core.configuration.names)
+        members = frozenset(self._view.configuration.names)
         self._driver.feed(ViewChanged(members - self._membership.gone()))
 
     # Changes
@@ -144,7 +142,7 @@ class Group:
             await asyncio.sleep(ASK_AGAIN_S)
 
     async def _change_at_leader(self, asked: Json, timeout_s: float) -> tuple[int, str, str]:
-        leader = self._replica.register.leader
+        leader = self._view.leader
         if leader is None:
             leader = next((m for m in self._voters() if self._links.is_linked(m)), None)
         if leader is None:
@@ -160,7 +158,7 @@ class Group:
             return 504, "undecided", str(error)
 
     def _voters(self) -> list[str]:
-        members = self._replica.core.configuration.members
+        members = self._view.configuration.members
         return [each.id for each in members if each.votes and each.id != self._me]
 
     async def _change_here(self, asked: Any) -> tuple[int, str, str]:
@@ -168,7 +166,7 @@ class Group:
 
         A node that does not vote hears no leader, and asks any voter.
         """
-        leader = self._replica.register.leader
+        leader = self._view.leader
         if leader in (None, self._me) or asked.get("passedOn"):
             return await self._driver.change(_change_of(asked))
         return await self._ask(str(leader), {**asked, "passedOn": True}, PASS_ON_TIMEOUT_S)
@@ -177,7 +175,7 @@ class Group:
 
     def page(self, members: list[Json]) -> Json:
         """Return the configuration, as the node group's page shows it."""
-        configuration = self._replica.core.configuration
+        configuration = self._view.configuration
         voters = [each.id for each in configuration.members if each.votes]
         page: Json = {
             "id": configuration.id,
@@ -187,7 +185,7 @@ class Group:
             "replicationFactor": configuration.replication_factor,
             "voters": voters,
             "quorum": majority(voters),
-            "leader": self._replica.register.leader,
+            "leader": self._view.leader,
             "members": _entries(configuration, members),
         }
         if configuration.forced:
@@ -195,7 +193,7 @@ class Group:
         if configuration.next_members:
             page["change"] = {
                 "members": [each.id for each in configuration.next_members],
-                "slotsReady": self._replica.register.readiness.progress,
+                "slotsReady": self._view.slots_ready,
             }
         return page
 

@@ -13,7 +13,6 @@ from docstore.node.status import Administration
 from docstore.node.usage import process_metrics
 from docstore.protocol.events import CompactAsked
 from docstore.protocol.published import DECLARATIONS
-from docstore.protocol.slots import slot_of
 from docstore.reads.listings import Listed
 from docstore.reads.local import read_here
 from docstore.scans.cut import Cut
@@ -85,15 +84,13 @@ class Face:
         if operation.level < 3:
             operation = operation._replace(level=1)
         elif serving is not None:
-            core = serving.replica.core
-            slot_log = core.logs.get(slot_of(operation.link, core.placement.slots))
-            if slot_log is not None and slot_log.full:
-                found = await read_here(
-                    core, slot_log, self._ground.store, operation,
-                    min_version=min_version, timeout_s=timeout_s,
-                )  # fmt: skip
-                if found is not None:
-                    return found
+            view = serving.driver.view
+            found = await read_here(
+                view, view.slot_of(operation.link), self._ground.store, operation,
+                min_version=min_version, timeout_s=timeout_s,
+            )  # fmt: skip
+            if found is not None:
+                return found
         return await self._entrance.submit(operation, timeout_s), 0
 
     def service_at(self, path: str) -> Service | None:

@@ -174,7 +174,7 @@ class Node:
         """
         serving = self.entrance.serving
         if serving is not None:
-            await all_given_away(serving.replica, serving.streams.machine, HAND_OVER_TIMEOUT_S)
+            await all_given_away(serving.driver.view, serving.streams.machine, HAND_OVER_TIMEOUT_S)
         self.entrance.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(self._last_answer_by):

@@ -63,7 +63,7 @@ class Serving:
         driver = self.driver = Driver(
             replica, store, ground.links, publish=self._publish, broken=broken
         )
-        view = GroupView(replica.core, clock)
+        view = GroupView(driver.view, clock)
         documents = GroupDocuments(driver.submit, store, view, STREAMS)
         self.streams = StreamsDriver(
             _partitions(ground, recovered, view), ground.streams, ground.links,
@@ -73,25 +73,25 @@ class Serving:
         self.stream_face = StreamFace(ground.node_id, self.streams, view, questions, driver.submit)
         self.sessions = _sessions(ground, recovered, view, driver, broken)
         self.session_face = SessionFace(self.sessions, view)
-        self.resync = Resync(ground.node_id, replica, store, questions, driver.feed)
-        self.expiring = Expiring(replica, store, driver.submit)
+        self.resync = Resync(driver.view, store, questions, driver.feed)
+        self.expiring = Expiring(driver.view, store, driver.submit)
         self.repair = Repair(
-            replica, store, self.resync.compare, driver.feed, config.repair_interval_s
+            driver.view, store, self.resync.compare, driver.feed, config.repair_interval_s
         )
         self.scans = Scans(
-            replica, driver, store, questions, database_in(config.data), config.segments_mb << 20
+            driver, store, questions, database_in(config.data), config.segments_mb << 20
         )
-        self.feed = Feed(replica, questions, self.scans.page)
-        owners = Owners(replica, questions)
-        self.listings = Listings(replica, driver, store, questions, owners)
-        self.announcing = Announcing(replica.core, driver, ground.registry, questions, owners)
-        self.holding = Holding(replica, self.listings)
+        self.feed = Feed(driver.view, questions, self.scans.page)
+        owners = Owners(driver.view, questions)
+        self.listings = Listings(driver, store, questions, owners)
+        self.announcing = Announcing(driver, ground.registry, questions, owners)
+        self.holding = Holding(driver, self.listings)
         self.group = Group(
-            ground.node_id, replica, driver, founding=ground.founding, lookup=ground.lookup,
+            ground.node_id, driver, founding=ground.founding, lookup=ground.lookup,
             links=ground.links, membership=ground.membership, questions=questions,
         )  # fmt: skip
         self.administration = Administration(
-            replica, store, questions, self.resync, ground.membership.describe, self.group
+            driver.view, store, questions, self.resync, ground.membership.describe, self.group
         )
 
     def _publish(self, row: Row) -> None:
@@ -132,7 +132,7 @@ class Serving:
 
     async def recall(self) -> None:
         """Know the factories that are declared on this disk."""
-        for row in await declarations(self._ground.store, self.replica.core.logs):
+        for row in await declarations(self._ground.store, self.driver.view.logs):
             self._ground.registry.publish(row)
 
     def start(self) -> None:
@@ -140,13 +140,13 @@ class Serving:
         self.driver.start()
         self.repair.start()
         self.expiring.start()
-        if self.replica.core.config.history_retention_s > 0:
+        if self.driver.view.history_retention_s > 0:
             self.holding.start()  # Otherwise nothing is let go of until somebody asks for it.
-        self._declaring.start(self.replica)
+        self._declaring.start(self.driver.view)
         self.group.start()
         self.streams.start()
         self.sessions.start()
-        for peer in sorted(self.replica.core.links):
+        for peer in self.driver.view.links:
             self.streams.feed(streams.LinkMade(peer))
 
     async def stop(self) -> None:

@@ -16,10 +16,8 @@ from docstore.members.group import Group, warnings_of
 from docstore.model.fences import fences_of
 from docstore.ownership.by_hash import member_points, ranking
 from docstore.protocol.group.configuration import Configuration
-from docstore.protocol.quorum import is_quorum
-from docstore.protocol.replica import Replica
 from docstore.protocol.slots import slot_of
-from docstore.protocol.tenure import Phase
+from docstore.protocol.view import ReplicaView
 from docstore.storage.store import Newest, Store
 from docstore.upkeep.resync import Resync
 
@@ -31,45 +29,44 @@ class Administration:
 
     def __init__(
         self,
-        replica: Replica,
+        view: ReplicaView,
         store: Store,
         questions: Questions,
         resync: Resync,
         members: Callable[[], list[Json]],
         group: Group,
     ) -> None:
-        self._replica = replica
-        self._core = replica.core
+        self._view = view
         self._store = store
         self._questions = questions
         self._resync = resync
         self._members = members
         self._group = group
-        self._slots = replica.core.placement.slots
+        self._slots = view.slots
         questions.answer("holds", self._holds_here)
 
     @property
     def configuration(self) -> Configuration:
         """The configuration in use."""
-        return self._core.configuration
+        return self._view.configuration
 
     # One document
 
     async def explain(self, link: str, timeout_s: float) -> Json:
         """Return where a document lives and why, and who would take over."""
         slot = slot_of(link, self._slots)
-        placement = self._core.placement
+        placement = self._view.placement
         points = {
             member.id: member_points(member.id, placement.points_per_node)
             for member in self.configuration.members
         }
         replicas = placement.replicas(slot)
-        owner = self._core.owner_of(slot)
+        owner = self._view.owner_of(slot)
         order = [
             {"id": member, "distance": f"{gap:064x}"}
             for gap, member in ranking(slot, self._slots, points)
         ]
-        heir = next((each for each in replicas if each != owner and self._core.may_own(each)), None)
+        heir = next((each for each in replicas if each != owner and self._view.may_own(each)), None)
         held = await asyncio.gather(*(self._held(each, slot, link, timeout_s) for each in replicas))
         return {
             "documentSelfLink": link,
@@ -92,7 +89,7 @@ class Administration:
 
     async def _holds_here(self, argument: Any) -> Json:
         slot, link = argument
-        log = self._core.logs.get(slot)
+        log = self._view.logs.get(slot)
         if log is None:
             return {"version": None}
         [result] = await self._store.read([Newest(slot, link, log.end)])
@@ -125,9 +122,7 @@ class Administration:
 
     def group_available(self) -> bool:
         """Say whether a majority of the members is connected and everybody alive is linked."""
-        alive = [self._core.me, *filter(self._core.is_alive, self._core.peers)]
-        linked = all(member == self._core.me or self._core.peers[member].linked for member in alive)
-        return linked and is_quorum(alive, self._core.configuration.sets)
+        return self._view.is_whole
 
     def selector(self, name: str) -> Json | None:
         """Return a node selector's table and shares."""
@@ -138,9 +133,9 @@ class Administration:
         }
         if name not in factors:
             return None
-        placement = self._core.placement
+        placement = self._view.placement
         copies = factors[name] or len(self.configuration.members)
-        owners = [self._core.owner_of(slot) for slot in range(self._slots)]
+        owners = [self._view.owner_of(slot) for slot in range(self._slots)]
         preferred = Counter(placement.replicas(slot)[0] for slot in range(self._slots))
         owned = Counter(owner for owner in owners if owner)
         return {
@@ -167,75 +162,53 @@ class Administration:
         """Say whether every slot has an open owner that we can reach."""
         if self._group.has_left:
             return False, "this node is not a member of the group any more"
-        if self._core.lacks_quorum():
+        if self._view.lacks_quorum:
             return False, "a majority of the members is not connected"
-        ownerless = sum(not self._has_owner(slot) for slot in range(self._slots))
+        ownerless = sum(not self._view.has_owner(slot) for slot in range(self._slots))
         if ownerless:
             return False, f"{ownerless} of {self._slots} slots have no open owner yet"
         return True, ""
-
-    def _has_owner(self, slot: int) -> bool:
-        log = self._core.logs.get(slot)
-        if log and log.tenure and log.tenure.phase is Phase.OPEN:
-            return True
-        return self._core.claimant(slot) is not None
-
-    def lag(self) -> dict[str, int]:
-        """Return replica -> rows that it has not acknowledged, over the slots we own."""
-        lag: Counter[str] = Counter()
-        for log in self._core.logs.values():
-            if log.tenure is None or log.tenure.phase is not Phase.OPEN:
-                continue
-            for peer, follower in log.tenure.followers.items():
-                lag[peer] += max(0, log.end - max(follower.acked, log.kept))
-        return dict(lag)
 
     def describe(self) -> Json:
         """Return the part of the management page that the protocol knows."""
         ready, why_not = self.ready()
         return {
-            "id": self._core.me,
+            "id": self._view.me,
             "version": __version__,
             "ready": ready,
             "reason": why_not,
             "slots": {
-                "held": len(self._core.logs),
-                "owned": self._slots_owned(),
+                "held": len(self._view.logs),
+                "owned": len(self._view.owned()),
                 "faulty": self._slots_faulty(),
             },
-            "replicationLag": self.lag(),
+            "replicationLag": dict(self._view.lag()),
             "compaction": self.compaction(),
-            "counters": dict(sorted(self._core.counters.items())),
+            "counters": dict(sorted(self._view.counters.items())),
         }
 
     def compaction(self) -> Json:
         """Return up to when old versions were asked to go, and how far that is on this node."""
-        trimmer = self._replica.trimmer
+        before_us, slots_left = self._view.compaction
         return {
             "kind": "CompactStatus",
-            "beforeMicros": trimmer.asked_us,
-            "slotsLeft": trimmer.slots_left,
-            "rowsPassed": self._core.counters["trimmed"],
+            "beforeMicros": before_us,
+            "slotsLeft": slots_left,
+            "rowsPassed": self._view.counters["trimmed"],
         }
 
     def metrics(self) -> Mapping[str, float]:
         """Return the protocol's counters and gauges."""
-        values = {f"docstore_protocol_{k}_total": float(v) for k, v in self._core.counters.items()}
-        for peer, rows in self.lag().items():
+        values = {f"docstore_protocol_{k}_total": float(v) for k, v in self._view.counters.items()}
+        for peer, rows in self._view.lag().items():
             values[f'docstore_replication_lag_rows{{peer="{peer}"}}'] = float(rows)
-        values["docstore_slots_owned"] = float(self._slots_owned())
+        values["docstore_slots_owned"] = float(len(self._view.owned()))
         values["docstore_slots_faulty"] = float(self._slots_faulty())
-        values["docstore_documents_in_conflict"] = float(self._replica.documents.in_conflict)
+        values["docstore_documents_in_conflict"] = float(self._view.documents_in_conflict)
         return values
 
-    def _slots_owned(self) -> int:
-        return sum(
-            log.tenure is not None and log.tenure.phase is Phase.OPEN
-            for log in self._core.logs.values()
-        )
-
     def _slots_faulty(self) -> int:
-        return sum(not log.full for log in self._core.logs.values())
+        return sum(not log.full for log in self._view.logs.values())
 
     # Resync and digests
 
@@ -246,7 +219,7 @@ class Administration:
         if link is None or is_factory:
             return self._resync.start(link, range(self._slots), slots_per_second)
         slot = slot_of(link, self._slots)
-        owner = self._core.owner_of(slot)
+        owner = self._view.owner_of(slot)
         if owner is None:
             raise Unavailable(f"slot {slot} has no owner now")
         holding = await self._questions.ask(owner, "holds", (slot, link), timeout_s)
@@ -258,7 +231,7 @@ class Administration:
         """Return node -> slot -> [end, links, digest] of the slots in use."""
         pages: Json = {}
         every = list(range(self._slots))
-        for member in self._core.configuration.names:
+        for member in self._view.configuration.names:
             try:
                 answer = await self._questions.ask(member, "digests", every, timeout_s)
             except Unavailable:

@@ -1,6 +1,6 @@
 """Everything that can reach a replica. Whoever drives it (a node, a simulator) makes these."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from docstore.model.operation import Operation
@@ -49,6 +49,17 @@ class QueriesAnswered:
     """What Reads found: (token, result), in the order of the tokens."""
 
     answers: Sequence[tuple[int, Result]]
+
+
+@dataclass(slots=True)
+class SnapshotsRead:
+    """Named snapshots were read: what they need is not let go of (see `history/holds.py`).
+
+    asked_at: when the reading began. cuts: slot -> the smallest cut that one of them has there.
+    """
+
+    asked_at: float
+    cuts: Mapping[int, int]
 
 
 @dataclass(slots=True)
@@ -150,6 +161,7 @@ Event = (
     | Tick
     | ResyncAsked
     | CompactAsked
+    | SnapshotsRead
     | SlotDoubted
     | ChangeAsked
     | DrainAsked

@@ -34,6 +34,7 @@ from docstore.protocol.events import (
     Requested,
     ResyncAsked,
     SlotDoubted,
+    SnapshotsRead,
     StillnessAsked,
     Tick,
     TurnEnded,
@@ -44,6 +45,7 @@ from docstore.protocol.group import reconfigure
 from docstore.protocol.group.configuration import Configuration, Registered, unpack_registered
 from docstore.protocol.group.register import Register
 from docstore.protocol.history.forgetting import Forgetter
+from docstore.protocol.history.holds import Holds
 from docstore.protocol.history.trim import Trimmer
 from docstore.protocol.leadership.handover import HandingOver
 from docstore.protocol.leadership.liveness import Liveness
@@ -181,6 +183,8 @@ class Replica:
                 self.catchup.resync(slots)
             case CompactAsked(before_us):
                 self.trimmer.ask(before_us)
+            case SnapshotsRead(asked_at, cuts):
+                self.core.holds = Holds(asked_at, cuts)
             case ChangeAsked(request, change):
                 self.register.ask(request, change)
             case StillnessAsked(seconds):

@@ -19,8 +19,7 @@ from docstore.driver import Driver
 from docstore.links.questions import Questions
 from docstore.model.document import Row
 from docstore.protocol.events import SlotDoubted
-from docstore.protocol.replica import Replica
-from docstore.protocol.slots import from_bitmap, to_bitmap
+from docstore.protocol.slots import from_bitmap
 from docstore.reads.owners import Owners
 from docstore.storage.arrivals import Heads
 from docstore.storage.store import UNBOUNDED, Bounds, Corrupt, Newest, Store
@@ -43,12 +42,9 @@ class Listed(NamedTuple):
 class Listings:
     """Both sides of a listing and of a count: the entry node's and the owners'."""
 
-    def __init__(
-        self, replica: Replica, driver: Driver, store: Store, questions: Questions, owners: Owners
-    ) -> None:
-        self._core = replica.core
-        self._executor = replica.executor
+    def __init__(self, driver: Driver, store: Store, questions: Questions, owners: Owners) -> None:
         self._driver = driver
+        self._view = driver.view
         self._store = store
         self._owners = owners
         questions.answer("listing", self._list_here)
@@ -106,7 +102,10 @@ class Listings:
             shown, damaged, reached = await self._expanded(found, until, level)
             horizon = reached or horizon
         answered = unchanged() - damaged
-        return self._bitmap(answered), (horizon, [each for slot, each in shown if slot in answered])
+        return self._view.bitmap(answered), (
+            horizon,
+            [each for slot, each in shown if slot in answered],
+        )
 
     async def _count_here(self, argument: Any) -> Any:
         factory, level, bitmap, timeout_s = argument
@@ -114,10 +113,7 @@ class Listings:
         unchanged = self._watch(until)
         counted = await self._store.count(_below(factory), until, level=level)
         answered = unchanged()
-        return self._bitmap(answered), sum(counted.get(slot, 0) for slot in answered)
-
-    def _bitmap(self, slots: Iterable[int]) -> bytes:
-        return to_bitmap(slots, self._core.placement.slots)
+        return self._view.bitmap(answered), sum(counted.get(slot, 0) for slot in answered)
 
     async def _bounds(self, bitmap: bytes, level: int, timeout_s: float) -> Bounds:
         """Return up to where the slots are looked at that this node may answer for.
@@ -126,8 +122,8 @@ class Listings:
         """
         slots = list(from_bitmap(bitmap))
         if level < 3:
-            behind = self._executor.is_behind(level)
-            return {} if behind else {s: UNBOUNDED for s in slots if s in self._core.logs}
+            behind = self._view.is_behind(level)
+            return {} if behind else {s: UNBOUNDED for s in slots if s in self._view.logs}
         index = await self._driver.read_index(slots, timeout_s)
         await self._driver.stored()
         return {slot: n for slot, (_, n) in index.items()}
@@ -138,7 +134,7 @@ class Listings:
         It may have where the slot has left this node or been filled anew, or has let go of versions
         up to beyond where it was looked at.
         """
-        logs = self._core.logs
+        logs = self._view.logs
         before = [(log, log.cuts) for slot in until if (log := logs.get(slot)) is not None]
 
         def unchanged() -> set[int]:

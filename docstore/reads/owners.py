@@ -10,8 +10,8 @@ from typing import Any
 
 from docstore.errors import NoQuorum, Unavailable
 from docstore.links.questions import Questions
-from docstore.protocol.replica import Replica
 from docstore.protocol.slots import from_bitmap, to_bitmap
+from docstore.protocol.view import ReplicaView
 
 AGAIN_S = 0.05
 """Between two attempts to find owners for slots that have none."""
@@ -22,9 +22,8 @@ WATCH_S = 0.1
 class Owners:
     """The entry node's side of such questions."""
 
-    def __init__(self, replica: Replica, questions: Questions) -> None:
-        self._core = replica.core
-        self._executor = replica.executor
+    def __init__(self, view: ReplicaView, questions: Questions) -> None:
+        self._view = view
         self._questions = questions
         self._as_of = (0, 0.0)
         self._owned: dict[str, list[int]] = {}
@@ -41,14 +40,14 @@ class Owners:
         """
         loop = asyncio.get_running_loop()
         began = progress_at = loop.time()
-        slots = self._core.placement.slots
+        slots = self._view.slots
         missing, answers = set(range(slots)), []
         while missing:
             left_s = began + timeout_s - loop.time()
             waited_s = loop.time() - progress_at
-            if level == 3 and self._core.lacks_quorum():
+            if level == 3 and self._view.lacks_quorum:
                 raise NoQuorum("this node does not hear a majority of the members")
-            if left_s <= 0 or waited_s > self._core.config.owner_patience_s:
+            if left_s <= 0 or waited_s > self._view.owner_patience_s:
                 raise Unavailable(f"{len(missing)} of {slots} slots have no owner that answers")
             whole = len(missing) == slots and waited_s < AGAIN_S
             owners = self._known(level) if whole else self._by_owner(missing, level)
@@ -68,16 +67,18 @@ class Owners:
 
     def _known(self, level: int) -> dict[str, list[int]]:
         """Return who owned all slots a moment ago: good enough to begin with, since they say so."""
-        key = (level, self._core.ticked_at)
+        key = (level, self._view.ticked_at)
         if self._as_of != key:
             self._as_of = key
-            self._owned = self._by_owner(range(self._core.placement.slots), level)
+            self._owned = self._by_owner(range(self._view.slots), level)
         return self._owned
 
     def _by_owner(self, slots: Iterable[int], level: int) -> dict[str, list[int]]:
+        if level == 3:
+            return self._view.owners_of(slots)
         owners: dict[str, list[int]] = {}
         for slot in slots:
-            owner = self._core.owner_of(slot) if level == 3 else self._executor.who(slot, level)
+            owner = self._view.executes(slot, level)
             if owner is not None:
                 owners.setdefault(owner, []).append(slot)
         return owners
@@ -99,7 +100,4 @@ class Owners:
 
     def _is_lost(self, owner: str, level: int) -> bool:
         """Say whether an answer is not to be waited for any more."""
-        core = self._core
-        if level == 3 and core.lacks_quorum():
-            return True
-        return owner != core.me and (owner not in core.peers or not core.is_alive(owner))
+        return (level == 3 and self._view.lacks_quorum) or not self._view.is_alive(owner)

@@ -11,14 +11,13 @@ updates meanwhile, and all is tried again.
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from docstore.driver import Driver
 from docstore.errors import Unavailable
 from docstore.links.questions import Questions
 from docstore.protocol.events import StillnessAsked
-from docstore.protocol.log import SlotLog
 from docstore.protocol.slots import from_bitmap, to_bitmap
 
 STILL_S = 0.05
@@ -31,25 +30,18 @@ Standing = tuple[int, int, int, int]
 
 
 class Barrier:
-    """Both sides.
-
-    open_slot: the log of a slot that this node owns, else None. confirmed: those of some slots
-    whose reign a quorum has confirmed after the call. by_owner: owner -> slots.
-    """
+    """Both sides. confirmed: those of some slots whose reign a quorum confirms after the call."""
 
     def __init__(
         self,
         driver: Driver,
         questions: Questions,
-        open_slot: Callable[[int], SlotLog | None],
         confirmed: Callable[[Sequence[int], float], Awaitable[list[int]]],
-        by_owner: Callable[[Sequence[int]], Mapping[str, Sequence[int]]],
     ) -> None:
         self._driver = driver
         self._questions = questions
-        self._open = open_slot
+        self._view = driver.view
         self._confirmed = confirmed
-        self._by_owner = by_owner
         questions.answer("stand-still", self._stand_still)
         questions.answer("reigns", self._reigns)
 
@@ -78,7 +70,7 @@ class Barrier:
             except Unavailable:
                 return ()
 
-        asked = self._by_owner(range(slots)).items()
+        asked = self._view.owners_of(range(slots)).items()
         answers = await asyncio.gather(*(ask(owner, its) for owner, its in asked))
         return {slot: tuple(said) for answer in answers for slot, *said in answer}
 
@@ -90,22 +82,14 @@ class Barrier:
         until = loop.time() + seconds
         slots = list(from_bitmap(bitmap))
         while True:
-            if loop.time() >= until or all(self._is_at_rest(slot) for slot in slots):
+            if loop.time() >= until or all(map(self._view.is_still, slots)):
                 break
             await asyncio.sleep(POLL_S)
-        return [(slot, *self._standing(slot)) for slot in slots if self._is_at_rest(slot)]
-
-    def _is_at_rest(self, slot: int) -> bool:
-        log = self._open(slot)
-        if log is None or log.tenure is None or not log.tenure.still_until:
-            return False
-        return not log.tenure.is_writing and log.decided == log.end
+        return [(slot, *self._standing(slot)) for slot in slots if self._view.is_still(slot)]
 
     def _standing(self, slot: int) -> Standing:
-        log = self._open(slot)
-        assert log is not None
-        assert log.tenure is not None
-        return log.tenure.ballot[0], log.last_ballot[0], log.end, log.kept
+        log = self._view.logs[slot]
+        return self._view.reign_of(slot), log.last_ballot[0], log.end, log.kept
 
     async def _reigns(self, argument: Any) -> list[tuple[int, int]]:
         """Answer with the epochs of reigns that a quorum has confirmed since the question came."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from docstore.errors import NoQuorum, SnapshotGone, Unavailable
 from docstore.links.questions import Questions
 from docstore.model.document import ballot_at
-from docstore.protocol.replica import Replica
+from docstore.protocol.view import ReplicaView
 from docstore.scans.cut import Cut, Position
 
 COLUMNS = (
@@ -57,8 +57,8 @@ class Stretch(NamedTuple):
 class Feed:
     """Reads stretches of all slots."""
 
-    def __init__(self, replica: Replica, questions: Questions, pages: Pages) -> None:
-        self._core = replica.core
+    def __init__(self, view: ReplicaView, questions: Questions, pages: Pages) -> None:
+        self._view = view
         self._questions = questions
         self._pages = pages
         self._seen = 0
@@ -71,7 +71,7 @@ class Feed:
 
         Raises SnapshotGone; Unavailable where no majority is heard, since nothing new comes there.
         """
-        if self._core.lacks_quorum():
+        if self._view.lacks_quorum:
             raise NoQuorum("this node does not hear a majority of the members: ask another")
         positions = since.by_slot()
         asked = {
@@ -99,12 +99,12 @@ class Feed:
 
     def slot_of(self, link: str) -> int:
         """Return the slot in which the changes of a document are."""
-        return self._core.slot_of(link)
+        return self._view.slot_of(link)
 
     async def news(self, since: int, timeout_s: float) -> None:
         """Return when there may be changes after `seen()` was `since`, or the time is over."""
         loop = asyncio.get_running_loop()
-        is_all_here = len(self._by_holder(range(self._core.placement.slots))) == 1
+        is_all_here = len(self._by_holder(range(self._view.slots))) == 1
         deadline = loop.time() + (timeout_s if is_all_here else min(ELSEWHERE_S, timeout_s))
         while self.seen() == since and loop.time() < deadline:  # noqa: ASYNC110 - a sum has no event
             await asyncio.sleep(min(POLL_S, max(0.0, deadline - loop.time())))
@@ -114,7 +114,7 @@ class Feed:
         now = asyncio.get_running_loop().time()
         if now >= self._seen_at + POLL_S:  # However many wait, it is counted once.
             self._seen_at = now
-            self._seen = sum(self._shown(slot) for slot in self._core.logs)
+            self._seen = sum(map(self._view.readable_until, self._view.logs))
         return self._seen
 
     # Who has what
@@ -127,17 +127,12 @@ class Feed:
         return holders
 
     def _holder(self, slot: int) -> str:
-        log = self._core.logs.get(slot)
+        log = self._view.logs.get(slot)
         if log is not None and log.full:
-            return self._core.me
-        candidates = [self._core.owner_of(slot), *self._core.placement.replicas(slot)]
+            return self._view.me
+        candidates = [self._view.owner_of(slot), *self._view.placement.replicas(slot)]
         linked = (each for each in candidates if each and self._questions.reaches(each))
         return next(linked, "")
-
-    def _shown(self, slot: int) -> int:
-        """Return up to where a slot can be read from this node's disk."""
-        log = self._core.logs.get(slot)
-        return min(log.decided, log.durable) if log is not None and log.full else 0
 
     # Both sides
 
@@ -160,7 +155,8 @@ class Feed:
         self, wanted: Wanted, after: Mapping[int, int], rows: int
     ) -> tuple[bytes, int, list[tuple[int, int, int]]]:
         """Read what this copy has: lines, how many, and (slot, epoch, n) up to where."""
-        spans = [(s, n, self._shown(s)) for s, n in sorted(after.items()) if self._shown(s) > n]
+        shown = self._view.readable_until
+        spans = [(s, n, shown(s)) for s, n in sorted(after.items()) if shown(s) > n]
         lines: list[bytes] = []
         reached: dict[int, int] = {}
         left, bytes_left = rows, BYTES_MAX
@@ -171,7 +167,7 @@ class Feed:
             lines.append(payload)
             left, bytes_left = left - count, bytes_left - len(payload)
             reached |= found
-        logs = self._core.logs
+        logs = self._view.logs
         positions = [
             (slot, ballot_at(logs[slot].reigns, n)[0], n)
             for slot, n in reached.items()

@@ -19,10 +19,7 @@ from docstore.links.questions import Questions
 from docstore.model import json
 from docstore.model.document import ballot_at
 from docstore.model.operation import Operation
-from docstore.protocol.log import SlotLog
-from docstore.protocol.replica import Replica
 from docstore.protocol.slots import from_bitmap, to_bitmap
-from docstore.protocol.tenure import Phase
 from docstore.scans.barrier import Barrier
 from docstore.scans.cut import Cut, cut_of, is_token, unpack_cut, unpack_part
 from docstore.scans.names import moment_of
@@ -43,23 +40,21 @@ class Scans:
     """Both sides of a cut, and the pages of a scan."""
 
     def __init__(
-        self, replica: Replica, driver: Driver, store: Store, questions: Questions, file: Path,
-        segments_bytes: int,
-    ) -> None:  # fmt: skip
-        self._replica = replica
-        self._core = replica.core
+        self, driver: Driver, store: Store, questions: Questions, file: Path, segments_bytes: int
+    ) -> None:
         self._driver = driver
+        self._view = driver.view
         self._store = store
         self._questions = questions
         self._pool = ScanPool(file, PROCESSES, segments_bytes)
         self.counters: Counter[str] = Counter()
-        self._barrier = Barrier(driver, questions, self._open, self._confirmed, self._by_owner)
+        self._barrier = Barrier(driver, questions, self._confirmed)
         questions.answer("positions", self._positions_here)
 
     @property
     def slots(self) -> int:
         """Return how many slots the group has."""
-        return self._core.placement.slots
+        return self._view.slots
 
     async def stop(self) -> None:
         """End the scanning processes."""
@@ -70,7 +65,7 @@ class Scans:
     @property
     def cluster(self) -> str:
         """Return the name of the group."""
-        return self._core.configuration.cluster_id
+        return self._view.configuration.cluster_id
 
     async def cut(self, as_of: str, timeout_s: float) -> Cut:
         """Return the cut of "latest", of a "barrier", of a time (ISO 8601), or of a token.
@@ -119,7 +114,7 @@ class Scans:
         deadline = loop.time() + timeout_s
         found: dict[int, Position] = {}
         while len(found) < self.slots:
-            asked = self._by_owner([slot for slot in range(self.slots) if slot not in found])
+            asked = self._view.owners_of([n for n in range(self.slots) if n not in found])
             left_s = deadline - loop.time()
             if left_s <= 0:
                 missing = self.slots - len(found)
@@ -143,20 +138,12 @@ class Scans:
         except Unavailable:
             return ()
 
-    def _by_owner(self, slots: Sequence[int]) -> dict[str, list[int]]:
-        owners: dict[str, list[int]] = {}
-        for slot in slots:
-            owner = self._core.owner_of(slot)
-            if owner is not None:
-                owners.setdefault(owner, []).append(slot)
-        return owners
-
     async def _positions_here(self, argument: Any) -> list[tuple[int, ...]]:
         """Answer for the slots that are ours, after a read that a quorum has confirmed."""
         bitmap, at_us, timeout_s = argument
         index = await self._driver.read_index(list(from_bitmap(bitmap)), timeout_s)
-        ends = {slot: n for slot, (_, n) in index.items() if slot in self._core.logs}
-        epochs = {slot: ballot_at(self._core.logs[slot].reigns, n)[0] for slot, n in ends.items()}
+        ends = {slot: n for slot, (_, n) in index.items() if slot in self._view.logs}
+        epochs = {slot: ballot_at(self._view.logs[slot].reigns, n)[0] for slot, n in ends.items()}
         if at_us is not None:
             ends = await self._back(ends, at_us)
         firsts = await self._first_times(list(ends))
@@ -164,13 +151,13 @@ class Scans:
         return [
             (slot, epochs[slot], end, log.kept, firsts.get(slot, 0))
             for slot, end in ends.items()
-            if (log := self._core.logs.get(slot)) is not None
+            if (log := self._view.logs.get(slot)) is not None
         ]
 
     async def _confirmed(self, slots: Sequence[int], timeout_s: float) -> list[int]:
         """Return those that are ours, as a quorum has confirmed after this was called."""
         index = await self._driver.read_index(slots, timeout_s)
-        return [slot for slot in index if self._open(slot) is not None]
+        return [slot for slot in index if self._view.owns(slot)]
 
     async def _back(self, ends: Mapping[int, int], at_us: int) -> dict[int, int]:
         """Return the last row of each slot that is not younger than a moment."""
@@ -181,14 +168,14 @@ class Scans:
         for (slot, _), result in zip(ends.items(), results, strict=True):
             if isinstance(result, Corrupt):
                 raise Unavailable(f"slot {slot} is damaged here, and is being repaired")
-            log = self._core.logs.get(slot)
+            log = self._view.logs.get(slot)
             if log is not None:
                 found[slot] = result[0].n if result else max(0, log.kept - 1)
         return found
 
     async def _first_times(self, slots: Sequence[int]) -> dict[int, int]:
         """Return when the first row was written that is still there, for slots that lost some."""
-        logs = self._core.logs
+        logs = self._view.logs
         slots = [slot for slot in slots if logs[slot].kept]
         asked = [After(slot, logs[slot].kept, logs[slot].end, 1) for slot in slots]
         results = await self._store.read(asked) if asked else []
@@ -198,24 +185,19 @@ class Scans:
             if isinstance(result, list) and result
         }
 
-    def _open(self, slot: int) -> SlotLog | None:
-        log = self._core.logs.get(slot)
-        is_ours = log is not None and log.tenure and log.tenure.phase is Phase.OPEN
-        return log if is_ours else None
-
     # Where everything is
 
     def layout(self) -> dict[str, Any]:
         """Return for each slot its owner and its replicas, by the numbers of nodes."""
-        placement = self._core.placement
-        names = list(self._core.configuration.names)
+        placement = self._view.placement
+        names = list(self._view.configuration.names)
         numbers = {name: number for number, name in enumerate(names)}
         return {
             "nodes": names,
-            "configuration": self._core.configuration.id,
-            "clusterId": self._core.configuration.cluster_id,
+            "configuration": self._view.configuration.id,
+            "clusterId": self._view.configuration.cluster_id,
             "owners": [
-                numbers.get(self._core.owner_of(slot) or "", -1) for slot in range(self.slots)
+                numbers.get(self._view.owner_of(slot) or "", -1) for slot in range(self.slots)
             ],
             "replicas": [
                 [numbers[each] for each in placement.replicas(slot) if each in numbers]
@@ -248,8 +230,10 @@ class Scans:
 
         Raises BadRequest, SnapshotGone, Unavailable.
         """
-        generation = self._core.counters["faulty"]
-        fields, payload = await self._pool.ask({**question, "generation": generation})
+        damages = self._view.counters[
+            "faulty"
+        ]  # Each of them makes what was kept of slots doubtful.
+        fields, payload = await self._pool.ask({**question, "damages": damages})
         _insist_found(fields)
         self.counters["pages"] += 1
         self.counters["bytes"] += len(payload)
@@ -258,11 +242,11 @@ class Scans:
         return fields, payload
 
     def _is_here(self, slot: int) -> bool:
-        log = self._core.logs.get(slot)
+        log = self._view.logs.get(slot)
         return log is not None and log.full
 
     def _has(self, slot: int, until: int) -> bool:
-        log = self._core.logs[slot]
+        log = self._view.logs[slot]
         return min(log.decided, log.durable) >= until
 
     def _check(self, cut: Cut) -> None:

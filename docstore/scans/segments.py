@@ -50,7 +50,7 @@ class Segments:
     """The files of one node, as one of its processes sees them."""
 
     def __init__(self, directory: Path, bytes_max: int) -> None:
-        self.generation = 0
+        self.damages = 0
         """Changes when a slot of the node is found damaged: what was read before that may be."""
         self._directory = directory
         self._bytes_max = bytes_max
@@ -109,7 +109,7 @@ class Segments:
 
     def _head(self, key: Key) -> bytes:
         """Return what a file begins with; its length is a multiple of 64, for the columns."""
-        head = MARK + json.dump([self.generation, *key])
+        head = MARK + json.dump([self.damages, *key])
         return head + b" " * (-len(head) % 64)
 
     def _opened(self, key: Key, head: bytes) -> pa.RecordBatch | None:

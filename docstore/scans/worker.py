@@ -5,7 +5,7 @@
 Slots at rest are kept as columns in the directory, if it may have any bytes (`resting.py`).
 
 A question is a line of JSON: a scan as in `request`, with `format` ("arrow" or "ndjson"),
-`compression`, `rows`, `after` (a cursor) and `generation` (see `segments.py`). An answer is two
+`compression`, `rows`, `after` (a cursor) and `damages` (see `segments.py`). An answer is two
 lengths (32 bits each, big endian), a JSON object of the first length, and bytes of the second: the
 record batch as an encapsulated message of Arrow's stream format, or lines. Rows are not checked
 against their checksums here, which would cost five times the rest: the node verifies all of them in
@@ -122,12 +122,12 @@ class Pages:
         form, compression = question.pop("format"), question.pop("compression")
         rows, after = question.pop("rows"), Cursor(*question.pop("after"))
         with_schema, skipped = question.pop("schema"), question.pop("skipped")
-        generation = question.pop("generation")
+        damages = question.pop("damages")
         if self._scan is None or question != self._asked:
             self._asked, self._scan = question, scan_of(question)
         reader, scan = self._reader(form), self._scan
         if self._segments is not None:
-            self._segments.generation = generation
+            self._segments.damages = damages
         head = reader.head(scan.columns) if with_schema else b""
         try:
             if scan.grouping is None:

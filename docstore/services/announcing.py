@@ -16,8 +16,7 @@ from docstore.driver import Driver
 from docstore.links.questions import Questions
 from docstore.model.document import Row
 from docstore.model.operation import Answer
-from docstore.protocol.core import Core
-from docstore.protocol.slots import from_bitmap, to_bitmap
+from docstore.protocol.slots import from_bitmap
 from docstore.reads.owners import Owners
 from docstore.services.registry import Registry
 
@@ -33,10 +32,10 @@ class Announcing:
     """Both sides."""
 
     def __init__(
-        self, core: Core, driver: Driver, registry: Registry, questions: Questions, owners: Owners
+        self, driver: Driver, registry: Registry, questions: Questions, owners: Owners
     ) -> None:
-        self._core = core
         self._driver = driver
+        self._view = driver.view
         self._registry = registry
         self._questions = questions
         self._owners = owners
@@ -44,9 +43,9 @@ class Announcing:
 
     async def announce(self, row: Row, timeout_s: float) -> None:
         """Return once a declaration is in force everywhere. Raises Unavailable."""
-        nothing = to_bitmap((), self._core.placement.slots)
+        nothing = self._view.bitmap(())
         asked = (tuple(row), 3, nothing, TELL_S)
-        others = [peer for peer in self._core.peers if self._questions.reaches(peer)]
+        others = [peer for peer in self._view.peers if self._questions.reaches(peer)]
         tellings = (self._questions.ask(peer, "declared", asked, TELL_S) for peer in others)
         telling = asyncio.gather(*tellings, return_exceptions=True)
         await self._owners.ask("declared", (tuple(row),), 3, timeout_s)
@@ -56,4 +55,4 @@ class Announcing:
         fields, _, bitmap, timeout_s = argument
         self._registry.publish(Row(*fields))
         index = await self._driver.read_index(list(from_bitmap(bitmap)), timeout_s)
-        return to_bitmap(index, self._core.placement.slots), None
+        return self._view.bitmap(index), None

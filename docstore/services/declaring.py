@@ -16,7 +16,7 @@ import structlog
 
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service
-from docstore.protocol.replica import Replica
+from docstore.protocol.view import ReplicaView
 from docstore.services.registry import Registry, declaration_link
 
 REFRESH_S = 5.0
@@ -40,10 +40,10 @@ class Declaring:
         # Path -> the `since` as of which it is known, see ServiceFor; what is built in is for ever.
         self._known = dict.fromkeys((each.options.path for each in registry.built_in), inf)
 
-    def start(self, replica: Replica) -> None:
+    def start(self, view: ReplicaView) -> None:
         """Begin to look for changes of what this node does not hold."""
         loop = asyncio.get_running_loop()
-        self._refreshing = loop.create_task(self._refresh(replica))
+        self._refreshing = loop.create_task(self._refresh(view))
 
     async def stop(self) -> None:
         """Stop asking."""
@@ -81,10 +81,9 @@ class Declaring:
             self._registry.forget(link, before)
         self._known[path] = max(self._known.get(path, 0), since)
 
-    async def _refresh(self, replica: Replica) -> None:
+    async def _refresh(self, view: ReplicaView) -> None:
         while True:
             await asyncio.sleep(REFRESH_S)
-            core = replica.core
             for path in self._registry.declared():
-                if core.slot_of(declaration_link(path)) not in core.logs:
+                if view.slot_of(declaration_link(path)) not in view.logs:
                     self._ask(path, 0)

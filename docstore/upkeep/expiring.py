@@ -15,8 +15,7 @@ from docstore.converge.lineage import lineage_of
 from docstore.errors import DocstoreError
 from docstore.model.document import Row, tag_of
 from docstore.model.operation import Answer, Conditions, Operation
-from docstore.protocol.replica import Replica
-from docstore.protocol.tenure import Phase
+from docstore.protocol.view import ReplicaView
 from docstore.storage.store import Expired, Store
 from docstore.upkeep.background import Background
 
@@ -32,12 +31,12 @@ class Expiring:
 
     def __init__(
         self,
-        replica: Replica,
+        view: ReplicaView,
         store: Store,
         submit: Callable[[Operation, float], "asyncio.Future[Answer]"],
     ) -> None:
         self.expired = 0
-        self._replica = replica
+        self._view = view
         self._store = store
         self._submit = submit
         self._background = Background("expiring", self._turn)
@@ -61,7 +60,7 @@ class Expiring:
 
     async def _look(self, level: int) -> int:
         """Delete up to a page of documents; return how many were deleted. level 2: and 1."""
-        now_us = self._replica.core.wall_now_us()
+        now_us = self._view.wall_now_us()
         [result] = await self._store.read([Expired(now_us, ROWS_AT_ONCE, level)])
         if not isinstance(result, list):
             return 0  # Damaged: whoever reads it is told so, and it is repaired.
@@ -73,9 +72,8 @@ class Expiring:
 
     def _is_ours(self, row: Row, level: int) -> bool:
         if level < 3:
-            return self._replica.executor.who(row.slot, 2) == self._replica.core.me
-        held = self._replica.core.logs.get(row.slot)
-        return bool(held and held.tenure and held.tenure.phase is Phase.OPEN)
+            return self._view.executes(row.slot, 2) == self._view.me
+        return self._view.owns(row.slot)
 
     def _delete(self, row: Row, level: int) -> "asyncio.Future[Answer]":
         if level < 3:

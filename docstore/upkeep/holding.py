@@ -1,14 +1,14 @@
 """Named snapshots, as this node knows them: read again and again, for whoever lets go."""
 
 import asyncio
+from math import inf
 
 import structlog
 
+from docstore.driver import Driver
 from docstore.errors import BadRequest, DocstoreError
 from docstore.model import json
-from docstore.protocol.core import NEVER
-from docstore.protocol.history.holds import Holds
-from docstore.protocol.replica import Replica
+from docstore.protocol.events import SnapshotsRead
 from docstore.reads.listings import Listings
 from docstore.scans.cut import unpack_cut
 from docstore.services.registry import SNAPSHOTS
@@ -24,11 +24,11 @@ log = structlog.get_logger("docstore.upkeep.holding")
 class Holding:
     """Looks at all snapshots of the group, and tells the protocol what they need."""
 
-    def __init__(self, replica: Replica, listings: Listings) -> None:
-        self._core = replica.core
+    def __init__(self, driver: Driver, listings: Listings) -> None:
+        self._driver = driver
         self._listings = listings
         self._background = Background("holding", self._turn)
-        self._core.holds = Holds(NEVER, {})
+        driver.feed(SnapshotsRead(-inf, {}))  # There may be some: nothing is known of any yet.
 
     def start(self) -> None:
         """Begin to look, unless that has begun."""
@@ -59,4 +59,4 @@ class Holding:
                 continue
             for slot, (_, n) in enumerate(positions):
                 cuts[slot] = min(n, cuts.get(slot, n))
-        self._core.holds = Holds(asked_at, cuts)
+        self._driver.feed(SnapshotsRead(asked_at, cuts))

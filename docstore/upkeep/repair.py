@@ -16,9 +16,7 @@ import structlog
 
 from docstore.errors import DocstoreError
 from docstore.protocol.events import SlotDoubted
-from docstore.protocol.log import SlotLog
-from docstore.protocol.replica import Replica
-from docstore.protocol.tenure import Phase
+from docstore.protocol.view import LogView, ReplicaView
 from docstore.storage.store import Corrupt, Rows, Store
 from docstore.upkeep.background import Background
 from docstore.upkeep.resync import SLOTS_AT_ONCE, batched
@@ -38,14 +36,14 @@ class Repair:
 
     def __init__(
         self,
-        replica: Replica,
+        view: ReplicaView,
         store: Store,
         compare: Compare,
         doubt: Callable[[SlotDoubted], None],
         interval_s: float,
     ) -> None:
         self.counters: Counter[str] = Counter()
-        self._replica = replica
+        self._view = view
         self._store = store
         self._compare = compare
         self._doubt = doubt
@@ -63,7 +61,7 @@ class Repair:
 
     async def _pass(self) -> None:
         # A node that holds nothing, an observer say, has one empty part to wait for.
-        parts = list(batched(sorted(self._replica.core.logs), SLOTS_AT_ONCE)) or [()]
+        parts = list(batched(sorted(self._view.logs), SLOTS_AT_ONCE)) or [()]
         for part in parts:
             await asyncio.sleep(self._interval_s / len(parts))
             try:
@@ -75,15 +73,15 @@ class Repair:
 
     async def _look(self, slots: Sequence[int]) -> None:
         for slot in slots:
-            held = self._replica.core.logs.get(slot)  # It may have gone to another node meanwhile.
+            held = self._view.logs.get(slot)  # It may have gone to another node meanwhile.
             if held is not None:
                 await self._scrub(held)
-        owned = [slot for slot in slots if self._is_ours(slot)]
+        owned = [slot for slot in slots if self._view.owns(slot)]
         if owned:
             self.counters["compared"] += len(owned)
             self.counters["differed"] += await self._compare(owned)
 
-    async def _scrub(self, held: SlotLog) -> None:
+    async def _scrub(self, held: LogView) -> None:
         """Read all rows of a slot; the store verifies the checksum of each."""
         n = 1
         while held.full and n <= held.durable:
@@ -97,7 +95,3 @@ class Repair:
             self.counters["rows"] += len(result)
             n = result[-1].n + 1 if result else last + 1
             await asyncio.sleep(PAUSE_S)
-
-    def _is_ours(self, slot: int) -> bool:
-        held = self._replica.core.logs.get(slot)
-        return bool(held and held.tenure and held.tenure.phase is Phase.OPEN)

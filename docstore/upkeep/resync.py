@@ -17,8 +17,7 @@ from typing import Any
 from docstore.errors import NotFound, Unavailable
 from docstore.links.questions import Questions
 from docstore.protocol.events import ResyncAsked, SlotDoubted
-from docstore.protocol.replica import Replica
-from docstore.protocol.tenure import Phase
+from docstore.protocol.view import ReplicaView
 from docstore.storage.store import Store
 
 RUNS_KEPT = 32
@@ -80,14 +79,13 @@ class Resync:
 
     def __init__(
         self,
-        me: str,
-        replica: Replica,
+        view: ReplicaView,
         store: Store,
         questions: Questions,
         feed: Callable[[ResyncAsked | SlotDoubted], None],
     ) -> None:
-        self._me = me
-        self._replica = replica
+        self._me = view.me
+        self._view = view
         self._store = store
         self._questions = questions
         self._feed = feed
@@ -122,7 +120,7 @@ class Resync:
     async def status(self, run_id: str | None, timeout_s: float) -> dict[str, Any]:
         """Return the status of a run, wherever it runs. Raises NotFound."""
         home = self._me if run_id is None else run_id.rpartition(".")[0]
-        if home != self._me and home not in self._replica.core.peers:
+        if home != self._me and home not in self._view.peers:
             raise NotFound(f"there is no synchronisation {run_id}")
         page = await self._questions.ask(home, "synch", run_id, timeout_s)
         if page is None:
@@ -132,7 +130,7 @@ class Resync:
     async def control(self, run_id: str, action: str, timeout_s: float) -> dict[str, Any]:
         """Pause, resume or cancel a run, wherever it is; return its page. Raises NotFound."""
         home = run_id.rpartition(".")[0]
-        if home != self._me and home not in self._replica.core.peers:
+        if home != self._me and home not in self._view.peers:
             raise NotFound(f"there is no synchronisation {run_id}")
         page = await self._questions.ask(home, "synch-control", (run_id, action), timeout_s)
         if page is None:
@@ -190,15 +188,11 @@ class Resync:
 
     async def _part(self, run: Run, slots: Sequence[int]) -> None:
         """Have the owners of some slots do their shares, all at the same time."""
-        shares: dict[str | None, list[int]] = {}
-        for slot in slots:
-            shares.setdefault(self._replica.core.owner_of(slot), []).append(slot)
-        lost = shares.pop(None, [])
+        shares = self._view.owners_of(slots)
+        lost = len(slots) - sum(map(len, shares.values()))
         if lost:
-            run.errors.append(f"{len(lost)} slots have no owner now")
-        await asyncio.gather(
-            *(self._share(run, str(owner), part) for owner, part in shares.items())
-        )
+            run.errors.append(f"{lost} slots have no owner now")
+        await asyncio.gather(*(self._share(run, owner, part) for owner, part in shares.items()))
 
     async def _share(self, run: Run, owner: str, slots: list[int]) -> None:
         try:
@@ -216,7 +210,7 @@ class Resync:
 
     async def _own_share(self, slots: Sequence[int]) -> tuple[int, int, int, int, list[str]]:
         """Bring the replicas of slots that we own to our logs, and compare."""
-        lacking = self._rows_lacking(slots)
+        lacking = sum(map(self._view.lacking, slots))
         self._feed(ResyncAsked(slots))
         deadline = time.monotonic() + OWNER_TIMEOUT_S
         behind = self._behind(slots)
@@ -230,38 +224,15 @@ class Resync:
             errors.append(f"{doubted} replicas differed and are being refilled")
         return settled, compared, lacking, doubted, errors
 
-    def _rows_lacking(self, slots: Sequence[int]) -> int:
-        """Return how many rows the replicas of our slots have not acknowledged."""
-        total = 0
-        for slot in slots:
-            log = self._replica.core.logs.get(slot)
-            if log is not None and log.tenure is not None:
-                total += sum(
-                    log.end - max(follower.acked, log.kept)
-                    for follower in log.tenure.followers.values()
-                    if follower.adopted
-                )
-        return total
-
     def _behind(self, slots: Sequence[int]) -> Counter[str]:
         """Return connected replica -> number of slots in which it is not at our log's end."""
-        behind: Counter[str] = Counter()
-        for slot in slots:
-            log = self._replica.core.logs.get(slot)
-            if log is None or log.tenure is None or log.tenure.phase is not Phase.OPEN:
-                behind[self._me] += 1
-                continue
-            for peer, follower in log.tenure.followers.items():
-                linked = self._replica.core.peers[peer].linked
-                if linked and not (follower.adopted and follower.acked >= log.decided):
-                    behind[peer] += 1
-        return behind
+        return Counter(peer for slot in slots for peer in self._view.behind(slot))
 
     async def _compare(self, slots: Sequence[int]) -> tuple[int, int]:
         """Compare digests at equal ends; return documents compared and replicas doubted."""
         members: set[str] = set()
         for slot in slots:
-            members.update(self._replica.core.placement.replicas(slot))
+            members.update(self._view.placement.replicas(slot))
         found: dict[str, dict[int, tuple[int, int, str]]] = {}
         for member in sorted(members):
             try:
@@ -283,7 +254,7 @@ class Resync:
         if len(votes) < 2:
             return 0
         (end, links, digest), count = votes.most_common(1)[0]
-        if count <= len(self._replica.core.placement.replicas(slot)) // 2:
+        if count <= len(self._view.placement.replicas(slot)) // 2:
             return 0
         odd = [
             member
@@ -302,7 +273,7 @@ class Resync:
         return run.page() if run else None
 
     async def _digests_here(self, slots: Sequence[int]) -> list[tuple[int, int, int, str]]:
-        held = [slot for slot in slots if slot in self._replica.core.logs]
+        held = [slot for slot in slots if slot in self._view.logs]
         digests = await self._store.digests(held)
         return [(slot, *entry) for slot, entry in sorted(digests.items())]
 

@@ -2,24 +2,23 @@
 
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
-from docstore.protocol.log import SlotLog
 from docstore.storage.store import AsOf, History, Newest, OfLog, Version
 
 KEPT_VERSIONS_MAX = 1 << 20
 """All that is kept of a document."""
 
 
-def past_query(log: SlotLog, operation: Operation, until: int) -> OfLog:
+def past_query(slot: int, operation: Operation, until: int) -> OfLog:
     """Return the query for the past that an operation selects, up to row `until`."""
     kind, *arguments = operation.select
     link = operation.link
     if kind == "version":
-        return Version(log.slot, link, arguments[0], until)
+        return Version(slot, link, arguments[0], until)
     if kind == "at":
-        return AsOf(log.slot, link, arguments[0], until)
+        return AsOf(slot, link, arguments[0], until)
     if kind == "history":
-        return History(log.slot, link, arguments[0], arguments[1], until)
-    return Newest(log.slot, link, until)
+        return History(slot, link, arguments[0], arguments[1], until)
+    return Newest(slot, link, until)
 
 
 def past_answer(select: object, rows: list[Row]) -> Answer:

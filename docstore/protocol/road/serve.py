@@ -336,7 +336,7 @@ class Server:
             else:
                 self._tell_past(log, inflight, answer)
 
-        self._look_up(log, inflight, past_query(log, inflight.operation, until), found)
+        self._look_up(log, inflight, past_query(log.slot, inflight.operation, until), found)
 
     def _look_for_trimmed(self, log: SlotLog, inflight: Inflight, until: int) -> None:
         """Say 410 of a version that was there and was let go of, 404 of one that never was."""

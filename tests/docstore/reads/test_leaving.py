@@ -75,12 +75,12 @@ async def node() -> AsyncIterator[Node]:
 
 async def test_a_local_read_does_not_tell_as_missing_what_has_left(node: Node) -> None:
     read = Operation("GET", LINK, select=("version", 0))
-    core = node.replica.core
-    found = await read_here(core, node.log, node.store, read, min_version=None, timeout_s=1.0)
+    view, slot = node.driver.view, slot_of(LINK, SLOTS)
+    found = await read_here(view, slot, node.store, read, min_version=None, timeout_s=1.0)
     assert found is not None
     assert found[0].status == 200
     node.leave()
-    found = await read_here(core, node.log, node.store, read, min_version=None, timeout_s=1.0)
+    found = await read_here(view, slot, node.store, read, min_version=None, timeout_s=1.0)
     assert found is None
 
 
@@ -88,7 +88,7 @@ async def test_a_local_read_does_not_tell_as_missing_what_has_left(node: Node) -
 async def test_where_slots_stand_is_asked_elsewhere_when_they_have_left(
     node: Node, tmp_path: Path, is_past: bool
 ) -> None:
-    scans = Scans(node.replica, node.driver, node.store, node.questions, tmp_path / "db", 1 << 20)
+    scans = Scans(node.driver, node.store, node.questions, tmp_path / "db", 1 << 20)
     at_us = time.time_ns() // 1000 if is_past else None
     node.log.kept = 1  # As if its history had been let go of: the disk is asked from when it is.
     try:
@@ -103,7 +103,7 @@ async def test_where_slots_stand_is_asked_elsewhere_when_they_have_left(
 async def test_a_resynchronisation_passes_over_slots_that_have_left(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = resync.Resync("n1", node.replica, node.store, node.questions, node.driver.feed)
+    service = resync.Resync(node.driver.view, node.store, node.questions, node.driver.feed)
     every = range(SLOTS)
     assert await service.compare(every) == 0
     node.leave()

@@ -85,14 +85,14 @@ class Copy:
         self._writer.commit([Trim(slot, 0, kept), Purge(slot, dead), record])
 
     def scan(
-        self, asked: dict[str, Any], form: str, rows: int, generation: int = 0
+        self, asked: dict[str, Any], form: str, rows: int, damages: int = 0
     ) -> Iterator[dict[str, Any]]:
         """Yield the rows of a scan, page by page."""
         after: list[Any] | None = [-1, "", -1]
         while after is not None:
             question = {"columns": COLUMNS, **asked, "format": form, "compression": "",
                         "rows": rows, "after": after, "schema": True, "skipped": False,
-                        "generation": generation}  # fmt: skip
+                        "damages": damages}  # fmt: skip
             fields, payload = self.pages.answer(question)
             assert "error" not in fields, fields
             found = list(_parsed(bytes(payload), form))

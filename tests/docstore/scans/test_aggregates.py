@@ -39,7 +39,7 @@ def totals(copy: Copy, aggregates: str, group_by: str, rows: int, **asked: Any) 
         question = {"prefix": "/a/", **asked, "aggregates": aggregates, "groupBy": group_by,
                     "columns": [], "format": "ndjson", "compression": "", "rows": rows,
                     "after": after, "schema": False, "skipped": False,
-                    "generation": 0}  # fmt: skip
+                    "damages": 0}  # fmt: skip
         fields, payload = copy.pages.answer(question)
         assert "error" not in fields, fields
         for line in bytes(payload).splitlines():

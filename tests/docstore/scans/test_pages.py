@@ -161,7 +161,7 @@ def test_every_cut_from_kept_on_can_be_read_and_none_before(copy: Copy, form: st
     ):
         question = {**asked, "columns": [], "format": form, "compression": "", "rows": 10,
                     "after": [-1, "", -1], "schema": False, "skipped": False,
-                    "generation": 0}  # fmt: skip
+                    "damages": 0}  # fmt: skip
         fields, _ = copy.pages.answer(question)
         assert (fields["error"], fields["slot"], fields["kept"]) == ("trimmed", 0, kept[0])
 
@@ -173,7 +173,7 @@ def test_a_hole_is_noticed(copy: Copy, tmp_path: Path) -> None:
     connection.close()
     question = {"prefix": "/a/", "ranges": [[1, 0, copy.ends[1]]], "columns": [], "rows": 10,
                 "format": "ndjson", "compression": "", "after": [-1, "", -1], "schema": False,
-                "skipped": False, "generation": 0}  # fmt: skip
+                "skipped": False, "damages": 0}  # fmt: skip
     assert copy.pages.answer(question)[0] == {"error": "incomplete", "slot": 1}
 
 

@@ -69,7 +69,7 @@ def test_segments_last_until_damage_is_found_or_the_node_starts_again(
     [node] = cluster.nodes
     segments = node.data / "segments"
 
-    def generations() -> set[int]:
+    def damages_seen() -> set[int]:
         heads = [file.read_bytes()[19:].partition(b"]")[0] for file in segments.iterdir()]
         return {json.loads(head + b"]")[0] for head in heads}
 
@@ -89,7 +89,7 @@ def test_segments_last_until_damage_is_found_or_the_node_starts_again(
     with cluster:
         assert not segments.exists()
         assert scanned(node, cut) == sorted(wanted)
-        assert generations() == {0}
+        assert damages_seen() == {0}
         with sqlite3.connect(node.data / "docstore.db") as disk:
             disk.execute("UPDATE history SET state = 'precioux' WHERE link = '/notes/7'")
         disk.close()
@@ -99,4 +99,4 @@ def test_segments_last_until_damage_is_found_or_the_node_starts_again(
             file.unlink()
         found = scanned(node, [span for span in cut if span[0] != damaged])
         assert found == sorted(each for each in wanted if slot_of(each[0], SLOTS) != damaged)
-        assert generations() == {1}
+        assert damages_seen() == {1}

@@ -46,12 +46,12 @@ def files(copy: Copy) -> list[Path]:
 
 
 def scanned(
-    copy: Copy, *, rows: int = 500, ends: dict[int, int] | None = None, generation: int = 0,
+    copy: Copy, *, rows: int = 500, ends: dict[int, int] | None = None, damages: int = 0,
     columns: list[str] = WIDE, **asked: Any,
 ) -> list[dict[str, Any]]:  # fmt: skip
     cut = [[slot, until] for slot, until in (ends or copy.ends).items()]
     question = {"prefix": "/a/", "cut": cut, "columns": columns, **asked}
-    return list(copy.scan(question, "arrow", rows, generation))
+    return list(copy.scan(question, "arrow", rows, damages))
 
 
 def expected(
@@ -100,7 +100,7 @@ def test_an_audit_reads_the_file_itself(copy: Copy) -> None:
 def test_nothing_is_kept_beyond_the_discovery_of_damage(copy: Copy) -> None:
     assert scanned(copy) == expected(copy)
     lose_all_documents(copy)
-    assert scanned(copy, generation=1) == []
+    assert scanned(copy, damages=1) == []
 
 
 def test_other_questions_read_the_file(copy: Copy) -> None:
@@ -209,7 +209,7 @@ async def test_what_nobody_asks_for_any_more_is_deleted(
     cut = [[slot, until] for slot, until in copy.ends.items()]
     question = {"prefix": "/a/", "cut": cut, "columns": WIDE, "format": "arrow", "rows": 500,
                 "compression": "", "after": [-1, "", -1], "schema": True, "skipped": False,
-                "generation": 0}  # fmt: skip
+                "damages": 0}  # fmt: skip
     try:
         fields, _ = await pool.ask(question)
         assert fields["rows"] == len(expected(copy))

@@ -11,6 +11,7 @@ from docstore.beside.view import GroupView
 from docstore.errors import DiskFull
 from docstore.model import json
 from docstore.model.operation import Operation
+from docstore.protocol.view import ReplicaView
 from docstore.stepping import clock
 from docstore.storage.partitions import (
     AppendBatches,
@@ -52,7 +53,7 @@ async def streaming(store: SmallStreamDisk) -> AsyncIterator[StreamsDriver]:
     """A group of one node with one partition that it leads."""
     disk = SmallDisk()
     documents, replica = await alone(disk)
-    view = GroupView(replica.core, clock)
+    view = GroupView(ReplicaView(replica), clock)
     machine = Partitions("n1", await store.open(), view=view, rng=Random(1), now=clock())
 
     def broken(error: BaseException) -> None:
