@@ -7,6 +7,7 @@ the cluster comes as plain JSON values from here.
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol
 
+from docstore.links.requests import SlotPosition
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service
 from docstore.reads.listings import Listed
@@ -189,8 +190,8 @@ class Backend(Protocol):
         SnapshotGone, Unavailable.
         """
 
-    async def scan_positions(self, timeout_s: float) -> tuple[str, Mapping[int, Sequence[int]]]:
-        """Return the group's name, and slot -> (epoch, decided, kept, first time in micros)."""
+    async def scan_positions(self, timeout_s: float) -> tuple[str, Mapping[int, SlotPosition]]:
+        """Return the group's name, and where each slot stands."""
 
     def scan_layout(self) -> Mapping[str, Json]:
         """Return the nodes, and who owns and who holds each slot."""

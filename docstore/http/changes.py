@@ -128,7 +128,7 @@ class Changes:
 
     async def _earliest(self, timeout_s: float) -> Cut:
         cluster, positions = await self._backend.scan_positions(timeout_s)
-        kept = {slot: (epoch, kept) for slot, (epoch, _, kept, _) in positions.items()}
+        kept = {slot: (each.epoch, each.kept) for slot, each in positions.items()}
         return cut_of(cluster, len(kept), kept)
 
     async def _next(self, asked: _Asked, since: Cut, wait_s: float) -> Stretch:

@@ -98,12 +98,14 @@ class ScanPages:
 
     async def _high(self, patience_s: float) -> dict[str, Any]:
         cluster, positions = await self._backend.scan_positions(patience_s)
-        columns = zip(*(positions[slot] for slot in range(len(positions))), strict=True)
-        epochs, ends, kept, firsts = (list(each) for each in columns)
+        stand = [positions[slot] for slot in range(len(positions))]
         return {
-            "clusterId": cluster, "epochs": epochs, "ends": ends, "kept": kept,
-            "firstTimesMicros": firsts,
-        }  # fmt: skip
+            "clusterId": cluster,
+            "epochs": [each.epoch for each in stand],
+            "ends": [each.n for each in stand],
+            "kept": [each.kept for each in stand],
+            "firstTimesMicros": [each.first_us for each in stand],
+        }
 
     def _plan(self, cut: Cut) -> dict[str, Any]:
         return {

@@ -13,7 +13,8 @@ import structlog
 from docstore.driver import Driver
 from docstore.errors import BadRequest, Conflict, DocstoreError, NotFound, Unavailable, Undecided
 from docstore.links.peers import PeerLinks
-from docstore.links.questions import Questions
+from docstore.links.requests import ChangeGroup
+from docstore.links.rpc import Rpc
 from docstore.members.founding import Founding
 from docstore.members.lookup import Lookup
 from docstore.members.membership import Membership
@@ -54,7 +55,7 @@ class Group:
         lookup: Lookup,
         links: PeerLinks,
         membership: Membership,
-        questions: Questions,
+        rpc: Rpc,
     ) -> None:
         self._me = me
         self._view = driver.view
@@ -63,10 +64,10 @@ class Group:
         self._lookup = lookup
         self._links = links
         self._membership = membership
-        self._questions = questions
+        self._rpc = rpc
         self._hanging_up: dict[str, asyncio.TimerHandle] = {}
         driver.reconfigured = self._use
-        questions.answer("change", self._change_here)
+        rpc.serve(ChangeGroup, self._change_here)
 
     def start(self) -> None:
         """Put the configuration that is in use into effect."""
@@ -153,7 +154,7 @@ class Group:
         if leader != self._me and not self._links.is_linked(leader):
             return 503, "no-leader", f"node {leader} is not connected"
         try:
-            return tuple(await self._questions.ask(leader, "change", asked, timeout_s))
+            return await self._rpc.call(leader, ChangeGroup(asked), timeout_s)
         except Unavailable as error:
             return 504, "undecided", str(error)
 
@@ -161,12 +162,12 @@ class Group:
         members = self._view.configuration.members
         return [each.id for each in members if each.votes and each.id != self._me]
 
-    async def _change_here(self, asked: Any) -> tuple[int, str, str]:
+    async def _change_here(self, request: ChangeGroup) -> tuple[int, str, str]:
         """Give the change to our own register, or once more to the leader that we know.
 
         A node that does not vote hears no leader, and asks any voter.
         """
-        leader = self._view.leader
+        leader, asked = self._view.leader, request.asked
         if leader in (None, self._me) or asked.get("passedOn"):
             return await self._driver.change(_change_of(asked))
         return await self._ask(str(leader), {**asked, "passedOn": True}, PASS_ON_TIMEOUT_S)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from docstore.errors import NotFound, Unavailable
+from docstore.links.requests import SlotPosition
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service
 from docstore.node.gate import Entrance
@@ -246,8 +247,8 @@ class Face:
         """Return the cut of "latest", of a time, of a token, or of a named snapshot."""
         return await self._entrance.inside().scans.cut(as_of, timeout_s)
 
-    async def scan_positions(self, timeout_s: float) -> tuple[str, Mapping[int, Sequence[int]]]:
-        """Return the group's name, and slot -> (epoch, decided, kept, first time in micros)."""
+    async def scan_positions(self, timeout_s: float) -> tuple[str, Mapping[int, SlotPosition]]:
+        """Return the group's name, and where each slot stands."""
         scans = self._entrance.inside().scans
         return scans.cluster, await scans.positions(None, timeout_s)
 

@@ -17,7 +17,7 @@ from docstore.http.guard import machine_names
 from docstore.http.server import HttpServer
 from docstore.http.staged_files import Staging
 from docstore.links.peers import PeerEvents, PeerLinks
-from docstore.links.questions import Questions
+from docstore.links.rpc import Rpc
 from docstore.members.founding import Founding, identity
 from docstore.members.joining import Joining
 from docstore.members.lookup import Located, Lookup
@@ -88,7 +88,7 @@ class Node:
         running.push_async_callback(ground.links.stop)
         running.push_async_callback(self._stop_serving)
         running.push_async_callback(ground.joining.stop)
-        running.push_async_callback(ground.questions.stop)
+        running.push_async_callback(ground.rpc.stop)
         await ground.membership.start()
         running.push_async_callback(ground.membership.stop)
         face = Face(ground, self.entrance, self.drain)
@@ -128,7 +128,7 @@ class Node:
             joining=Joining(founding.request, lambda: founding.has_group),
             lookup=Lookup(self._located),
             links=links,
-            questions=Questions(node_id, links),
+            rpc=Rpc(node_id, links),
             membership=Membership(self.config, node_id, recovered, self._view_changed),
         )
 
@@ -231,9 +231,9 @@ class Node:
                 self.entrance.serving.sessions.feed(sessions.Received(peer, message))
         elif isinstance(message, Ask):
             if self.entrance.serving is not None:
-                self.ground.questions.asked(peer, message)
+                self.ground.rpc.asked(peer, message)
         elif isinstance(message, Told):
-            self.ground.questions.told(message)
+            self.ground.rpc.told(message)
         else:
             self._feed(Received(peer, message, configuration))
 

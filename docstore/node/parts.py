@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from docstore.config import Config
 from docstore.links.peers import PeerLinks
-from docstore.links.questions import Questions
+from docstore.links.rpc import Rpc
 from docstore.members.founding import Founding
 from docstore.members.joining import Joining
 from docstore.members.lookup import Lookup
@@ -29,5 +29,5 @@ class Ground:
     joining: Joining
     lookup: Lookup
     links: PeerLinks
-    questions: Questions
+    rpc: Rpc
     membership: Membership

@@ -58,7 +58,7 @@ class Serving:
     ) -> None:
         self._ground = ground
         self._declaring = declaring
-        config, store, questions = ground.config, ground.store, ground.questions
+        config, store, rpc = ground.config, ground.store, ground.rpc
         replica = self.replica = _replica(ground, recovered, declaring)
         driver = self.driver = Driver(
             replica, store, ground.links, publish=self._publish, broken=broken
@@ -70,28 +70,26 @@ class Serving:
             documents=documents, broken=broken,
         )  # fmt: skip
         replica.register.readiness.blocks = self.streams.machine.reassignment.blocks
-        self.stream_face = StreamFace(ground.node_id, self.streams, view, questions, driver.submit)
+        self.stream_face = StreamFace(ground.node_id, self.streams, view, rpc, driver.submit)
         self.sessions = _sessions(ground, recovered, view, driver, broken)
         self.session_face = SessionFace(self.sessions, view)
-        self.resync = Resync(driver.view, store, questions, driver.feed)
+        self.resync = Resync(driver.view, store, rpc, driver.feed)
         self.expiring = Expiring(driver.view, store, driver.submit)
         self.repair = Repair(
             driver.view, store, self.resync.compare, driver.feed, config.repair_interval_s
         )
-        self.scans = Scans(
-            driver, store, questions, database_in(config.data), config.segments_mb << 20
-        )
-        self.feed = Feed(driver.view, questions, self.scans.page)
-        owners = Owners(driver.view, questions)
-        self.listings = Listings(driver, store, questions, owners)
-        self.announcing = Announcing(driver, ground.registry, questions, owners)
+        self.scans = Scans(driver, store, rpc, database_in(config.data), config.segments_mb << 20)
+        self.feed = Feed(driver.view, rpc, self.scans.page)
+        owners = Owners(driver.view, rpc)
+        self.listings = Listings(driver, store, rpc, owners)
+        self.announcing = Announcing(driver, ground.registry, rpc, owners)
         self.holding = Holding(driver, self.listings)
         self.group = Group(
             ground.node_id, driver, founding=ground.founding, lookup=ground.lookup,
-            links=ground.links, membership=ground.membership, questions=questions,
+            links=ground.links, membership=ground.membership, rpc=rpc,
         )  # fmt: skip
         self.administration = Administration(
-            driver.view, store, questions, self.resync, ground.membership.describe, self.group
+            driver.view, store, rpc, self.resync, ground.membership.describe, self.group
         )
 
     def _publish(self, row: Row) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 
 from docstore import __version__
 from docstore.errors import NotFound, Unavailable
-from docstore.links.questions import Questions
+from docstore.links.requests import DescribeCopy, DigestSlots
+from docstore.links.rpc import Rpc
 from docstore.members.group import Group, warnings_of
 from docstore.model.fences import fences_of
 from docstore.ownership.by_hash import member_points, ranking
@@ -31,19 +32,19 @@ class Administration:
         self,
         view: ReplicaView,
         store: Store,
-        questions: Questions,
+        rpc: Rpc,
         resync: Resync,
         members: Callable[[], list[Json]],
         group: Group,
     ) -> None:
         self._view = view
         self._store = store
-        self._questions = questions
+        self._rpc = rpc
         self._resync = resync
         self._members = members
         self._group = group
         self._slots = view.slots
-        questions.answer("holds", self._holds_here)
+        rpc.serve(DescribeCopy, self._copy_here)
 
     @property
     def configuration(self) -> Configuration:
@@ -83,16 +84,15 @@ class Administration:
 
     async def _held(self, member: str, slot: int, link: str, timeout_s: float) -> Json:
         try:
-            return dict(await self._questions.ask(member, "holds", (slot, link), timeout_s))
+            return await self._rpc.call(member, DescribeCopy(slot, link), timeout_s)
         except Unavailable as error:
             return {"error": str(error)}
 
-    async def _holds_here(self, argument: Any) -> Json:
-        slot, link = argument
-        log = self._view.logs.get(slot)
+    async def _copy_here(self, asked: DescribeCopy) -> Json:
+        log = self._view.logs.get(asked.slot)
         if log is None:
             return {"version": None}
-        [result] = await self._store.read([Newest(slot, link, log.end)])
+        [result] = await self._store.read([Newest(asked.slot, asked.link, log.end)])
         row = result[0] if isinstance(result, list) and result else None
         return {
             "version": row.version if row else None,
@@ -222,7 +222,7 @@ class Administration:
         owner = self._view.owner_of(slot)
         if owner is None:
             raise Unavailable(f"slot {slot} has no owner now")
-        holding = await self._questions.ask(owner, "holds", (slot, link), timeout_s)
+        holding = await self._rpc.call(owner, DescribeCopy(slot, link), timeout_s)
         if holding["version"] is None:
             raise NotFound(f"there is no document {link}")
         return self._resync.start(link, [slot])
@@ -233,8 +233,10 @@ class Administration:
         every = list(range(self._slots))
         for member in self._view.configuration.names:
             try:
-                answer = await self._questions.ask(member, "digests", every, timeout_s)
+                answer = await self._rpc.call(member, DigestSlots(every), timeout_s)
             except Unavailable:
                 continue
-            pages[member] = {str(slot): entry for slot, *entry in answer if entry[0] > 0}
+            pages[member] = {
+                str(slot): entry for slot, *entry in map(list[Any], answer) if entry[0] > 0
+            }
         return pages

@@ -12,11 +12,13 @@ document lists it, as it is on that disk.
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from docstore.converge.branches import Branches
 from docstore.driver import Driver
-from docstore.links.questions import Questions
+from docstore.links.requests import Answered, CountDocuments, ListDocuments
+from docstore.links.rpc import Rpc
 from docstore.model.document import Row
 from docstore.protocol.events import SlotDoubted
 from docstore.protocol.slots import from_bitmap
@@ -42,13 +44,13 @@ class Listed(NamedTuple):
 class Listings:
     """Both sides of a listing and of a count: the entry node's and the owners'."""
 
-    def __init__(self, driver: Driver, store: Store, questions: Questions, owners: Owners) -> None:
+    def __init__(self, driver: Driver, store: Store, rpc: Rpc, owners: Owners) -> None:
         self._driver = driver
         self._view = driver.view
         self._store = store
         self._owners = owners
-        questions.answer("listing", self._list_here)
-        questions.answer("counting", self._count_here)
+        rpc.serve(ListDocuments, self._list_here)
+        rpc.serve(CountDocuments, self._count_here)
 
     # The entry node
 
@@ -74,8 +76,8 @@ class Listings:
 
         Raises Unavailable, NoQuorum.
         """
-        asked = (factory, after, limit, expand)
-        parts = await self._owners.ask("listing", asked, level, timeout_s)
+        request = partial(ListDocuments, factory, after, limit, expand)
+        parts = await self._owners.ask(request, level, timeout_s)
         horizon = min((reached for reached, _ in parts if reached), default="")
         every = (entry for _, entries in parts for entry in entries)
         merged = sorted(each for each in every if not horizon or each[0] <= horizon)
@@ -86,34 +88,33 @@ class Listings:
 
     async def count(self, factory: str, *, level: int, timeout_s: float) -> int:
         """Return the number of live documents under a factory. Raises Unavailable, NoQuorum."""
-        return sum(await self._owners.ask("counting", (factory,), level, timeout_s))
+        return sum(await self._owners.ask(partial(CountDocuments, factory), level, timeout_s))
 
     # The owners
 
-    async def _list_here(self, argument: Any) -> Any:
-        factory, after, limit, expand, level, bitmap, timeout_s = argument
-        until = await self._bounds(bitmap, level, timeout_s)
+    async def _list_here(self, asked: ListDocuments) -> Answered:
+        level = asked.level
+        until = await self._bounds(asked.slots, level, asked.left_s)
         unchanged = self._watch(until)
-        found = await self._store.links(_below(factory), after, limit, until, level=level)
-        horizon = found[-1][1] if len(found) == limit else ""
+        below = _below(asked.factory)
+        found = await self._store.links(below, asked.after, asked.limit, until, level=level)
+        horizon = found[-1][1] if len(found) == asked.limit else ""
         shown = [(slot, (link, version, None)) for slot, link, version in found]
         damaged: set[int] = set()
-        if expand:
+        if asked.expand:
             shown, damaged, reached = await self._expanded(found, until, level)
             horizon = reached or horizon
         answered = unchanged() - damaged
-        return self._view.bitmap(answered), (
-            horizon,
-            [each for slot, each in shown if slot in answered],
-        )
+        entries = [each for slot, each in shown if slot in answered]
+        return Answered(self._view.bitmap(answered), (horizon, entries))
 
-    async def _count_here(self, argument: Any) -> Any:
-        factory, level, bitmap, timeout_s = argument
-        until = await self._bounds(bitmap, level, timeout_s)
+    async def _count_here(self, asked: CountDocuments) -> Answered:
+        until = await self._bounds(asked.slots, asked.level, asked.left_s)
         unchanged = self._watch(until)
-        counted = await self._store.count(_below(factory), until, level=level)
+        counted = await self._store.count(_below(asked.factory), until, level=asked.level)
         answered = unchanged()
-        return self._view.bitmap(answered), sum(counted.get(slot, 0) for slot in answered)
+        count = sum(counted.get(slot, 0) for slot in answered)
+        return Answered(self._view.bitmap(answered), count)
 
     async def _bounds(self, bitmap: bytes, level: int, timeout_s: float) -> Bounds:
         """Return up to where the slots are looked at that this node may answer for.

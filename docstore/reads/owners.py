@@ -1,16 +1,17 @@
-"""Questions to the owners of all slots: each slot is answered for once, by who owns it.
+"""Requests to the owners of all slots: each slot is answered for once, by who owns it.
 
 Whoever is asked answers for the slots that it is sure of, at level 3 because a quorum has confirmed
 its reign since; the others are asked for again, until each has found its owner.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from docstore.errors import NoQuorum, Unavailable
-from docstore.links.questions import Questions
-from docstore.protocol.slots import from_bitmap, to_bitmap
+from docstore.links.requests import Answered, ToOwner
+from docstore.links.rpc import Rpc
+from docstore.protocol.slots import from_bitmap
 from docstore.protocol.view import ReplicaView
 
 AGAIN_S = 0.05
@@ -20,23 +21,22 @@ WATCH_S = 0.1
 
 
 class Owners:
-    """The entry node's side of such questions."""
+    """The entry node's side of such requests."""
 
-    def __init__(self, view: ReplicaView, questions: Questions) -> None:
+    def __init__(self, view: ReplicaView, rpc: Rpc) -> None:
         self._view = view
-        self._questions = questions
+        self._rpc = rpc
         self._as_of = (0, 0.0)
         self._owned: dict[str, list[int]] = {}
 
     async def ask(
-        self, question: str, asked: Sequence[Any], level: int, timeout_s: float
+        self, request: Callable[[int, bytes, float], ToOwner], level: int, timeout_s: float
     ) -> list[Any]:
-        """Return what the owners answer to `asked`, level, bitmap of slots and seconds left.
+        """Return what the owners answer. request: makes it of level, slots and seconds left.
 
-        An answerer returns the bitmap of the slots that it answers for, and its answer. Slots that
-        nobody answers for are asked for again, elsewhere if they have another owner then, until the
-        time is over or they have had none for as long as a GET would wait. Raises Unavailable,
-        NoQuorum.
+        Slots that nobody answers for are asked for again, elsewhere if they have another owner
+        then, until the time is over or they have had none for as long as a GET would wait. Raises
+        Unavailable, NoQuorum.
         """
         loop = asyncio.get_running_loop()
         began = progress_at = loop.time()
@@ -52,12 +52,12 @@ class Owners:
             whole = len(missing) == slots and waited_s < AGAIN_S
             owners = self._known(level) if whole else self._by_owner(missing, level)
             asks = (
-                self._ask(owner, question, (*asked, level, to_bitmap(owned, slots), left_s))
+                self._ask(owner, request(level, self._view.bitmap(owned), left_s), level, left_s)
                 for owner, owned in owners.items()
             )
             found = [each for each in await asyncio.gather(*asks) if each is not None]
-            answered = {slot for bitmap, _ in found for slot in from_bitmap(bitmap)}
-            answers += [answer for _, answer in found]
+            answered = {slot for each in found for slot in from_bitmap(each.slots)}
+            answers += [each.answer for each in found]
             missing -= answered
             if answered:
                 progress_at = loop.time()
@@ -83,10 +83,11 @@ class Owners:
                 owners.setdefault(owner, []).append(slot)
         return owners
 
-    async def _ask(self, owner: str, question: str, argument: tuple[Any, ...]) -> Any:
-        """Return (bitmap of slots, answer); None as soon as there will be no answer."""
-        *_, level, _, left_s = argument
-        asking = asyncio.ensure_future(self._questions.ask(owner, question, argument, left_s))
+    async def _ask(
+        self, owner: str, request: ToOwner, level: int, left_s: float
+    ) -> Answered | None:
+        """Return what an owner answers; None as soon as there will be no answer."""
+        asking = asyncio.ensure_future(self._rpc.call(owner, request, left_s))
         try:
             while not asking.done():
                 await asyncio.wait([asking], timeout=WATCH_S)

@@ -12,21 +12,21 @@ updates meanwhile, and all is tried again.
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import TypeVar
 
 from docstore.driver import Driver
 from docstore.errors import Unavailable
-from docstore.links.questions import Questions
+from docstore.links.requests import ConfirmReigns, Request, SlotStanding, StandStill
+from docstore.links.rpc import Rpc
 from docstore.protocol.events import StillnessAsked
-from docstore.protocol.slots import from_bitmap, to_bitmap
+from docstore.protocol.slots import from_bitmap
 
 STILL_S = 0.05
 POLL_S = 0.002
 AGAIN_S = 0.25
 """Between two attempts: updates must not wait more often than they are served."""
 
-Standing = tuple[int, int, int, int]
-"""(epoch of the reign, epoch of the last row, its n, kept) of a slot."""
+T = TypeVar("T")
 
 
 class Barrier:
@@ -35,64 +35,66 @@ class Barrier:
     def __init__(
         self,
         driver: Driver,
-        questions: Questions,
+        rpc: Rpc,
         confirmed: Callable[[Sequence[int], float], Awaitable[list[int]]],
     ) -> None:
         self._driver = driver
-        self._questions = questions
+        self._rpc = rpc
         self._view = driver.view
         self._confirmed = confirmed
-        questions.answer("stand-still", self._stand_still)
-        questions.answer("reigns", self._reigns)
+        rpc.serve(StandStill, self._stand_still)
+        rpc.serve(ConfirmReigns, self._confirm)
 
-    async def cut(self, slots: int, timeout_s: float) -> dict[int, Standing]:
+    async def cut(self, slots: int, timeout_s: float) -> dict[int, SlotStanding]:
         """Return where all slots stood at one instant. Raises Unavailable by the deadline."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         while True:
             begun = loop.time()
-            stood = await self._ask_all("stand-still", slots, STILL_S)
+            stood = await self._ask_all(StandStill, slots, STILL_S)
             if len(stood) == slots and loop.time() - begun < STILL_S:
-                reigns = await self._ask_all("reigns", slots, max(0.0, deadline - loop.time()))
-                if {slot: (each[0],) for slot, each in stood.items()} == reigns:
-                    return stood
+                left_s = max(0.0, deadline - loop.time())
+                confirmed = await self._ask_all(ConfirmReigns, slots, left_s)
+                if {(each.slot, each.epoch) for each in stood} == set(map(tuple, confirmed)):
+                    return {each.slot: each for each in stood}
             if loop.time() + AGAIN_S >= deadline:
                 raise Unavailable("no instant was found at which all owners stood still")
             await asyncio.sleep(AGAIN_S * random.uniform(0.5, 1.5))
 
-    async def _ask_all(self, question: str, slots: int, timeout_s: float) -> dict[int, Any]:
-        """Return slot -> what its owner says, of those that say something."""
+    async def _ask_all(
+        self, request: Callable[[bytes, float], Request[Sequence[T]]], slots: int, timeout_s: float
+    ) -> list[T]:
+        """Return what the owners say of their slots, those that say something."""
 
-        async def ask(owner: str, its: Sequence[int]) -> Any:
-            argument = (to_bitmap(its, slots), timeout_s)
+        async def ask(owner: str, its: Sequence[int]) -> Sequence[T]:
+            asked = request(self._view.bitmap(its), timeout_s)
             try:
-                return await self._questions.ask(owner, question, argument, timeout_s)
+                return await self._rpc.call(owner, asked, timeout_s)
             except Unavailable:
                 return ()
 
         asked = self._view.owners_of(range(slots)).items()
         answers = await asyncio.gather(*(ask(owner, its) for owner, its in asked))
-        return {slot: tuple(said) for answer in answers for slot, *said in answer}
+        return [said for answer in answers for said in answer]
 
-    async def _stand_still(self, argument: Any) -> list[tuple[int, ...]]:
+    async def _stand_still(self, asked: StandStill) -> list[SlotStanding]:
         """Propose nothing more; once nothing is under way, say how far slots have come."""
-        bitmap, seconds = argument
         loop = asyncio.get_running_loop()
-        self._driver.feed(StillnessAsked(seconds))
-        until = loop.time() + seconds
-        slots = list(from_bitmap(bitmap))
+        self._driver.feed(StillnessAsked(asked.seconds))
+        until = loop.time() + asked.seconds
+        slots = list(from_bitmap(asked.slots))
         while True:
             if loop.time() >= until or all(map(self._view.is_still, slots)):
                 break
             await asyncio.sleep(POLL_S)
-        return [(slot, *self._standing(slot)) for slot in slots if self._view.is_still(slot)]
+        return [self._standing(slot) for slot in slots if self._view.is_still(slot)]
 
-    def _standing(self, slot: int) -> Standing:
+    def _standing(self, slot: int) -> SlotStanding:
         log = self._view.logs[slot]
-        return self._view.reign_of(slot), log.last_ballot[0], log.end, log.kept
+        epoch = self._view.reign_of(slot)
+        return SlotStanding(slot, epoch, log.last_ballot[0], log.end, log.kept)
 
-    async def _reigns(self, argument: Any) -> list[tuple[int, int]]:
-        """Answer with the epochs of reigns that a quorum has confirmed since the question came."""
-        bitmap, timeout_s = argument
-        slots = await self._confirmed(list(from_bitmap(bitmap)), timeout_s)
-        return [(slot, self._standing(slot)[0]) for slot in slots]
+    async def _confirm(self, asked: ConfirmReigns) -> list[tuple[int, int]]:
+        """Answer with the epochs of reigns that a quorum has confirmed since the request came."""
+        slots = await self._confirmed(list(from_bitmap(asked.slots)), asked.timeout_s)
+        return [(slot, self._view.reign_of(slot)) for slot in slots]

@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from docstore.errors import NoQuorum, SnapshotGone, Unavailable
-from docstore.links.questions import Questions
+from docstore.links.requests import ChangeLines, ReadChanges
+from docstore.links.rpc import Rpc
 from docstore.model.document import ballot_at
 from docstore.protocol.view import ReplicaView
 from docstore.scans.cut import Cut, Position
@@ -57,14 +58,14 @@ class Stretch(NamedTuple):
 class Feed:
     """Reads stretches of all slots."""
 
-    def __init__(self, view: ReplicaView, questions: Questions, pages: Pages) -> None:
+    def __init__(self, view: ReplicaView, rpc: Rpc, pages: Pages) -> None:
         self._view = view
-        self._questions = questions
+        self._rpc = rpc
         self._pages = pages
         self._seen = 0
         self._seen_at = 0.0
         self._turn = 0
-        questions.answer("changes", self._answer)
+        rpc.serve(ReadChanges, self._answer)
 
     async def read(self, wanted: Wanted, since: Cut, rows: int) -> Stretch:
         """Return some `rows` beyond a cut, in the slots that it speaks of; none if there are none.
@@ -91,10 +92,9 @@ class Feed:
             elif isinstance(answer, str):
                 raise SnapshotGone(answer)
             else:
-                payload, found, ends = answer
-                lines.append(payload)
-                count += found
-                reached |= {slot: (epoch, n) for slot, epoch, n in ends}
+                lines.append(answer.lines)
+                count += answer.rows
+                reached |= {slot: (epoch, n) for slot, epoch, n in answer.reached}
         return Stretch(b"".join(lines), count, since.moved(reached), unheard)
 
     def slot_of(self, link: str) -> int:
@@ -131,30 +131,30 @@ class Feed:
         if log is not None and log.full:
             return self._view.me
         candidates = [self._view.owner_of(slot), *self._view.placement.replicas(slot)]
-        linked = (each for each in candidates if each and self._questions.reaches(each))
+        linked = (each for each in candidates if each and self._rpc.reaches(each))
         return next(linked, "")
 
     # Both sides
 
-    async def _ask(self, holder: str, wanted: Wanted, after: Mapping[int, int], rows: int) -> Any:
-        """Return (lines, rows, positions), why it is gone, or None if there is no answer."""
-        argument = (*wanted, list(after.items()), rows)
+    async def _ask(
+        self, holder: str, wanted: Wanted, after: Mapping[int, int], rows: int
+    ) -> ChangeLines | str | None:
+        """Return what a node has, why it is gone, or None if there is no answer."""
+        asked = ReadChanges(*wanted, list(after.items()), rows)
         try:
-            return await self._questions.ask(holder, "changes", argument, ANSWER_S)
+            return await self._rpc.call(holder, asked, ANSWER_S)
         except Unavailable:
             return None
 
-    async def _answer(self, argument: Any) -> Any:
-        prefix, where, after, rows = argument
+    async def _answer(self, asked: ReadChanges) -> ChangeLines | str:
+        wanted = Wanted(asked.prefix, asked.where)
         try:
-            return await self._read_here(Wanted(prefix, where), dict(after), rows)
+            return await self._read_here(wanted, dict(asked.after), asked.rows)
         except SnapshotGone as error:
             return str(error)
 
-    async def _read_here(
-        self, wanted: Wanted, after: Mapping[int, int], rows: int
-    ) -> tuple[bytes, int, list[tuple[int, int, int]]]:
-        """Read what this copy has: lines, how many, and (slot, epoch, n) up to where."""
+    async def _read_here(self, wanted: Wanted, after: Mapping[int, int], rows: int) -> ChangeLines:
+        """Read what this copy has."""
         shown = self._view.readable_until
         spans = [(s, n, shown(s)) for s, n in sorted(after.items()) if shown(s) > n]
         lines: list[bytes] = []
@@ -173,7 +173,7 @@ class Feed:
             for slot, n in reached.items()
             if slot in logs
         ]
-        return b"".join(lines), rows - left, positions
+        return ChangeLines(b"".join(lines), rows - left, positions)
 
     def _in_turn(self, spans: Sequence[Span]) -> list[Sequence[Span]]:
         """Return the slots in parts, another one first each time: busy ones starve none."""

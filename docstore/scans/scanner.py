@@ -15,11 +15,12 @@ from typing import Any
 
 from docstore.driver import Driver
 from docstore.errors import BadRequest, Conflict, NotFound, SnapshotGone, Unavailable
-from docstore.links.questions import Questions
+from docstore.links.requests import FindPositions, SlotPosition
+from docstore.links.rpc import Rpc
 from docstore.model import json
 from docstore.model.document import ballot_at
 from docstore.model.operation import Operation
-from docstore.protocol.slots import from_bitmap, to_bitmap
+from docstore.protocol.slots import from_bitmap
 from docstore.scans.barrier import Barrier
 from docstore.scans.cut import Cut, cut_of, is_token, unpack_cut, unpack_part
 from docstore.scans.names import moment_of
@@ -32,24 +33,21 @@ PROCESSES = max(1, min(4, os.cpu_count() or 1))
 POLL_S = 0.02
 ASK_AGAIN_S = 0.1
 
-Position = tuple[int, int, int, int]
-"""(epoch, n, kept, time of the first row that is left in microseconds, 0 if all are)."""
-
 
 class Scans:
     """Both sides of a cut, and the pages of a scan."""
 
     def __init__(
-        self, driver: Driver, store: Store, questions: Questions, file: Path, segments_bytes: int
+        self, driver: Driver, store: Store, rpc: Rpc, file: Path, segments_bytes: int
     ) -> None:
         self._driver = driver
         self._view = driver.view
         self._store = store
-        self._questions = questions
+        self._rpc = rpc
         self._pool = ScanPool(file, PROCESSES, segments_bytes)
         self.counters: Counter[str] = Counter()
-        self._barrier = Barrier(driver, questions, self._confirmed)
-        questions.answer("positions", self._positions_here)
+        self._barrier = Barrier(driver, rpc, self._confirmed)
+        rpc.serve(FindPositions, self._positions_here)
 
     @property
     def slots(self) -> int:
@@ -80,17 +78,17 @@ class Scans:
             return cut
         if as_of == "barrier":
             stood = await self._barrier.cut(self.slots, timeout_s)
-            found = {slot: (epoch, n) for slot, (_, epoch, n, _) in stood.items()}
+            found = {slot: (each.last_epoch, each.n) for slot, each in stood.items()}
             return cut_of(self.cluster, self.slots, found)
         at_us = None if as_of == "latest" else moment_of(as_of)
         if at_us is None and as_of != "latest":
             return await self._named(as_of, timeout_s)
         positions = await self.positions(at_us, timeout_s)
-        gone = {slot: first for slot, (_, n, kept, first) in positions.items() if n < kept}
+        gone = {slot: each.first_us for slot, each in positions.items() if each.n < each.kept}
         if gone:  # Of all of them the one that says from when on there is a cut.
             slot = max(gone, key=gone.__getitem__)
             raise _gone(slot, gone[slot])
-        found = {slot: (epoch, n) for slot, (epoch, n, _, _) in positions.items()}
+        found = {slot: (each.epoch, each.n) for slot, each in positions.items()}
         return cut_of(self.cluster, self.slots, found)
 
     async def _named(self, name: str, timeout_s: float) -> Cut:
@@ -105,14 +103,14 @@ class Scans:
         self._check(cut)
         return cut
 
-    async def positions(self, at_us: int | None, timeout_s: float) -> dict[int, Position]:
+    async def positions(self, at_us: int | None, timeout_s: float) -> dict[int, SlotPosition]:
         """Return where every slot stands, as its owner says. Raises Unavailable by the deadline.
 
         at_us: where it stood at that moment.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
-        found: dict[int, Position] = {}
+        found: dict[int, SlotPosition] = {}
         while len(found) < self.slots:
             asked = self._view.owners_of([n for n in range(self.slots) if n not in found])
             left_s = deadline - loop.time()
@@ -124,32 +122,31 @@ class Scans:
             )
             before = len(found)
             for answer in answers:
-                found.update({slot: (e, n, kept, first) for slot, e, n, kept, first in answer})
+                found.update({each.slot: each for each in answer})
             if len(found) == before:
                 await asyncio.sleep(min(ASK_AGAIN_S, max(0.0, left_s)))
         return found
 
     async def _ask(
         self, owner: str, slots: Sequence[int], at_us: int | None, timeout_s: float
-    ) -> Any:
-        argument = (to_bitmap(slots, self.slots), at_us, timeout_s)
+    ) -> list[SlotPosition]:
+        asked = FindPositions(self._view.bitmap(slots), at_us, timeout_s)
         try:
-            return await self._questions.ask(owner, "positions", argument, timeout_s)
+            return await self._rpc.call(owner, asked, timeout_s)
         except Unavailable:
-            return ()
+            return []
 
-    async def _positions_here(self, argument: Any) -> list[tuple[int, ...]]:
+    async def _positions_here(self, asked: FindPositions) -> list[SlotPosition]:
         """Answer for the slots that are ours, after a read that a quorum has confirmed."""
-        bitmap, at_us, timeout_s = argument
-        index = await self._driver.read_index(list(from_bitmap(bitmap)), timeout_s)
+        index = await self._driver.read_index(list(from_bitmap(asked.slots)), asked.timeout_s)
         ends = {slot: n for slot, (_, n) in index.items() if slot in self._view.logs}
         epochs = {slot: ballot_at(self._view.logs[slot].reigns, n)[0] for slot, n in ends.items()}
-        if at_us is not None:
-            ends = await self._back(ends, at_us)
+        if asked.at_us is not None:
+            ends = await self._back(ends, asked.at_us)
         firsts = await self._first_times(list(ends))
         # A slot may have left this node meanwhile: then it is asked for elsewhere.
         return [
-            (slot, epochs[slot], end, log.kept, firsts.get(slot, 0))
+            SlotPosition(slot, epochs[slot], end, log.kept, firsts.get(slot, 0))
             for slot, end in ends.items()
             if (log := self._view.logs.get(slot)) is not None
         ]

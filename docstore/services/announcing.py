@@ -10,10 +10,11 @@ Levels 1 and 2 know no reigns: all members that are reached are told.
 """
 
 import asyncio
-from typing import Any
+from functools import partial
 
 from docstore.driver import Driver
-from docstore.links.questions import Questions
+from docstore.links.requests import Answered, FollowDeclaration
+from docstore.links.rpc import Rpc
 from docstore.model.document import Row
 from docstore.model.operation import Answer
 from docstore.protocol.slots import from_bitmap
@@ -31,28 +32,24 @@ NOT_YET = Answer(
 class Announcing:
     """Both sides."""
 
-    def __init__(
-        self, driver: Driver, registry: Registry, questions: Questions, owners: Owners
-    ) -> None:
+    def __init__(self, driver: Driver, registry: Registry, rpc: Rpc, owners: Owners) -> None:
         self._driver = driver
         self._view = driver.view
         self._registry = registry
-        self._questions = questions
+        self._rpc = rpc
         self._owners = owners
-        questions.answer("declared", self._declared)
+        rpc.serve(FollowDeclaration, self._follow)
 
     async def announce(self, row: Row, timeout_s: float) -> None:
         """Return once a declaration is in force everywhere. Raises Unavailable."""
-        nothing = self._view.bitmap(())
-        asked = (tuple(row), 3, nothing, TELL_S)
-        others = [peer for peer in self._view.peers if self._questions.reaches(peer)]
-        tellings = (self._questions.ask(peer, "declared", asked, TELL_S) for peer in others)
+        asked = FollowDeclaration(tuple(row), 3, self._view.bitmap(()), TELL_S)
+        others = [peer for peer in self._view.peers if self._rpc.reaches(peer)]
+        tellings = (self._rpc.call(peer, asked, TELL_S) for peer in others)
         telling = asyncio.gather(*tellings, return_exceptions=True)
-        await self._owners.ask("declared", (tuple(row),), 3, timeout_s)
+        await self._owners.ask(partial(FollowDeclaration, tuple(row)), 3, timeout_s)
         await telling
 
-    async def _declared(self, argument: Any) -> Any:
-        fields, _, bitmap, timeout_s = argument
-        self._registry.publish(Row(*fields))
-        index = await self._driver.read_index(list(from_bitmap(bitmap)), timeout_s)
-        return self._view.bitmap(index), None
+    async def _follow(self, asked: FollowDeclaration) -> Answered:
+        self._registry.publish(Row(*asked.row))
+        index = await self._driver.read_index(list(from_bitmap(asked.slots)), asked.left_s)
+        return Answered(self._view.bitmap(index), None)

@@ -1,7 +1,7 @@
 """What a node's clients can ask of streams, wherever the partition is led. A shell.
 
 Records go through the machine, which knows how to forward what must not happen twice. Reads and
-figures are asked of other nodes over `links/questions.py`: they may be asked for again.
+figures are asked of other nodes over `links/rpc.py`: they may be asked for again.
 """
 
 import asyncio
@@ -11,7 +11,14 @@ from typing import Any
 
 from docstore.beside.view import View
 from docstore.errors import DocstoreError, Unavailable
-from docstore.links.questions import Questions
+from docstore.links.requests import (
+    CommandPartition,
+    FetchRecords,
+    R,
+    ReadFigures,
+    Request,
+)
+from docstore.links.rpc import Rpc
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
@@ -50,22 +57,22 @@ class StreamFace:
         me: str,
         driver: StreamsDriver,
         view: View,
-        questions: Questions,
+        rpc: Rpc,
         submit: Callable[[Operation, float], Awaitable[Answer]],
     ) -> None:
         """submit: carries an operation on a document to its owner."""
         self._me = me
         self._driver = driver
         self._view = view
-        self._questions = questions
+        self._rpc = rpc
         self._submit = submit
         self._topics: dict[str, tuple[Topic, float]] = {}
         self._gone: dict[str, asyncio.Future[None]] = {}
         """Nodes that were asked something -> when their connection breaks."""
         self._ends: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        questions.answer("fetch", self._fetch_for)
-        questions.answer("figures", self._figures_for)
-        questions.answer("command", self._command_for)
+        rpc.serve(FetchRecords, self._fetch_for)
+        rpc.serve(ReadFigures, self._figures_for)
+        rpc.serve(CommandPartition, self._command_for)
 
     # Topics
 
@@ -169,9 +176,9 @@ class StreamFace:
             return led
         if led.leader in ("", self._me):
             return await self._fetch_here(link, wanted._replace(stale=False), wait_s)
-        asked = (link, wait_s, *wanted._replace(stale=False))
+        asked = FetchRecords(link, wait_s, *wanted._replace(stale=False))
         try:
-            found = await self._ask(led.leader, "fetch", asked, wait_s + WAIT_AT_ONCE_S)
+            found = await self._ask(led.leader, asked, wait_s + WAIT_AT_ONCE_S)
         except Unavailable as error:
             return Problem(503, "no-leader", str(error))
         return _fetched(found)
@@ -192,9 +199,10 @@ class StreamFace:
         assert isinstance(outcome, Records | Problem)
         return outcome
 
-    async def _fetch_for(self, argument: Any) -> Any:
-        link, wait_s, origin, *rest = argument
-        return _plain(await self._fetch_here(link, Wanted(tuple(origin), *rest), wait_s))
+    async def _fetch_for(self, asked: FetchRecords) -> tuple[Any, ...]:
+        kind, where = asked.origin
+        wanted = Wanted((kind, where), asked.isolation, asked.bytes_max, asked.token, asked.stale)
+        return _plain(await self._fetch_here(asked.link, wanted, asked.wait_s))
 
     # Figures and commands
 
@@ -204,7 +212,7 @@ class StreamFace:
         members = [
             each
             for each in self._view.members
-            if self._questions.reaches(each) and self._view.is_alive(each)
+            if self._rpc.reaches(each) and self._view.is_alive(each)
         ]
         asking = (self._figures_of(member, links) for member in members)
         for figures in await asyncio.gather(*asking):
@@ -215,13 +223,14 @@ class StreamFace:
 
     async def _figures_of(self, member: str, links: Sequence[str]) -> Mapping[str, Any]:
         try:
-            found = await self._ask(member, "figures", tuple(links), FIGURES_S)
+            found = await self._ask(member, ReadFigures(tuple(links)), FIGURES_S)
         except Unavailable:
             return {}
         return dict(found)
 
-    async def _figures_for(self, argument: Any) -> Any:
-        outcome = await self._driver.request(FiguresAsked(self._driver.next_request(), argument))
+    async def _figures_for(self, asked: ReadFigures) -> Mapping[str, Mapping[str, object]]:
+        number = self._driver.next_request()
+        outcome = await self._driver.request(FiguresAsked(number, asked.links))
         assert isinstance(outcome, Figures)
         return outcome.partitions
 
@@ -235,7 +244,8 @@ class StreamFace:
             try:
                 if not owner:
                     raise Unavailable("nobody owns the partition's document now")
-                found = await self._ask(owner, "command", (link, command), deadline - clock())
+                request = CommandPartition(link, command)
+                found = await self._ask(owner, request, deadline - clock())
             except Unavailable as error:
                 found = _plain(Problem(503, "no-controller", str(error)))
             outcome = _commanded(found)
@@ -244,16 +254,16 @@ class StreamFace:
                 return outcome
             await asyncio.sleep(AGAIN_S)
 
-    async def _command_for(self, argument: Any) -> Any:
-        link, command = argument
-        asked = CommandAsked(self._driver.next_request(), link, tuple(command))
-        return _plain(await self._driver.request(asked))
+    async def _command_for(self, asked: CommandPartition) -> tuple[Any, ...]:
+        kind, value = asked.command
+        event = CommandAsked(self._driver.next_request(), asked.link, (kind, value))
+        return _plain(await self._driver.request(event))
 
     # Other nodes
 
-    async def _ask(self, node: str, question: str, argument: Any, timeout_s: float) -> Any:
+    async def _ask(self, node: str, request: Request[R], timeout_s: float) -> R:
         """Return what a node answers. Raises Unavailable, also as soon as its connection breaks."""
-        asking = asyncio.ensure_future(self._questions.ask(node, question, argument, timeout_s))
+        asking = asyncio.ensure_future(self._rpc.call(node, request, timeout_s))
         gone = self._gone.get(node)
         if gone is None:
             gone = self._gone[node] = asyncio.get_running_loop().create_future()

@@ -15,7 +15,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from docstore.errors import NotFound, Unavailable
-from docstore.links.questions import Questions
+from docstore.links.requests import (
+    ControlResync,
+    DigestSlots,
+    DoubtSlot,
+    ReadResync,
+    ResyncShare,
+    Share,
+)
+from docstore.links.rpc import Rpc
 from docstore.protocol.events import ResyncAsked, SlotDoubted
 from docstore.protocol.view import ReplicaView
 from docstore.storage.store import Store
@@ -81,21 +89,21 @@ class Resync:
         self,
         view: ReplicaView,
         store: Store,
-        questions: Questions,
+        rpc: Rpc,
         feed: Callable[[ResyncAsked | SlotDoubted], None],
     ) -> None:
         self._me = view.me
         self._view = view
         self._store = store
-        self._questions = questions
+        self._rpc = rpc
         self._feed = feed
         self._runs: dict[str, Run] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        questions.answer("resync", self._own_share)
-        questions.answer("synch", self._status_here)
-        questions.answer("synch-control", self._control_here)
-        questions.answer("digests", self._digests_here)
-        questions.answer("doubt", self._doubt)
+        rpc.serve(ResyncShare, self._share_here)
+        rpc.serve(ReadResync, self._status_here)
+        rpc.serve(ControlResync, self._control_here)
+        rpc.serve(DigestSlots, self._digests_here)
+        rpc.serve(DoubtSlot, self._doubt)
 
     def start(self, link: str | None, slots: Sequence[int], slots_per_second: float = 0.0) -> str:
         """Start a run over the slots, or join the one that does the same; return its id.
@@ -122,7 +130,7 @@ class Resync:
         home = self._me if run_id is None else run_id.rpartition(".")[0]
         if home != self._me and home not in self._view.peers:
             raise NotFound(f"there is no synchronisation {run_id}")
-        page = await self._questions.ask(home, "synch", run_id, timeout_s)
+        page = await self._rpc.call(home, ReadResync(run_id), timeout_s)
         if page is None:
             raise NotFound(f"there is no synchronisation {run_id}")
         return dict(page)
@@ -132,13 +140,13 @@ class Resync:
         home = run_id.rpartition(".")[0]
         if home != self._me and home not in self._view.peers:
             raise NotFound(f"there is no synchronisation {run_id}")
-        page = await self._questions.ask(home, "synch-control", (run_id, action), timeout_s)
+        page = await self._rpc.call(home, ControlResync(run_id, action), timeout_s)
         if page is None:
             raise NotFound(f"there is no synchronisation {run_id}")
         return dict(page)
 
-    async def _control_here(self, asked: Any) -> dict[str, Any] | None:
-        run_id, action = asked
+    async def _control_here(self, asked: ControlResync) -> dict[str, Any] | None:
+        run_id, action = asked.run_id, asked.action
         run = self._runs.get(run_id)
         if run is None:
             return None
@@ -169,8 +177,7 @@ class Resync:
 
     async def compare(self, slots: Sequence[int]) -> int:
         """Compare slots that we own with their other replicas; return how many differed."""
-        *_, doubted, _ = await self._own_share(slots)
-        return doubted
+        return (await self._own_share(slots)).copied
 
     async def _run(self, run: Run) -> None:
         began, done = time.monotonic(), 0
@@ -196,19 +203,20 @@ class Resync:
 
     async def _share(self, run: Run, owner: str, slots: list[int]) -> None:
         try:
-            done, compared, copied, settled, errors = await self._questions.ask(
-                owner, "resync", slots, OWNER_TIMEOUT_S + 5
-            )
+            share = await self._rpc.call(owner, ResyncShare(slots), OWNER_TIMEOUT_S + 5)
         except Unavailable as error:
             run.errors.append(str(error))
             return
-        run.synchronised += done
-        run.compared += compared
-        run.copied += copied
-        run.settled += settled
-        run.errors.extend(errors)
+        run.synchronised += share.done
+        run.compared += share.compared
+        run.copied += share.copied
+        run.settled += share.settled
+        run.errors.extend(share.errors)
 
-    async def _own_share(self, slots: Sequence[int]) -> tuple[int, int, int, int, list[str]]:
+    async def _share_here(self, asked: ResyncShare) -> Share:
+        return await self._own_share(asked.slots)
+
+    async def _own_share(self, slots: Sequence[int]) -> Share:
         """Bring the replicas of slots that we own to our logs, and compare."""
         lacking = sum(map(self._view.lacking, slots))
         self._feed(ResyncAsked(slots))
@@ -222,7 +230,7 @@ class Resync:
         settled = len(slots) if not behind else 0
         if doubted:
             errors.append(f"{doubted} replicas differed and are being refilled")
-        return settled, compared, lacking, doubted, errors
+        return Share(settled, compared, lacking, doubted, errors)
 
     def _behind(self, slots: Sequence[int]) -> Counter[str]:
         """Return connected replica -> number of slots in which it is not at our log's end."""
@@ -236,10 +244,10 @@ class Resync:
         found: dict[str, dict[int, tuple[int, int, str]]] = {}
         for member in sorted(members):
             try:
-                answer = await self._questions.ask(member, "digests", list(slots), OWNER_TIMEOUT_S)
+                answer = await self._rpc.call(member, DigestSlots(list(slots)), OWNER_TIMEOUT_S)
             except Unavailable:
                 continue
-            found[member] = {slot: tuple(entry) for slot, *entry in answer}
+            found[member] = {slot: (end, links, digest) for slot, end, links, digest in answer}
         compared = sum(entry[1] for entry in found.get(self._me, {}).values())
         doubted = 0
         for slot in slots:
@@ -262,20 +270,20 @@ class Resync:
             if slot in each and each[slot][0] == end and each[slot] != (end, links, digest)
         ]
         for member in odd:
-            await self._questions.ask(member, "doubt", slot, 5.0)
+            await self._rpc.call(member, DoubtSlot(slot), 5.0)
         return len(odd)
 
-    async def _status_here(self, run_id: str | None) -> dict[str, Any] | None:
-        if run_id is None:
+    async def _status_here(self, asked: ReadResync) -> dict[str, Any] | None:
+        if asked.run_id is None:
             runs = list(self._runs.values())
             return runs[-1].page() if runs else None
-        run = self._runs.get(run_id)
+        run = self._runs.get(asked.run_id)
         return run.page() if run else None
 
-    async def _digests_here(self, slots: Sequence[int]) -> list[tuple[int, int, int, str]]:
-        held = [slot for slot in slots if slot in self._view.logs]
+    async def _digests_here(self, asked: DigestSlots) -> list[tuple[int, int, int, str]]:
+        held = [slot for slot in asked.slots if slot in self._view.logs]
         digests = await self._store.digests(held)
         return [(slot, *entry) for slot, entry in sorted(digests.items())]
 
-    async def _doubt(self, slot: int) -> None:
-        self._feed(SlotDoubted(slot))
+    async def _doubt(self, asked: DoubtSlot) -> None:
+        self._feed(SlotDoubted(asked.slot))

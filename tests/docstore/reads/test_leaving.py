@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from docstore.driver import Driver
 from docstore.errors import Unavailable
-from docstore.links.questions import Questions
+from docstore.links.rpc import Rpc
 from docstore.model.operation import Operation
 from docstore.protocol.group import reconfigure
 from docstore.protocol.group.configuration import Configuration, MemberEntry
@@ -45,7 +45,7 @@ class Node:
 
     def __init__(self, store: ReadTooLate, driver: Driver, replica: Replica) -> None:
         self.store, self.driver, self.replica = store, driver, replica
-        self.questions = Questions("n1", unlinked())
+        self.rpc = Rpc("n1", unlinked())
         self.log = replica.core.logs[slot_of(LINK, SLOTS)]
 
     def leave(self) -> None:
@@ -88,7 +88,7 @@ async def test_a_local_read_does_not_tell_as_missing_what_has_left(node: Node) -
 async def test_where_slots_stand_is_asked_elsewhere_when_they_have_left(
     node: Node, tmp_path: Path, is_past: bool
 ) -> None:
-    scans = Scans(node.driver, node.store, node.questions, tmp_path / "db", 1 << 20)
+    scans = Scans(node.driver, node.store, node.rpc, tmp_path / "db", 1 << 20)
     at_us = time.time_ns() // 1000 if is_past else None
     node.log.kept = 1  # As if its history had been let go of: the disk is asked from when it is.
     try:
@@ -103,7 +103,7 @@ async def test_where_slots_stand_is_asked_elsewhere_when_they_have_left(
 async def test_a_resynchronisation_passes_over_slots_that_have_left(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = resync.Resync(node.driver.view, node.store, node.questions, node.driver.feed)
+    service = resync.Resync(node.driver.view, node.store, node.rpc, node.driver.feed)
     every = range(SLOTS)
     assert await service.compare(every) == 0
     node.leave()
