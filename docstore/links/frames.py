@@ -1,7 +1,7 @@
 """How messages are packed into frames: msgpack behind a length, rows and evidence restored."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgpack
 
@@ -47,8 +47,10 @@ from docstore.wire import (
 )
 
 FRAME_BYTES_MAX = 64 << 20
+T = TypeVar("T")
+_ROW_FIELDS = len(Row._fields)
 
-_KINDS: tuple[type[Any], ...] = (
+KINDS: tuple[type[Any], ...] = (
     Heartbeat, PreVote, PreVoted, Prepare, Promised, Refused, Fetch, Fetched, Propose, Accepted,
     Gap, Adopt, Copy, Decide, Confirm, Confirmed, Forward, Answered, Ask, Told, HandOver,
     Canvass, Vote, Lead, Follow, Configured, Passed,
@@ -58,7 +60,7 @@ _KINDS: tuple[type[Any], ...] = (
     streams.Append, streams.Acked, streams.Rejected, streams.Produce, streams.Produced,
     sessions.Call, sessions.Reply,
 )  # fmt: skip
-_TAGS = {kind: tag for tag, kind in enumerate(_KINDS)}
+_TAGS = {kind: tag for tag, kind in enumerate(KINDS)}
 
 
 def pack_frame(configuration: int, messages: Iterable[Message]) -> bytes:
@@ -74,15 +76,24 @@ def pack_frame(configuration: int, messages: Iterable[Message]) -> bytes:
 def unpack_frame(body: bytes | bytearray | memoryview) -> tuple[int, list[Message]]:
     """Return the sender's configuration and the messages of a frame without its length.
 
+    What a later version has added behind a message's fields, or a row's, is ignored.
+
     Raises ValueError (or a subclass) or TypeError on anything malformed.
     """
     messages: list[Message] = []
     configuration, packed = msgpack.unpackb(body, use_list=False)
     for tag, *fields in packed:
-        kind = _KINDS[tag]
-        restore = _RESTORE.get(kind)
-        messages.append(restore(*fields) if restore else kind(*fields))
+        restore, count = _READ[tag]
+        if len(fields) > count:
+            del fields[count:]
+        messages.append(restore(*fields))
     return int(configuration), messages
+
+
+def known(kind: type[T], fields: Sequence[Any]) -> T:
+    """Return a named tuple of as many fields as this version knows."""
+    made: T = kind(*fields[: len(kind._fields)])  # type: ignore[attr-defined]
+    return made
 
 
 def _restored_propose(offers: Sequence[Any]) -> Propose:
@@ -110,15 +121,15 @@ def _restored_supply(disk: str, n: int, rows: Sequence[Any]) -> Supply:
 
 
 def _restored_promised(epoch: int, evidence: Sequence[Any]) -> Promised:
-    return Promised(epoch, [Evidence(*entry) for entry in evidence])
+    return Promised(epoch, [known(Evidence, entry) for entry in evidence])
 
 
 def _restored_forward(operations: Sequence[Any]) -> Forward:
-    return Forward([Forwarded(*operation) for operation in operations])
+    return Forward([known(Forwarded, each) for each in operations])
 
 
 def _rows(rows: Sequence[Any]) -> list[Row]:
-    return [Row._make(row) for row in rows]
+    return [Row._make(row[:_ROW_FIELDS]) for row in rows]
 
 
 _RESTORE: dict[type[Any], Callable[..., Message]] = {
@@ -131,6 +142,8 @@ _RESTORE: dict[type[Any], Callable[..., Message]] = {
     Spread: _restored_spread,
     Supply: _restored_supply,
 }
+_READ = [(_RESTORE.get(kind, kind), len(kind._fields)) for kind in KINDS]
+"""By tag: what makes a message of its fields, and how many it has."""
 
 
 def pack_hello(hello: Hello) -> bytes:
@@ -141,4 +154,4 @@ def pack_hello(hello: Hello) -> bytes:
 
 def unpack_hello(body: bytes | bytearray | memoryview) -> Hello:
     """Return the opening frame; raises ValueError or TypeError on anything malformed."""
-    return Hello(*msgpack.unpackb(body))
+    return known(Hello, msgpack.unpackb(body))

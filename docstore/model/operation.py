@@ -100,8 +100,8 @@ class Answer(NamedTuple):
 
 
 def operation_from_wire(fields: Sequence[Any]) -> Operation:
-    """Return the operation that a peer packed as a plain list."""
-    operation = Operation(*fields)
+    """Return the operation that a peer packed as a plain list; what it has added is ignored."""
+    operation = Operation(*fields[: len(Operation._fields)])
     if operation.conditions is None:
         return operation
     return operation._replace(conditions=Conditions(*operation.conditions))
@@ -109,9 +109,9 @@ def operation_from_wire(fields: Sequence[Any]) -> Operation:
 
 def answer_from_wire(fields: Sequence[Any]) -> Answer:
     """Return the answer that a peer packed as a plain list, with its rows as rows."""
-    answer = Answer(*fields)
+    answer = Answer(*fields[: len(Answer._fields)])
     if answer.row is not None:
-        answer = answer._replace(row=Row(*answer.row))
+        answer = answer._replace(row=Row._make(answer.row[: len(Row._fields)]))
     if answer.rows is not None:
-        answer = answer._replace(rows=[Row(*row) for row in answer.rows])
+        answer = answer._replace(rows=[Row._make(row[: len(Row._fields)]) for row in answer.rows])
     return answer

@@ -1,0 +1,48 @@
+"""What the present version writes, as bytes in JSON: see `__init__.py`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgpack
+
+from docstore.links import requests
+from docstore.links.frames import pack_frame, pack_hello
+from docstore.links.requests import Request
+from docstore.model.operation import Answer, Operation
+from docstore.wire import PROTOCOL
+from tests.compat.samples import filled, hello, sample, samples
+
+FOLDER = Path(__file__).parent
+CONFIGURATION = 7
+
+
+def request_kinds() -> list[type[Request[Any]]]:
+    """Return every request between services, which are those that have a name."""
+    classes = [each for each in vars(requests).values() if isinstance(each, type)]
+    return [each for each in classes if issubclass(each, Request) and "name" in vars(each)]
+
+
+def present() -> dict[str, Any]:
+    """Return everything that nodes say to each other in this version, a sample of each."""
+    return {
+        "protocol": PROTOCOL,
+        "hello": pack_hello(hello()).hex(),
+        "frames": {name: pack_frame(CONFIGURATION, [message]).hex() for name, message in samples()},
+        "operation": msgpack.packb(sample(Operation)).hex(),
+        "answer": msgpack.packb(sample(Answer)).hex(),
+        "requests": {
+            each.name: msgpack.packb(filled(each).packed()).hex() for each in request_kinds()
+        },
+    }
+
+
+def file_of(protocol: int) -> Path:
+    """Return the golden file of a protocol."""
+    return FOLDER / f"frames_{protocol}.json"
+
+
+def goldens() -> list[dict[str, Any]]:
+    """Return what each version wrote, the oldest first."""
+    files = sorted(FOLDER.glob("frames_*.json"))
+    return [json.loads(file.read_text()) for file in files]

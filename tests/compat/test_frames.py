@@ -1,0 +1,79 @@
+"""Frames of earlier versions are read, and the present one's cannot change unnoticed."""
+
+from typing import Any
+
+import msgpack
+import pytest
+
+from docstore.converge.messages import Spread, Supply
+from docstore.links.frames import pack_frame, unpack_frame, unpack_hello
+from docstore.links.requests import Request
+from docstore.model.operation import answer_from_wire, operation_from_wire
+from docstore.wire import PROTOCOL, Adopt, Copy, Fetched, Hello
+from tests.compat.golden import CONFIGURATION, goldens, present, request_kinds
+from tests.compat.samples import sample, samples
+
+GOLDENS = goldens()
+FRAMES = [
+    pytest.param(bytes.fromhex(frame), id=f"{golden['protocol']}-{name}")
+    for golden in GOLDENS
+    for name, frame in golden["frames"].items()
+]
+LATER = "of a later version"
+
+
+def test_what_is_said_today_is_what_this_protocol_says() -> None:
+    """Whoever adds a field or a kind gives the protocol another number, and writes its file."""
+    golden = next(each for each in GOLDENS if each["protocol"] == PROTOCOL)
+    assert present() == golden
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_a_frame_of_an_earlier_version_is_read(frame: bytes) -> None:
+    configuration, [message] = unpack_frame(frame[4:])
+    assert configuration == CONFIGURATION
+    said = msgpack.unpackb(frame[4:])[1][0]
+    understood = msgpack.unpackb(pack_frame(configuration, [message])[4:])[1][0]
+    assert understood[: len(said)] == said
+
+
+@pytest.mark.parametrize(("name", "message"), list(samples()))
+def test_what_a_later_version_adds_to_a_message_is_ignored(name: str, message: Any) -> None:
+    configuration, [packed] = msgpack.unpackb(pack_frame(1, [message])[4:])
+    later = msgpack.packb((configuration, [[*packed, LATER, 7]]))
+    assert unpack_frame(later) == unpack_frame(pack_frame(1, [message])[4:])
+
+
+@pytest.mark.parametrize("kind", [Fetched, Copy, Adopt, Spread, Supply])
+def test_what_a_later_version_adds_to_a_row_is_ignored(kind: type[Any]) -> None:
+    message = sample(kind)
+    longer = [[*row, LATER] for row in message.rows]
+    assert unpack_frame(pack_frame(1, [message._replace(rows=longer)])[4:]) == unpack_frame(
+        pack_frame(1, [message])[4:]
+    )
+
+
+def test_the_opening_frame_is_read_and_what_is_added_ignored() -> None:
+    for golden in GOLDENS:
+        packed = bytes.fromhex(golden["hello"])[4:]
+        hello = unpack_hello(packed)
+        later = msgpack.packb([*msgpack.unpackb(packed), LATER])
+        assert unpack_hello(later) == hello
+        assert len(hello) == len(Hello._fields)
+
+
+def test_operations_and_answers_are_read_and_what_is_added_ignored() -> None:
+    for golden in GOLDENS:
+        for read, name in ((operation_from_wire, "operation"), (answer_from_wire, "answer")):
+            packed = msgpack.unpackb(bytes.fromhex(golden[name]))
+            assert read([*packed, LATER]) == read(packed)
+            assert msgpack.unpackb(msgpack.packb(read(packed)))[: len(packed)] == packed
+
+
+@pytest.mark.parametrize("golden", GOLDENS, ids=lambda golden: str(golden["protocol"]))
+def test_requests_of_an_earlier_version_are_read(golden: dict[str, Any]) -> None:
+    kinds: dict[str, type[Request[Any]]] = {each.name: each for each in request_kinds()}
+    for name, packed in golden["requests"].items():
+        said = msgpack.unpackb(bytes.fromhex(packed))
+        understood = msgpack.unpackb(msgpack.packb(kinds[name].unpacked(said).packed()))
+        assert understood == said or understood[: len(said)] == said
