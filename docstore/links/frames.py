@@ -6,10 +6,12 @@ from typing import Any, TypeVar
 import msgpack
 
 from docstore.converge.messages import Following, Lack, Offering, Spread, Supply
+from docstore.links.versions import fields_for
 from docstore.model.document import Row
 from docstore.sessions import messages as sessions
 from docstore.streams import messages as streams
 from docstore.wire import (
+    PROTOCOL,
     Accepted,
     Adopt,
     Answered,
@@ -63,12 +65,17 @@ KINDS: tuple[type[Any], ...] = (
 _TAGS = {kind: tag for tag, kind in enumerate(KINDS)}
 
 
-def pack_frame(configuration: int, messages: Iterable[Message]) -> bytes:
+def pack_frame(configuration: int, messages: Iterable[Message], protocol: int = PROTOCOL) -> bytes:
     """Return one frame, with its length (4 bytes, big endian) in front.
 
-    configuration: id of the one that the sender counts by.
+    configuration: id of the one that the sender counts by. protocol: of the connection; what it
+    does not know is left out.
     """
-    packed = [(_TAGS[type(message)], *message) for message in messages]
+    if protocol == PROTOCOL:
+        packed = [(_TAGS[type(message)], *message) for message in messages]
+    else:
+        said = ((type(message), fields_for(protocol, message)) for message in messages)
+        packed = [(_TAGS[kind], *fields) for kind, fields in said if fields is not None]
     body: bytes = msgpack.packb((configuration, packed))
     return len(body).to_bytes(4, "big") + body
 

@@ -24,7 +24,8 @@ from docstore.links.frames import (
     unpack_frame,
     unpack_hello,
 )
-from docstore.wire import PROTOCOL, Hello, Message
+from docstore.links.versions import Spoken
+from docstore.wire import Hello, Message
 
 SEND_BUFFER_BYTES_MAX = 64 << 20
 HELLO_TIMEOUT_S = 2.0
@@ -123,9 +124,9 @@ class Inbound(Framed):
 
     def hello(self, hello: Hello) -> None:
         """Admit the peer or close."""
-        events = self._links.events
-        why_not = "another protocol version" if hello.protocol != PROTOCOL else None
-        why_not = why_not or events.admit(hello)
+        events, spoken = self._links.events, self._links.spoken
+        knows = hello.protocol in spoken
+        why_not = events.admit(hello) if knows else f"it proposes protocol {hello.protocol}"
         if why_not:
             log.info("peer refused", peer=hello.sender, why=why_not)
         else:
@@ -133,7 +134,8 @@ class Inbound(Framed):
             self._watch = self._loop.call_later(SILENCE_MAX_S, self._still_there)
             self.peer = hello.sender
         assert self.transport is not None
-        self.transport.write(pack_hello(events.hello(hello.sender)))
+        protocol = hello.protocol if knows else spoken.greatest
+        self.transport.write(pack_hello(events.hello(hello.sender)._replace(protocol=protocol)))
         if why_not:
             self.transport.close()
 
@@ -174,6 +176,7 @@ class Outbound(Framed):
         super().__init__()
         self._links = links
         self._peer = peer
+        self._protocol = links.proposal(peer)
         loop = asyncio.get_running_loop()
         self.welcomed: asyncio.Future[bool] = loop.create_future()
         self.closed: asyncio.Future[None] = loop.create_future()
@@ -182,15 +185,21 @@ class Outbound(Framed):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Open with our Hello; let the kernel give up on a peer that acknowledges nothing."""
         super().connection_made(transport)
+        assert self.transport is not None
         raw = transport.get_extra_info("socket")
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(SILENCE_MAX_S * 1000))
-        transport.write(pack_hello(self._links.events.hello(self._peer)))  # type: ignore[attr-defined]
+        hello = self._links.events.hello(self._peer)._replace(protocol=self._protocol)
+        self.transport.write(pack_hello(hello))
 
     def hello(self, hello: Hello) -> None:
-        """Check that the one who answers is the one we meant."""
+        """Check that the one who answers is the one we meant, and speaks as we do."""
         events = self._links.events
-        fits = hello.sender == self._peer and hello.protocol == PROTOCOL
+        is_meant = hello.sender == self._peer
+        if is_meant and hello.protocol != self._protocol:
+            self._links.counters["dials_refused"] += 1
+            self._links.propose(self._peer, hello.protocol)
+        fits = is_meant and hello.protocol == self._protocol
         if not self.welcomed.done():
             self.welcomed.set_result(fits and events.admit(hello) is None)
 
@@ -210,7 +219,7 @@ class Outbound(Framed):
         if self.transport.get_write_buffer_size() > SEND_BUFFER_BYTES_MAX:
             self._links.counters["messages_dropped"] += len(messages)
             return
-        frame = pack_frame(self._links.configuration, messages)
+        frame = pack_frame(self._links.configuration, messages, self._protocol)
         self._links.counters["frames_sent"] += 1
         self._links.counters["bytes_sent"] += len(frame)
         self.transport.write(frame)
@@ -226,8 +235,9 @@ class Outbound(Framed):
 class PeerLinks:
     """All links of one node."""
 
-    def __init__(self, events: PeerEvents) -> None:
+    def __init__(self, events: PeerEvents, spoken: Spoken = Spoken()) -> None:  # noqa: B008
         self.events = events
+        self.spoken = spoken
         self.counters: Counter[str] = Counter()
         self.configuration = 0
         """Id of the configuration that this node counts by; every frame carries it."""
@@ -236,6 +246,8 @@ class PeerLinks:
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._addresses: dict[str, tuple[str, int]] = {}
         self._wake: dict[str, asyncio.Event] = {}
+        self._proposals: dict[str, int] = {}
+        """Peers that did not know the greatest protocol of ours -> what is proposed to them."""
         self._full: dict[Outbound, None] = {}
         """Connections with something to say, in the order in which they got it."""
         self._server: asyncio.Server | None = None
@@ -289,6 +301,17 @@ class PeerLinks:
         """Say whether a connection from a peer stands."""
         return any(each.peer == peer for each in self.inbound)
 
+    def proposal(self, peer: str) -> int:
+        """Return the protocol to be proposed to a peer."""
+        return self._proposals.get(peer, self.spoken.greatest)
+
+    def propose(self, peer: str, protocol: int) -> None:
+        """Propose another protocol to a peer with the next dial, if we speak it."""
+        if protocol in self.spoken:
+            self._proposals[peer] = protocol
+        else:
+            log.warning("peer speaks no protocol of ours", peer=peer, protocol=protocol)
+
     def silenced(self, peer: str) -> None:
         """The last connection from a peer has broken."""
         self.events.lost(peer)
@@ -322,6 +345,7 @@ class PeerLinks:
                 self.events.linked(peer)
                 await outbound.closed
                 del self._outbound[peer]
+                self._proposals.pop(peer, None)  # It may come back upgraded.
                 self._full.pop(outbound, None)
                 self.events.lost(peer)
             self._wake[peer].clear()

@@ -1,0 +1,47 @@
+"""How nodes of two versions speak with each other, so that a group is upgraded one by one.
+
+A connection has one protocol, the greatest that both sides know. Who dials proposes its greatest.
+Who does not know that answers with its own greatest and hangs up, as nodes have done from protocol
+5 on; then it is dialled anew, in that. After a connection has broken the greatest is tried again,
+since the peer may have been upgraded.
+
+A protocol only ever adds: fields behind those of a message, an operation or a row, and kinds of
+messages. What is added is left out of what is sent to a peer that does not know it, and ignored by
+whoever reads it. `tests/compat` keeps what each protocol says.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from docstore.wire import PROTOCOL, Message
+
+LEAST = 5
+"""The earliest protocol that is still spoken."""
+
+
+class Spoken(NamedTuple):
+    """The protocols that a node speaks, both included."""
+
+    least: int = LEAST
+    greatest: int = PROTOCOL
+
+    def __contains__(self, protocol: object) -> bool:
+        """Say whether a protocol is among them."""
+        return isinstance(protocol, int) and self.least <= protocol <= self.greatest
+
+
+Earlier = Callable[[Any], tuple[Any, ...] | None]
+"""A message as fields of the protocol before; None: it had no such kind."""
+
+BEFORE: Mapping[int, Mapping[type[Any], Earlier]] = {}
+"""Protocol -> what it has changed of messages, as seen from the one before it."""
+
+
+def fields_for(protocol: int, message: Message) -> tuple[Any, ...] | None:
+    """Return a message's fields as a peer of some protocol knows them; None if it does not."""
+    fields: tuple[Any, ...] | None = message
+    for later in range(PROTOCOL, protocol, -1):
+        earlier = BEFORE.get(later, {}).get(type(message))
+        if earlier is not None and fields is not None:
+            fields = earlier(fields)
+    return fields
