@@ -14,6 +14,7 @@ full and the rest by name is ours.
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from docstore.converge.lineage import lineage_of
 from docstore.converge.messages import Following, Lack, Offering, Spread, Spreading, Supply
@@ -115,6 +116,8 @@ class Spreader:
                 self.lack(sender, message)
             case Supply():
                 self.supply(sender, message)
+            case _:
+                assert_never(message)
 
     # What arrives here
 

@@ -29,7 +29,7 @@ from docstore.protocol.tenure import Inflight, Phase, Tenure
 from docstore.protocol.timing import ReplicaConfig
 from docstore.service import ServiceFor
 from docstore.storage.store import Append, Query, Recovered, Result, SaveSlot, Write
-from docstore.wire import Accepted, Message
+from docstore.wire import Accepted, ReplicaMessage
 
 NEVER = float("-inf")
 
@@ -289,13 +289,13 @@ class Core:
         """Let an effect leave, after all before it."""
         self.out.append(effect)
 
-    def send(self, to: str, message: Message) -> None:
+    def send(self, to: str, message: ReplicaMessage) -> None:
         """Send to a member whose link stands; otherwise the timers repair."""
         peer = self.peers.get(to)
         if peer is not None and peer.linked:
             self.out.append(Send(to, message))
 
-    def send_any(self, to: str, message: Message) -> None:
+    def send_any(self, to: str, message: ReplicaMessage) -> None:
         """Send to a node that need not be a member of ours, if a connection stands."""
         if to in self.links:
             self.out.append(Send(to, message))

@@ -11,7 +11,7 @@ from typing import assert_never
 
 from docstore.converge.documents import Documents
 from docstore.converge.execute import Executor
-from docstore.converge.messages import Following, Lack, Offering, Spread, Supply
+from docstore.converge.messages import Following, Lack, Offering, Spread, Spreading, Supply
 from docstore.converge.spread import Spreader
 from docstore.converge.sweep import Sweeper
 from docstore.operation import Answer, answer_from_wire, operation_from_wire
@@ -78,7 +78,6 @@ from docstore.wire import (
     HandOver,
     Heartbeat,
     Lead,
-    Message,
     Passed,
     Prepare,
     PreVote,
@@ -87,6 +86,8 @@ from docstore.wire import (
     Propose,
     Refused,
     Release,
+    ReplicaMessage,
+    Replicating,
     Succeed,
     Vote,
 )
@@ -196,7 +197,7 @@ class Replica:
             case _:
                 assert_never(event)
 
-    def _arrived(self, sender: str, message: Message, configuration: int) -> None:
+    def _arrived(self, sender: str, message: ReplicaMessage, configuration: int) -> None:
         """Look at a message only if its sender counts by the same configuration as we do."""
         match message:
             case Canvass() | Vote() | Lead() | Follow() | Succeed() | Configured():
@@ -226,7 +227,7 @@ class Replica:
         for peer in sorted(before | core.peers.keys()):
             self.register.tell(peer)
 
-    def _receive(self, sender: str, message: Message) -> None:
+    def _receive(self, sender: str, message: Replicating | Spreading) -> None:
         match message:
             case Propose():
                 self.learner.propose(sender, message)
@@ -275,7 +276,7 @@ class Replica:
             case Offering() | Following() | Spread() | Lack() | Supply():
                 self.spreader.received(sender, message)
             case _:
-                pass  # Between the nodes' services; a driver does not let these through.
+                assert_never(message)
 
     # Operations
 
