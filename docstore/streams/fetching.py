@@ -19,7 +19,6 @@ from docstore.streams.leading import Leading
 from docstore.streams.log import PartitionLog
 
 NOT_LEADER = Problem(503, "not-leader", "this node does not lead the partition")
-MORE_THAN_ANY = 1 << 62
 
 
 @dataclass(slots=True)
