@@ -73,7 +73,7 @@ class Branches:
         """Say whether a version is here, or something that came of it."""
         return any(head.lineage.ancestors.get(hand, -1) >= stamp for head in self.heads)
 
-    def add(self, row: Row) -> bool:
+    def add(self, row: Row) -> bool:  # Seam.
         """Take a version in; return False when it was known, or came before one that is."""
         lineage = lineage_of(row)
         if any(covers(head.lineage, lineage) for head in self.heads):

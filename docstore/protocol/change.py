@@ -67,7 +67,7 @@ def begin(now: Configuration, change: Change) -> Configuration:
             assert_never(change.kind)
 
 
-def advanced(now: Configuration) -> Configuration:
+def advanced(now: Configuration) -> Configuration:  # Seam.
     """Return the next step of a change that is under way.
 
     Who votes at its end is not chosen anew: the joint majorities were of those voters.

@@ -243,7 +243,7 @@ class Core:
         """Say whether owners of this group read by lease."""
         return self.configuration.reads == "lease"
 
-    def is_leased(self, slot: int, candidate: str) -> bool:
+    def is_leased(self, slot: int, candidate: str) -> bool:  # Seam.
         """Say whether a slot must not be promised to a candidate yet (rule R2)."""
         return self.has_leases and self.leases.keeps_from(slot, candidate, self.now)
 
@@ -337,7 +337,7 @@ class Core:
         """Put the slot's record into the batch, as it is when the turn ends."""
         self.batch.saved[log.slot] = log
 
-    def when_durable(self, then: Callable[[], None]) -> None:
+    def when_durable(self, then: Callable[[], None]) -> None:  # Seam.
         """Run `then` when all that this turn stores is durable."""
         self.batch.then.append(then)
 
@@ -345,7 +345,7 @@ class Core:
         """Tell the owner, when it is durable, that the log reaches as far as it does now."""
         self.batch.accepted.setdefault(owner, []).append((log.slot, epoch, log.end))
 
-    def flush(self) -> None:
+    def flush(self) -> None:  # Seam.
         """End the turn: one Persist for all that gathered."""
         self._flush_rows()
         batch = self.batch

@@ -96,7 +96,7 @@ from docstore.wire import (
 class Replica:
     """One node's part in every slot: replica, owner, candidate, and entry for its clients."""
 
-    def __init__(
+    def __init__(  # Seam.
         self,
         node_id: str,
         recovered: Recovered,
@@ -210,11 +210,11 @@ class Replica:
             case _:
                 self.core.counters["messages_of_later_configuration"] += 1
 
-    def is_current(self, configuration: int) -> bool:
+    def is_current(self, configuration: int) -> bool:  # Seam.
         """Say whether somebody who counts by that configuration counts as we do (M2)."""
         return configuration == self.core.configuration.id
 
-    def _use(self, configuration: Configuration) -> None:
+    def _use(self, configuration: Configuration) -> None:  # Seam.
         """Go over to a configuration that is decided."""
         core = self.core
         before = set(core.peers)
