@@ -125,7 +125,7 @@ bench-spark: $(STAMP) ## The pipeline's goals beside JDBC PostgreSQL and Spark's
 lock: $(STAMP) ## Renew requirements.lock from the ranges in pyproject.toml.
 	$(BIN)/pip install --quiet pip-tools
 	{ sed '/^#/!q' requirements.lock | grep '^#'; \
-	  $(BIN)/pip-compile --quiet --upgrade --extra test --extra demo --extra kafka --extra notebook --extra spark --extra connect --strip-extras --no-header \
+	  $(BIN)/pip-compile --quiet --upgrade --allow-unsafe --extra test --extra demo --extra kafka --extra notebook --extra spark --extra connect --strip-extras --no-header \
 	    --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 	    --annotation-style=line --output-file=- pyproject.toml; } > requirements.lock.new
 	mv requirements.lock.new requirements.lock

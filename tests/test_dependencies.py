@@ -15,6 +15,7 @@ STARTED = {
     "coverage": ("Makefile", "-m coverage run"),
     "ipykernel": ("tests/pipeline/test_notebook.py", 'kernel_name="python3"'),
     "mypy": ("Makefile", "/mypy --strict"),
+    "setuptools": ("setup.py", "from setuptools import setup"),
     "ruff": ("Makefile", "/ruff check"),
 }
 """What is not imported but started: by which file, with which words."""
