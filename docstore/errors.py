@@ -44,14 +44,6 @@ class NotFound(DocstoreError):
     family = Family.REFUSED
 
 
-class Gone(DocstoreError):
-    """The version is older than what is kept."""
-
-    status = 410
-    code = "gone"
-    family = Family.REFUSED
-
-
 class SnapshotGone(DocstoreError):
     """Some of what a snapshot or a feed needs has been let go of."""
 
@@ -145,22 +137,6 @@ class ForeignHost(Misdirected):
     """The Host is none of this node's names: perhaps a page's own, that leads here."""
 
     code = "foreign-host"
-
-
-class Unprocessable(DocstoreError):
-    """Well formed, but the author's schema or handler refuses it."""
-
-    status = 422
-    code = "refused-by-service"
-    family = Family.REFUSED
-
-
-class TooMany(DocstoreError):
-    """A rate or a quota is used up; try later."""
-
-    status = 429
-    code = "too-many"
-    family = Family.REFUSED
 
 
 class Unavailable(DocstoreError):

@@ -13,7 +13,7 @@ Unknown tags and malformed frames close the link: a peer of another version is n
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from docstore.converge.messages import Following, Lack, Offering, Spread, Supply
+from docstore.converge.messages import Spreading
 from docstore.model.document import Ballot, Reigns, Row
 from docstore.sessions.messages import Calling
 from docstore.streams.messages import Streaming
@@ -318,7 +318,7 @@ class Told(NamedTuple):
     result: Any
 
 
-Message = (
+Replicating = (
     Heartbeat
     | PreVote
     | PreVoted
@@ -340,22 +340,14 @@ Message = (
     | Confirmed
     | Forward
     | Answered
-    | Canvass
-    | Vote
-    | Lead
-    | Follow
-    | Succeed
-    | Configured
-    | Offering
-    | Following
-    | Spread
-    | Lack
-    | Supply
-    | Ask
-    | Told
-    | Streaming
-    | Calling
 )
+Electing = Canvass | Vote | Lead | Follow | Succeed | Configured
+Asking = Ask | Told
+
+ReplicaMessage = Replicating | Electing | Spreading
+"""What replicas say to each other; all else is between machines and services beside them."""
+
+Message = ReplicaMessage | Asking | Streaming | Calling
 
 
 class Hello(NamedTuple):

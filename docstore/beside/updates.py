@@ -51,7 +51,7 @@ class Updates:
         self.missed: Callable[[str], None] = lambda link: None
         """Told when a document that was to be changed is not there any more."""
 
-    def change(
+    def change(  # Seam.
         self,
         link: str,
         tag: Tag,
@@ -96,7 +96,7 @@ class Updates:
         )
         self._core.ask(operation, lambda answer: self._told(update, answer))
 
-    def _told(self, update: Update, answer: Answer) -> None:
+    def _told(self, update: Update, answer: Answer) -> None:  # Seam.
         row = answer.row
         if answer.is_success:
             self._end(update, row, is_done=True)

@@ -14,13 +14,16 @@ from docstore.model.document import Row
 
 
 def rank_of_replication(row: Row) -> tuple[Any, ...]:
-    """Level 1: the longer branch wins, then the later stamp, then the node."""
-    return (row.version, row.updated_us, row.owner)
+    """Level 1: the longer branch wins, then the later stamp, then the node.
+
+    A node with a new disk may repeat the stamp of the lost one: then the lineage, which is unique.
+    """
+    return (row.version, row.updated_us, row.owner, row.digest)
 
 
 def rank_of_ownership(row: Row) -> tuple[Any, ...]:
-    """Level 2: the later epoch wins, then the owner, then the longer branch."""
-    return (row.epoch, row.owner, row.version, row.updated_us)
+    """Level 2: the later epoch wins, then the owner, then the longer branch, then as level 1."""
+    return (row.epoch, row.owner, row.version, row.updated_us, row.digest)
 
 
 RANKS: dict[int, Callable[[Row], tuple[Any, ...]]] = {
@@ -70,7 +73,7 @@ class Branches:
         """Say whether a version is here, or something that came of it."""
         return any(head.lineage.ancestors.get(hand, -1) >= stamp for head in self.heads)
 
-    def add(self, row: Row) -> bool:
+    def add(self, row: Row) -> bool:  # Seam.
         """Take a version in; return False when it was known, or came before one that is."""
         lineage = lineage_of(row)
         if any(covers(head.lineage, lineage) for head in self.heads):

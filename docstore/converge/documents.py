@@ -126,7 +126,7 @@ class Documents:
                 self.add(branches, row)
         then()
 
-    def lacking(self, names: Sequence[Name], then: Callable[[list[str]], None]) -> None:
+    def lacking(self, names: Sequence[Name], then: Callable[[list[str]], None]) -> None:  # Seam.
         """Call back with the links of those versions that nothing here is or came of."""
 
         def found(documents: dict[str, Branches]) -> None:

@@ -239,7 +239,7 @@ class Executor:
 
     # Once
 
-    def _has_applied(self, inflight: Inflight) -> bool:
+    def _has_applied(self, inflight: Inflight) -> bool:  # Seam.
         """Say whether a version here is this operation's, whichever attempt made it, and where."""
         return (
             self.documents.operations.find((inflight.entry, inflight.boot), inflight.seq)
@@ -252,7 +252,7 @@ class Executor:
         is_over = self.documents.operations.is_over(origin, inflight.seq)
         return is_over or self.core.closed.has(origin, inflight.seq, inflight.attempt)
 
-    def _close(self, inflight: Inflight) -> None:
+    def _close(self, inflight: Inflight) -> None:  # Seam.
         """Let no echo of this attempt be applied here later: it is told as refused."""
         if not inflight.operation.is_read:
             origin = (inflight.entry, inflight.boot)

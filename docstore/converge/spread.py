@@ -14,6 +14,7 @@ full and the rest by name is ours.
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from docstore.converge.lineage import lineage_of
 from docstore.converge.messages import Following, Lack, Offering, Spread, Spreading, Supply
@@ -115,6 +116,8 @@ class Spreader:
                 self.lack(sender, message)
             case Supply():
                 self.supply(sender, message)
+            case _:
+                assert_never(message)
 
     # What arrives here
 
@@ -139,7 +142,7 @@ class Spreader:
             else:
                 self.offer(peer)
 
-    def copies(self, n: int, slot: int) -> int:
+    def copies(self, n: int, slot: int) -> int:  # Seam.
         """Return on how many of the slot's replicas the arrival number n is, ours included."""
         others = [each for each in self.core.placement.replicas(slot) if each != self.core.me]
         return sum(self.acked_by(each) >= n for each in others) + (self.durable >= n)
@@ -259,7 +262,7 @@ class Spreader:
         self._settle(inbox, self.cursors.get(message.disk, 0) >= message.n)
         self._follow(sender, message.disk)
 
-    def spread(self, sender: str, message: Spread) -> None:
+    def spread(self, sender: str, message: Spread) -> None:  # Seam.
         """Take a page in: what is in it, then what is lacking."""
         inbox = self._inbox(sender)
         if message.after != self.cursors.get(message.disk, 0):

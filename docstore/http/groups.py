@@ -40,7 +40,6 @@ from docstore.sessions.group_messages import kind_of
 from docstore.sessions.groups import GROUPS, PARTITIONS_MAX, ROLES, Group, group_of, new_group
 
 GROUP_PATHS = (GROUPS, ROLES)
-MEMBERS = "members"
 PATCHES = {"application/json": "", "application/merge-patch+json": "", "application/msgpack": ""}
 METHODS: Mapping[str, str] = {
     "factory": "GET, HEAD, OPTIONS, POST",

@@ -47,7 +47,6 @@ from docstore.streams.topic import Provision, asked_topic, check_change, check_n
 STREAM_PATHS = (STREAMS, PRODUCERS)
 POLL_S = 0.02
 READS_AT_ONCE = 64
-RECORDS = "records"
 PATCHES = {"application/json": "", "application/merge-patch+json": "", "application/msgpack": ""}
 METHODS: Mapping[str, str] = {
     "topics": "GET, HEAD, OPTIONS, POST",

@@ -48,7 +48,7 @@ def fences_of(row: Row | None) -> tuple[Fence, ...]:
     return tuple(Fence(scope, token) for scope, token in packed)
 
 
-def passed(
+def passed(  # Seam.
     remembered: tuple[Fence, ...], fence: Sequence[Any]
 ) -> tuple[Fence, ...] | TooLow | TooMany:
     """Return what the document remembers after a write with this fence, or why it is refused.

@@ -15,7 +15,7 @@ CURRENT = ("current",)
 and at levels 1 and 2 ("conflicts",)."""
 
 
-class Conditions(NamedTuple):
+class Conditions(NamedTuple):  # Seam.
     """What must hold of the current state for an update to be applied (RFC 9110, section 13).
 
     match: None, "*" (must exist) or pairs [epoch, version] of which one must be current.

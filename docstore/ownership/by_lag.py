@@ -60,7 +60,9 @@ class Resolution(StrEnum):
 # Who is chosen, and what is committed
 
 
-def choose(answers: Mapping[str, tuple[Ballot, int]], rank: Callable[[str], int]) -> str | None:
+def choose(  # Seam.
+    answers: Mapping[str, tuple[Ballot, int]], rank: Callable[[str], int]
+) -> str | None:
     """Return the node that should lead, None when nobody may.
 
     answers: node -> (adopted, end) of those that are eligible and have promised the epoch.
@@ -111,7 +113,9 @@ def elected(
     return _with_eligible(lrs, elr, live, least)
 
 
-def _with_eligible(lrs: Copies, elr: Copies, after: Copies, least: int) -> tuple[Copies, Copies]:
+def _with_eligible(  # Seam.
+    lrs: Copies, elr: Copies, after: Copies, least: int
+) -> tuple[Copies, Copies]:
     if len(after) >= least:
         return after, ()
     return after, tuple(each for each in (*lrs, *elr) if each not in after)
@@ -170,7 +174,7 @@ LED = frozenset({Resolution.ONLINE, Resolution.OUT_OF_STORAGE})
 """The resolutions in which somebody leads."""
 
 
-def may_follow(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+def may_follow(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:  # Seam.
     """Return "" if a state of a partition's document may follow another one; else why not.
 
     Both are whole, and right in themselves (`streams/replica_set.py`). It is a second line: what

@@ -186,7 +186,7 @@ def gone(turns: Turns, lease: str, version: int) -> Turns:
     return after if after.is_in_grace else promoted(after, version)
 
 
-def promoted(turns: Turns, version: int) -> Turns:
+def promoted(turns: Turns, version: int) -> Turns:  # Seam.
     """Return the queue whose first one holds, if nobody does and somebody waits."""
     if turns.holder is not None or not turns.queue:
         return turns

@@ -98,7 +98,7 @@ class Voter:
         self.role = Role.CANDIDATE
         self._supporters = set()
 
-    def asked(
+    def asked(  # Seam.
         self,
         now: float,
         candidate: str,

@@ -31,7 +31,9 @@ RATE_ERROR = 1e-3
 """rho: by how much the rate of a clock may be off. A quartz is a hundred times better."""
 
 
-def check_disjoint(window_s: float, granted_s: float, rate_error: float = RATE_ERROR) -> None:
+def check_disjoint(  # Seam.
+    window_s: float, granted_s: float, rate_error: float = RATE_ERROR
+) -> None:
     """Raise ValueError if a holder may still believe when what was granted to it is over.
 
     window_s: T, for how long a proof holds. granted_s: the TTL of a lease, or a session's length.

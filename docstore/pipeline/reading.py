@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from docstore.pipeline import bodies, scanning
 from docstore.pipeline.columns import ENVELOPE, TABLE, schema_of, wire_columns, with_members
@@ -150,11 +150,6 @@ class Rows:
         if pa.types.is_timestamp(field.type):
             array = array.cast(pa.int64())
         return array if array.type == field.type else array.cast(field.type)
-
-
-def corrupt_field(options: Options) -> StructField:
-    """Return the column that holds bodies which do not fit."""
-    return StructField(options.text(CORRUPT, CORRUPT_DEFAULT), StringType())
 
 
 def _body(batch: pa.RecordBatch) -> pa.Array:

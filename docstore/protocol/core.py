@@ -29,7 +29,7 @@ from docstore.protocol.slots import slot_of
 from docstore.protocol.tenure import Inflight, Phase, Tenure
 from docstore.protocol.timing import ReplicaConfig
 from docstore.storage.store import Append, Query, Recovered, Result, SaveSlot, Write
-from docstore.wire import Accepted, Message
+from docstore.wire import Accepted, ReplicaMessage
 
 NEVER = float("-inf")
 
@@ -243,7 +243,7 @@ class Core:
         """Say whether owners of this group read by lease."""
         return self.configuration.reads == "lease"
 
-    def is_leased(self, slot: int, candidate: str) -> bool:
+    def is_leased(self, slot: int, candidate: str) -> bool:  # Seam.
         """Say whether a slot must not be promised to a candidate yet (rule R2)."""
         return self.has_leases and self.leases.keeps_from(slot, candidate, self.now)
 
@@ -289,13 +289,13 @@ class Core:
         """Let an effect leave, after all before it."""
         self.out.append(effect)
 
-    def send(self, to: str, message: Message) -> None:
+    def send(self, to: str, message: ReplicaMessage) -> None:
         """Send to a member whose link stands; otherwise the timers repair."""
         peer = self.peers.get(to)
         if peer is not None and peer.linked:
             self.out.append(Send(to, message))
 
-    def send_any(self, to: str, message: Message) -> None:
+    def send_any(self, to: str, message: ReplicaMessage) -> None:
         """Send to a node that need not be a member of ours, if a connection stands."""
         if to in self.links:
             self.out.append(Send(to, message))
@@ -337,7 +337,7 @@ class Core:
         """Put the slot's record into the batch, as it is when the turn ends."""
         self.batch.saved[log.slot] = log
 
-    def when_durable(self, then: Callable[[], None]) -> None:
+    def when_durable(self, then: Callable[[], None]) -> None:  # Seam.
         """Run `then` when all that this turn stores is durable."""
         self.batch.then.append(then)
 
@@ -345,7 +345,7 @@ class Core:
         """Tell the owner, when it is durable, that the log reaches as far as it does now."""
         self.batch.accepted.setdefault(owner, []).append((log.slot, epoch, log.end))
 
-    def flush(self) -> None:
+    def flush(self) -> None:  # Seam.
         """End the turn: one Persist for all that gathered."""
         self._flush_rows()
         batch = self.batch

@@ -10,7 +10,7 @@ from docstore.protocol.log import SlotLog
 from docstore.protocol.tenure import Tenure
 
 
-def depose(core: Core, log: SlotLog) -> None:
+def depose(core: Core, log: SlotLog) -> None:  # Seam.
     """End this node's reign over the slot, if it has one."""
     tenure = log.tenure
     if tenure is None:

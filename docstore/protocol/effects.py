@@ -11,7 +11,7 @@ from docstore.model.document import Row
 from docstore.model.operation import Answer
 from docstore.protocol.group.configuration import Configuration
 from docstore.storage.store import Query, Write
-from docstore.wire import Message
+from docstore.wire import ReplicaMessage
 
 
 @dataclass(slots=True)
@@ -19,7 +19,7 @@ class Send:
     """Give the message to the link to `to`, or drop it."""
 
     to: str
-    message: Message
+    message: ReplicaMessage
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from docstore.model.operation import Operation
 from docstore.protocol.group.change import Change
 from docstore.storage.store import Recovered, Result
-from docstore.wire import Message
+from docstore.wire import ReplicaMessage
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class Received:
     """
 
     sender: str
-    message: Message
+    message: ReplicaMessage
     configuration: int = 1
 
 

@@ -109,7 +109,7 @@ class Operations:
         """Return the n of the row that this operation made, None if there is none known."""
         return self._rows.get(origin, {}).get(seq)
 
-    def is_over(self, origin: Origin, seq: int) -> bool:
+    def is_over(self, origin: Origin, seq: int) -> bool:  # Seam.
         """Say whether this is an echo of what was answered for good."""
         return seq < self._oldest.get(origin, 0)
 
@@ -214,7 +214,7 @@ class Closed:
         while known and (first := next(iter(known))) < oldest:
             del known[first]
 
-    def has(self, origin: Origin, seq: int, attempt: int) -> bool:
+    def has(self, origin: Origin, seq: int, attempt: int) -> bool:  # Seam.
         """Say whether this is an echo: of what was refused, or of what will not be asked again."""
         if seq < self._oldest.get(origin, 0):
             return True

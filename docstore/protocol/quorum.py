@@ -16,12 +16,12 @@ def majority(replicas: Sequence[str]) -> int:
     return len(replicas) // 2 + 1
 
 
-def is_quorum(heard: Collection[str], sets: Sets) -> bool:
+def is_quorum(heard: Collection[str], sets: Sets) -> bool:  # Seam.
     """Say whether those heard are more than half of each set."""
     return all(sum(each in heard for each in replicas) >= majority(replicas) for replicas in sets)
 
 
-def decided_end(ends: Mapping[str, int], sets: Sets) -> int:
+def decided_end(ends: Mapping[str, int], sets: Sets) -> int:  # Seam.
     """Return the greatest n that a quorum has reached; ends that are missing count as -1."""
     return min(_reached(ends, replicas) for replicas in sets)
 

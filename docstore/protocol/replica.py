@@ -11,7 +11,7 @@ from typing import assert_never
 
 from docstore.converge.documents import Documents
 from docstore.converge.execute import Executor
-from docstore.converge.messages import Following, Lack, Offering, Spread, Supply
+from docstore.converge.messages import Following, Lack, Offering, Spread, Spreading, Supply
 from docstore.converge.spread import Spreader
 from docstore.converge.sweep import Sweeper
 from docstore.model.operation import Answer, answer_from_wire, operation_from_wire
@@ -80,7 +80,6 @@ from docstore.wire import (
     HandOver,
     Heartbeat,
     Lead,
-    Message,
     Passed,
     Prepare,
     PreVote,
@@ -89,6 +88,8 @@ from docstore.wire import (
     Propose,
     Refused,
     Release,
+    ReplicaMessage,
+    Replicating,
     Succeed,
     Vote,
 )
@@ -97,7 +98,7 @@ from docstore.wire import (
 class Replica:
     """One node's part in every slot: replica, owner, candidate, and entry for its clients."""
 
-    def __init__(
+    def __init__(  # Seam.
         self,
         node_id: str,
         recovered: Recovered,
@@ -200,7 +201,7 @@ class Replica:
             case _:
                 assert_never(event)
 
-    def _arrived(self, sender: str, message: Message, configuration: int) -> None:
+    def _arrived(self, sender: str, message: ReplicaMessage, configuration: int) -> None:
         """Look at a message only if its sender counts by the same configuration as we do."""
         match message:
             case Canvass() | Vote() | Lead() | Follow() | Succeed() | Configured():
@@ -213,11 +214,11 @@ class Replica:
             case _:
                 self.core.counters["messages_of_later_configuration"] += 1
 
-    def is_current(self, configuration: int) -> bool:
+    def is_current(self, configuration: int) -> bool:  # Seam.
         """Say whether somebody who counts by that configuration counts as we do (M2)."""
         return configuration == self.core.configuration.id
 
-    def _use(self, configuration: Configuration) -> None:
+    def _use(self, configuration: Configuration) -> None:  # Seam.
         """Go over to a configuration that is decided."""
         core = self.core
         before = set(core.peers)
@@ -230,7 +231,7 @@ class Replica:
         for peer in sorted(before | core.peers.keys()):
             self.register.tell(peer)
 
-    def _receive(self, sender: str, message: Message) -> None:
+    def _receive(self, sender: str, message: Replicating | Spreading) -> None:
         match message:
             case Propose():
                 self.learner.propose(sender, message)
@@ -279,7 +280,7 @@ class Replica:
             case Offering() | Following() | Spread() | Lack() | Supply():
                 self.spreader.received(sender, message)
             case _:
-                pass  # Between the nodes' services; a driver does not let these through.
+                assert_never(message)
 
     # Operations
 

@@ -14,7 +14,6 @@ from docstore.errors import Unavailable
 IDLE_S = 60.0
 UNUSED_S = 86_400.0
 """Segments that nobody has asked for in so long are deleted."""
-ANSWER_BYTES_MAX = 64 << 20
 PIPE_BYTES = 1 << 20
 
 Answer = tuple[dict[str, Any], bytes]

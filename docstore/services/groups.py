@@ -34,7 +34,7 @@ class GroupService:
         return None if change == before else change
 
 
-def why_not(before: Group, after: Group, version: int) -> str:
+def why_not(before: Group, after: Group, version: int) -> str:  # Seam.
     """Return why one state of a group may not follow another, "" if it may.
 
     version: of the row that the later one will be; it is the token of what it grants.

@@ -80,7 +80,7 @@ class OffsetService:
         return _after(state, said)
 
 
-def _after(state: State, said: State) -> State | None:
+def _after(state: State, said: State) -> State | None:  # Seam.
     if said["token"] < state["token"]:
         detail = f"token {state['token']} has claimed it: whoever held yours is not in charge"
         raise Refusal(detail, status=409, code="fenced")

@@ -30,11 +30,6 @@ PARSED_APART = frozenset({"holder", "queue", "past", "documentVersion"})
 TOKEN_MAX = NUMBER_MAX = 1 << 62
 
 
-def is_of_turns(link: str) -> bool:
-    """Say whether a document is an election or a lock."""
-    return link.startswith((f"{ELECTIONS}/", f"{LOCKS}/"))
-
-
 def turns_of(state: State) -> Turns:
     """Return what a document says. Raises Refusal (400) when it cannot be one of ours."""
     fields = Fields({name: each for name, each in state.items() if name not in PARSED_APART})

@@ -43,7 +43,7 @@ class Confirming:
         self._of_documents: dict[str, list[Question]] = {}
         """Those whose document is to be read."""
 
-    def confirm(self, link: str, then: Then, lost: Callable[[], None]) -> None:
+    def confirm(self, link: str, then: Then, lost: Callable[[], None]) -> None:  # Seam.
         """Run `then` once a majority that is asked after this moment has confirmed our reign.
 
         lost: run instead if it is over, or cannot be confirmed: somebody else may know.
@@ -86,7 +86,7 @@ class Confirming:
             status = 200 if owner else 503
             self._answered(questions, Answer(status, owner=owner, epoch=epoch))
 
-    def _answered(self, questions: Sequence[Question], answer: Answer) -> None:
+    def _answered(self, questions: Sequence[Question], answer: Answer) -> None:  # Seam.
         """Take what an owner says of a slot, and of its first document if that was read."""
         core, link = self._core, questions[0].link
         is_said = answer.is_success or answer.status == 404

@@ -88,7 +88,7 @@ class Coordinating:
         """Begin to govern a group: every member has a whole session from now."""
         self._governed[known.link] = Governed(known, Index.of(known.found))
 
-    def changed(self, known: Known) -> None:
+    def changed(self, known: Known) -> None:  # Seam.
         """Go on from a decided version; tell those that it lets in, or out."""
         governed = self._governed[known.link]
         group = governed.group
@@ -123,7 +123,7 @@ class Coordinating:
             self._growing.look(governed)
             self.reconcile(governed)
 
-    def _fence(self, governed: Governed) -> None:
+    def _fence(self, governed: Governed) -> None:  # Seam.
         """Fence those that were told to give something up and have not (G5)."""
         if not governed.index.moving:
             return

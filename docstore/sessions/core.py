@@ -38,7 +38,7 @@ class Core:
         self._asks: dict[int, Callable[[Answer], None]] = {}
         self._confirms: dict[int, Callable[[Owners], None]] = {}
 
-    def pass_time(self, now: float) -> None:
+    def pass_time(self, now: float) -> None:  # Seam.
         """Go on to `now`. While this process stands still no deadline comes nearer."""
         passed_s = now - self.now
         self.now = now

@@ -50,7 +50,7 @@ class Deadlines(Generic[Key]):
         deadline = self._known[key] = Deadline(span_s, self._core.heard_s + span_s)
         heapq.heappush(self._heap, (deadline.until, next(self._order), key, deadline))
 
-    def renew(self, key: Key) -> bool:
+    def renew(self, key: Key) -> bool:  # Seam.
         """Begin the span anew; False if it is unknown here, or ending."""
         deadline = self._known.get(key)
         if deadline is None or deadline.is_ending:
@@ -64,7 +64,7 @@ class Deadlines(Generic[Key]):
         if deadline is not None:
             deadline.is_dropped = True
 
-    def is_ending(self, key: Key) -> bool:
+    def is_ending(self, key: Key) -> bool:  # Seam.
         """Say whether a key was overdue, and is not known to have ended, nor to live on."""
         deadline = self._known.get(key)
         return deadline is not None and deadline.is_ending

@@ -82,7 +82,7 @@ class Leasing:
         """Return what a lease's document says."""
         return read_lease(row.state)
 
-    def entered(self, known: Known) -> None:
+    def entered(self, known: Known) -> None:  # Seam.
         """Give a lease its whole time, from now (S2)."""
         lease: Lease = known.found
         if lease.phase is not Phase.ENDED:

@@ -170,7 +170,7 @@ class Member:
 
     # Replies
 
-    def _answered(
+    def _answered(  # Seam.
         self, number: int, reply: Reply | None, stamp: float, now: float
     ) -> list[MemberEffect]:
         asked = self._asking.pop(number, None)
@@ -242,7 +242,7 @@ class Member:
             return partition in reply.revoked  # The barrier stands, and no more than that.
         return reply.assigned.get(partition) == token or partition in reply.kept
 
-    def _changed(self, sent: Sent, reply: Changed) -> list[MemberEffect]:
+    def _changed(self, sent: Sent, reply: Changed) -> list[MemberEffect]:  # Seam.
         me = self._me
         before, generation = me.owned, me.generation
         me.generation = reply.generation
@@ -308,7 +308,7 @@ class Member:
         self._is_over = True
         return [*self._drop("left"), Ended(why)]
 
-    def _drop(self, why: str) -> list[MemberEffect]:
+    def _drop(self, why: str) -> list[MemberEffect]:  # Seam.
         return [] if self.induced is None else [Tell(each) for each in self.induced.dropped(why)]
 
     def drop_all(self) -> None:

@@ -1,6 +1,9 @@
 """What nodes ask each other about sessions; it rides on the same links as documents."""
 
-from typing import Any, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs  # In typing from Python 3.13 on.
 
 
 class Call(NamedTuple):
@@ -35,6 +38,6 @@ NOT_OWNER = "not-owner"
 Calling = Call | Reply
 
 
-def is_calling(message: object) -> TypeGuard[Calling]:
+def is_calling(message: object) -> "TypeIs[Calling]":
     """Say whether a message is one of these; asked of all that come from other nodes."""
     return type(message) is Call or type(message) is Reply

@@ -41,7 +41,7 @@ class Move(NamedTuple):
     is_exclusive: bool
 
 
-PASSES: Mapping[str, Callable[[Move], bool]] = {
+PASSES: Mapping[str, Callable[[Move], bool]] = {  # Seam.
     "nobody has it: free, or its member left, or its session is over": lambda m: not m.has_holder,
     "its member has given it up": lambda m: m.has_holder and m.is_released,
     "two may lead it, and nobody never: it passes at once": lambda m: not m.is_exclusive,

@@ -50,7 +50,7 @@ class Waiting:
         self.size = 0
         self.calls = {"wait": self._wait}
 
-    def hold(self, served: Served, wait_s: float, wanted: Wanted, late: Late) -> None:
+    def hold(self, served: Served, wait_s: float, wanted: Wanted, late: Late) -> None:  # Seam.
         """Answer with what `wanted` says first, or after `wait_s` with what `late` does, as 202."""
         if self.size >= self._core.config.waiting_max:
             served.refuse(503, "too-many-waiting", "too many wait at the owner of the document")

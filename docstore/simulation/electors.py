@@ -15,6 +15,7 @@ is the same run. Each clock has a rate of its own, up to 2 % off, and shows anot
 from collections import deque
 from collections.abc import Callable
 from random import Random
+from typing import assert_never
 
 from docstore.ownership.by_vote import Recency, Role, Times
 from docstore.ownership.elector import Elector
@@ -212,6 +213,8 @@ class Electors:
                     self.network.send(process.name, process.life, to, life, message)
                 case Changed(generation, leader):
                     self.changes.append((self.world.now, process.name, generation, leader))
+                case _:
+                    assert_never(effect)
 
     def _check(self, process: Process) -> None:
         """Look after each step: a belief begins with one, and ends by itself."""

@@ -6,6 +6,7 @@ and an index by link. Three narrow indexes that leave out most rows serve listin
 
 import sqlite3
 from collections.abc import Iterable
+from typing import assert_never
 
 from sqlalchemy import Integer, bindparam, delete, func, literal_column, select, update
 from sqlalchemy.dialects.sqlite import insert
@@ -135,6 +136,8 @@ def write(connection: sqlite3.Connection, wanted: BranchWrite) -> None:
         case SaveCursor(disk, configuration, n):
             columns = packing.columns_of_cursor(disk, configuration, n)
             connection.execute(_SAVE_CURSOR, columns)
+        case _:
+            assert_never(wanted)
 
 
 def answer(connection: sqlite3.Connection, query: BranchQuery) -> list[Row] | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from typing import assert_never
 
 from docstore.model.document import Row, expiry_us
 from docstore.storage.arrivals import (
@@ -56,6 +57,8 @@ class Shelf:
                     self._of[row.slot, row.link].remove(n)
             case SaveCursor(disk, configuration, n):
                 self.cursors[disk] = (configuration, n)
+            case _:
+                assert_never(write)
 
     def answer(self, query: Heads | Lines | Arrivals | Aged | Expired) -> list[Row]:
         """Return the result of a query."""

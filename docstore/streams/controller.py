@@ -195,7 +195,7 @@ class Controller:
 
     # Elections
 
-    def elect(self, known: Governed, why: str) -> None:
+    def elect(self, known: Governed, why: str) -> None:  # Seam.
         """Begin an election: the epoch is allocated first, and fences from then on."""
         if known.is_updating:
             return
@@ -280,7 +280,7 @@ class Controller:
         )
         self.update(known, after)
 
-    def _holders(self, known: Governed) -> dict[str, Copy]:
+    def _holders(self, known: Governed) -> dict[str, Copy]:  # Seam.
         """Return the answers of copies that hold all that is committed (rule C5), in order."""
         named = {*known.found.lrs, *known.found.elr}
         return {
@@ -355,7 +355,7 @@ class Controller:
         if alive and (is_due or known.found.epoch == 0 or known.is_unclean):
             self.elect(known, "somebody is back")
 
-    def _may_be_unclean(self, known: Governed, topic: Topic | None) -> None:
+    def _may_be_unclean(self, known: Governed, topic: Topic | None) -> None:  # Seam.
         known.is_asking = False
         known.since = self._core.now
         if topic is not None and topic.incarnation == known.found.incarnation and topic.unclean:

@@ -53,7 +53,7 @@ class Batch:
 class Core:
     """The shared state of the partitions of one node; the parts are written around it."""
 
-    def __init__(
+    def __init__(  # Seam.
         self,
         me: str,
         recovered: StreamsRecovered,
@@ -103,7 +103,7 @@ class Core:
                 log.copy = self.new_copy()
                 self.save(log)
 
-    def new_copy(self) -> str:
+    def new_copy(self) -> str:  # Seam.
         """Return an id for data that are begun anew."""
         return f"{self._rng.getrandbits(64):016x}"
 
@@ -231,7 +231,7 @@ class Core:
         """Return when the disk last got on; now, if it has nothing to do."""
         return self.kept_at if self._unfinished else self.now
 
-    def flush(self) -> None:
+    def flush(self) -> None:  # Seam.
         """End the turn: one Keep for all that gathered, one message of each kind to each node."""
         self._flush_appended()
         batch = self._batch

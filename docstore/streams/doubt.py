@@ -28,7 +28,7 @@ class Doubts:
         self._core = core
         self._rounds: dict[str, Round] = {}
 
-    def is_gone(self, node: str, witnesses: frozenset[str]) -> bool:
+    def is_gone(self, node: str, witnesses: frozenset[str]) -> bool:  # Seam.
         """Say whether nobody hears a node: asks the witnesses, and is to be called again."""
         core = self._core
         if core.view.is_alive(node):

@@ -19,7 +19,6 @@ from docstore.streams.leading import Leading
 from docstore.streams.log import PartitionLog
 
 NOT_LEADER = Problem(503, "not-leader", "this node does not lead the partition")
-MORE_THAN_ANY = 1 << 62
 
 
 @dataclass(slots=True)
@@ -99,7 +98,7 @@ class Fetching:
         reader.offset = max(log.start, min(first, self._bound(log, reader)))
         self._go_on(log, reader)
 
-    def _bound(self, log: PartitionLog, reader: Reader) -> int:
+    def _bound(self, log: PartitionLog, reader: Reader) -> int:  # Seam.
         return log.high if reader.event.isolation == "committed" else log.end
 
     def _go_on(self, log: PartitionLog, reader: Reader) -> None:

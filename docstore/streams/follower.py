@@ -106,7 +106,7 @@ class Follower:
 
     # From the leader
 
-    def adopt(self, sender: str, message: Adopt) -> None:
+    def adopt(self, sender: str, message: Adopt) -> None:  # Seam.
         """Become equal to the leader's log up to `common`, then go on with what came with it."""
         core = self._core
         log = core.logs.get(message.name)
@@ -132,7 +132,7 @@ class Follower:
         self._take(log, following, message.common, message.batches, probe=0)
         self._learn(log, message.high, message.start)
 
-    def _join(self, log: PartitionLog, ballot: Ballot, message: Adopt) -> bool:
+    def _join(self, log: PartitionLog, ballot: Ballot, message: Adopt) -> bool:  # Seam.
         """Cut what the leader does not have: never anything that is committed (rule C7)."""
         core = self._core
         may_lose = log.adopted[0] < message.unclean
@@ -256,7 +256,7 @@ class Follower:
             end = header.end
         return news
 
-    def _learn(self, log: PartitionLog, high: int, start: int) -> None:
+    def _learn(self, log: PartitionLog, high: int, start: int) -> None:  # Seam.
         """Learn what is committed, and what the leader has let go of."""
         core = self._core
         if log.high < min(high, log.end):

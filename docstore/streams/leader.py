@@ -247,7 +247,7 @@ class Leader:
         for pending in group:
             self._wait(leading, pending)
 
-    def _wait(self, leading: Leading, pending: Pending) -> None:
+    def _wait(self, leading: Leading, pending: Pending) -> None:  # Seam.
         queue = leading.storing if pending.acks == "leader" else leading.committing
         heapq.heappush(queue, (pending.end, self._core.next_token(), pending))
         self._settle(leading)
@@ -318,7 +318,7 @@ class Leader:
         if leading is not None:
             self.advance(leading)
 
-    def advance(self, leading: Leading) -> None:
+    def advance(self, leading: Leading) -> None:  # Seam.
         """Raise the high watermark as far as the rule of commit allows (C1, C2)."""
         log = leading.log
         if len(leading.recorded) >= leading.least and leading.recorded:

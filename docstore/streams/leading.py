@@ -112,7 +112,7 @@ class Leading:
         return next((each for each in self.recorded if each[1] == self.log.copy), None)
 
     @property
-    def required(self) -> set[Copy]:
+    def required(self) -> set[Copy]:  # Seam.
         """Return who must have a record for it to be committed: of every set that may be recorded.
 
         The one known, and the one that an update of unknown fate would record.

@@ -73,7 +73,7 @@ class PartitionLog:
         return ballot_at(self.reigns, self.end)
 
     @property
-    def incarnation(self) -> str:
+    def incarnation(self) -> str:  # Seam.
         """Return which life of its topic it belongs to."""
         return self.name.rpartition("@")[2]
 

@@ -7,9 +7,12 @@ frame restores no types in it: `Standing(*fields)` is how they are read.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeGuard, get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from docstore.model.document import Ballot, Reigns
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs  # In typing from Python 3.13 on.
 
 
 class Standing(NamedTuple):
@@ -194,6 +197,6 @@ Streaming = (
 _KINDS = frozenset(get_args(Streaming))
 
 
-def is_streaming(message: object) -> TypeGuard[Streaming]:
+def is_streaming(message: object) -> "TypeIs[Streaming]":
     """Say whether a message is one of these; asked of all that come from other nodes."""
     return type(message) in _KINDS

@@ -151,7 +151,7 @@ class Partitions:
         self.leader.heard = self.holding_back.acked
         self.leader.attached = self.in_sync.watch
 
-    def step(self, event: StreamEvent, now: float) -> list[StreamEffect]:
+    def step(self, event: StreamEvent, now: float) -> list[StreamEffect]:  # Seam.
         """Return what `event` at `now` (monotonic seconds) asks of the world, in order."""
         core = self.core
         stood_still = now - core.now > core.config.pause_s

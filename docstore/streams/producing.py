@@ -138,7 +138,7 @@ class Producing:
                 ),
             )
 
-    def _lost(self, asked: Asked) -> None:
+    def _lost(self, asked: Asked) -> None:  # Seam.
         """It may be in the log of a leader that is none any more."""
         asked.may_be_appended = True
         if asked.event.producer:

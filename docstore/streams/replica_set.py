@@ -158,7 +158,7 @@ def is_of_partitions(path: str) -> bool:
     return path.startswith(_BELOW) and path.split("/")[4:] == [PARTITIONS]
 
 
-def partition_name(link: str, incarnation: str) -> str:
+def partition_name(link: str, incarnation: str) -> str:  # Seam.
     """Return the name under which nodes keep the partition's data: `<topic>/<n>@<incarnation>`."""
     topic, _, number = link[len(STREAMS) + 1 :].split("/")
     return f"{topic}/{number}@{incarnation}"

@@ -132,7 +132,7 @@ class Roles:
         if controller:
             self._core.post(controller, Promoted, (log.name, leading.epoch, leading.base))
 
-    def resign(self, log: PartitionLog, epoch: int, why: str) -> None:
+    def resign(self, log: PartitionLog, epoch: int, why: str) -> None:  # Seam.
         """Ask for another leader; who leads goes on until there is one."""
         core = self._core
         controller = core.view.owner_of(log.link)

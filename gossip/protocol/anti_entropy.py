@@ -79,7 +79,7 @@ class AntiEntropy:
         """Take note that there was a rumour to tell: differences are no surprise then."""
         self._quiet_since_s = now
 
-    def heard_sum(self, name: str, state_hash: int | None, now: float) -> list[Effect]:
+    def heard_sum(self, name: str, state_hash: int | None, now: float) -> list[Effect]:  # Seam.
         """Compare with a peer whose sum differs from ours for longer than news travels.
 
         Either nothing has been under way here for that long, or this very peer has differed
@@ -134,7 +134,7 @@ class AntiEntropy:
         asks: list[Effect] = [self._compare(peer, now) for peer in peers]
         return [*asks, SetTimer(SyncDue(), now + self._jittered_s(interval_s))]
 
-    def reconnect_due(self, now: float) -> list[Effect]:
+    def reconnect_due(self, now: float) -> list[Effect]:  # Seam.
         """Perhaps look whether one of the dead is back."""
         table, rng = self._membership.table, self._membership.rng
         dead_count = sum(member.state is State.DEAD for member in table.gone)

@@ -24,7 +24,6 @@ from gossip.member import Member
 BUCKETS = 64
 ALL_BUCKETS = 2**BUCKETS - 1
 _SUM_BYTES = 4
-DIGEST_BYTES = BUCKETS * _SUM_BYTES
 
 
 def member_hash(member: Member) -> int:

@@ -136,7 +136,9 @@ class Membership:
             self.queue.put(rumour_about(member, reporter))
         return [*_notice(held, member), *self._follow_suspicion(member, reporter, now)]
 
-    def suspect(self, member: Member, reporter: str, now: float, *, cause: str) -> list[Effect]:
+    def suspect(  # Seam.
+        self, member: Member, reporter: str, now: float, *, cause: str
+    ) -> list[Effect]:
         """Take up one accusation at `member.incarnation`, or count it as a confirmation.
 
         A confirmation that counted is spread anew, so that the timers of others shorten too.
@@ -190,7 +192,7 @@ class Membership:
         self.counters["refutations"] += 1
         self._speak(dataclasses.replace(self.me, incarnation=incarnation))
 
-    def repeat(self) -> None:
+    def repeat(self) -> None:  # Seam.
         """Say once more what we say about ourselves: an older statement is still around."""
         if self.name not in self.queue:
             self.queue.put(rumour_about(self.me, self.name))
@@ -214,7 +216,7 @@ class Membership:
         timer = SuspicionDue(suspicion.name, suspicion.incarnation)
         return SetTimer(timer, suspicion.next_look_s(now, self.name))
 
-    def _speak(self, me: Member) -> None:
+    def _speak(self, me: Member) -> None:  # Seam.
         self.table.put(me)
         self.queue.put(rumour_about(me, self.name))
 

@@ -22,7 +22,7 @@ class ProbeOrder:
         self._next = 0
         self._was_doubted = False
 
-    def next(self) -> Member | None:
+    def next(self) -> Member | None:  # Seam.
         """Return whom to probe now; None if there is nobody.
 
         A doubted member goes first, but never twice in a row, lest doubts keep the rest waiting.

@@ -249,10 +249,10 @@ class Swim:
             effects += self._depart()
         return effects
 
-    def _is_peer(self, member: Member) -> bool:
+    def _is_peer(self, member: Member) -> bool:  # Seam.
         return member.is_live and member.name != self.membership.name
 
-    def _tell_one_dead(self, now: float) -> list[Effect]:
+    def _tell_one_dead(self, now: float) -> list[Effect]:  # Seam.
         """Tell one of those who died lately that it did: if it lives after all, it refutes.
 
         It gets nothing else, or rumours would use up their sends on the dead.

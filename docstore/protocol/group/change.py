@@ -5,6 +5,7 @@ Pure arithmetic on configurations; who may choose them is for the register (`reg
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import assert_never
 
 from docstore.protocol.group.configuration import Configuration, MemberEntry, Stage, with_votes
 
@@ -60,11 +61,13 @@ def begin(now: Configuration, change: Change) -> Configuration:
             return _replace(now, change)
         case Kind.SPREAD:
             return _learning(now, now.members, now.members)
-        case _:
+        case Kind.LEAVE | Kind.REMOVE:
             return _remove(now, change)
+        case _:
+            assert_never(change.kind)
 
 
-def advanced(now: Configuration) -> Configuration:
+def advanced(now: Configuration) -> Configuration:  # Seam.
     """Return the next step of a change that is under way.
 
     Who votes at its end is not chosen anew: the joint majorities were of those voters.

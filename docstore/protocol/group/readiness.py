@@ -35,7 +35,7 @@ class Readiness:
         """Return how many slots are ready for the next step; at the leader only."""
         return len(set(self._here()).union(*self._said.values()))
 
-    def is_complete(self) -> bool:
+    def is_complete(self) -> bool:  # Seam.
         """Say whether every slot has an owner that says so."""
         # This is asked at every tick, and it takes milliseconds to look at each slot of ours.
         at_most = len(self.core.reigns()) + sum(map(len, self._said.values()))

@@ -62,7 +62,7 @@ def _give_up(core: Core, log: SlotLog) -> None:
     core.save(log)
 
 
-def _begin_empty(core: Core, slot: int) -> SlotLog:
+def _begin_empty(core: Core, slot: int) -> SlotLog:  # Seam.
     log = log_from_disk(slot, core.placement, None)
     log.promised = core.former.pop(slot, NO_BALLOT)
     log.full = False

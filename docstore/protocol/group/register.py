@@ -16,6 +16,7 @@ leadership: Ongaro's thesis, 3.10).
 
 from collections.abc import Callable, Collection, Iterable
 from random import Random
+from typing import assert_never
 
 from docstore.ownership.by_vote import Recency, Role, Times, Voter
 from docstore.protocol import quorum
@@ -31,9 +32,7 @@ from docstore.protocol.group.configuration import (
 )
 from docstore.protocol.group.readiness import Readiness
 from docstore.storage.store import SaveConfiguration
-from docstore.wire import Canvass, Configured, Follow, Lead, Succeed, Vote
-
-Electing = Canvass | Vote | Lead | Follow | Succeed | Configured
+from docstore.wire import Canvass, Configured, Electing, Follow, Lead, Succeed, Vote
 
 
 class Register:
@@ -86,6 +85,8 @@ class Register:
                 self.succeed(sender, message)
             case Configured():
                 self.told(message)
+            case _:
+                assert_never(message)
 
     # What others ask
 

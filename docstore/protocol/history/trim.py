@@ -116,7 +116,7 @@ class Trimmer:
         for peer in tenure.followers:
             self.core.send(peer, message)
 
-    def held_by_all(self, log: SlotLog, tenure: Tenure) -> int:
+    def held_by_all(self, log: SlotLog, tenure: Tenure) -> int:  # Seam.
         """Return the last row that is decided and on the disk of every replica, 0 for none."""
         if not all(follower.adopted for follower in tenure.followers.values()):
             return 0
@@ -178,7 +178,7 @@ class Trimmer:
 
         self.core.read(Tombstones(log.slot, self.buried_until(log), before_us, ROWS_AT_ONCE), found)
 
-    def buried_until(self, log: SlotLog) -> int:
+    def buried_until(self, log: SlotLog) -> int:  # Seam.
         """Return up to which row tombstones may go: those that all replicas have.
 
         The last row of a log stays: it says where the log ends, to whoever is filled from it.
@@ -193,7 +193,7 @@ class Trimmer:
         for row in tombstones:
             self._forget_head(log, row)
 
-    def floor_over(self, log: SlotLog, tombstones: list[Row]) -> int:
+    def floor_over(self, log: SlotLog, tombstones: list[Row]) -> int:  # Seam.
         """Return the version that absent links of the slot count as having had."""
         return max(log.floor, *(row.version for row in tombstones))
 

@@ -22,7 +22,7 @@ class Leases:
         if self._granted.get(slot, (0, ""))[:2] == (epoch, owner):
             del self._granted[slot]
 
-    def keeps_from(self, slot: int, candidate: str, now: float) -> bool:
+    def keeps_from(self, slot: int, candidate: str, now: float) -> bool:  # Seam.
         """Say whether the slot must not be promised to a candidate yet."""
         if now < self._unknown_until:
             return True

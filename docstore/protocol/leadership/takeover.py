@@ -207,7 +207,7 @@ class TakeOver:
             if self.has_evidence(log, tenure):
                 self._settle(log, tenure)
 
-    def has_evidence(self, log: SlotLog, tenure: Tenure) -> bool:
+    def has_evidence(self, log: SlotLog, tenure: Tenure) -> bool:  # Seam.
         """Say whether a quorum has promised, and undamaged logs of a quorum are told of.
 
         While the group changes, both sets must promise; what was ever decided is with a majority
@@ -217,7 +217,7 @@ class TakeOver:
         promised = quorum.is_quorum(tenure.evidence, log.voting)
         return promised and quorum.is_quorum(full, log.voting[:1])
 
-    def best(self, log: SlotLog, evidence: Collection[Evidence]) -> Evidence:
+    def best(self, log: SlotLog, evidence: Collection[Evidence]) -> Evidence:  # Seam.
         """Return the log that holds all that was ever decided: greatest (adopted, end) (T2)."""
         return max(evidence, key=lambda each: (each.adopted, each.end))
 

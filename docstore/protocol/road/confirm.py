@@ -211,18 +211,18 @@ class Confirmer:
             read.then(read.found)
         return not read.rest
 
-    def _lease(self, asked: Round, log: SlotLog) -> None:
+    def _lease(self, asked: Round, log: SlotLog) -> None:  # Seam.
         """Trust the quorum for as long as all of it is sure to keep its word."""
         if self.core.has_leases and log.tenure is not None:
             until = self.leased_from(asked) + self.core.config.lease_s * (1 - CLOCKS_DIFFER)
             until -= self.core.config.lease_guard_s
             log.tenure.lease_until = max(log.tenure.lease_until, until)
 
-    def leased_from(self, asked: Round) -> float:
+    def leased_from(self, asked: Round) -> float:  # Seam.
         """Return from when the replicas' promises count at the least: before any was made."""
         return asked.begun_at
 
-    def is_confirmed(self, asked: Round, sets: quorum.Sets) -> bool:
+    def is_confirmed(self, asked: Round, sets: quorum.Sets) -> bool:  # Seam.
         """Say whether a quorum of the replica sets has answered the round."""
         return quorum.is_quorum(asked.heard, sets)
 

@@ -85,7 +85,7 @@ class Decider:
             self._answer_lacking(log, tenure)
         self.give_refusals(log, tenure)
 
-    def may_open(self, log: SlotLog, tenure: Tenure) -> bool:
+    def may_open(self, log: SlotLog, tenure: Tenure) -> bool:  # Seam.
         """Say whether a quorum stands at the base, durably, and this node among them (T2)."""
         if tenure.ends.get(self.core.me, -1) < tenure.base:
             return False

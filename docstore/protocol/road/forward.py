@@ -126,7 +126,7 @@ class Entry:
             pending.attempt, pending.deadline, pending.operation,
         )  # fmt: skip
 
-    def identity(self, pending: Pending) -> int:
+    def identity(self, pending: Pending) -> int:  # Seam.
         """Return the number under which every attempt of an operation is known (rule C1)."""
         return pending.seq
 
@@ -260,7 +260,7 @@ class Entry:
         for pending in pendings:
             self._respond(pending, self.verdict(pending, refusal))
 
-    def verdict(self, pending: Pending, refusal: Answer) -> Answer:
+    def verdict(self, pending: Pending, refusal: Answer) -> Answer:  # Seam.
         """Return what may be said of an operation that nobody has answered (rule C3)."""
         return UNDECIDED if pending.doubts else refusal
 

@@ -96,7 +96,7 @@ def _judged(head: Row | None, operation: Operation, service: Service, floor: int
         return _refuse(error.status, error.code, str(error), live)
 
 
-def next_version(head: Row | None, floor: int) -> int:
+def next_version(head: Row | None, floor: int) -> int:  # Seam.
     """Return the version that follows, also over a tombstone (rule D2)."""
     return (head.version if head is not None else floor) + 1
 

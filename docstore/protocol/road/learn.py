@@ -84,7 +84,7 @@ class Learner:
             self.core.save(log)
         return True
 
-    def is_fenced(self, log: SlotLog, ballot: Ballot) -> bool:
+    def is_fenced(self, log: SlotLog, ballot: Ballot) -> bool:  # Seam.
         """Say whether this replica has promised the slot to a higher ballot."""
         return fence.is_fenced(log.promised, ballot)
 
@@ -108,7 +108,7 @@ class Learner:
         if refused:
             self._refuse(sender, refused)
 
-    def joins(self, log: SlotLog, ballot: Ballot, offer: Offer) -> bool:
+    def joins(self, log: SlotLog, ballot: Ballot, offer: Offer) -> bool:  # Seam.
         """Say whether an offer continues this log without a hole and without a doubt."""
         if log.adopted == ballot:
             return offer.first <= log.end + 1
@@ -159,7 +159,7 @@ class Learner:
         self._learn_decided(log, ballot, message.decided)
         self.core.accept(sender, log, message.epoch)
 
-    def is_late(self, log: SlotLog, ballot: Ballot) -> bool:
+    def is_late(self, log: SlotLog, ballot: Ballot) -> bool:  # Seam.
         """Say whether the log is of this reign already: a duplicate only extends, never cuts."""
         return log.adopted == ballot
 
@@ -274,7 +274,7 @@ class Learner:
 
     # Answers
 
-    def _gap(self, sender: str, log: SlotLog, epoch: int) -> None:
+    def _gap(self, sender: str, log: SlotLog, epoch: int) -> None:  # Seam.
         self.core.counters["gaps"] += 1
         end = log.end if log.copying is None else log.copied
         copying = log.copying == (epoch, sender)

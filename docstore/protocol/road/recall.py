@@ -19,7 +19,7 @@ TOO_DEEP = Answer(
 )
 
 
-def is_known(log: SlotLog, operation: Operation, attempt: int, now_us: int) -> bool:
+def is_known(log: SlotLog, operation: Operation, attempt: int, now_us: int) -> bool:  # Seam.
     """Say whether nothing that was not read can be what this operation has made."""
     known = log.operations.recalled(operation.link)
     if log.operations.since <= log.kept + 1 or known.is_all:

@@ -102,7 +102,7 @@ class Server:
             return True
         return bool(operation.key) and self._is_key_used(log, tenure, inflight)
 
-    def find(self, log: SlotLog, inflight: Inflight) -> int | None:
+    def find(self, log: SlotLog, inflight: Inflight) -> int | None:  # Seam.
         """Return the row that this operation has already made, if it has."""
         return log.operations.find((inflight.entry, inflight.boot), inflight.seq)
 
@@ -324,7 +324,7 @@ class Server:
             else:
                 tenure.past_reads.append((until, inflight))
 
-    def holds(self, log: SlotLog, until: int) -> bool:
+    def holds(self, log: SlotLog, until: int) -> bool:  # Seam.
         """Say whether this node's own disk has come to row `until`."""
         return log.durable >= until
 
@@ -370,7 +370,7 @@ class Server:
 
         self.core.read(query, answered)
 
-    def visible(self, head: Head) -> Row | None:
+    def visible(self, head: Head) -> Row | None:  # Seam.
         """Return the version that readers may see: the newest decided one (rule R3)."""
         return head.settled
 

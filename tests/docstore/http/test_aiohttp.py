@@ -1,0 +1,155 @@
+"""What the HTTP face knows of aiohttp's inside, which aiohttp promises to nobody.
+
+`Reply` stands where a response of aiohttp's would, and `Connection` looks into its parser's
+queue. A failure here says what a version of aiohttp has changed: look at docstore/http/reply.py
+and listener.py before the bound in pyproject.toml is raised.
+"""
+
+import ast
+import asyncio
+import inspect
+import sys
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.http import StreamWriter
+from aiohttp.web_protocol import RequestHandler
+from pytest_aiohttp.plugin import AiohttpClient, AiohttpRawServer
+
+from docstore.http import listener
+from docstore.http.listener import Connection, Listener
+from docstore.http.metrics import HttpMetrics
+from docstore.http.reply import Reply
+from docstore.limits import Limits
+from tests.source import ROOT
+
+QUEUE = {"_current_request", "_messages", "_request_count"}
+"""What `Connection` reads of its parser's queue."""
+
+ASKED = {"keep_alive", "prepare", "write_eof"}
+"""All that aiohttp wants of a response once a handler has returned it."""
+
+PIECES = (b"GET / HTTP/1.1\r\n", b"Host: h\r\n\r\n", b"PUT / HTTP/1.1\r\nConte")
+"""A head in two pieces, and the beginning of another one."""
+
+PARAMETERS = {
+    RequestHandler.__init__: "manager loop access_log auto_decompress keepalive_timeout"
+    " max_field_size max_headers max_line_size",
+    RequestHandler.data_received: "data",
+    RequestHandler.force_close: "",
+    RequestHandler.handle_error: "request status exc message",
+    web.Server.__init__: "handler",
+    web.Server.__call__: "",
+    web.Server.connection_made: "handler transport",
+    web.Server.connection_lost: "handler exc",
+    web.Server.pre_shutdown: "",
+    web.Server.shutdown: "timeout",
+    StreamWriter.drain: "",
+    StreamWriter.write: "chunk drain",
+}
+"""What is overridden or called -> the parameters that we pass or take."""
+
+
+async def plain(request: web.BaseRequest) -> Reply:
+    return Reply(200, b"here")
+
+
+@pytest.mark.parametrize("called", PARAMETERS, ids=lambda called: called.__qualname__)
+def test_what_we_pass_is_taken(called: Any) -> None:
+    assert set(PARAMETERS[called].split()) <= set(inspect.signature(called).parameters)
+
+
+def test_the_queue_is_named_here_as_the_connection_reads_it() -> None:
+    tree = ast.parse((ROOT / "docstore/http/listener.py").read_text("utf-8"))
+    (ours,) = (n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and n.name == "Connection")
+    seen = {n.attr for n in ast.walk(ours) if isinstance(n, ast.Attribute) and _is_self(n.value)}
+    private = {name for name in seen if name.startswith("_")}
+    assert private - set(Connection.__slots__) - vars(Connection).keys() == QUEUE
+
+
+def test_no_name_of_ours_is_one_of_aiohttp() -> None:
+    theirs = {name for base in RequestHandler.__mro__ for name in getattr(base, "__slots__", ())}
+    assert theirs >= QUEUE
+    assert not theirs & set(Connection.__slots__)
+
+
+async def test_no_attribute_of_the_listener_is_one_of_aiohttp() -> None:
+    ours = vars(Listener(plain, Limits(), HttpMetrics())).keys() - vars(web.Server(plain)).keys()
+    assert {"_limits", "_token_bytes", "_metrics", "_addresses", "_open", "_silent"} <= ours
+    assert not ours & set(dir(web.Server))
+
+
+async def test_a_reply_is_asked_for_nothing_else(
+    aiohttp_raw_server: AiohttpRawServer, aiohttp_client: AiohttpClient
+) -> None:
+    asked = set()
+
+    class Watched(Reply):
+        def __getattribute__(self, name: str) -> Any:
+            if sys._getframe(1).f_globals["__name__"].startswith("aiohttp."):
+                asked.add(name)
+            return super().__getattribute__(name)
+
+    async def watched(request: web.BaseRequest) -> Reply:
+        return Watched(200, b"here")
+
+    server = await aiohttp_raw_server(watched, access_log=None)
+    client = await aiohttp_client(server)
+    for _ in range(2):  # On one connection.
+        async with client.get("/") as answer:
+            assert (answer.status, await answer.read()) == (200, b"here")
+    assert {name for name in asked if not name.startswith("__")} == ASKED
+
+
+async def test_what_was_sent_counts_as_nothing_until_it_is_written(
+    aiohttp_raw_server: AiohttpRawServer, aiohttp_client: AiohttpClient
+) -> None:
+    sent: list[int] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        sent.append(request.writer.output_size)
+        begun = web.StreamResponse()
+        await begun.prepare(request)
+        await request.writer.write(b"here", drain=False)  # type: ignore[call-arg]
+        sent.append(request.writer.output_size)
+        return begun
+
+    client = await aiohttp_client(await aiohttp_raw_server(handle))
+    async with client.get("/") as answer:
+        assert await answer.read() == b"here"
+    assert sent[0] == 0 < sent[1]
+
+
+async def test_a_request_is_queued_and_counted_as_soon_as_its_head_is_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[tuple[int, int, bool, bool]] = []
+
+    class Watched(Connection):
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            at_end = bool(self._messages) and self._messages[-1][1].is_eof()
+            seen.append(
+                (self._request_count, len(self._messages), at_end, self._current_request is None)
+            )
+
+    monkeypatch.setattr(listener, "Connection", Watched)
+    serving = Listener(plain, Limits(), HttpMetrics())
+    socket = await asyncio.get_running_loop().create_server(serving, "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*socket.sockets[0].getsockname()[:2])
+    async with asyncio.timeout(10):
+        for number, piece in enumerate(PIECES, 1):
+            writer.write(piece)
+            while len(seen) < number:
+                await asyncio.sleep(0.001)
+            if seen[-1][1]:
+                assert (await reader.readuntil(b"here")).startswith(b"HTTP/1.1 200 OK\r\n")
+        writer.close()
+        socket.close()
+        await serving.close(0.1)
+    assert seen == [(0, 0, False, True), (1, 1, True, True), (1, 0, False, True)]
+
+
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"

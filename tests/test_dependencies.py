@@ -1,0 +1,84 @@
+"""What pyproject.toml declares is used, and the lock names the same; each test is shown to fail."""
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+
+import pytest
+
+from tests.source import ROOT, sources
+
+MODULES = {"pytest-xdist": "xdist", "types-jsonschema": "jsonschema"}
+"""What is imported under another name than it is installed by."""
+
+STARTED = {
+    "coverage": ("Makefile", "-m coverage run"),
+    "ipykernel": ("tests/pipeline/test_notebook.py", 'kernel_name="python3"'),
+    "mypy": ("Makefile", "/mypy --strict"),
+    "setuptools": ("setup.py", "from setuptools import setup"),
+    "ruff": ("Makefile", "/ruff check"),
+}
+"""What is not imported but started: by which file, with which words."""
+
+_IMPORT = re.compile(
+    r"^\s*(?:import|from)\s+(\w+)"
+    r"|(?:importorskip|find_spec|importlib\.import_module|\bfiles)\(\"(\w+)",
+    re.MULTILINE,
+)
+
+
+def names_in(requirements: Iterable[str]) -> Iterator[str]:
+    """Yield the name of each requirement, without extras, versions and markers."""
+    for requirement in requirements:
+        found = re.match(r"[\w.-]+", requirement)
+        assert found, requirement
+        yield found[0].lower().replace("_", "-")
+
+
+def imported_by(text: str) -> set[str]:
+    """Return the top-level modules that a Python text imports, or looks up by name."""
+    return {module for found in _IMPORT.findall(text) for module in found if module}
+
+
+def idle(declared: set[str], imported: set[str]) -> set[str]:
+    """Return what is declared, and neither imported nor started."""
+    return {
+        name
+        for name in declared - STARTED.keys()
+        if MODULES.get(name, name.replace("-", "_")) not in imported
+    }
+
+
+def chosen_in(lock: str) -> set[str]:
+    """Return what a lock has because we declare it, not because something else needs it."""
+    return set(names_in(re.findall(r"^(\S+?)==.*# via .*docstore \(pyproject", lock, re.MULTILINE)))
+
+
+@pytest.fixture(scope="module")
+def declared() -> set[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    return {name for group in groups for name in names_in(group)}
+
+
+def test_what_is_declared_is_used(declared: set[str]) -> None:
+    texts = [source.text for source in sources()]
+    assert not idle(declared, set().union(*map(imported_by, texts)))
+
+
+def test_what_is_said_to_be_started_is(declared: set[str]) -> None:
+    assert STARTED.keys() | MODULES.keys() <= declared
+    for path, words in STARTED.values():
+        assert words in (ROOT / path).read_text("utf-8"), f"{path} does not say {words}"
+
+
+def test_the_lock_names_what_is_declared(declared: set[str]) -> None:
+    assert chosen_in((ROOT / "requirements.lock").read_text("utf-8")) == declared
+
+
+def test_each_can_fail() -> None:
+    text = 'import a.b\ndef f():\n    from c import d\nx = files("e_f")\n# import g\n"from h"'
+    assert imported_by(text) == {"a", "c", "e_f"}
+    assert idle({"a", "c", "e-f", "g", "ruff"}, imported_by(text)) == {"g"}
+    assert list(names_in(["a[b]>=1; x", "c_d"])) == ["a", "c-d"]
+    assert chosen_in("a==1  # via b\nc==2 ; x  # via docstore (pyproject.toml), b\n") == {"c"}

@@ -1,0 +1,131 @@
+"""The wheel that is built of this, in an environment of its own, beside another `gossip`.
+
+PyPI has another project of that name: whichever of the two is installed first, and whichever goes,
+the other one stays whole.
+"""
+
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.source import ROOT
+
+pytestmark = pytest.mark.thorough
+
+THEIRS = {
+    "gossip/__init__.py": "WHOSE = 'theirs'\n",
+    "gossip/config.py": "WHOSE = 'theirs'\n",
+    "gossip/errors.py": "raise ImportError('nobody may import theirs for ours')\n",
+}
+STARTS = """
+import sys
+import docstore.node, docstore.members.membership, docstore.gossip.agent
+assert "gossip" not in sys.modules, "ours imports theirs"
+print(docstore.gossip.Agent.__module__, docstore.node.__file__)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build as pip does, from a copy: a build leaves things where it works."""
+    source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built")
+    for package in ("docstore", "gossip"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / package, source / package, ignore=ignored)
+    for file in (*ROOT.glob("*.py"), ROOT / "pyproject.toml"):
+        shutil.copy(file, source)
+    for _ in range(2):  # The second goes on from what the first has left.
+        pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", built, source)
+    (found,) = built.glob("docstore-*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel of another project whose package is called `gossip`."""
+    path = tmp_path_factory.mktemp("theirs") / "gossip-9.0-py3-none-any.whl"
+    files = THEIRS | {
+        "gossip-9.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: gossip\nVersion: 9.0\n",
+        "gossip-9.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\n",
+    }
+    record = "gossip-9.0.dist-info/RECORD"
+    lines = [f"{name},,\n" for name in (*files, record)]
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in (files | {record: "".join(lines)}).items():
+            archive.writestr(name, text)
+    return path
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Path:
+    """The Python of a new environment, which finds here what the project needs, but not itself."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    executable = tmp_path / "venv" / "bin" / "python"
+    (site,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
+    # What a .pth file names is searched last, and its own .pth files are not read: no editable us.
+    (site / "needed.pth").write_text(sysconfig.get_path("purelib"))
+    return executable
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["ours first", "theirs first"])
+def test_both_survive(python: Path, wheel: Path, theirs: Path, is_first: bool) -> None:
+    for each in (wheel, theirs) if is_first else (theirs, wheel):
+        pip("install", "--no-deps", "--no-compile", each, python=python)
+    assert told(python, "-c", "import gossip; print(gossip.WHOSE)") == "theirs"
+    module, file = told(python, "-c", STARTS).split()
+    assert module == "docstore.gossip.agent"
+    assert Path(file).is_relative_to(python.parent.parent)
+    assert told(python.with_name("docstore"), "--version").endswith(version_of(wheel))
+    assert "serve" in told(python, "-m", "docstore", "--help")
+    assert "python -m docstore.gossip" in told(python, "-m", "docstore.gossip", "--help")
+    pip("uninstall", "--yes", "docstore", python=python)
+    assert told(python, "-c", "import gossip.config; print(gossip.config.WHOSE)") == "theirs"
+
+
+def test_their_departure_leaves_ours(python: Path, wheel: Path, theirs: Path) -> None:
+    pip("install", "--no-deps", "--no-compile", wheel, theirs, python=python)
+    pip("uninstall", "--yes", "gossip", python=python)
+    assert told(python, "-c", STARTS).startswith("docstore.gossip.agent")
+
+
+def test_the_wheel_claims_no_name_but_ours(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        claimed = archive.read(f"docstore-{version_of(wheel)}.dist-info/top_level.txt").split()
+    modules = {path.stem for path in ROOT.glob("pyspark_docstore*.py")}
+    ours = {"docstore", *modules}
+    assert {name.decode() for name in claimed} == ours
+    tops = {name.partition("/")[0].removesuffix(".py") for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == ours
+    assert {"docstore/py.typed", "docstore/gossip/py.typed"} <= set(names)
+
+
+def version_of(wheel: Path) -> str:
+    return wheel.name.split("-")[1]
+
+
+def told(*command: str | Path) -> str:
+    """Return what a program prints, run where nothing of ours lies."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd="/")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def pip(*arguments: str | Path, python: Path | None = None) -> None:
+    """Call pip, which asks no network; on another environment than this one if `python` says so."""
+    for_whom = ["--python", str(python)] if python else []
+    offline = ["--no-index"] if arguments[0] != "uninstall" else []
+    command = [sys.executable, "-m", "pip", "--quiet", *for_whom, arguments[0], *offline]
+    done = subprocess.run(
+        [*command, *map(str, arguments[1:])],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
