@@ -80,7 +80,7 @@ def high_watermark(acks: Mapping[Copy, int], required: Collection[Copy]) -> int 
     return min(acks[node] for node in required)
 
 
-# Who belongs to the live replica set (rule C4)
+# Who belongs to the live replica set (rule RC4)
 
 
 def without(lrs: Copies, elr: Copies, gone: Collection[Copy], least: int) -> tuple[Copies, Copies]:

@@ -86,7 +86,7 @@ class Decider:
         self.give_refusals(log, tenure)
 
     def may_open(self, log: SlotLog, tenure: Tenure) -> bool:
-        """Say whether a quorum stands at the base, durably, and this node among them (T2)."""
+        """Say whether a quorum stands at the base, durably, and this node among them (T3)."""
         if tenure.ends.get(self.core.me, -1) < tenure.base:
             return False
         return tenure.rooted or quorum.is_quorum(tenure.identical, log.voting)

@@ -281,7 +281,7 @@ class Controller:
         self.update(known, after)
 
     def _holders(self, known: Governed) -> dict[str, Copy]:
-        """Return the answers of copies that hold all that is committed (rule C5), in order."""
+        """Return the answers of copies that hold all that is committed (rule RC5), in order."""
         named = {*known.found.lrs, *known.found.elr}
         return {
             node: (node, each.copy)
