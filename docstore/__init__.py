@@ -50,7 +50,7 @@ What stands beside the road, and who may await there (pure: no clock, no socket,
 | `services/` | what authors and declarations say of their documents | two files |
 | `query/` | conditions and aggregates on documents | no |
 | `storage/` | rows in order on a disk | the stores |
-| `links/` | messages as bytes between nodes | yes, `frames.py` not |
+| `links/` | messages as bytes between nodes | yes, `links/frames.py` not |
 | `members/` | who belongs to the group; the only place that meets `gossip` | yes |
 | `reads/`, `scanning/` | reads of more than one document; processes that read whole slots | yes |
 | `upkeep/` | expiry, repair, resynchronisation | yes |

@@ -61,7 +61,7 @@ class Resolution(StrEnum):
 
 
 def choose(answers: Mapping[str, tuple[Ballot, int]], rank: Callable[[str], int]) -> str | None:
-    """Return the node that should lead, None when nobody may.
+    """Return the node that should lead, None when nobody may (rule RF6).
 
     answers: node -> (adopted, end) of those that are eligible and have promised the epoch.
     rank: the smaller, the rather: it decides between logs that are alike.

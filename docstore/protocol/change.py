@@ -9,7 +9,7 @@ from enum import StrEnum
 from docstore.protocol.configuration import Configuration, MemberEntry, Stage, with_votes
 
 MEMBERS_MIN = 3
-"""A group is not made smaller than this without force: two nodes survive no loss."""
+"""A group is not made smaller than this without force (rule M6): two nodes survive no loss."""
 
 
 class Kind(StrEnum):

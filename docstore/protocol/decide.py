@@ -119,6 +119,7 @@ class Decider:
         log.settle()
 
     def _answer_update(self, log: SlotLog, tenure: Tenure, n: int, inflight: Inflight) -> None:
+        # More copies than a quorum may be asked for, never fewer (rule Q3).
         copies = sum(end >= n for end in tenure.ends.values())
         wanted = inflight.operation.replicas
         wanted = len(log.replicas) if wanted < 0 else wanted
