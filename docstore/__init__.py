@@ -18,16 +18,16 @@ The road of a document. A PUT enters any node, and is answered when a majority h
                                                   v
                                 forward -> http/server.py -- 200, 409, 412, 503, 504 -->
 
-| step | file in `protocol/road/` | gives | can end the road with |
+| step | file | gives | can end the road with |
 |---|---|---|---|
 | enters | `http/server.py`, `http/documents.py` | `Requested` | 400, 404, 413, 415 |
-| finds its owner | `forward.py`, by `ownership/by_hash.py` | `Forward`, or serves | 503 no owner |
-| served | `serve.py` | the document's newest row | repetition: the first answer |
-| handled | `handle.py` | the new state | 404, 409, 412, 422 |
-| proposed | `propose.py` | `Persist`, `Send(Propose)` | 503 no quorum, before any Send |
-| learned | `learn.py` | `Persist`, then `Accepted` or `Gap` | - |
-| decided | `decide.py` | the answer | 504: it may have happened |
-| or read | `confirm.py`, `read_index.py` | what is current, of one or all | 503 |
+| finds its owner | `protocol/road/forward.py` | `Forward`, or serves | 503 no owner |
+| served | `protocol/road/serve.py` | the document's newest row | repetition: the first answer |
+| handled | `protocol/road/handle.py` | the new state | 404, 409, 412, 422 |
+| proposed | `protocol/road/propose.py` | `Persist`, `Send(Propose)` | 503, before any Send |
+| learned | `protocol/road/learn.py` | `Persist`, then `Accepted` or `Gap` | - |
+| decided | `protocol/road/decide.py` | the answer | 504: it may have happened |
+| or read | `protocol/road/confirm.py` | what is current | 503 |
 
 Beside the road, in `protocol/`: `leadership/` (who owns a slot, and how that ends), `filling/` (a
 replica that lags is brought up), `group/` (who the members are), `history/` (what is old goes).
@@ -54,7 +54,7 @@ The rooms, and who may await there (pure: no clock, no socket, no task):
 | `services/` | what authors and declarations say of their documents | two files |
 | `query/` | conditions and aggregates on documents | no |
 | `storage/` | rows in order on a disk | the stores |
-| `links/` | messages as bytes between nodes | yes, `frames.py` not |
+| `links/` | messages as bytes between nodes | yes, `links/frames.py` not |
 | `members/` | who belongs to the group; the only place that meets `gossip` | yes |
 | `reads/`, `scans/` | reads of more than one document; processes that read whole slots | yes |
 | `upkeep/` | expiry, repair, resynchronisation | yes |

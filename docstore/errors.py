@@ -4,8 +4,8 @@
 no longer vouch for ourselves and the process must end. Status, code and retry advice live on
 the class, so that no place that raises or renders has to decide them again.
 
-Errors of *requests* inside the protocol are values (`answer.py`), since they travel between
-nodes; the exceptions here are for the edges: HTTP input, storage, configuration, start-up.
+Errors of *requests* inside the protocol are values (`model/operation.py`), since they travel
+between nodes; the exceptions here are for the edges: HTTP input, storage, configuration, start-up.
 """
 
 from enum import StrEnum

@@ -9,7 +9,7 @@ Whatever arrives was written by a stranger. Decoding never raises: a message tha
 limit is dropped and counted, its neighbours survive, and fields after the known ones are
 ignored, so that later versions can add some.
 
-Left out: encryption, which is put around it by `seal.py`.
+Left out: encryption, which is put around it by `security/seal.py`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ ENVELOPE_BYTES = 4
 
 
 SEALED_HEAD = 0x51
-"""First byte of what is encrypted (`seal.py`): no msgpack array begins with it."""
+"""First byte of what is encrypted (`security/seal.py`): no msgpack array begins with it."""
 
 
 def is_sealed(packet: bytes) -> bool:

@@ -16,14 +16,14 @@ def test_in_no_order_of_events_do_two_lead() -> None:
 def test_an_update_for_any_reign_is_met() -> None:
     with without("groups-changed-under-any-reign"):
         found = explore(Bounds(beats=5), 5_000, begin=World)
-    assert found.problem.startswith("Violation: I14")
+    assert found.problem.startswith("Violation: SI1")
 
 
 @pytest.mark.thorough
 def test_a_member_that_is_confirmed_while_it_is_being_removed_is_met() -> None:
     with without("members-confirmed-though-leaving"):
         found = explore(Bounds(), 40_000, begin=World)
-    assert found.problem.startswith("Violation: I14")
+    assert found.problem.startswith("Violation: SI1")
 
 
 @pytest.mark.slow

@@ -21,9 +21,9 @@ OF_WEAKER_LEVELS = frozenset(
     "acked conflicts executed in_conflict versions_spread versions_supplied".split()
 )
 OF_SESSIONS = frozenset(
-    "I14 I17 I18 I19 I20 I21 X1 X2 X3 acquired expired fences_refused freezes ghosts granted_again"
-    " lapsed late_grants lists_asked_for long_freezes members_expired members_fenced other_reign"
-    " pauses promotions regained returns revoked swept_late told_gone turns_given_up"
+    "F1 SI1 SI2 SI3 SI4 SI5 SI6 SI7 SI8 acquired expired fences_refused freezes ghosts"
+    " granted_again lapsed late_grants lists_asked_for long_freezes members_expired members_fenced"
+    " other_reign pauses promotions regained returns revoked swept_late told_gone turns_given_up"
     " updates_unknown".split()
 )
 
@@ -31,11 +31,11 @@ OF_STREAMS = frozenset(
     "adopted begun_anew candidacies cut doubts dropped fail_backs fenced grown next_candidates"
     " orphans probes reassignments recreated repeated resent resignations restarted_at_start"
     " shrunk told_again trimmed_records updates_unknown vetoes"
-    " I1 I2 I3 I4 I5 I7 I8 I9 I10 I11 I12 I13 I16 X1 X2 X3 X4 X5 X6".split()
+    " RI1 RI2 RI3 RI4 RI5 RI6 RI7 RI8 RI9 RI10 RI11 RI12 RI13 RI15 RI16 RI17 RI18 RI19 RI20".split()
 ).union(
     (
         "batches rotten", "disks taken", "elected outside the set", "lost uncommitted",
-        "lost by unclean elections", "nodes left out", "producers begun anew", "X3 refused",
+        "lost by unclean elections", "nodes left out", "producers begun anew", "RI17 refused",
         "unclean elections",
     ),
     (f"fetch {code}" for code in "not-committed-yet offset-evicted offset-out-of-range".split()),

@@ -1,4 +1,4 @@
-"""B10 and B16 with real processes on this machine, ours and kinship's by the same script."""
+"""Lines B10 and B16 with real processes on this machine, ours and kinship's by the same script."""
 
 from __future__ import annotations
 

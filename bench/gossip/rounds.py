@@ -1,4 +1,4 @@
-"""B1, B3, B5: SWIM's own analysis, in rounds that all members make at once.
+"""Lines B1, B3, B5: SWIM's own analysis, in rounds that all members make at once.
 
 Source of the formulas: SWIM (Das, Gupta and Motivala, 2002), sections 3.1, 4.1 and 4.3.
 """

@@ -1,4 +1,4 @@
-"""B4: SWIM's Figure 4. Seventeen members, a tenth of all packets lost, three protocols.
+"""Line B4: SWIM's Figure 4. Seventeen members, a tenth of all packets lost, three protocols.
 
 A failed probe is a verdict (basic, told by one multicast), a verdict told by infection, or a
 suspicion that can be refuted for 3 ln(n + 1) periods. A verdict is for ever, so groups shrink.

@@ -1,4 +1,4 @@
-"""B16: what one agent can take, and what it weighs."""
+"""Line B16: what one agent can take, and what it weighs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""B2, B6 to B10, B14, B15: whole groups in virtual time, upon the core that runs in production.
+"""Lines B2, B6 to B10, B14, B15: whole groups in virtual time, on the core that runs in production.
 
 Sources: Lifeguard (Dadgar, Phillips and Currey, 2017), its tables; the README of kinship 0.4 for
 its grid; SWIM (2002), Figure 2.

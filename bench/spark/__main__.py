@@ -27,7 +27,7 @@ RESULT = Path("bench/results/spark.json")
 
 
 def cold_start(goals: Goals) -> SparkSession:
-    """G12: return a session, from nothing but a cluster that runs to the first answer."""
+    """Goal G12: return a session, from nothing but a cluster that runs to the first answer."""
     with LocalCluster(1) as cluster:
         Group(cluster.urls).json("POST", "/core/factories", {"path": "/few"})
         begun = time.perf_counter()

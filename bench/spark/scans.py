@@ -1,4 +1,7 @@
-"""Reading: G1 to G5, G7, G10, G13, G14, G16, G17, and how scans are shared out (A3, A14)."""
+"""Reading (goals G1 to G5, G7, G10, G13, G14, G16, G17), and how scans are shared out.
+
+The latter is scenarios A3 and A14.
+"""
 
 import json
 import time
@@ -58,7 +61,7 @@ def scans(spark: Any, goals: Goals, documents: int, directory: Path) -> None:
 
 
 def elsewhere(spark: Any, goals: Goals, ours: Side, directory: Path, said: str) -> None:
-    """G1 to G3: the same documents in a database and in files."""
+    """Goals G1 to G3: the same documents in a database and in files."""
     documents = ours.documents
     lines = rivals.files(directory, documents)
     text_s = took(lambda: read(spark.read.text(str(lines))))
@@ -76,7 +79,7 @@ def elsewhere(spark: Any, goals: Goals, ours: Side, directory: Path, said: str) 
 
 
 def past(spark: Any, goals: Goals, documents: int) -> None:
-    """G7: a third as many documents, with three versions of each."""
+    """Goal G7: a third as many documents, with three versions of each."""
     with group(1, documents, versions=3) as cluster:
         url = cluster.urls[0]
         now = pipeline.read(spark, url, FACTORY, partitions=2)
@@ -106,7 +109,7 @@ def aggregates(spark: Any, goals: Goals, url: str, documents: int) -> None:
 
 
 def audits(spark: Any, goals: Goals, documents: int) -> None:
-    """G16: two copies of everything, body by body."""
+    """Goal G16: two copies of everything, body by body."""
     with group(2, documents) as cluster:
         work = Work(spark, ",".join(cluster.urls), "bench")
         found: list[Any] = []
@@ -118,7 +121,7 @@ def audits(spark: Any, goals: Goals, documents: int) -> None:
 
 
 def shapes(spark: Any, goals: Goals, documents: int) -> None:
-    """A3, A14: however it is shared out the same, and no more than is asked for."""
+    """Scenarios A3, A14: however it is shared out the same, and no more than is asked for."""
     with group(3, documents // 10) as cluster:
         url = ",".join(cluster.urls)
         found = {

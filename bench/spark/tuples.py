@@ -1,4 +1,4 @@
-"""The same scan handed to Spark row by row: what Arrow saves (G5).
+"""The same scan handed to Spark row by row: what Arrow saves (goal G5).
 
 Only the last step differs: the nodes send Arrow, the task reads it, and gives Spark a tuple for
 each row instead of the batch, as sources in Python do that know nothing of Arrow.

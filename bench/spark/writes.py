@@ -1,4 +1,7 @@
-"""Writing: G8, G9, G11, and what clients feel of a pipeline with quotas (A30, G15)."""
+"""Writing (goals G8, G9, G11), and what clients feel of a pipeline with quotas (G15).
+
+That quotas are kept is scenario A30.
+"""
 
 import asyncio
 import random
@@ -76,7 +79,7 @@ def triggers(spark: Any, url: str) -> float:
 
 
 def foreground(spark: Any, goals: Goals, documents: int) -> None:
-    """G15: what clients feel of a scan with a quota; A30: that quotas are kept."""
+    """Goal G15: what clients feel of a scan with a quota; scenario A30: that quotas are kept."""
     with group(1, documents) as cluster:
         urls, client = cluster.urls, Foreground()
         loop = asyncio.new_event_loop()
@@ -99,7 +102,7 @@ def foreground(spark: Any, goals: Goals, documents: int) -> None:
 
 
 def quotas(spark: Any, goals: Goals, url: str, documents: int) -> None:
-    """A30: eight tasks together read, and write, as fast as they may."""
+    """Scenario A30: eight tasks together read, and write, as fast as they may."""
     some = pipeline.read(spark, url, FACTORY, partitions=8, rowsPerSecond=QUOTA, job="a30",
                          where=f"id < {documents // 20}")  # fmt: skip
     begun = time.perf_counter()

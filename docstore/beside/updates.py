@@ -1,4 +1,4 @@
-"""Conditional updates of a machine's documents: the only way in which they are changed.
+"""Conditional updates of a machine's documents: the only way they are changed (rules RF2, G9).
 
 An update names the version that it goes on from, so it cannot go over what its maker has not seen.
 If the reason for it is in this node's memory and not in the document, that version may be current

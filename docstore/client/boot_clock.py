@@ -1,4 +1,4 @@
-"""The clock that proofs are counted by, and what becomes of them in a forked child.
+"""The clock that proofs are counted by (rule H3), and what becomes of them in a forked child.
 
 `CLOCK_BOOTTIME` goes on while a machine is suspended, so whoever wakes up knows at once that its
 proofs are over. Where there is none (macOS, Windows) the monotonic clock is taken, which may stand

@@ -3,11 +3,12 @@
 Whoever acts under a lock, a lease, a role or a lead holds a fencing token that grows with every
 change of holder (Kleppmann, "How to do distributed locking", 2016). It sends the token along with
 each write; the document remembers the greatest that it has accepted, for each scope, and refuses a
-smaller one. The server attaches no meaning to scope or token: which lock it is, and who gave the
-token, is an agreement among the writers.
+smaller one (rule F1). The server attaches no meaning to scope or token: which lock it is, and who
+gave the token, is an agreement among the writers.
 
 What a document remembers lies in its newest row, so it is as durable as the row, and every later
-row carries it on: unfenced ones and tombstones too. It ends when the tombstone is let go of.
+row carries it on: unfenced ones and tombstones too (rule F2). It ends when the tombstone is let go
+of.
 """
 
 from collections.abc import Sequence

@@ -63,7 +63,7 @@ class Resolution(StrEnum):
 def choose(  # Seam.
     answers: Mapping[str, tuple[Ballot, int]], rank: Callable[[str], int]
 ) -> str | None:
-    """Return the node that should lead, None when nobody may.
+    """Return the node that should lead, None when nobody may (rule RF6).
 
     answers: node -> (adopted, end) of those that are eligible and have promised the epoch.
     rank: the smaller, the rather: it decides between logs that are alike.
@@ -82,7 +82,7 @@ def high_watermark(acks: Mapping[Copy, int], required: Collection[Copy]) -> int 
     return min(acks[node] for node in required)
 
 
-# Who belongs to the live replica set (rule C4)
+# Who belongs to the live replica set (rule RC4)
 
 
 def without(lrs: Copies, elr: Copies, gone: Collection[Copy], least: int) -> tuple[Copies, Copies]:

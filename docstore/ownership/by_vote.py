@@ -6,9 +6,9 @@ whatever an earlier leader says. Exclusivity in time takes more: elector.py.
 A voter hears a leader, or grows impatient after a random time and asks the others whether they
 would vote for it (the pre-vote, which binds nobody and spares a healthy leader the noise of a
 member that was cut off). With a majority of such promises it begins a new generation, votes for
-itself and asks in earnest. A vote is given once per generation, durably, and only to a candidate
-whose copy of the log is at least as recent as one's own. A leader that does not hear a majority
-steps down by itself.
+itself and asks in earnest. A vote is given once per generation, durably (rule V1), and only to a
+candidate whose copy of the log is at least as recent as one's own (V2). Who hears a leader refuses
+the pre-vote, and a leader that does not hear a majority steps down by itself (V4).
 
 Pure: whoever drives it brings the clock, sends what is asked, and stores `generation` and
 `voted_for` before an answer that rests on them leaves.

@@ -1,9 +1,9 @@
 """For how long its holder may believe in what was granted to it: counted from what it sent.
 
 The holder stamps each request with its own clock just before the bytes are given to the socket.
-When the answer to *that* request says OK, the stamp is a proof, and `holds(now)` says whether the
-newest one is at most T old. Never the time of receipt (an answer may have waited in a buffer while
-this process stood still), nothing that was pushed, and no wall clock.
+When the answer to *that* request says OK, the stamp is a proof (rule H1), and `holds(now)` says
+whether the newest one is at most T old. Never the time of receipt (an answer may have waited in a
+buffer while this process stood still), nothing that was pushed, and no wall clock.
 
 Why it is safe. Let a holder's last OK be for a request sent at s. The owner answers an arrival
 only after a majority has confirmed its reign: so the next reign opens after s.
@@ -34,7 +34,7 @@ RATE_ERROR = 1e-3
 def check_disjoint(  # Seam.
     window_s: float, granted_s: float, rate_error: float = RATE_ERROR
 ) -> None:
-    """Raise ValueError if a holder may still believe when what was granted to it is over.
+    """Raise ValueError if a holder may still believe when what was granted to it is over (H2).
 
     window_s: T, for how long a proof holds. granted_s: the TTL of a lease, or a session's length.
     """
@@ -64,8 +64,8 @@ class Proof:
     def drop(self) -> None:
         """Believe no more, for ever: an answer that is still under way does not bring it back.
 
-        To be called before the word that gives it up is sent: else a lost answer leaves a
-        believer.
+        To be called before the word that gives it up is sent (rule H4): else a lost answer leaves
+        a believer.
         """
         self._is_dropped = True
 

@@ -53,7 +53,8 @@ class ReplicaConfig:
     """For this long after yielding others skip it as owner."""
 
     drain_patience_s: float = 7.0
-    """What waits at a node that stops is answered after so long: it ends within ten (R38)."""
+    """What waits at a node that stops is answered after so long: it ends within ten
+    (reliability line R38)."""
 
     start_grace_s: float = 1.5
     """After a start, slots that another member prefers are left to it for this long, unless it has
@@ -67,7 +68,8 @@ class ReplicaConfig:
 
     recall_rows: int = 65_536
     """How many versions of a document are read back when a retry of an update of it asks for one
-    that was made before this node's start. What may lie deeper is answered as unknown (R21)."""
+    that was made before this node's start. What may lie deeper is answered as unknown
+    (reliability line R21)."""
 
     head_bytes_per_slot: int = 256 << 10
     """Current documents kept in memory per owned slot, in bytes with all that is around them."""

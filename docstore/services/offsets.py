@@ -1,9 +1,9 @@
 """How far a group has read a partition of a topic: claimed first, then read on from there.
 
 `/core/groups/<group>/offsets/<topic>/<partition>`. Who has a new tenure claims it with its token,
-and the answer of the claim is where to begin. From then on a smaller token commits nothing. So the
-last commit of the one before is either in what the claim returns, or refused: nothing lies between.
-Under one token offsets only grow: a late repetition does not take them back.
+and the answer of the claim is where to begin (GO1). Then a smaller token commits nothing (GO2). So
+the last commit of the one before is either in what the claim returns, or refused: nothing lies
+between. Under one token offsets only grow: a late repetition does not take them back.
 """
 
 import re

@@ -18,4 +18,6 @@ A group's next state is made by `reconciling.py` and `assigning.py`, and read by
 other side of the wire, as pure, is `holder.py` for leases and `member.py` for groups and roles.
 
 What is overdue is ended by an update of the document that names the reign (`beside/updates.py`).
+
+The rules that comments cite (S3, H1, G2 ...), and why the whole is safe: `docs/rules.md`.
 """

@@ -1,12 +1,12 @@
 """The member's side of groups and roles. `step(event, now)` returns what to send and what to tell.
 
-M1 The stamp of a request is read just before its bytes leave; whoever sends hands it back.
-M2 A partition leads only after a reply to a pulse whose list had it: claim, then confirm. So a
+GM1 The stamp of a request is read just before its bytes leave; whoever sends hands it back.
+GM2 A partition leads only after a reply to a pulse whose list had it: claim, then confirm. So a
    late word of a grant makes no leader.
-M3 Once a partition was released, replies to earlier pulses say nothing about it. Assignments of a
+GM3 Once a partition was released, replies to earlier pulses say nothing about it. Assignments of a
    generation below the known one are ignored; a proof in such a reply counts.
-M4 Whoever is fenced, or unknown, drops everything first, tells it, and joins under a new id.
-M5 Proofs that lapse without a word are told as Fenced("silent"); confirmed again, as Acquired
+GM4 Whoever is fenced, or unknown, drops everything first, tells it, and joins under a new id.
+GM5 Proofs that lapse without a word are told as Fenced("silent"); confirmed again, as Acquired
    with the same token, since it is the same tenure.
 
 A revoked partition stays in the list, and so behind the barrier, until whoever was told of it has

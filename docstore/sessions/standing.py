@@ -42,7 +42,7 @@ class Standing:
         return self.owned.get(partition) == token
 
     def is_past(self, partition: str, number: int) -> bool:  # Seam.
-        """Say whether a reply to this pulse speaks of a tenure that was given up (M3)."""
+        """Say whether a reply to this pulse speaks of a tenure that was given up (GM3)."""
         return number < self.released.get(partition, -1)
 
     def relist(self) -> None:

@@ -1,9 +1,10 @@
 """Who waits for what of a document: held until it is as they want it, or their time is over.
 
-Whoever waits is registered first; then the document is read, as decided of after that moment; then
-every decided version is looked at. So nothing that happens in between is missed. Each is asked for
-itself whether a version is what it waits for: of a queue only the one whose turn it is goes, and
-the others sleep on. When the reign is over all are sent to the next owner, and wait there.
+Whoever waits is registered first (rule W1); then the document is read, as decided of after that
+moment; then every decided version is looked at. So nothing that happens in between is missed. Each
+is asked for itself whether a version is what it waits for: of a queue only the one whose turn it is
+goes, and the others sleep on. When the reign is over all are sent to the next owner, and wait
+there.
 """
 
 import heapq

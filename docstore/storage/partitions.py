@@ -183,7 +183,7 @@ class PartitionRecovered:
 
 @dataclass(frozen=True, slots=True)
 class StreamsRecovered:
-    """All that is on the disk. is_old: older than what this node may have promised (rule C5).
+    """All that is on the disk. is_old: older than what this node may have promised (rule RC5).
 
     It stays so over restarts until each partition is saved with another copy, or is dropped.
     """

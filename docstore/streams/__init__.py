@@ -11,4 +11,6 @@ The road of a record, and the file of each step:
 | kept, followed | `core.py`, `follower.py` | - |
 | committed | `leader.py`, by `ownership/by_lag.py` | 504 undecided: it may have happened |
 | read | `fetching.py` | 410 evicted, 416 out of range |
+
+The rules that comments cite (RF1, RC2 ...), and why the whole is safe: `docs/rules.md`.
 """

@@ -56,7 +56,7 @@ class CatchUp:
         core, log = self._core, leading.log
         config = core.config
         if follower.is_attached and follower.sent < log.start:
-            # Retention has passed it by while it was being filled (F27).
+            # Retention has passed it by while it was being filled (scenario F27).
             self._adopt(leading, follower, log.start)
         while (
             follower.is_attached

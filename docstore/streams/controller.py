@@ -1,9 +1,9 @@
 """The controller of partitions: whoever owns the slots of their documents elects their leaders.
 
 Source: Fluvio's replica election (its states, its timer), with two things that it lacks: an epoch
-is allocated by a conditional update before anybody is fenced with it, and only copies of the data
-that the live replica set names may lead. A controller acts by conditional updates alone, so one
-that has been replaced cannot act.
+is allocated by a conditional update before anybody is fenced with it (rule RF3), and only copies of
+the data that the live replica set names may lead. A controller acts by conditional updates alone,
+so one that has been replaced cannot act.
 """
 
 from collections.abc import Callable, Sequence
@@ -281,7 +281,7 @@ class Controller:
         self.update(known, after)
 
     def _holders(self, known: Governed) -> dict[str, Copy]:  # Seam.
-        """Return the answers of copies that hold all that is committed (rule C5), in order."""
+        """Return the answers of copies that hold all that is committed (rule RC5), in order."""
         named = {*known.found.lrs, *known.found.elr}
         return {
             node: (node, each.copy)
@@ -348,7 +348,7 @@ class Controller:
         alive = self._alive(known)
         waited_s = self._core.now - known.since
         if not alive and waited_s > self._core.config.offline_retry_s and not known.is_asking:
-            # Nobody is there who has all that is committed: may somebody lead who has not?
+            # Nobody is there who has all that is committed: may somebody lead who has not? (RF5)
             known.is_asking = True
             self._topics.read(known.name, partial(self._may_be_unclean, known))
         is_due = alive - known.alive or waited_s > self._core.config.offline_retry_s

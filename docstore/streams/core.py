@@ -99,7 +99,7 @@ class Core:
                 continue
             log = self._with_log(log_from_disk(found))
             if recovered.is_old:
-                # It may lack what it has acknowledged: nobody may take it for who it was (C5).
+                # It may lack what it has acknowledged: nobody may take it for who it was (RC5).
                 log.copy = self.new_copy()
                 self.save(log)
 

@@ -1,4 +1,4 @@
-"""Is a leader's node really gone? Asked of the other replicas before it is replaced (rule D1).
+"""Is a leader's node really gone? Asked of the other replicas before it is replaced (rule RF7).
 
 A veto spares a healthy leader of which only the controller's own connection broke. Safety does not
 rest on it: whoever is replaced is fenced.

@@ -177,6 +177,7 @@ class StreamsDriver(Stepping[StreamEvent]):
             except DiskFull:
                 if not is_full:
                     is_full = True
+                    # What waits stays as it is: others hold it under its offsets (rule RD1).
                     log.warning("the disk is full: nothing is appended, reads go on")
                     self.feed(Room(has_room=False))
                 if self.stopped:

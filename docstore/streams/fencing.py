@@ -24,7 +24,7 @@ class Fencing:
         self._depose = depose
 
     def fence(self, sender: str, message: Fence) -> None:
-        """Promise epochs, and tell what we have once the promises are durable (rule F)."""
+        """Promise epochs, and tell what we have once the promises are durable (rule RF1)."""
         for name, epoch in message.partitions:
             log = self._core.logs.get(name) or self._core.new_log(name)
             if self.accepts(log, (epoch, ""), sender):

@@ -125,7 +125,7 @@ class Follower:
         if log.joined != ballot and not self._join(log, ballot, message):
             return
         if message.common > log.end:
-            self._restart_at(log, message)  # Retention has passed us by (F27).
+            self._restart_at(log, message)  # Retention has passed us by (scenario F27).
         following.base, following.reigns = message.base, message.reigns
         following.heard_at = core.now
         self._seeking.pop(log.name, None)
@@ -133,7 +133,7 @@ class Follower:
         self._learn(log, message.high, message.start)
 
     def _join(self, log: PartitionLog, ballot: Ballot, message: Adopt) -> bool:  # Seam.
-        """Cut what the leader does not have: never anything that is committed (rule C7)."""
+        """Cut what the leader does not have: never anything that is committed (rule RC7)."""
         core = self._core
         may_lose = log.adopted[0] < message.unclean
         if message.common < log.high and not may_lose and log.adopted != ballot:
@@ -164,7 +164,7 @@ class Follower:
         core.save(log)
 
     def _begin_anew(self, log: PartitionLog) -> None:
-        """Take other data in the place of those that cannot be trusted: we are in no set (C5)."""
+        """Take other data in the place of those that cannot be trusted: we are in no set (RC5)."""
         core = self._core
         core.counters["begun_anew"] += 1
         log.clear(0, b"")

@@ -1,7 +1,7 @@
 """When a leader holds new records back: it may have been replaced, or it makes way.
 
 A leader that stood still, or does not hear a majority of the group, first asks its followers
-whether its epoch still stands (rule C10): then a record that it cannot commit is refused, and not
+whether its epoch still stands (rule RC10): then a record that it cannot commit is refused, and not
 appended. One that makes way, for the preferred leader or because its node stops, lets its followers
 come level first, so that whoever is elected lacks nothing. One whose disk keeps nothing resigns.
 """

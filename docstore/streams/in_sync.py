@@ -2,7 +2,7 @@
 
 Also the other thing that a leader writes into its document: that its disk is full, or not any more.
 A smaller set counts once the document is known to say so; a larger one from the moment that it is
-asked for, until it is known that the document will never say so (rules C2 and C3).
+asked for, until it is known that the document will never say so (rules RC2 and RC3).
 """
 
 from dataclasses import replace

@@ -276,7 +276,7 @@ class Leader:
             follower.is_full = standing.full
             unclean = leading.log.replica_set.unclean if leading.log.replica_set else 0
             if standing.full and standing.adopted[0] >= unclean:
-                # What is committed stays committed, whoever knows of it (rule C9).
+                # What is committed stays committed, whoever knows of it (rule RC9).
                 self._raise(leading, min(standing.high, leading.log.end))
             self.attached(leading)
             if standing.full or (sender, standing.copy) not in leading.required:
@@ -319,7 +319,7 @@ class Leader:
             self.advance(leading)
 
     def advance(self, leading: Leading) -> None:  # Seam.
-        """Raise the high watermark as far as the rule of commit allows (C1, C2)."""
+        """Raise the high watermark as far as the rule of commit allows (RC1, RC2)."""
         log = leading.log
         if len(leading.recorded) >= leading.least and leading.recorded:
             acks = {

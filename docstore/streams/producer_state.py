@@ -2,7 +2,8 @@
 
 A producer numbers its batches 0, 1, 2, ... for each partition, under an epoch that grows when it is
 started anew. All that is known comes from the headers of the log, so it is the same on every
-replica and is cut with the log. Source: idempotent receiver; Kafka's producer ids (KIP-98).
+replica and is cut with the log (rule RN2). Source: idempotent receiver; Kafka's producer ids
+(KIP-98).
 """
 
 from typing import NamedTuple

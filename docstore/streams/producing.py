@@ -1,7 +1,8 @@
 """The entry node's side of a produce: find the leader, pass records on, and say what came of it.
 
-Rules C3 and E1 of operations, for records: what may have been appended is asked for again only if
-its producer numbers its batches; otherwise its fate is unknown, and that is what is answered.
+As for operations (rule C3), what is refused has not happened. What may have been appended is asked
+for again only if its producer numbers its batches (RN3); otherwise its fate is unknown, and that is
+what is answered.
 """
 
 import heapq

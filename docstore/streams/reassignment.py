@@ -35,7 +35,7 @@ class Reassignment:
     def blocks(self, slot: int) -> bool:  # Seam.
         """Say whether a partition whose document is in a slot of ours needs a node that leaves.
 
-        One that is dead is not needed: what it held alone is not to be had in any case.
+        One that is dead is not needed: what it held alone is not to be had in any case (rule RM1).
         """
         if not self._controller.knows_all:
             return True

@@ -159,7 +159,7 @@ def is_of_partitions(path: str) -> bool:
 
 
 def partition_name(link: str, incarnation: str) -> str:  # Seam.
-    """Return the name under which nodes keep the partition's data: `<topic>/<n>@<incarnation>`."""
+    """Return the name under which nodes keep the data: `<topic>/<n>@<incarnation>` (RF4)."""
     topic, _, number = link[len(STREAMS) + 1 :].split("/")
     return f"{topic}/{number}@{incarnation}"
 

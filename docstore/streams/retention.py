@@ -1,7 +1,7 @@
 """What a leader lets go of: records that are too old, or too many, by what their topic says.
 
-Only the leader decides, by its own held-back clock and sizes; followers trim to the start that it
-tells. It lets go of whole batches below the high watermark, and always keeps one.
+Only the leader decides (rule RC11), by its own held-back clock and sizes; followers trim to the
+start that it tells. It lets go of whole batches below the high watermark, and always keeps one.
 """
 
 import heapq

@@ -3,9 +3,9 @@
 Tenants create documents under names that never come again, change them, read them and delete them
 all, most at level 3 and some at level 2; visitors do what is odd: follow changes and hang up, ask
 for what is not there, send half a request. Old versions go after a minute, so that as much is
-stored at the end as after the first minutes, and whatever still grows then is lost. Scenario R39,
-in minutes instead of a day: from the third quarter of the run to the last no node's memory, open
-files or tasks may grow, nor its write-ahead log beyond its bound.
+stored at the end as after the first minutes, and whatever still grows then is lost. Reliability
+line R39, in minutes instead of a day: from the third quarter of the run to the last no node's
+memory, open files or tasks may grow, nor its write-ahead log beyond its bound.
 """
 
 import argparse

@@ -8,8 +8,8 @@
 | PulseAfterClose, ClosePulser            | after_its_end_nothing_is_led_and_who_waited_ends       |
 | Deadline                                | proofs_are_asked_for_without_a_call                    |
 | BasicLeaderElectionAndRevocation        | what_another_gets_is_revoked_and_the_rest_is_led_on    |
-| .. nopBarrier                           | test_ledgers: N01, without callbacks                   |
-| .. timeoutAndReconnect                  | test_ledgers: N08                                      |
+| .. nopBarrier                           | test_ledgers: scenario N01, without callbacks          |
+| .. timeoutAndReconnect                  | test_ledgers: scenario N08                             |
 | the barrier's order                     | nobody_leads_before_the_last_one_has_cleaned_up        |
 | Non-fatal error in read, in produce     | test_kafka_role: an_error_that_passes_ends_nothing     |
 | Fatal error in read, in produce         | test_kafka_role: an_error_that_lasts, without_the_right|

@@ -1,4 +1,4 @@
-"""Scenarios N01 to N15 of roles by induction, on each ledger (N18)."""
+"""Scenarios N01 to N15 of roles by induction, on each ledger (scenario N18)."""
 
 import asyncio
 import time

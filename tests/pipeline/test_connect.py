@@ -1,4 +1,4 @@
-"""A37 over Connect: the session is a client, and everything else is the server's."""
+"""Scenario A37 over Connect: the session is a client, and everything else is the server's."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""A22 as a declared pipeline: changes, what is there now, and what was there when."""
+"""Scenario A22 as a declared pipeline: changes, what is there now, and what was there when."""
 
 import importlib.util
 import os

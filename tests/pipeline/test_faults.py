@@ -1,4 +1,7 @@
-"""What goes wrong on the way (A15, A17, A18, A35, A37): lost nodes, broken lines, moved slots."""
+"""What goes wrong on the way: lost nodes, broken lines, moved slots.
+
+Scenarios A15, A17, A18, A35 and A37.
+"""
 
 import http.client
 import json

@@ -1,4 +1,7 @@
-"""Change feeds (A7, A19 to A23): every change once, in its order, and never one too many."""
+"""Change feeds: every change once, in its order, and never one too many.
+
+Scenarios A7 and A19 to A23.
+"""
 
 import json
 import threading

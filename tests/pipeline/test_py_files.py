@@ -1,4 +1,4 @@
-"""A1 where the package is not installed, but came with the job."""
+"""Scenario A1 where the package is not installed, but came with the job."""
 
 import json
 import os

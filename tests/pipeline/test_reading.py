@@ -1,4 +1,4 @@
-"""Factories as tables (A1 to A14): whatever the partitions, the copies and the options."""
+"""Factories as tables (scenarios A1 to A14): whatever the partitions, the copies, the options."""
 
 import json
 from typing import Any

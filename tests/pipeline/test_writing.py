@@ -1,4 +1,7 @@
-"""Writing (A25 to A29): each row once, whoever repeats it, and each refusal as the options say."""
+"""Writing: each row once, whoever repeats it, and each refusal as the options say.
+
+Scenarios A25 to A29.
+"""
 
 import json
 import random

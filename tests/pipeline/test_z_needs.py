@@ -1,4 +1,7 @@
-"""A2: without PySpark or Java all is skipped or refused with a reason; always collected."""
+"""Scenario A2: without PySpark or Java all is skipped or refused with a reason.
+
+Always collected.
+"""
 
 import subprocess
 import sys

@@ -258,13 +258,13 @@ ABLATIONS: dict[str, Ablation] = {
     "any-configuration-counts": Ablation("M2", ((Replica, "is_current", _always),), CHANGES),
     "newcomers-begin-full": Ablation("D4", ((reconfigure, "_begin_empty", _begin_full),), CHANGES),
     "reigns-outlive-a-change": Ablation("M2", ((Replica, "_use", _use_and_reign_on),), CHANGES),
-    "two-votes-in-a-generation": Ablation("L05", ((Voter, "asked", _vote_again),), VOTES),
+    "two-votes-in-a-generation": Ablation("V1", ((Voter, "asked", _vote_again),), VOTES),
     "no-promise-check": Ablation("P2", ((Learner, "is_fenced", _never),), TAKEOVERS),
     "own-log-as-base": Ablation("T2", ((TakeOver, "best", _own_evidence),), TAKEOVERS),
     "longest-log-as-base": Ablation("T2", ((TakeOver, "best", _longest),), TAKEOVERS),
     "one-promise": Ablation("T1", ((TakeOver, "has_evidence", _one_promise),), CUTS),
     "open-before-quorum-at-base": Ablation(
-        "T2", ((Decider, "may_open", _open_at_once),), TAKEOVERS
+        "T3", ((Decider, "may_open", _open_at_once),), TAKEOVERS
     ),
     "accept-over-a-hole": Ablation("P2", ((Learner, "joins", _over_a_hole),), TAKEOVERS),
     "count-before-adoption": Ablation("SL6", ((Learner, "_gap", _gap_counts),), TAKEOVERS),

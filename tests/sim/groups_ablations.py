@@ -168,7 +168,7 @@ def _not_both(move: Move) -> bool:
 GROUP_RULES: dict[str, tuple[str, tuple[Change, ...], Shape]] = {
     "sessions-not-granted-in-full": ("G8", ((Coordinating, "changed", _the_rest),), CHANGES),
     "groups-updated-without-a-tag": (
-        "C.1",
+        "G9",
         ((updates, "Conditions", _nothing), (group_service, "why_not", _no_why)),
         ROLES,
     ),
@@ -176,18 +176,18 @@ GROUP_RULES: dict[str, tuple[str, tuple[Change, ...], Shape]] = {
     "released-though-to-stay": ("G3", ((Governed, "released", _released_by_anybody),), GHOSTS),
     "released-in-an-old-pulse": ("G3", ((Governed, "released", _released_at_any_time),), GHOSTS),
     "led-when-assigned": (
-        "M2",
+        "GM2",
         ((Member, "_changed", _leads_at_once), (Member, "_answered", _stamped)),
         LATE,
     ),
     "confirmed-after-the-release": (
-        "M3",
+        "GM3",
         ((Standing, "is_past", _never), (Standing, "has", _always)),
         LATE,
     ),
     "fenced-and-gone": ("G5", ((Coordinating, "_fence", _fenced_and_gone),), SLOW),
-    "fenced-and-believing": ("M4", ((Member, "_drop", _believes_on),), SLOW),
-    "not-claimed": ("C.5", ((Participant, "_claim", _read_only),), CONSUMERS),
-    "commits-of-anybody": ("C.5", ((offsets, "_after", _unfenced),), CONSUMERS),
+    "fenced-and-believing": ("GM4", ((Member, "_drop", _believes_on),), SLOW),
+    "not-claimed": ("GO1", ((Participant, "_claim", _read_only),), CONSUMERS),
+    "commits-of-anybody": ("GO2", ((offsets, "_after", _unfenced),), CONSUMERS),
     "nobody-for-a-while": ("G4", ((reconciling, "PASSES", {"": _not_both}),), BOTH),
 }

@@ -41,23 +41,23 @@ class GroupInvariants:
     # Decided rows
 
     def decided(self, row: Row) -> None:
-        """I17: one tenure of a partition, generations and tokens that grow; I21 of members."""
+        """SI2: one tenure of a partition, generations and tokens that grow; SI5 of members."""
         was = self.groups.get(row.link)
         now = self.groups[row.link] = None if row.deleted else read_group(row.state)
         if now is None:
             return
-        self.checked["I17 groups"] += 1
+        self.checked["SI2 groups"] += 1
         for member in now.members:
             self._removed.pop(member, None)  # It may have asked again to be let in.
         if was is not None and now.generation < was.generation:
-            raise Violation(f"I17: {row.link} goes back to generation {now.generation}")
+            raise Violation(f"SI2: {row.link} goes back to generation {now.generation}")
         for partition, tenure in now.tenure.items():
             if was is not None and tenure == was.tenure.get(partition):
                 continue
             self.checked["tenures"] += 1
             before = self._tokens.get((row.link, partition), -1)
             if tenure.token != row.version or tenure.token <= before:
-                raise Violation(f"I17: {row.link} {partition} {tenure} in version {row.version}")
+                raise Violation(f"SI2: {row.link} {partition} {tenure} in version {row.version}")
             self._tokens[row.link, partition] = tenure.token
             self._count_returns(f"{row.link}#{partition}", tenure.member)
         for member in set(was.members) - set(now.members) if was is not None else ():
@@ -79,7 +79,7 @@ class GroupInvariants:
         self._check_session(member)
 
     def pulsed(self, member: str, session_s: float, sent: Sent) -> None:
-        """I21: no member is removed before a whole session after what it was told of last."""
+        """SI5: no member is removed before a whole session after what it was told of last."""
         until = sent.at + session_s / (1.0 + RATE_ERROR)
         self._proven[member] = max(until, self._proven.get(member, 0.0))
         self._check_session(member)
@@ -92,7 +92,7 @@ class GroupInvariants:
         removed = self._removed.get(member)
         early_s = 0.0 if removed is None else self._proven.get(member, 0.0) - removed
         if early_s > 1e-6 and member not in self._leaving:
-            raise Violation(f"I21: {member} was removed {early_s:.3f} s before it may be")
+            raise Violation(f"SI5: {member} was removed {early_s:.3f} s before it may be")
 
     # Offsets
 
@@ -108,13 +108,13 @@ class GroupInvariants:
         self._check_offsets(link)
 
     def _check_offsets(self, link: str) -> None:
-        """X1: a tenure begins behind all that was committed under earlier ones."""
+        """SI6: a tenure begins behind all that was committed under earlier ones."""
         for token, offset in self._claimed.get(link, {}).items():
             for earlier, committed in self._committed.get(link, {}).items():
-                self.checked["X1"] += 1
+                self.checked["SI6"] += 1
                 if earlier < token and committed > offset:
                     raise Violation(
-                        f"X1: {link} is read from {offset} under {token}, and {committed} was"
+                        f"SI6: {link} is read from {offset} under {token}, and {committed} was"
                         f" committed under {earlier}"
                     )
 
@@ -125,14 +125,14 @@ class GroupInvariants:
         self._excused_until = max(self._excused_until, self._world.now + seconds)
 
     def watch_gaps(self, led: Callable[[], set[str]]) -> None:
-        """I19: look again and again whether somebody leads what was led before."""
+        """SI3: look again and again whether somebody leads what was led before."""
         now_led = led()
         self._led |= now_led
         gaps = self._led - now_led
         if self._world.now > self._excused_until:
-            self.checked["I19"] += len(self._led)
+            self.checked["SI3"] += len(self._led)
             if gaps:
-                raise Violation(f"I19: nobody leads {sorted(gaps)}")
+                raise Violation(f"SI3: nobody leads {sorted(gaps)}")
         self._world.after(LOOK_S, self.watch_gaps, led)
 
 

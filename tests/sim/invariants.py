@@ -1,4 +1,4 @@
-"""What must hold after every single step, of all nodes together (I1 to I5, I9, I11)."""
+"""What must hold after every single step, of all nodes together."""
 
 from collections import Counter
 

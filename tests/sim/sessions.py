@@ -94,7 +94,7 @@ def stuck(bench: Bench) -> list[str]:
 
 
 def _unsettled(bench: Bench, link: str) -> list[str]:
-    """N01: where a group is not settled: who should lead does, and nobody else thinks so."""
+    """Say where a group is not settled: who should lead does, and nobody else (scenario N01)."""
     group = bench.watch.of_groups.groups.get(link)
     if group is None:
         return [f"{link} is not there"]

@@ -180,7 +180,7 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 
 RULES: dict[str, Ablation] = {
-    "ended-under-any-reign": Ablation("A.5", ((Updates, "change", _for_any_reign),), DELUDED),
+    "ended-under-any-reign": Ablation("S4", ((Updates, "change", _for_any_reign),), DELUDED),
     "groups-changed-under-any-reign": Ablation(
         "G1", ((Updates, "change", _for_any_reign),), CHANGES
     ),
@@ -193,9 +193,9 @@ RULES: dict[str, Ablation] = {
         "G2", ((Confirming, "_answered", _by_whomever),), CHANGES
     ),
     "not-granted-in-full": Ablation("S2", ((Leasing, "entered", _the_rest),), DELUDED),
-    "stamped-at-receipt": Ablation("A.3", ((Actor, "_answered", _stamped_at_receipt),), ACTORS),
+    "stamped-at-receipt": Ablation("H1", ((Actor, "_answered", _stamped_at_receipt),), ACTORS),
     "believed-for-the-whole-time": Ablation(
-        "A.3",
+        "H2",
         (
             (holder, "check_disjoint", _nothing),
             (Tenant, "window_s", property(lambda self: self.ttl_s)),
@@ -203,14 +203,14 @@ RULES: dict[str, Ablation] = {
         RATES,
     ),
     "rates-ignored": Ablation(
-        "A.3",
+        "H2",
         (
             (holder, "check_disjoint", _nothing),
             (Tenant, "window_s", property(lambda self: self.ttl_s * 0.99)),
         ),
         RATES,
     ),
-    "a-clock-that-stops": Ablation("A.3", ((Actor, "resume", _stopped_clock),), ACTORS),
+    "a-clock-that-stops": Ablation("H3", ((Actor, "resume", _stopped_clock),), ACTORS),
     "renewed-though-ending": Ablation(
         "S4",
         ((Deadlines, "renew", _renewed_though_ending), (Deadlines, "is_ending", _never)),
@@ -229,16 +229,14 @@ RULES: dict[str, Ablation] = {
     "deadlines-not-moved-after-a-pause": Ablation(
         "S4", ((Core, "pass_time", _time_goes_on),), ACTORS
     ),
-    "created-by-a-retry": Ablation("A.3", ((Tenant, "_post", _proven_by_a_retry),), UNKNOWN),
-    "fences-not-carried": Ablation(
-        "A.6", ((handle, "passed", _fences_only_with_a_fence),), MEDDLED
-    ),
-    "fences-buried": Ablation("A.6", ((handle, "replace", _fences_not_in_tombstones),), MEDDLED),
+    "created-by-a-retry": Ablation("H1", ((Tenant, "_post", _proven_by_a_retry),), UNKNOWN),
+    "fences-not-carried": Ablation("F2", ((handle, "passed", _fences_only_with_a_fence),), MEDDLED),
+    "fences-buried": Ablation("F2", ((handle, "replace", _fences_not_in_tombstones),), MEDDLED),
     "tokens-counted-in-the-state": Ablation("D2", ((by_store, "promoted", _counted),), MEDDLED),
     "swept-once": Ablation("S5", ((sessions_bench, "config_of", _swept_once),), LATE),
-    "read-then-held": Ablation("B.2", ((Waiting, "hold", _read_then_held),), QUEUES),
+    "read-then-held": Ablation("W1", ((Waiting, "hold", _read_then_held),), QUEUES),
     "dropped-when-answered": Ablation(
-        "A.3",
+        "H4",
         (
             (Candidate, "_stop", _dropped_when_answered),
             (Candidate, "_given_up", _given_up_at_last),

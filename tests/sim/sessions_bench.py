@@ -79,7 +79,7 @@ class Bench:
         self.world.after(WAITS_S, self._look_at_waits)
 
     def _look_at_waits(self) -> None:
-        """X4: see that nobody is held who should have been told long since."""
+        """SI9: see that nobody is held who should have been told long since."""
         limit_s = 2 * self.shape.ask_timeout_s + 1.0
         overdue = set()
         for keeper in self.keepers.values():
@@ -89,7 +89,7 @@ class Bench:
         self._overdue = {each: self._overdue.get(each, now) for each in overdue}
         for held, since in self._overdue.items():
             if now - since > limit_s:
-                raise Violation(f"X4: {held.served.sender} waits since {since:.3f}, and need not")
+                raise Violation(f"SI9: {held.served.sender} waits since {since:.3f}, and need not")
         self.world.after(WAITS_S, self._look_at_waits)
 
     def _join(

@@ -229,10 +229,10 @@ class World:
         self._feed(at, Asked(self._requests, LINK, kind, list(what), self.now + 100.0))
 
     def _check(self) -> None:
-        """I14: at most one of them leads at this instant."""
+        """SI1: at most one of them leads at this instant."""
         leading = self._leading()
         if len(leading) > 1:
-            raise Violation(f"I14: {leading} lead at {self.now}")
+            raise Violation(f"SI1: {leading} lead at {self.now}")
 
     def _leading(self) -> list[str]:
         return [

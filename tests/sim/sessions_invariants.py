@@ -58,43 +58,43 @@ class SessionInvariants:
     # Beliefs
 
     def after_actor(self, actor: Actor) -> None:
-        """I14: nobody believes that it has to itself what another believes to have as well."""
+        """SI1: nobody believes that it has to itself what another believes to have as well."""
         for thing in actor.beliefs():
             claimants = self._claimants.setdefault(thing, [])
             if actor not in claimants:
                 claimants.append(actor)
-            self.checked["I14"] += 1
+            self.checked["SI1"] += 1
             for other in claimants:
                 if other is not actor and other.up and thing in other.beliefs():
-                    raise Violation(f"I14: {actor.name} and {other.name} both have {thing}")
+                    raise Violation(f"SI1: {actor.name} and {other.name} both have {thing}")
 
     def confirmed(self, lease: str, ttl_s: float, sent: Sent) -> None:
-        """I21: no lease ends before a whole TTL after what its holder was told of last."""
+        """SI5: no lease ends before a whole TTL after what its holder was told of last."""
         until = sent.at + ttl_s / (1.0 + RATE_ERROR)
         self._proven[lease] = max(until, self._proven.get(lease, 0.0))
         self._check_end(lease)
 
     def told_gone(self, lease: str) -> None:
-        """I21: who is told that its lease is over is told the truth."""
+        """SI5: who is told that its lease is over is told the truth."""
         self.checked["told_gone"] += 1
         if lease not in self.ended:
-            raise Violation(f"I21: {lease} is said to be over, and lives")
+            raise Violation(f"SI5: {lease} is said to be over, and lives")
 
     def given_up(self, lease: str) -> None:
         """A holder believes no more, and says so: its lease may end at any time."""
         self._given_up.add(lease)
 
     def seen(self, who: str, row: Row) -> None:
-        """I20: what is seen is decided, and nobody sees an older version after a newer one.
+        """SI4: what is seen is decided, and nobody sees an older version after a newer one.
 
         who: somebody who asks for the next thing once the one before is answered.
         """
-        self.checked["I20"] += 1
+        self.checked["SI4"] += 1
         if row not in self.versions.get(row.link, []):
-            raise Violation(f"I20: {who} has seen {row}, which is not decided")
+            raise Violation(f"SI4: {who} has seen {row}, which is not decided")
         newest = self._seen.get((who, row.link), -1)
         if row.version < newest:
-            raise Violation(f"I20: {who} has seen version {row.version} after {newest}: {row}")
+            raise Violation(f"SI4: {who} has seen version {row.version} after {newest}: {row}")
         self._seen[who, row.link] = row.version
 
     def resigns(self, link: str, name: str, lease: str) -> None:
@@ -120,30 +120,30 @@ class SessionInvariants:
         lease = None if row.deleted else read_lease(row.state)
         was = None if before is None or before.deleted else read_lease(before.state)
         if was is not None and was.phase is Phase.ENDED and not row.deleted:
-            raise Violation(f"I21: {row.link} had ended, and changes")
+            raise Violation(f"SI5: {row.link} had ended, and changes")
         if was is not None and was.phase is not Phase.ENDED and row.deleted:
-            raise Violation(f"I21: {row.link} is deleted before it has ended")
+            raise Violation(f"SI5: {row.link} is deleted before it has ended")
         if lease is not None and lease.phase is Phase.ENDED:
             self.checked[f"lease {lease.why}"] += 1
             self.ended[row.link] = self._world.now
             self._check_end(row.link)
 
     def _check_end(self, lease: str) -> None:
-        self.checked["I21"] += 1
+        self.checked["SI5"] += 1
         ended = self.ended.get(lease)
         early_s = 0.0 if ended is None else self._proven.get(lease, 0.0) - ended
         if early_s > 1e-6 and lease not in self._given_up:
-            raise Violation(f"I21: {lease} ended {early_s:.3f} s before it may")
+            raise Violation(f"SI5: {lease} ended {early_s:.3f} s before it may")
 
     def _turns_decided(self, row: Row, before: Row | None) -> None:
-        """X3 and I17: a queue loses nobody, keeps its order, and its tokens are versions."""
+        """SI8 and SI2: a queue loses nobody, keeps its order, and its tokens are versions."""
         was = Turns() if before is None or before.deleted else turns_of(json.load(before.state))
         if row.deleted:
             if _present(was):
-                raise Violation(f"X3: {row.link} is deleted while somebody is there")
+                raise Violation(f"SI8: {row.link} is deleted while somebody is there")
             return
         now = turns_of(json.load(row.state))
-        self.checked["X3"] += 1
+        self.checked["SI8"] += 1
         self._check_lost(row.link, was, now)
         there = _present(now)
         stayed = [each for each in _present(was) if each in there]
@@ -152,7 +152,7 @@ class SessionInvariants:
                 [each for each in order if each != there[0]] for order in (stayed, there)
             )
         if there[: len(stayed)] != stayed:
-            raise Violation(f"X3: {row.link} goes from {_present(was)} to {_present(now)}")
+            raise Violation(f"SI8: {row.link} goes from {_present(was)} to {_present(now)}")
         self._check_token(row, was, now)
 
     def _check_lost(self, link: str, was: Turns, now: Turns) -> None:
@@ -163,40 +163,40 @@ class SessionInvariants:
                 and lease not in self.ended
                 and (link, name, lease) not in (self._resigning)
             ):
-                raise Violation(f"X3: {link} has lost {name}, whose lease {lease} lives")
+                raise Violation(f"SI8: {link} has lost {name}, whose lease {lease} lives")
 
     def _check_token(self, row: Row, was: Turns, now: Turns) -> None:
-        self.checked["I17"] += 1
+        self.checked["SI2"] += 1
         granted = now.holder is not None and (
             was.holder is None or not now.holder.is_same(was.holder)
         )
         if granted and now.token != row.version:
-            raise Violation(f"I17: version {row.version} of {row.link} grants token {now.token}")
+            raise Violation(f"SI2: version {row.version} of {row.link} grants token {now.token}")
         if not granted and now.token != was.token:
-            raise Violation(f"I17: the token of {row.link} changes from {was} to {now}")
+            raise Violation(f"SI2: the token of {row.link} changes from {was} to {now}")
 
     def _guarded_decided(self, row: Row, before: Row | None) -> None:
-        """I18: tokens never fall, of no scope, over tombstones neither."""
+        """F1: tokens never fall, of no scope, over tombstones neither."""
         now = dict(fences_of(row))
         for scope, token in fences_of(before):
-            self.checked["I18"] += 1
+            self.checked["F1"] += 1
             if now.get(scope, -1) < token:
-                raise Violation(f"I18: {row.link} {scope} goes from {token} to {now.get(scope)}")
+                raise Violation(f"F1: {row.link} {scope} goes from {token} to {now.get(scope)}")
 
     def _attached_decided(self, row: Row, before: Row | None) -> None:
-        """X2: nothing goes but what names a lease that has ended."""
+        """SI7: nothing goes but what names a lease that has ended."""
         named = None if before is None else json.load(before.state).get(LEASE)
         is_removed = row.deleted or LEASE not in json.load(row.state)
         if is_removed:
-            self.checked["X2"] += 1
+            self.checked["SI7"] += 1
             self.checked["swept_late"] += self._world.now - self.ended.get(named, 0.0) > 0.9
             if named not in self.ended:
-                raise Violation(f"X2: {row.link} is removed, whose lease {named} lives")
+                raise Violation(f"SI7: {row.link} is removed, whose lease {named} lives")
 
     # In the end
 
     def unswept(self, patience_s: float) -> list[str]:
-        """X2: what still names a lease that ended so long ago."""
+        """SI7: what still names a lease that ended so long ago."""
         now = self._world.now
         return [
             f"{link} still names {each}, which ended at {self.ended[each]:.3f}"

@@ -86,13 +86,13 @@ def lost(bench: Bench, told: Told) -> list[str]:
     books = bench.invariants.books
     for name, uid in told.committed:
         if uid not in books[name].places and uid not in books[name].lost_values:
-            problems.append(f"X3: {uid} was committed in {name}, and is lost")
+            problems.append(f"RI17: {uid} was committed in {name}, and is lost")
     for name, uid, epoch in told.stored:
-        # I25: what only the leader had is lost with it, but with nothing less.
+        # RI14: what only the leader had is lost with it, but with nothing less.
         there = {bench.name_of(link) for link in bench.links}
         lacks = name in there and uid not in books[name].places
         if lacks and max(books[name].leaders) <= epoch:
-            problems.append(f"I25: {uid} of {name} is lost under the same leader {epoch}")
+            problems.append(f"RI14: {uid} of {name} is lost under the same leader {epoch}")
     return problems
 
 

@@ -245,36 +245,36 @@ _ANY_MAY_FOLLOW = (replica_set, "may_follow", _no_why)
 
 RULES: dict[str, Ablation] = {
     "told-before-the-promise-is-kept": Ablation("P3", ((Core, "flush", _tell_early),), SLOW),
-    "no-fence": Ablation("F", ((fencing, "is_fenced", _never),), CUTS),
-    "counted-before-it-is-kept": Ablation("C1", ((Core, "flush", _count_early),), CRASHES),
+    "no-fence": Ablation("RF1", ((fencing, "is_fenced", _never),), CUTS),
+    "counted-before-it-is-kept": Ablation("RC1", ((Core, "flush", _count_early),), CRASHES),
     "old-members-not-counted": Ablation(
-        "C2", ((Leading, "required", property(_without_old)),), SETS
+        "RC2", ((Leading, "required", property(_without_old)),), SETS
     ),
     "new-members-not-counted": Ablation(
-        "C2", ((Leading, "required", property(_without_new)),), SETS
+        "RC2", ((Leading, "required", property(_without_new)),), SETS
     ),
     "anybody-is-elected": Ablation(
-        "C5", ((Controller, "_holders", _all_who_answer), _ANY_MAY_FOLLOW), SETS
+        "RC5", ((Controller, "_holders", _all_who_answer), _ANY_MAY_FOLLOW), SETS
     ),
-    "eligible-for-ever": Ablation("C4", ((by_lag, "_with_eligible", _elr_kept), _ANY_MAY_FOLLOW)),
-    "committed-by-too-few": Ablation("C2", ((Leader, "advance", _advance_alone),), SETS),
+    "eligible-for-ever": Ablation("RC4", ((by_lag, "_with_eligible", _elr_kept), _ANY_MAY_FOLLOW)),
+    "committed-by-too-few": Ablation("RC2", ((Leader, "advance", _advance_alone),), SETS),
     "updates-without-a-tag": Ablation(
-        "2.1", ((updates, "Conditions", _nothing), _ANY_MAY_FOLLOW), SETS
+        "RF2", ((updates, "Conditions", _nothing), _ANY_MAY_FOLLOW), SETS
     ),
     "fenced-before-the-epoch-is-allocated": Ablation(
-        "2.5", ((Controller, "elect", _elect_at_once), _ANY_MAY_FOLLOW), CRASHES
+        "RF3", ((Controller, "elect", _elect_at_once), _ANY_MAY_FOLLOW), CRASHES
     ),
-    "nodes-instead-of-copies": Ablation("C5", ((Core, "new_copy", _same_copy),), DISKS),
+    "nodes-instead-of-copies": Ablation("RC5", ((Core, "new_copy", _same_copy),), DISKS),
     "leads-on-after-a-restart": Ablation("B2", ((Roles, "resign", _go_on_leading),), CRASHES),
     "cut-to-the-high-watermark-at-start": Ablation(
-        "C8", ((Core, "__init__", _cut_at_start),), CRASHES
+        "RC8", ((Core, "__init__", _cut_at_start),), CRASHES
     ),
-    "joined-without-a-cut": Ablation("C6", ((Follower, "_join", _join_uncut),), CUTS),
-    "high-taken-before-the-cut": Ablation("C8", ((Follower, "adopt", _high_before_cut),), TAILS),
-    "repetition-answered-at-once": Ablation("4.1", ((Leader, "_wait", _repeat_at_once),), CUTS),
-    "producers-not-cut": Ablation("4.1", ((ProducerState, "cut", _nothing),), CUTS),
+    "joined-without-a-cut": Ablation("RC6", ((Follower, "_join", _join_uncut),), CUTS),
+    "high-taken-before-the-cut": Ablation("RC8", ((Follower, "adopt", _high_before_cut),), TAILS),
+    "repetition-answered-at-once": Ablation("RN1", ((Leader, "_wait", _repeat_at_once),), CUTS),
+    "producers-not-cut": Ablation("RN2", ((ProducerState, "cut", _nothing),), CUTS),
     "incarnations-are-one": Ablation(
-        "2.8",
+        "RF4",
         (
             *(
                 (where, "partition_name", _one_life)
@@ -291,17 +291,17 @@ RULES: dict[str, Ablation] = {
         ),
         AGAIN,
     ),
-    "read-up-to-the-end": Ablation("I9", ((Fetching, "_bound", _up_to_end),), CUTS),
-    "trimmed-by-followers": Ablation("C11", ((Follower, "_learn", _trim_all),), KEPT),
-    "appended-again-without-a-number": Ablation("E1", ((Producing, "_lost", _ask_again),), PLAIN),
-    "reset-when-the-disk-is-full": Ablation("3.6", ((Partitions, "step", _reset_when_full),), FULL),
-    "members-leave-with-their-data": Ablation("2.8", ((Reassignment, "blocks", _never),), GROUPS),
+    "read-up-to-the-end": Ablation("RI9", ((Fetching, "_bound", _up_to_end),), CUTS),
+    "trimmed-by-followers": Ablation("RC11", ((Follower, "_learn", _trim_all),), KEPT),
+    "appended-again-without-a-number": Ablation("RN3", ((Producing, "_lost", _ask_again),), PLAIN),
+    "reset-when-the-disk-is-full": Ablation("RD1", ((Partitions, "step", _reset_when_full),), FULL),
+    "members-leave-with-their-data": Ablation("RM1", ((Reassignment, "blocks", _never),), GROUPS),
     "unclean-without-leave": Ablation(
-        "2.5", ((Controller, "_may_be_unclean", _always_unclean),), OFFLINE
+        "RF5", ((Controller, "_may_be_unclean", _always_unclean),), OFFLINE
     ),
-    "unknown-taken-for-refused": Ablation("C2", ((Updates, "_told", _unknown_is_refused),), SETS),
-    "elected-by-length-alone": Ablation("2.6", ((controller, "choose", _longest),), BEHIND),
-    "no-round-of-doubt": Ablation("D1", ((Doubts, "is_gone", _not_heard),), DEAF),
+    "unknown-taken-for-refused": Ablation("RC2", ((Updates, "_told", _unknown_is_refused),), SETS),
+    "elected-by-length-alone": Ablation("RF6", ((controller, "choose", _longest),), BEHIND),
+    "no-round-of-doubt": Ablation("RF7", ((Doubts, "is_gone", _not_heard),), DEAF),
 }
 
 MORE = {"no-round-of-doubt": "elections because its leader is gone"}

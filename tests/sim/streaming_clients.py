@@ -138,24 +138,26 @@ class Producer:
                 sent.may_be_applied = True
             self._failed(sent, outcome.code)
         else:
-            raise Violation(f"X3: a produce is answered by {outcome}")
+            raise Violation(f"RI17: a produce is answered by {outcome}")
 
     def _succeeded(self, sent: Sent, outcome: Produced) -> None:
-        """X3: what is acknowledged as committed is there, at its offsets."""
+        """RI17: what is acknowledged as committed is there, at its offsets."""
         invariants, told = self._bench.invariants, self._told
         sent.done = True
         told.pending.pop(self.name, None)
         told.counters["produced"] += 1
         told.counters["repeated"] += outcome.code == "repeated"
         for offset, uid in enumerate(sent.uids, outcome.base):
-            invariants.checked["X3"] += 1
+            invariants.checked["RI17"] += 1
             name = self._find(sent, uid, offset)
             if sent.acks == "committed":
                 book = invariants.books.get(name)
                 is_there = book is not None and book.places.get(uid) == offset
                 if not is_there and not (book and uid in book.lost_values):
                     there = book and book.places.get(uid)
-                    raise Violation(f"X3: {uid} is answered at {offset} and is at {there}, {name}")
+                    raise Violation(
+                        f"RI17: {uid} is answered at {offset} and is at {there}, {name}"
+                    )
                 told.committed.append((name, uid))
             else:
                 told.stored.append((name, uid, outcome.epoch))
@@ -177,10 +179,10 @@ class Producer:
         sent.attempts += 1
         sent.done = not self._numbered
         if not sent.may_be_applied:
-            invariants.checked["X3 refused"] += 1
+            invariants.checked["RI17 refused"] += 1
             for uid in sent.uids:
                 if any(uid in book.seen for book in invariants.books.values()):
-                    raise Violation(f"X3: {uid} was refused as {code}, and is in a log")
+                    raise Violation(f"RI17: {uid} was refused as {code}, and is in a log")
                 if not self._numbered:
                     invariants.refused[uid] = code
         if code in SEQUENCES:
@@ -197,7 +199,7 @@ class Producer:
         # Whoever has not heard that it is deleted may go on with an earlier incarnation.
         alone = len(self._bench.incarnations(self._link)) == 1
         if self._acks == "committed" and alone and not book.unclean:
-            raise Violation(f"X3: {self.name} is told {code} for {self._epoch, sent.sequence}")
+            raise Violation(f"RI17: {self.name} is told {code} for {self._epoch, sent.sequence}")
         sent.done = True
         self._told.pending.pop(self.name, None)
         self._told.counters["producers begun anew"] += 1
@@ -311,10 +313,10 @@ class Consumer:
         values = read(name, book, invariants.checked, found, self._isolation)
         is_same = self._partition == name and self._next_offset == wanted
         if self._by_token and is_same and found.high < wanted and not book.lost:
-            raise Violation(f"I9: {name} goes back to {found.high}, behind token {wanted - 1}")
+            raise Violation(f"RI9: {name} goes back to {found.high}, behind token {wanted - 1}")
         if origin == ("offset", self._next_offset):
             if found.offset != self._next_offset:
-                raise Violation(f"I9: {name} begins at {found.offset}, not {origin}")
+                raise Violation(f"RI9: {name} begins at {found.offset}, not {origin}")
             if self._isolation == "committed":
                 self.values += values
                 self._next_offset = found.until
@@ -329,7 +331,7 @@ class Consumer:
         if start <= len(book.committed):
             self._next_offset = max(self._next_offset, start)
         elif name == self._partition and len(self._bench.incarnations(self._link)) == 1:
-            raise Violation(f"X6: {name} starts at {start}, above {len(book.committed)}")
+            raise Violation(f"RI20: {name} starts at {start}, above {len(book.committed)}")
 
     def _out_of_range(self, entry: str, origin: tuple[str, int]) -> None:
         """What was seen as committed is in the log of every leader that was not replaced."""
@@ -344,7 +346,7 @@ class Consumer:
         if leading is None or document is None or origin != ("offset", self._next_offset):
             return
         if document.epoch == leading.epoch and not book.unclean:
-            raise Violation(f"I9: {self._next_offset} of {name} is out of range at its leader")
+            raise Violation(f"RI9: {self._next_offset} of {name} is out of range at its leader")
         self._next_offset = 0 if book.unclean else self._next_offset
 
     def _give_up(self, number: int, node: Any, life: int, asked_at: float) -> None:

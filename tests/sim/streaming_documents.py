@@ -29,7 +29,7 @@ class Documents:
         self._candidates: dict[tuple[str, int], str] = {}
 
     def decided(self, row: Row) -> None:
-        """X2: every step of a document is one that may follow; I13: who is elected may be."""
+        """RI16: every step of a document is one that may follow; RI13: who is elected may be."""
         versions = self.versions.setdefault(row.link, [])
         if row.deleted:
             versions.append((row, None))
@@ -37,14 +37,14 @@ class Documents:
         after = replica_set_of(json.load(row.state))
         book = self.books[partition_name(row.link, after.incarnation)]
         if after.unclean > book.unclean and row.link not in self.may_be_unclean:
-            raise Violation(f"X2: nobody has allowed that an election of {row.link} is unclean")
+            raise Violation(f"RI16: nobody has allowed that an election of {row.link} is unclean")
         book.unclean = max(book.unclean, after.unclean)
         before = versions[-1][1] if versions else None
         if before is not None:
-            self.checked["X2"] += 1
+            self.checked["RI16"] += 1
             why = may_follow(json.load(versions[-1][0].state), json.load(row.state))
             if why:
-                raise Violation(f"X2: {row.link} {before} became {after}: {why}")
+                raise Violation(f"RI16: {row.link} {before} became {after}: {why}")
         versions.append((row, after))
         if after.resolution is not Resolution.DELETED and book.unclean == book.reckoned:
             name = partition_name(row.link, after.incarnation)
@@ -53,7 +53,7 @@ class Documents:
             name = partition_name(row.link, after.incarnation)
             chosen = self._candidates.setdefault((name, after.epoch), after.candidate)
             if chosen != after.candidate:
-                raise Violation(f"X2: {chosen} and {after.candidate} in epoch {after.epoch}")
+                raise Violation(f"RI16: {chosen} and {after.candidate} in epoch {after.epoch}")
             if before is not None and before.resolution is Resolution.ELECTION:
                 self._check_elected(before, after)
 
@@ -61,11 +61,11 @@ class Documents:
         able = {*before.lrs, *before.elr}
         if not able or after.unclean == after.epoch:
             return
-        self.checked["I13"] += 1
+        self.checked["RI13"] += 1
         self.checked["elected outside the set"] += after.candidate in dict(before.elr)
         copies = [copy for copy in after.lrs if copy[0] == after.candidate]
         if not copies or copies[0] not in able:
-            raise Violation(f"I13: {after.candidate} was elected, not one of {able}")
+            raise Violation(f"RI13: {after.candidate} was elected, not one of {able}")
 
     def newest(self, log: PartitionLog, epoch: int | None = None) -> ReplicaSet | None:
         """Return what the document of a log's incarnation says, or said last in an epoch."""
@@ -93,9 +93,9 @@ class Documents:
             record = disk._records.get(name)
             headers = disk._logs[name].headers if record is not None else []
             end = headers[-1].end if headers else record.start if record is not None else -1
-            self.checked["I8 copies"] += 1
+            self.checked["RI8 copies"] += 1
             if record is None or record.copy != copy or end < high:
                 raise Violation(
-                    f"I8: {high} of {name} are committed in epoch {document.epoch}, and {node}"
+                    f"RI8: {high} of {name} are committed in epoch {document.epoch}, and {node}"
                     f" has {end} of {record and record.copy}, not of {copy}"
                 )

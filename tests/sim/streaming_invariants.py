@@ -1,8 +1,4 @@
-"""What must hold of streams after every single step, of all nodes together.
-
-Numbers with an I are those of the protocol's invariants; X are the simulator's own:
-X1 the committed map, X2 the documents' transitions, X3 answers, X4 logs, X5 producers, X6 starts.
-"""
+"""What must hold of streams after every single step, of all nodes together (RI1 to RI20)."""
 
 import zlib
 from collections import Counter
@@ -57,12 +53,12 @@ class StreamInvariants:
     # Steps
 
     def recovered(self, streamer: Streamer) -> None:
-        """I2: a promise that was told has survived the restart."""
+        """RI2: a promise that was told has survived the restart."""
         for log in streamer.partitions.core.logs.values():
             told = self.books[log.name].promised.get((streamer.name, log.copy), 0)
-            self.checked["I2"] += 1
+            self.checked["RI2"] += 1
             if log.promised[0] < told:
-                raise Violation(f"I2: {streamer.name} told {told}, and knows {log.promised}")
+                raise Violation(f"RI2: {streamer.name} told {told}, and knows {log.promised}")
             self._check_producers(streamer, log)
 
     def after_step(self, streamer: Streamer, event: Any, effects: Sequence[Any]) -> None:
@@ -93,8 +89,8 @@ class StreamInvariants:
         book = self.books[log.name]
         if not 0 <= log.start <= log.high <= log.end or log.durable > log.end:
             where = f"{log.start} {log.high} {log.durable} {log.end}"
-            raise Violation(f"I11: {key} {where}")
-        self.checked["I11"] += 1
+            raise Violation(f"RI11: {key} {where}")
+        self.checked["RI11"] += 1
         fresh = 0
         if same and seen is not None:
             self._check_change(key, book, seen, log)
@@ -109,49 +105,49 @@ class StreamInvariants:
     def _check_change(
         self, key: tuple[str, str], book: Book, seen: Seen, log: PartitionLog
     ) -> None:
-        """I2, I7, I10, X6: what only grows within a life, of the same data."""
+        """RI2, RI7, RI10, RI20: what only grows within a life, of the same data."""
         if log.copy != seen.copy:
             book.ended.add((key[0], seen.copy))
             return
-        self.checked["I2"] += 1
+        self.checked["RI2"] += 1
         if log.promised < seen.promised:
-            raise Violation(f"I2: {key} promised {seen.promised}, then {log.promised}")
-        self.checked["I7"] += 1
+            raise Violation(f"RI2: {key} promised {seen.promised}, then {log.promised}")
+        self.checked["RI7"] += 1
         if log.cuts != seen.cuts:
-            self.checked["I10"] += 1
+            self.checked["RI10"] += 1
         may_lose = book.unclean and book.unclean <= log.promised[0]
         if log.high < seen.high and not may_lose:
-            raise Violation(f"I7, I10: high of {key} goes from {seen.high} to {log.high}")
-        self.checked["X6"] += log.start != seen.start
+            raise Violation(f"RI7, RI10: high of {key} goes from {seen.high} to {log.high}")
+        self.checked["RI20"] += log.start != seen.start
         if log.start < seen.start and not may_lose:
-            raise Violation(f"X6: start of {key} goes from {seen.start} to {log.start}")
+            raise Violation(f"RI20: start of {key} goes from {seen.start} to {log.start}")
 
     def _check_contents(
         self, key: tuple[str, str], book: Book, log: PartitionLog, fresh: int
     ) -> None:
-        """I4: one content for (epoch, offset), wherever it is; X4: the order of a log."""
+        """RI4: one content for (epoch, offset), wherever it is; RI18: the order of a log."""
         later: Header | None = None
         for header, raw in reversed(log.tail):
-            self.checked["X4"] += 1
+            self.checked["RI18"] += 1
             expected = log.end if later is None else later.base
             if header.end != expected:
-                raise Violation(f"I11: {key} has a hole at {header.end}, before {expected}")
+                raise Violation(f"RI11: {key} has a hole at {header.end}, before {expected}")
             if later is not None and header.last_us > later.last_us:
-                raise Violation(f"X4: {key} goes back in time at {later.base}")
+                raise Violation(f"RI18: {key} goes back in time at {later.base}")
             later = header
             if header.end <= max(fresh, log.start):
                 break
             if log.epoch_of(header.base)[0] != header.epoch:
                 reign = log.epoch_of(header.base)
-                raise Violation(f"X4: {key} has {header.epoch} at {header.base}, not {reign}")
+                raise Violation(f"RI18: {key} has {header.epoch} at {header.base}, not {reign}")
             self._note(key, book, header, raw)
 
     def _note(self, key: tuple[str, str], book: Book, header: Header, raw: bytes) -> None:
         crc = zlib.crc32(raw)
         known = book.contents.get((header.epoch, header.base))
-        self.checked["I4"] += 1
+        self.checked["RI4"] += 1
         if known is not None and known != (header.base, crc):
-            raise Violation(f"I4: two contents at {header.base} of epoch {header.epoch}, {key}")
+            raise Violation(f"RI4: two contents at {header.base} of epoch {header.epoch}, {key}")
         if known is not None:
             return
         for offset in range(header.base, header.end):
@@ -159,13 +155,13 @@ class StreamInvariants:
                 header.base,
                 crc,
             ):
-                raise Violation(f"I4: two contents at {offset} of epoch {header.epoch}, {key}")
+                raise Violation(f"RI4: two contents at {offset} of epoch {header.epoch}, {key}")
         book.raw[header.epoch, header.base] = raw
         for record in unpacked(body_of(raw)):
             uid = record.value.decode()
             book.seen.add(uid)
             if uid in self.refused:
-                raise Violation(f"X3: {uid} is in a log, refused as {self.refused[uid]}")
+                raise Violation(f"RI17: {uid} is in a log, refused as {self.refused[uid]}")
 
     def batches(
         self, streamer: Streamer, log: PartitionLog, first: int, until: int
@@ -204,17 +200,17 @@ class StreamInvariants:
             self._commit(streamer, book, leading)
         document = self.documents.newest(log)
         if leading.is_online and document is not None and document.epoch == leading.epoch:
-            self.checked["I12"] += 1
+            self.checked["RI12"] += 1
             missing = set(document.lrs) - leading.required
             if missing:
-                raise Violation(f"I12: {streamer.name} does not count {missing} for {name}")
+                raise Violation(f"RI12: {streamer.name} does not count {missing} for {name}")
 
     def _check_opened(self, streamer: Streamer, book: Book, leading: Leading) -> None:
-        """I1, I5: one leader an epoch, and it holds all that was committed under smaller ones."""
+        """RI1, RI5: one leader an epoch, and it holds all that was committed under smaller ones."""
         log = leading.log
-        self.checked["I1"] += 1
+        self.checked["RI1"] += 1
         if book.leaders.setdefault(leading.epoch, streamer.name) != streamer.name:
-            raise Violation(f"I1: two leaders of epoch {leading.epoch} of {log.name}")
+            raise Violation(f"RI1: two leaders of epoch {leading.epoch} of {log.name}")
         if leading.epoch < book.unclean:
             return  # Of a history that is no more.
         held: dict[int, int] = {}
@@ -228,10 +224,10 @@ class StreamInvariants:
             each = book.committed[offset]
             if each.raised >= leading.epoch:
                 continue  # Deposed before it knew that it was elected.
-            self.checked["I5"] += 1
+            self.checked["RI5"] += 1
             if held.get(offset) != each.crc:
                 raise Violation(
-                    f"I5: {streamer.name} leads {log.name} in epoch {leading.epoch} from"
+                    f"RI5: {streamer.name} leads {log.name} in epoch {leading.epoch} from"
                     f" {log.start} to {log.end} without the committed record {offset}"
                 )
         known = log.producers.newest()
@@ -240,19 +236,19 @@ class StreamInvariants:
             entries = known.get(producer)
             if entries is None or (entries[-1].epoch, entries[-1].sequence) < (epoch, sequence):
                 raise Violation(
-                    f"X5: {streamer.name} leads {log.name} and knows of {producer} {entries},"
+                    f"RI19: {streamer.name} leads {log.name} and knows of {producer} {entries},"
                     f" not {epoch, sequence}"
                 )
         self._check_producers(streamer, log)
 
     def _reckon(self, book: Book, log: PartitionLog, held: Mapping[int, int]) -> None:
-        """I10: what the leader of an unclean election lacks is lost, but nothing it knew of."""
+        """RI10: what the leader of an unclean election lacks is lost, but nothing it knew of."""
         self.checked["unclean elections"] += 1
         before = len(book.committed)
         book.lose(log.start, held)
         self.checked["lost by unclean elections"] += before - len(book.committed)
         if len(book.committed) < min(log.high, before):
-            raise Violation(f"I10: {log.name} has lost {len(book.committed)}, below {log.high}")
+            raise Violation(f"RI10: {log.name} has lost {len(book.committed)}, below {log.high}")
 
     def _commit_void(self, streamer: Streamer, book: Book, leading: Leading) -> None:
         """Note what a leader commits that an unclean election has replaced, unheard."""
@@ -263,58 +259,58 @@ class StreamInvariants:
                 book.note_lost(offset, crc, record.value.decode())
 
     def _commit(self, streamer: Streamer, book: Book, leading: Leading) -> None:
-        """X1: what a leader commits first is so for ever."""
+        """RI15: what a leader commits first is so for ever."""
         log = leading.log
         first = len(book.committed)
         if log.start > first:
-            raise Violation(f"X1: {streamer.name} lets go of {log.name} beyond {first}")
+            raise Violation(f"RI15: {streamer.name} lets go of {log.name} beyond {first}")
         self._check_rule(streamer, book, leading)
         for header, raw in list(self.batches(streamer, log, first, log.high)):
             if header.base != len(book.committed):
-                raise Violation(f"X1: {streamer.name} has no record {len(book.committed)}")
+                raise Violation(f"RI15: {streamer.name} has no record {len(book.committed)}")
             if header.producer:
                 self._check_sequence(book, log.name, header)
             crc = zlib.crc32(raw)
             for record in unpacked(body_of(raw)):
                 uid = record.value.decode()
-                self.checked["X1"] += 1
+                self.checked["RI15"] += 1
                 if uid in book.places:
-                    raise Violation(f"X3: {uid} is at {book.places[uid]} and {header.base}")
+                    raise Violation(f"RI17: {uid} is at {book.places[uid]} and {header.base}")
                 book.places[uid] = len(book.committed)
                 book.committed.append(Committed(leading.epoch, header.epoch, crc, uid))
         if log.high > len(book.committed):
-            raise Violation(f"X1: {streamer.name} has not all below {log.high} of {log.name}")
+            raise Violation(f"RI15: {streamer.name} has not all below {log.high} of {log.name}")
 
     def _check_sequence(self, book: Book, name: str, header: Header) -> None:
-        """I16: the batches of a producer one after the other, each once."""
+        """RI6: the batches of a producer one after the other, each once."""
         epoch, sequence = book.sequences.get(header.producer, (-1, -1))
         goes_on = header.producer_epoch == epoch and header.sequence == sequence + 1
         begins = header.producer_epoch > epoch and header.sequence == 0
-        self.checked["I16"] += 1
+        self.checked["RI6"] += 1
         if not goes_on and not begins and not book.unclean:
             now = (header.producer_epoch, header.sequence)
-            raise Violation(f"I16: {header.producer} in {name}: {now} after {epoch, sequence}")
+            raise Violation(f"RI6: {header.producer} in {name}: {now} after {epoch, sequence}")
         book.sequences[header.producer] = (header.producer_epoch, header.sequence)
 
     def _check_rule(self, streamer: Streamer, book: Book, leading: Leading) -> None:
-        """I8: whoever may be elected holds durably what is committed, and they are enough."""
+        """RI8: whoever may be elected holds durably what is committed, and they are enough."""
         log = leading.log
         document = self.documents.newest(log, leading.epoch)
         if document is None:
-            raise Violation(f"I8: nobody made {streamer.name} the leader of {leading.epoch}")
+            raise Violation(f"RI8: nobody made {streamer.name} the leader of {leading.epoch}")
         if self.documents.is_gone(log):
             return  # Its replicas let go of it.
-        self.checked["I8"] += 1
+        self.checked["RI8"] += 1
         # A set that shrinks at this very moment, and that the leader does not know of yet, leaves
         # those behind that it counts: they are eligible.
         if len({*document.lrs, *document.elr}) < document.min_in_sync:
-            raise Violation(f"I8: {log.name} is committed by {document.lrs} alone")
+            raise Violation(f"RI8: {log.name} is committed by {document.lrs} alone")
         self.documents.check_held(log.name, book, document, log.high)
 
     # Followers, and what is said
 
     def _check_following(self, streamer: Streamer) -> None:
-        """I7: who has joined a leader knows of nothing committed that the leader does not."""
+        """RI7: who has joined a leader knows of nothing committed that the leader does not."""
         logs = streamer.partitions.core.logs
         for name, following in streamer.partitions.follower.following.items():
             log = logs.get(name)
@@ -325,14 +321,14 @@ class StreamInvariants:
                 continue
             leading = leader.partitions.leader.leading.get(name)
             if leading is not None and (leading.epoch, leader.name) == log.joined:
-                self.checked["I7"] += 1
+                self.checked["RI7"] += 1
                 # After an unclean election a leader believes nobody, and finds out itself.
                 is_learning = self.books[name].unclean and not leading.knows_high
                 if log.high > leading.log.high and not is_learning:
-                    raise Violation(f"I7: {streamer.name} is ahead of the leader of {name}")
+                    raise Violation(f"RI7: {streamer.name} is ahead of the leader of {name}")
 
     def _check_said(self, streamer: Streamer, to: str, message: Any) -> None:
-        """I2, I3: promises that were told bind, and an epoch is acknowledged to one leader."""
+        """RI2, RI3: promises that were told bind, and an epoch is acknowledged to one leader."""
         kind = type(message)
         if kind is Fenced:
             for standing in message.partitions:
@@ -341,9 +337,9 @@ class StreamInvariants:
         elif kind is Acked:
             for name, epoch, data, *_ in message.partitions:
                 book = self.books[name]
-                self.checked["I3"] += 1
+                self.checked["RI3"] += 1
                 if book.acknowledged.setdefault(epoch, to) != to:
-                    raise Violation(f"I3: epoch {epoch} of {name} is acknowledged to two leaders")
+                    raise Violation(f"RI3: epoch {epoch} of {name} is acknowledged to two leaders")
                 self._check_promise(book, (streamer.name, data), epoch)
         elif kind is Promoted:
             for name, epoch, _ in message.partitions:
@@ -353,11 +349,11 @@ class StreamInvariants:
     def _check_promise(self, book: Book, copy: Copy, epoch: int) -> None:
         told = book.promised.get(copy, 0)
         if epoch < told:
-            raise Violation(f"I2: {copy} acknowledges epoch {epoch} after {told}")
+            raise Violation(f"RI2: {copy} acknowledges epoch {epoch} after {told}")
         book.promised[copy] = epoch
 
     def _check_producers(self, streamer: Streamer, log: PartitionLog) -> None:
-        """X5: what is known of producers is what the log says."""
+        """RI19: what is known of producers is what the log says."""
         found: dict[str, list[Entry]] = {}
         for each, _ in self.batches(streamer, log, log.start, log.end):
             if each.producer:
@@ -370,7 +366,7 @@ class StreamInvariants:
             for producer, entries in log.producers.newest().items()
             if (kept := [entry for entry in entries if entry.base >= log.start])
         }
-        self.checked["X5"] += 1
+        self.checked["RI19"] += 1
         wanted = {producer: entries[-REMEMBERED:] for producer, entries in found.items()}
         if known != wanted:
-            raise Violation(f"X5: {streamer.name} {log.name}: {known} is not {wanted}")
+            raise Violation(f"RI19: {streamer.name} {log.name}: {known} is not {wanted}")

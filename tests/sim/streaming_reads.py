@@ -1,4 +1,4 @@
-"""What readers must see: the committed map, in order (I9)."""
+"""What readers must see: the committed map, in order (RI9)."""
 
 import zlib
 from collections import Counter
@@ -13,26 +13,26 @@ from tests.sim.streaming_books import Book
 def read(
     name: str, book: Book, checked: Counter[str], records: Records, isolation: str
 ) -> list[str]:
-    """I9: a committed reader sees the committed map, in order. Returns the values."""
+    """RI9: a committed reader sees the committed map, in order. Returns the values."""
     values: list[str] = []
     offset = records.offset
     for raw in records.batches:
         header, crc = header_of(raw), zlib.crc32(raw)
         if header.base > offset:
-            raise Violation(f"I9: a reader of {name} is not shown {offset}")
+            raise Violation(f"RI9: a reader of {name} is not shown {offset}")
         for place, record in enumerate(unpacked(body_of(raw)), header.base):
             if place < offset or place >= records.until:
                 continue
-            checked["I9" if isolation == "committed" else "I9 uncommitted"] += 1
+            checked["RI9" if isolation == "committed" else "RI9 uncommitted"] += 1
             if isolation == "committed":
                 _check_shown(name, book, place, crc)
             elif book.contents.get((header.epoch, place)) != (header.base, crc):
-                raise Violation(f"I9: a reader of {name} is shown what is in no log")
+                raise Violation(f"RI9: a reader of {name} is shown what is in no log")
             values.append(record.value.decode())
             offset = place + 1
     is_beyond = records.until > len(book.committed) and not book.lost
     if isolation == "committed" and is_beyond:
-        raise Violation(f"I9: {records.until} of {name} is not committed")
+        raise Violation(f"RI9: {records.until} of {name} is not committed")
     return values
 
 
@@ -40,4 +40,4 @@ def _check_shown(name: str, book: Book, offset: int, crc: int) -> None:
     """An unclean election takes back what was shown, and not everybody knows of it at once."""
     is_there = offset < len(book.committed) and book.committed[offset].crc == crc
     if not is_there and (offset, crc) not in book.lost:
-        raise Violation(f"I9: a reader of {name} is shown {offset}, which is not committed")
+        raise Violation(f"RI9: a reader of {name} is shown {offset}, which is not committed")

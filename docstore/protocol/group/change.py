@@ -10,7 +10,7 @@ from typing import assert_never
 from docstore.protocol.group.configuration import Configuration, MemberEntry, Stage, with_votes
 
 MEMBERS_MIN = 3
-"""A group is not made smaller than this without force: two nodes survive no loss."""
+"""A group is not made smaller than this without force (rule M6): two nodes survive no loss."""
 
 
 class Kind(StrEnum):

@@ -3,7 +3,7 @@
 It is the only part of the system with an elected leader (`ownership/by_vote.py`), and documents
 never wait for it. The leader keeps the latest configuration, offers it to all voters, and holds
 it for decided when majorities have stored it in the leader's own generation. A new leader first
-offers what it has under its own generation, so that nothing an earlier one decided is lost. A
+offers what it has under its own generation, so that nothing an earlier one decided is lost (V3). A
 node *uses* a configuration only once it is decided; the register counts by the latest one that
 it has stored, decided or not. A leader that drains has a voter that holds all of it stand at once.
 

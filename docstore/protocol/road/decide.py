@@ -86,7 +86,7 @@ class Decider:
         self.give_refusals(log, tenure)
 
     def may_open(self, log: SlotLog, tenure: Tenure) -> bool:  # Seam.
-        """Say whether a quorum stands at the base, durably, and this node among them (T2)."""
+        """Say whether a quorum stands at the base, durably, and this node among them (T3)."""
         if tenure.ends.get(self.core.me, -1) < tenure.base:
             return False
         return tenure.rooted or quorum.is_quorum(tenure.identical, log.voting)
@@ -119,6 +119,7 @@ class Decider:
         log.settle()
 
     def _answer_update(self, log: SlotLog, tenure: Tenure, n: int, inflight: Inflight) -> None:
+        # More copies than a quorum may be asked for, never fewer (rule Q3).
         copies = sum(end >= n for end in tenure.ends.values())
         wanted = inflight.operation.replicas
         wanted = len(log.replicas) if wanted < 0 else wanted

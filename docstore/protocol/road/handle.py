@@ -197,6 +197,7 @@ def _of_author(call: Callable[..., T], *arguments: State) -> T:
 
 
 def _delete(head: Row | None, live: Row | None) -> Outcome:
+    """Return a tombstone: a version like any other (rule D1)."""
     if live is None:
         return _refuse(404, "not-found", "there is nothing to delete", head)
     return New(live.state, live.version + 1, "DELETE", True, DELETED_SIGNATURE)

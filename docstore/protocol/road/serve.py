@@ -225,6 +225,7 @@ class Server:
         self, log: SlotLog, tenure: Tenure, head: Head, operation: Operation, service: Service
     ) -> Outcome:
         """Return what an update makes of its document, a bulk job's once for each batch."""
+        # What was decided from an owner's memory ends with its reign (rule F3).
         if operation.reign and operation.reign != tenure.ballot[0]:
             self.core.counters["other_reign"] += 1
             return Refused(OTHER_REIGN._replace(row=head.newest))

@@ -1,13 +1,15 @@
 """The reliability lines, each on real processes and by its number: what was promised, what is seen.
 
-cut.py: a minority and a majority (R04); members.py: the group changes (R14);
-levels.py: the two weaker levels (R26);
-owners.py: those who own documents die, sleep, or are heard by nobody (R02, R03, R06, R07, R22);
-counting.py: nothing is won twice, counted twice or brought back (R08, R09, R11);
-disks.py: emptied, old, flipped, failing, full (R16 to R19);
-strain.py: many at once, all restarted one by one, more than it can take (R21, R23, R24, R38);
-streams.py and stream_disks.py: flights, their leaders and their disks (S1 to S5);
-locks.py, roles.py, groups.py: processes that hold, lead and read are killed (E1 to E4).
+cut.py: a minority and a majority (line R04); members.py: the group changes (line R14);
+levels.py: the two weaker levels (line R26);
+owners.py: those who own documents die, sleep, or are heard by nobody (lines R02, R03, R06, R07 and
+R22);
+counting.py: nothing is won twice, counted twice or brought back (lines R08, R09, R11);
+disks.py: emptied, old, flipped, failing, full (lines R16 to R19);
+strain.py: many at once, all restarted one by one, more than it can take (lines R21, R23, R24, R38);
+streams.py and stream_disks.py: flights, their leaders and their disks (lines S1 to S5);
+locks.py, roles.py, groups.py: processes that hold, lead and read are killed (lines E1 to E4).
 
-The others have programs of their own: R01 `tests.chaos.torture`, R12 and R13 `bench.recovery`.
+The others have programs of their own: `tests.chaos.torture` line R01, `bench.recovery` lines R12
+and R13.
 """

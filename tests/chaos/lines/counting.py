@@ -1,4 +1,4 @@
-"""Nothing is won twice, counted twice, or brought back: R08, R09, R11."""
+"""Nothing is won twice, counted twice, or brought back: lines R08, R09, R11."""
 
 import asyncio
 import contextlib

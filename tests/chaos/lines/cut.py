@@ -1,4 +1,4 @@
-"""A cut into minority and majority: R04.
+"""A cut into minority and majority: line R04.
 
 What is promised (docs/guarantees.md): in the minority every write and strong read that begins
 1.5 s or more after the cut is answered 503, earlier ones 503 or 504, all within 2 s; the majority

@@ -1,4 +1,4 @@
-"""Disks that are emptied, old, flipped, failing, full: R16 to R19."""
+"""Disks that are emptied, old, flipped, failing, full: lines R16 to R19."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""A consumer group whose members and whose partitions' leaders are killed together: E4."""
+"""A consumer group whose members and whose partitions' leaders are killed together: line E4."""
 
 import asyncio
 import contextlib

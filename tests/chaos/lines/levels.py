@@ -1,4 +1,4 @@
-"""Levels 1 and 2 on both sides of a cut: R26.
+"""Levels 1 and 2 on both sides of a cut: line R26.
 
 What is promised (docs/guarantees.md): every side writes on; 30 s after healing all replicas show
 the same winner and the same branches that lost; no acknowledged update is missing from all of

@@ -1,4 +1,4 @@
-"""A count under a lock, whose holders are killed and stopped, and nodes as well: E1, E2."""
+"""A count under a lock, whose holders are killed and stopped, and nodes as well: lines E1, E2."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Owners die, sleep, or are heard by nobody: R02, R03, R06, R07, R22."""
+"""Owners die, sleep, or are heard by nobody: lines R02, R03, R06, R07, R22."""
 
 import asyncio
 import contextlib

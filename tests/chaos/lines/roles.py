@@ -1,4 +1,4 @@
-"""Exclusive roles whose holders are killed and stopped: E3."""
+"""Exclusive roles whose holders are killed and stopped: line E3."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""Many clients, all nodes restarted one by one, more than they can take: R21, R23, R24, R38."""
+"""Many clients, nodes restarted one by one, more than they can take: lines R21, R23, R24, R38."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""Record streams whose files are lost or older, or have no room: S3, S4."""
+"""Record streams whose files are lost or older, or have no room: lines S3, S4."""
 
 import asyncio
 import shutil

@@ -1,4 +1,4 @@
-"""Record streams while leaders are killed, stopped, and restarted: S1, S2, S5."""
+"""Record streams while leaders are killed, stopped, and restarted: lines S1, S2, S5."""
 
 import asyncio
 import contextlib

@@ -93,7 +93,7 @@ def test_l01_one_of_three_leads_and_when_it_is_killed_another(trio: Trio) -> Non
     trio.kill(old)
     new = trio.leader()
     assert trio.generation(new) > generation
-    # L06: it comes back with what it knew, and follows.
+    # Scenario L06: it comes back with what it knew, and follows.
     trio.start(old)
     while not trio.looks[old]:
         trio.read()

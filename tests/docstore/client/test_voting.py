@@ -88,11 +88,11 @@ async def test_l01_l22_three_elect_a_leader_whom_all_know_and_which_hands_over(
         name = next(name for name, each in group.items() if each is old)
         await until(lambda: {each.leader for each in group.values()} == {name})
         assert {each.generation for each in group.values()} == {old.generation}
-        # L23: what the wall clock says has no effect.
+        # Scenario L23: what the wall clock says has no effect.
         hours = itertools.cycle((3600.0, -3600.0))
         wall = time.time
         monkeypatch.setattr(time, "time", lambda: wall() + next(hours))
-        # L22: the other leads by the next generation.
+        # Scenario L22: the other leads by the next generation.
         to = next(each for each in group if each != name)
         generation = old.generation
         assert not await group[to].transfer(name), "only a leader can hand over"

@@ -58,10 +58,10 @@ def test_equal_ranks_do_not_make_the_choice_depend_on_the_order_of_answers() -> 
 @pytest.mark.parametrize(
     ("acks", "required", "high"),
     [
-        ({"a": 4, "b": 3, "c": 2}, ["a", "b", "c"], 2),  # F06, the seed's own figure.
+        ({"a": 4, "b": 3, "c": 2}, ["a", "b", "c"], 2),  # Scenario F06.
         ({"a": 4, "b": 3, "c": 2}, ["a", "b"], 3),
         ({"a": 4, "b": 3, "c": 2}, ["a"], 4),
-        ({"a": 2}, ["a"], 2),  # F03: a lone leader.
+        ({"a": 2}, ["a"], 2),  # Scenario F03: a lone leader.
         ({"a": 2, "b": 0}, ["a", "b"], 0),
         ({"a": 2}, ["a", "b"], None),
         ({}, ["a"], None),

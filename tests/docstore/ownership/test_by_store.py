@@ -286,7 +286,7 @@ class Model:
         document = self.document
         assert [row.version for row in document.rows] == list(range(len(document.rows)))
         shown = [document.holder] if document.holder else []
-        assert [*shown, *document.waiting] == self.order  # X3: nobody is lost, rows order them.
+        assert [*shown, *document.waiting] == self.order  # SI8: nobody is lost, rows order them.
         assert bool(document.holder) == self.is_held
 
 

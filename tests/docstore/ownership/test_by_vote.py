@@ -171,7 +171,7 @@ def test_l10_a_leader_in_the_minority_decides_nothing_and_follows_when_healed(se
     new = elected(world, cluster)
     assert new.name not in (old.name, companion)
     assert old.replica.core.configuration.id == 1
-    assert old.replica.register.latest.id == 2  # L11: a tail that never was decided,
+    assert old.replica.register.latest.id == 2  # Scenario L11: a tail that never was decided,
     cluster.network.cuts.clear()
     world.run(world.now + 3.0)
     assert old.replica.register.leader == new.name

@@ -100,7 +100,7 @@ def test_l10_a_leader_in_the_minority_stops_before_another_begins(seed: int) -> 
     new = elected(arena)
     assert new not in (old, companion)
     assert arena.generation(new) > generation
-    arena.heal()  # L11: it follows.
+    arena.heal()  # Scenario L11: it follows.
     arena.run(2)
     assert arena.leaders() == [new]
     assert arena.generation(old) == arena.generation(new)

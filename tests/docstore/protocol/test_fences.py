@@ -1,4 +1,4 @@
-"""Fences and reigns: whoever is not in charge any more changes nothing (I18)."""
+"""Fences and reigns: whoever is not in charge any more changes nothing (F1 to F3)."""
 
 from typing import Any
 

@@ -228,7 +228,7 @@ class World:
         return {each for each in range(self.partitions) if self.leads(name, each)}
 
     def check(self) -> None:
-        """Fail if two exclusive believers are there (I14)."""
+        """Fail if two exclusive believers are there (SI1)."""
         if self.settings.mode is Mode.EXCLUSIVE and self.checks:
             for partition in range(self.partitions):
                 found = self.believers(str(partition))

@@ -1,4 +1,4 @@
-"""A member's rules (M1 to M5), one reply at a time: late ones, lost ones, and out of order."""
+"""A member's rules (GM1 to GM5), one reply at a time: late ones, lost ones, and out of order."""
 
 from itertools import count
 
