@@ -194,6 +194,8 @@ class Node:
             await self.entrance.serving.stop()
 
     def _broken(self, error: BaseException) -> None:
+        if self.entrance.serving is not None:
+            self.entrance.serving.trace.dump(log.error, str(error))
         end_process(self.config.data, error)
 
     def _outdated(self, boot: int) -> None:

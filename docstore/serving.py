@@ -37,6 +37,7 @@ from docstore.streams.driver import StreamsDriver
 from docstore.streams.face import StreamFace
 from docstore.streams.partitions import Partitions
 from docstore.streams.replica_set import STREAMS
+from docstore.trace.trace import Trace
 from docstore.upkeep.expiring import Expiring
 from docstore.upkeep.holding import Holding
 from docstore.upkeep.repair import Repair
@@ -73,6 +74,13 @@ class Serving:
         self.stream_face = StreamFace(ground.node_id, self.streams, view, questions, driver.submit)
         self.sessions = _sessions(ground, recovered, view, driver, broken)
         self.session_face = SessionFace(self.sessions, view)
+        self.trace = Trace(
+            {
+                "documents": driver.recorder,
+                "streams": self.streams.recorder,
+                "sessions": self.sessions.recorder,
+            }
+        )
         self.resync = Resync(ground.node_id, replica, store, questions, driver.feed)
         self.expiring = Expiring(replica, store, driver.submit)
         self.repair = Repair(

@@ -38,9 +38,11 @@ from docstore.http.staging import STAGING, StagedParts
 from docstore.http.streams import STREAM_PATHS, StreamPages
 from docstore.limits import Limits
 from docstore.paths import SUFFIXES, canonical
+from docstore.process import logs
 from docstore.service import Refusal, Service
 from docstore.services.leases import LEASES
 from docstore.staging import Staging
+from docstore.trace.context import LENGTH, TRACEPARENT
 
 CORE = "/core/"
 BULK = "/core/bulk"
@@ -131,6 +133,9 @@ class HttpServer:
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer any request, whatever happens on the way."""
         began = time.perf_counter()
+        trace = reading.trace(request)
+        if trace or TRACEPARENT.get():  # Of the request before on this connection.
+            TRACEPARENT.set(trace[:LENGTH])
         assert self._listener is not None
         self._listener.heard(request.protocol)
         try:
@@ -143,12 +148,15 @@ class HttpServer:
             if reply.status == 500:  # Its owner, or the author of a service, has failed.
                 self._note_error(request, None)
         if isinstance(reply, Reply):
-            trace = reading.trace(request)
             if trace:
                 reply.head += header_lines({"traceparent": trace})
             if self._sends_away:
                 reply.close_after()
-        self.metrics.note(request.method, reply.status, time.perf_counter() - began)
+        took_s = time.perf_counter() - began
+        self.metrics.note(request.method, reply.status, took_s)
+        if logs.LEVEL.is_debug:
+            path, took_ms = _instance(request)[:200], round(took_s * 1000, 3)
+            log.debug("request", method=request.method, path=path, status=reply.status, ms=took_ms)
         return reply
 
     def _refused(self, request: web.BaseRequest, error: Exception) -> Reply:

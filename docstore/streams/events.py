@@ -87,6 +87,7 @@ class ProduceAsked:
     flags: int
     records: int
     body: bytes
+    trace: str = ""
 
 
 @dataclass(slots=True)
@@ -107,6 +108,7 @@ class FetchAsked:
     deadline: float
     token: int = -1
     stale: bool = False
+    trace: str = ""
 
 
 @dataclass(slots=True)

@@ -29,6 +29,7 @@ from docstore.streams.messages import Produced
 from docstore.streams.replica_set import STREAMS
 from docstore.streams.requests import NoSuchTopic, Sent, Wanted
 from docstore.streams.topic import Topic, topic_of
+from docstore.trace.context import TRACEPARENT
 
 TOPIC_KNOWN_S = 5.0
 """How long what a topic says is believed. A partition more is noticed so much later."""
@@ -169,7 +170,7 @@ class StreamFace:
             return led
         if led.leader in ("", self._me):
             return await self._fetch_here(link, wanted._replace(stale=False), wait_s)
-        asked = (link, wait_s, *wanted._replace(stale=False))
+        asked = (link, wait_s, *wanted._replace(stale=False, trace=TRACEPARENT.get()))
         try:
             found = await self._ask(led.leader, "fetch", asked, wait_s + WAIT_AT_ONCE_S)
         except Unavailable as error:
@@ -186,7 +187,7 @@ class StreamFace:
     async def _fetch_here(self, link: str, wanted: Wanted, wait_s: float) -> Records | Problem:
         asked = FetchAsked(
             self._driver.next_request(), link, wanted.origin, wanted.isolation, wanted.bytes_max,
-            clock() + wait_s if wait_s > 0 else 0.0, wanted.token, wanted.stale,
+            clock() + wait_s if wait_s > 0 else 0.0, wanted.token, wanted.stale, wanted.trace,
         )  # fmt: skip
         outcome = await self._driver.request(asked)
         assert isinstance(outcome, Records | Problem)
