@@ -74,13 +74,8 @@ class Serving:
         self.stream_face = StreamFace(ground.node_id, self.streams, view, questions, driver.submit)
         self.sessions = _sessions(ground, recovered, view, driver, broken)
         self.session_face = SessionFace(self.sessions, view)
-        self.trace = Trace(
-            {
-                "documents": driver.recorder,
-                "streams": self.streams.recorder,
-                "sessions": self.sessions.recorder,
-            }
-        )
+        drivers = {"documents": driver, "streams": self.streams, "sessions": self.sessions}
+        self.trace = Trace({name: each.recorder for name, each in drivers.items()})
         self.resync = Resync(ground.node_id, replica, store, questions, driver.feed)
         self.expiring = Expiring(replica, store, driver.submit)
         self.repair = Repair(

@@ -64,10 +64,11 @@ def log_level(
 
 
 def line(step: dict[str, Any]) -> str:
-    """Return a step as one line for people."""
+    """Return a step as a line for people, and before it how many of the routine were left out."""
     effects = "; ".join(step["effects"])
     said = f"{step['time'][11:26]} {step['machine']:9} {step['event']}"
-    return said + (f" => {effects}" if effects else "")
+    said += f" => {effects}" if effects else ""
+    return f"... {step['leftOut']} left out\n{said}" if step["leftOut"] else said
 
 
 async def _url_of(client: "Client", node: str) -> str:

@@ -29,7 +29,7 @@ class Sent(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What a reader wants of one partition; see `events.FetchAsked`."""
+    """What a reader wants of one partition; see `events.FetchAsked`. trace: as in an `Operation`."""
 
     origin: tuple[str, int]
     isolation: str = "committed"

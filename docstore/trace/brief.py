@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-OCCASION, ROUTINE, PULSE, TURN = range(4)
+OCCASION, ROUTINE, REPEATED, TURN = range(4)
 """What a step is worth. Occasions (the end of a turn) say nothing by themselves and are kept for
-what they led to. Routine is the road of requests. Pulses are said again and again, and kept when
-they say something else than the last time. Turns change who does what, and are kept longer than
-any number of requests."""
+what they led to. Routine is the road of requests. What is repeated (heartbeats) is kept when it is
+not what was said the last time. Turns change who does what, and are kept longer than any number of
+requests."""
 
 
 @dataclass(frozen=True, slots=True)

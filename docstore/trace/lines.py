@@ -113,6 +113,7 @@ def page_of(step: Step, machine: str, about: About, wall_ahead_s: float) -> dict
         "event": said(step.event, "from", about),
         "effects": [said(each, "to", about) for each in step.effects],
         "traces": traces_of(step),
+        "leftOut": step.left_out,
     }
 
 

@@ -16,7 +16,7 @@ from docstore.storage.arrivals import Arrive
 from docstore.storage.store import Append, Base, SaveConfiguration, SaveSlot, Write
 from docstore.trace.brief import (
     OCCASION,
-    PULSE,
+    REPEATED,
     ROUTINE,
     TURN,
     Brief,
@@ -55,7 +55,7 @@ def _answer(answered: tuple[int, int, Any, bool]) -> tuple[int, int, int, str]:
 
 
 MESSAGES: Mapping[type, Shape] = {
-    wire.Heartbeat: items("Heartbeat", PULSE, "claims", "epoch slots", beside="fit faulty"),
+    wire.Heartbeat: items("Heartbeat", REPEATED, "claims", "epoch slots", beside="fit faulty"),
     wire.PreVote: _bitmap("PreVote", "slots", "round"),
     wire.PreVoted: _bitmap("PreVoted", "refused", "round"),
     wire.Prepare: _bitmap("Prepare", "slots", "epoch"),
@@ -84,8 +84,8 @@ MESSAGES: Mapping[type, Shape] = {
     wire.Answered: items("Answered", ROUTINE, "answers", "seq attempt status code", of=_answer),
     wire.Canvass: facts("Canvass", TURN, "generation adopted id pre"),
     wire.Vote: facts("Vote", TURN, "asked generation granted pre"),
-    wire.Lead: facts("Lead", PULSE, "generation id decided"),
-    wire.Follow: facts("Follow", PULSE, "generation id"),
+    wire.Lead: facts("Lead", REPEATED, "generation id decided"),
+    wire.Follow: facts("Follow", REPEATED, "generation id"),
     wire.Succeed: facts("Succeed", TURN, "generation"),
     wire.Configured: facts("Configured", TURN),
     converge.Offering: facts("Offering", TURN, "disk n"),
@@ -174,7 +174,7 @@ TABLE: Table = {
     events.LinkLost: facts("LinkLost", TURN, "peer"),
     events.LinkMade: facts("LinkMade", TURN, "peer"),
     events.TurnEnded: facts("TurnEnded", OCCASION),
-    events.Tick: facts("Tick", PULSE),
+    events.Tick: facts("Tick", REPEATED),
     events.ResyncAsked: facts("ResyncAsked", TURN),
     events.CompactAsked: facts("CompactAsked", TURN, "before_us"),
     events.SlotDoubted: facts("SlotDoubted", TURN, "slot"),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from docstore.sessions import effects, events, messages
-from docstore.trace.brief import OCCASION, PULSE, ROUTINE, TURN, Shape, Table, facts, items
+from docstore.trace.brief import OCCASION, REPEATED, ROUTINE, TURN, Shape, Table, facts, items
 from docstore.trace.of_streams import BESIDE, SURVEYED
 
 
@@ -22,7 +22,7 @@ TABLE: Table = {
     events.Received: None,
     effects.Send: None,
     events.LinkLost: facts("LinkLost", TURN, "peer"),
-    events.Tick: facts("Tick", PULSE),
+    events.Tick: facts("Tick", REPEATED),
     events.TurnEnded: facts("TurnEnded", OCCASION),
     events.Surveyed: SURVEYED,
     events.Confirmed: facts("Confirmed", OCCASION, "token"),

@@ -14,7 +14,7 @@ from docstore.storage.partitions import (
 from docstore.streams import effects, events, messages
 from docstore.trace.brief import (
     OCCASION,
-    PULSE,
+    REPEATED,
     ROUTINE,
     TURN,
     Brief,
@@ -68,9 +68,9 @@ MESSAGES: Mapping[type, Shape] = {
         "Adopt", TURN, "name epoch base common start high",
         names="partition epoch base common start high",
     ),
-    messages.Append: Shape(PULSE, _append),
+    messages.Append: Shape(REPEATED, _append),
     messages.Acked: items(
-        "Acked", PULSE, "partitions", "partition epoch end", of=itemgetter(0, 1, 3)
+        "Acked", REPEATED, "partitions", "partition epoch end", of=itemgetter(0, 1, 3)
     ),
     messages.Rejected: items(
         "Rejected", TURN, "partitions", "partition epoch code promised leader"
@@ -140,7 +140,7 @@ TABLE: Table = {
     effects.Send: None,
     events.LinkMade: facts("LinkMade", TURN, "peer"),
     events.LinkLost: facts("LinkLost", TURN, "peer"),
-    events.Tick: facts("Tick", PULSE),
+    events.Tick: facts("Tick", REPEATED),
     events.TurnEnded: facts("TurnEnded", OCCASION),
     events.Kept: facts("Kept", OCCASION, "token"),
     events.Room: facts("Room", TURN, "has_room"),

@@ -20,7 +20,7 @@ from docstore.streams.events import ProduceAsked, StreamEvent
 from docstore.streams.events import Received as StreamReceived
 from docstore.trace import of_documents, of_sessions, of_streams
 from docstore.trace.lines import About, is_about, line, traces_of
-from docstore.trace.recorder import Recorder
+from docstore.trace.recorder import LAST, Recorder
 from docstore.wire import Accepted, Heartbeat, Prepare, Propose
 
 SECRET = b"top secret"
@@ -28,8 +28,8 @@ TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 TRACE = f"00-{TRACE_ID}-00f067aa0ba902b7-01"
 
 
-def recorder(**bounds: int) -> Recorder:
-    return Recorder(of_documents.TABLE, **bounds)
+def recorder(*, steps_a_tick: int = 1 << 30, **bounds: int) -> Recorder:
+    return Recorder(of_documents.TABLE, steps_a_tick=steps_a_tick, **bounds)
 
 
 def lines(kept: Recorder, about: About | None = None) -> list[str]:
@@ -68,15 +68,28 @@ def test_whatever_reaches_a_machine_or_leaves_it_can_be_kept() -> None:
 
 
 def test_the_newest_steps_are_kept_and_no_more_than_so_many() -> None:
-    kept = recorder(steps_max=10)
+    kept = recorder(steps_max=50)
     for number in range(100):
         kept.note(float(number), requested(number), [])
         kept.note(float(number), LinkLost(f"n{number}"), [])
     found = list(kept.steps())
     assert [each.number for each in found] == sorted(each.number for each in found)
     asked = [line(each) for each in found if "Requested" in line(each)]
-    assert [text.split()[1] for text in asked] == [f"request={n}" for n in range(90, 100)]
-    assert sum("LinkLost" in line(each) for each in found) == 10
+    assert [text.split()[1] for text in asked] == [f"request={n}" for n in range(50, 100)]
+    assert sum("LinkLost" in line(each) for each in found) == 50
+
+
+def test_under_load_a_part_is_kept_and_what_was_last() -> None:
+    kept = recorder(steps_a_tick=10)
+    for tick in range(3):
+        kept.trim()
+        for number in range(100 * tick, 100 * tick + 100):
+            kept.note(float(number), requested(number), [])
+    first = [*range(10), *range(100, 110), *range(200, 210)]
+    found = list(kept.steps())
+    assert [each.at for each in found] == [*map(float, [*first, *range(300 - LAST, 300)])]
+    gaps = {each.at: each.left_out for each in found if each.left_out}
+    assert gaps == {100.0: 90, 200.0: 90, 300.0 - LAST: 90 - LAST}
 
 
 def test_no_load_of_requests_pushes_out_what_turned() -> None:
