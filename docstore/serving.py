@@ -74,8 +74,7 @@ class Serving:
         self.stream_face = StreamFace(ground.node_id, self.streams, view, questions, driver.submit)
         self.sessions = _sessions(ground, recovered, view, driver, broken)
         self.session_face = SessionFace(self.sessions, view)
-        drivers = {"documents": driver, "streams": self.streams, "sessions": self.sessions}
-        self.trace = Trace({name: each.recorder for name, each in drivers.items()})
+        self.trace = _trace(driver, self.streams, self.sessions)
         self.resync = Resync(ground.node_id, replica, store, questions, driver.feed)
         self.expiring = Expiring(replica, store, driver.submit)
         self.repair = Repair(
@@ -164,6 +163,16 @@ class Serving:
         await self.sessions.stop()
         await self.streams.stop()
         await self.driver.stop()
+
+
+def _trace(driver: Driver, streams: StreamsDriver, sessions: SessionsDriver) -> Trace:
+    return Trace(
+        {
+            "documents": driver.recorder,
+            "streams": streams.recorder,
+            "sessions": sessions.recorder,
+        }
+    )
 
 
 def _sessions(

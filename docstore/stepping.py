@@ -9,7 +9,6 @@ import itertools
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import suppress
 from contextvars import Context
 from typing import Generic, Protocol, TypeVar
 
@@ -73,29 +72,32 @@ class Stepping(ABC, Generic[E, F]):
         try:
             effects = self._machine.step(event, now)
         except Exception as error:
-            self._failed(event, now, error)
+            self._tell(event, f"the machine failed: {error!r}"[:200])
             raise
         try:
             self.recorder.note(now, event, effects)
         except Exception as error:  # noqa: BLE001 - what cannot be kept must not stop what happens
-            self._dump(f"a step cannot be kept: {error!r}"[:200])
+            self._cannot_keep(error)
         return effects
-
-    def _failed(self, event: E, now: float, error: Exception) -> None:
-        """A machine must not fail: say what came before it did."""
-        with suppress(Exception):
-            self.recorder.consider(now, event, ())
-        self._dump(f"the machine failed: {error!r}"[:200])
 
     def alarm(self, effect: F, what: str) -> None:
         """Tell the operator of what must never happen, and what this node did before."""
-        self.recorder.consider(clock(), effect, ())
         log.error("alarm", what=what)
-        self._dump(what)
+        self._tell(effect, what)
 
-    def _dump(self, why: str) -> None:
+    def _tell(self, last: E | F, why: str) -> None:
+        """Put the last steps into the log, once for each cause. The machine's work goes on."""
+        try:
+            self.recorder.consider(clock(), last, ())
+            if self._dumps.is_first(why):
+                dump(log.error, why, [self.recorder])
+        except Exception as error:  # noqa: BLE001 - effects wait to be performed
+            self._cannot_keep(error)
+
+    def _cannot_keep(self, error: Exception) -> None:
+        why = f"a step cannot be kept: {error!r}"[:200]
         if self._dumps.is_first(why):
-            dump(log.error, why, [self.recorder])
+            log.error(why)
 
     @abstractmethod
     def tick(self) -> None:

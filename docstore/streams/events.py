@@ -98,6 +98,7 @@ class FetchAsked:
     isolation: "committed" or "uncommitted". deadline: until when to wait for records; one that is
     over means not at all. token: an offset that must be committed first; -1 for none.
     stale: whether a replica that does not lead may answer from what it knows to be committed.
+    trace: as in an `Operation`.
     """
 
     request: int

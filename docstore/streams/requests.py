@@ -29,7 +29,7 @@ class Sent(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What a reader wants of one partition; see `events.FetchAsked`. trace: as in an `Operation`."""
+    """What a reader wants of one partition; see `events.FetchAsked`."""
 
     origin: tuple[str, int]
     isolation: str = "committed"

@@ -35,6 +35,26 @@ async def test_an_alarm_puts_the_last_steps_into_the_log_once() -> None:
         await driver.stop()
 
 
+async def test_an_alarm_that_cannot_be_shown_does_not_stop_what_comes_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    driver, replica = await alone(SmallDisk())
+    try:
+        await driver.submit(Operation("PUT", LINK, b'{"name": "x"}', creates=True), 5.0)
+
+        def fail(*step: Any) -> None:
+            raise TypeError("nothing that has a length")
+
+        monkeypatch.setattr(driver.recorder, "steps", fail)
+        with capture_logs() as logs:
+            driver.feed(SlotDoubted(1))
+        await driver.stored()  # The effects behind the alarm were performed.
+        assert not replica.core.logs[1].full
+        assert [each["event"].split(":")[0] for each in logs] == ["alarm", "a step cannot be kept"]
+    finally:
+        await driver.stop()
+
+
 def test_so_many_causes_are_dumped_for_and_no_more() -> None:
     causes = Causes()
     assert all(causes.is_first(f"slot {number}") for number in range(CAUSES_MAX))
@@ -72,6 +92,8 @@ async def test_a_step_that_cannot_be_kept_is_performed_all_the_same(
         with capture_logs() as logs:
             put = Operation("PUT", LINK, b'{"name": "x"}', creates=True)
             assert (await driver.submit(put, 5.0)).status == 201
-        assert all("cannot be kept" in each["why"] for each in logs if each["event"] == "trace")
+        assert [each["event"] for each in logs] == [
+            "a step cannot be kept: KeyError('an event that nobody has heard of')"
+        ]
     finally:
         await driver.stop()

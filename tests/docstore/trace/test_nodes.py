@@ -72,7 +72,7 @@ def test_a_request_is_seen_on_both_nodes_that_it_concerns(cluster: LocalCluster)
     served = [each for each in steps(owner) if TRACE_ID in each["traces"]]
     assert served[0]["event"].startswith(f"from {entry.name} Forward [")
     assert f"verb=PUT link=/notes/a bytes=22 trace={TRACE_ID}" in served[0]["event"]
-    # The next request on the connection has none, and is not taken for one of this trace.
+    # Another request is not taken for one of this trace.
     ask(entry, "PUT", "/notes/a", {"text": "top secret"})
     last = [each for each in steps(entry) if "Requested" in each["event"]][-1]
     assert last["traces"] == []
