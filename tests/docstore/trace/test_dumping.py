@@ -9,8 +9,10 @@ from structlog.testing import capture_logs
 from docstore.operation import Operation
 from docstore.protocol.effects import Effect
 from docstore.protocol.events import Event, SlotDoubted, StillnessAsked
+from docstore.services.registry import declaration_link
+from docstore.trace.context import TRACEPARENT
 from docstore.trace.dumping import CAUSES_MAX, STEPS_DUMPED, Causes
-from docstore.trace.lines import line
+from docstore.trace.lines import line, traces_of
 from tests.docstore.alone import LINK, SmallDisk, alone
 
 
@@ -52,6 +54,24 @@ async def test_an_alarm_that_cannot_be_shown_does_not_stop_what_comes_with_it(
         assert not replica.core.logs[1].full
         assert [each["event"].split(":")[0] for each in logs] == ["alarm", "a step cannot be kept"]
     finally:
+        await driver.stop()
+
+
+async def test_what_many_requests_gathered_ends_in_the_trace_of_none() -> None:
+    driver, _ = await alone(SmallDisk())
+    try:
+        seen: list[str] = []
+        driver._publish = lambda row: seen.append(TRACEPARENT.get())
+        link = declaration_link("/notes")
+        await driver.submit(Operation("GET", link), 5.0)  # Its slot is open now.
+        TRACEPARENT.set("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+        declared = Operation("POST", link, b'{"path": "/notes"}')
+        assert (await driver.submit(declared, 5.0)).status == 201
+        assert seen == [""]
+        [asked] = [each for each in driver.recorder.steps() if "verb=POST" in line(each)]
+        assert traces_of(asked) == ["4bf92f3577b34da6a3ce929d0e0e4736"]
+    finally:
+        TRACEPARENT.set("")
         await driver.stop()
 
 
