@@ -55,6 +55,7 @@ What stands beside the road, and who may await there (pure: no clock, no socket,
 | `reads/`, `scanning/` | reads of more than one document; processes that read whole slots | yes |
 | `upkeep/` | expiry, repair, resynchronisation | yes |
 | `process/` | start, stop, logs of one node | yes |
+| `trace/` | what a node did: the last steps of its machines, kept by the drivers | no |
 | `http/` | the face towards clients, by way of `face.py` and `administration.py` | yes |
 | `client/`, `cli/`, `pipeline/` | people's side: only HTTP from here on; Spark is met last | yes |
 

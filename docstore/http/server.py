@@ -134,7 +134,7 @@ class HttpServer:
         """Answer any request, whatever happens on the way."""
         began = time.perf_counter()
         trace = reading.trace(request)
-        if trace or TRACEPARENT.get():  # Of the request before on this connection.
+        if trace:  # It ends with the task, which is this request's alone.
             TRACEPARENT.set(trace[:LENGTH])
         assert self._listener is not None
         self._listener.heard(request.protocol)
