@@ -59,6 +59,7 @@ The rooms, and who may await there (pure: no clock, no socket, no task):
 | `reads/`, `scans/` | reads of more than one document; processes that read whole slots | yes |
 | `upkeep/` | expiry, repair, resynchronisation | yes |
 | `node/` | one node: its parts, start, stop, pages | yes |
+| `trace/` | what a node did: the last steps of its machines, kept by the drivers | no |
 | `http/` | the face towards clients; `node/backend.py` is behind it | yes |
 | `client/`, `cli/`, `pipeline/` | people's side: only HTTP from here on; Spark is met last | yes |
 

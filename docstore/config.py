@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from docstore.errors import BadConfig
-from docstore.limits import Limits
+from docstore.limits import LOG_LEVELS, Limits
 from docstore.model.address import Address, parse_url, ports_of, reachable
 from docstore.protocol.group.configuration import NODE_ID, Founder, is_node_id
 from docstore.streams.timing import StreamsConfig
@@ -130,6 +130,9 @@ class Config:
     log: str = "auto"
     """Logs as text or json; auto: text on a terminal."""
 
+    log_level: str = "info"
+    """Lines of this level and above are logged: debug, info, warning or error."""
+
     limits: Limits = field(default_factory=Limits)
 
     streams: StreamsConfig = field(default_factory=StreamsConfig)
@@ -168,7 +171,7 @@ KEYS = (
     "points_per_node", "replication_factor", "reads", "heartbeat_interval_s", "owner_timeout_s",
     "repair_interval_s", "segments_mb",
     "gossip_preset", "gossip_key_file", "insecure", "allowed_hosts",
-    "log", *(each.name for each in fields(Limits)),
+    "log", "log_level", *(each.name for each in fields(Limits)),
     "streams_fail_back_s", "streams_gather_s", "streams_confirm_s", "streams_tail_mb",
     "streams_retention_check_s",
 )  # fmt: skip
@@ -240,6 +243,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
         insecure=insecure,
         allowed_hosts=_host_names(settings.get("allowed_hosts", "")),
         log=_choice(settings.get("log", "auto"), "log", ("auto", "text", "json")),
+        log_level=_choice(settings.get("log_level", "info"), "log_level", LOG_LEVELS),
         limits=_limits(settings),
         streams=_streams(settings),
     )

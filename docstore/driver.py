@@ -19,6 +19,7 @@ from docstore.model.operation import Answer, Operation
 from docstore.protocol.effects import (
     Alarm,
     ChangeAnswered,
+    Effect,
     Persist,
     Publish,
     Read,
@@ -44,6 +45,8 @@ from docstore.protocol.replica import Replica
 from docstore.protocol.view import ReplicaView
 from docstore.stepping import TICK_S, Requests, Stepping, clock
 from docstore.storage.store import LONG, Query, Store, Write
+from docstore.trace.context import TRACEPARENT
+from docstore.trace.of_documents import TABLE, bytes_of, bytes_of_rows
 
 T = TypeVar("T")
 
@@ -55,7 +58,7 @@ FULL_PAUSE_S = 0.1
 log = structlog.get_logger("docstore.protocol")
 
 
-class Driver(Stepping[Event]):
+class Driver(Stepping[Event, Effect]):
     """Runs one replica against a real clock, real links and a real disk."""
 
     def __init__(
@@ -67,7 +70,7 @@ class Driver(Stepping[Event]):
         publish: Callable[[Row], None],
         broken: Callable[[BaseException], None],
     ) -> None:
-        super().__init__(links)
+        super().__init__(replica, links, TABLE)
         self.replica = replica
         self.view = ReplicaView(replica)
         self.loop_lag_s = 0.0
@@ -103,6 +106,10 @@ class Driver(Stepping[Event]):
 
     def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
         """Return a future for the answer; the protocol keeps the deadline."""
+        trace = TRACEPARENT.get()
+        if trace:
+            operation = operation._replace(trace=trace)
+        self.recorder.carried += len(operation.body)
         number = self._requests.next_number()
         future = self._requests.wait(number)
         self.feed(Requested(number, operation, clock() + timeout_s))
@@ -139,7 +146,7 @@ class Driver(Stepping[Event]):
 
     def perform(self, event: Event) -> None:
         """Step the replica, and perform what it asks in order."""
-        for effect in self.replica.step(event, clock()):
+        for effect in self.step(event):
             match effect:
                 case Send(to, message):
                     self.links.send(to, message)
@@ -148,6 +155,7 @@ class Driver(Stepping[Event]):
                 case Persist(token, writes):
                     self._writes.extend(writes)
                     self._token = token
+                    self.recorder.carried += bytes_of(writes)
                 case Read(token, query):
                     queue = self._long if isinstance(query, LONG) else self._short
                     queue.waiting.append((token, query))
@@ -162,7 +170,7 @@ class Driver(Stepping[Event]):
                 case ReadIndexAnswered(request, found):
                     self._indexes.answer(request, found)
                 case Alarm(what):
-                    log.error("alarm", what=what)
+                    self.alarm(effect, what)
                 case _:
                     assert_never(effect)
 
@@ -228,6 +236,7 @@ class Driver(Stepping[Event]):
         """Answer queries, all at once."""
         tokens, asked = zip(*queries, strict=True)
         results = await self._with_room(partial(self._store.read, asked))
+        self.recorder.carried += sum(bytes_of_rows(each) for each in results if type(each) is list)
         self.feed(QueriesAnswered(list(zip(tokens, results, strict=True))))
 
     def tick(self) -> None:

@@ -5,6 +5,9 @@ A file of its own, so that who reads settings need not import a server.
 
 from dataclasses import dataclass
 
+LOG_LEVELS = ("debug", "info", "warning", "error")
+"""What is logged: lines of this level and of those after it. debug: every request as well."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:

@@ -8,14 +8,26 @@ import asyncio
 import itertools
 import time
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from collections.abc import Sequence
+from contextvars import Context
+from typing import Generic, Protocol, TypeVar
+
+import structlog
 
 from docstore.links.peers import PeerLinks
+from docstore.trace.brief import Table
+from docstore.trace.dumping import Causes, dump
+from docstore.trace.recorder import Recorder
 
 E = TypeVar("E")
+E_contra = TypeVar("E_contra", contravariant=True)
+F = TypeVar("F")
+F_co = TypeVar("F_co", covariant=True)
 T = TypeVar("T")
 
 TICK_S = 0.05
+
+log = structlog.get_logger("docstore.stepping")
 
 
 def clock() -> float:
@@ -26,13 +38,26 @@ def clock() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-class Stepping(ABC, Generic[E]):
+class Machine(Protocol[E_contra, F_co]):
+    """What is driven. Pure: time is told, and what it wants done is returned."""
+
+    def step(self, event: E_contra, now: float) -> Sequence[F_co]:
+        """Return what `event` at `now` (monotonic seconds) asks of the world, in order."""
+
+
+class Stepping(ABC, Generic[E, F]):
     """The part of a driver that is the same for every machine."""
 
-    def __init__(self, links: PeerLinks) -> None:
+    def __init__(self, machine: Machine[E, F], links: PeerLinks, table: Table) -> None:
+        """table: what is kept of the machine's steps."""
         self.loop = asyncio.get_running_loop()
         self.links = links
+        self.recorder = Recorder(table)
+        self._dumps = Causes()
+        self._of_nobody = Context()
+        """In which a turn ends: it is no single request's."""
         self.stopped = False
+        self._machine = machine
         self._turn_planned = False
         self._performing = False
         self._ticker: asyncio.TimerHandle | None = None
@@ -40,6 +65,39 @@ class Stepping(ABC, Generic[E]):
     @abstractmethod
     def perform(self, event: E) -> None:
         """Step the machine, and perform what it asks in order."""
+
+    def step(self, event: E) -> Sequence[F]:
+        """Step the machine, and keep what it was told and what it asks for."""
+        now = clock()
+        try:
+            effects = self._machine.step(event, now)
+        except Exception as error:
+            self._tell(event, f"the machine failed: {error!r}"[:200])
+            raise
+        try:
+            self.recorder.note(now, event, effects)
+        except Exception as error:  # noqa: BLE001 - what cannot be kept must not stop what happens
+            self._cannot_keep(error)
+        return effects
+
+    def alarm(self, effect: F, what: str) -> None:
+        """Tell the operator of what must never happen, and what this node did before."""
+        log.error("alarm", what=what)
+        self._tell(effect, what)
+
+    def _tell(self, last: E | F, why: str) -> None:
+        """Put the last steps into the log, once for each cause. The machine's work goes on."""
+        try:
+            self.recorder.consider(clock(), last, ())
+            if self._dumps.is_first(why):
+                dump(log.error, why, [self.recorder])
+        except Exception as error:  # noqa: BLE001 - effects wait to be performed
+            self._cannot_keep(error)
+
+    def _cannot_keep(self, error: Exception) -> None:
+        why = f"a step cannot be kept: {error!r}"[:200]
+        if self._dumps.is_first(why):
+            log.error(why)
 
     @abstractmethod
     def tick(self) -> None:
@@ -81,7 +139,7 @@ class Stepping(ABC, Generic[E]):
             self._performing = False
         if not self._turn_planned:
             self._turn_planned = True
-            self.loop.call_soon(self._end_turn)
+            self.loop.call_soon(self._end_turn, context=self._of_nobody)
 
     def _end_turn(self) -> None:
         self.end_turn()
@@ -91,6 +149,7 @@ class Stepping(ABC, Generic[E]):
 
     def _tick(self) -> None:
         self.tick()
+        self.recorder.trim()
         if not self.stopped:
             self._ticker = self.loop.call_later(TICK_S, self._tick)
 

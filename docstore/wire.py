@@ -7,7 +7,7 @@ sender, store, boot and cluster are said once and hold for every frame that foll
 about a slot names the epoch; with the sender, or with the receiver in an answer, that is the
 ballot, so an answer can only be taken for its own attempt.
 
-Unknown tags and malformed frames close the link: a peer of another version is not guessed at.
+Unknown tags and malformed frames close the link. What a version adds comes behind what there was.
 """
 
 from collections.abc import Sequence
@@ -371,5 +371,5 @@ class Hello(NamedTuple):
     seen: tuple[str, int, int]
 
 
-PROTOCOL = 5
-"""Version of all this; nodes of another one are not spoken to."""
+PROTOCOL = 6
+"""Version of all this; what is said to nodes of earlier ones is in `links/versions.py`."""

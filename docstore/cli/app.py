@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from docstore import __version__
-from docstore.cli import documents, election, group, groups, leases, records, topics
+from docstore.cli import documents, election, group, groups, leases, records, topics, trace
 from docstore.cli.terminal import (
     DEFAULT_URLS,
     AsJson,
@@ -35,6 +35,7 @@ app = typer.Typer(
 NODES = "Nodes"
 app.add_typer(documents.app)
 app.add_typer(group.app)
+app.add_typer(trace.app)
 app.add_typer(topics.topic, name="topic", rich_help_panel=topics.PANEL)
 app.add_typer(topics.partition, name="partition", rich_help_panel=topics.PANEL)
 app.add_typer(records.app)

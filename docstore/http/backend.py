@@ -20,6 +20,7 @@ from docstore.streams import requests
 from docstore.streams.effects import Begun, Problem, Records
 from docstore.streams.messages import Produced
 from docstore.streams.topic import Topic
+from docstore.trace.lines import About
 
 Json = Any
 """A value that json can write: what the administrative pages are made of."""
@@ -147,6 +148,15 @@ class Backend(Protocol):
 
     def selector(self, name: str) -> Json | None:
         """Return replication factor, slots, table and shares of a node selector, or None."""
+
+    def log_at(self, level: str) -> Json:
+        """Log lines of this level and above from now on; return what was made of it."""
+
+    def trace(self, about: About, *, after: int, limit: int) -> Json:
+        """Return the last `limit` steps about something, later than number `after`.
+
+        Raises Unavailable before the group is known.
+        """
 
     def compact(self, before_us: int) -> Json:
         """Begin to let go, on this node, of what was replaced before an instant; return how far."""

@@ -7,13 +7,14 @@ from typing import Any
 from aiohttp import web
 
 from docstore.errors import BadRequest, Conflict, NotFound
-from docstore.http import reading
+from docstore.http import reading, trace
 from docstore.http.backend import Backend
 from docstore.http.documents import READ_METHODS, Documents, allowed, not_allowed
 from docstore.http.metrics import CONTENT_TYPE, HttpMetrics
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import JSON_TYPE, page_reply
+from docstore.limits import LOG_LEVELS
 from docstore.model import json
 from docstore.model.paths import canonical_link
 from docstore.upkeep.resync import ACTIONS, UNDER_WAY
@@ -22,7 +23,9 @@ Page = Callable[[web.BaseRequest, bytes], Awaitable[Reply]]
 SELECTORS = "/core/node-selectors/"
 SYNCH = "/core/management/synch"
 WAIT_S_MAX = 300
-REQUESTS = ("SynchronizeRequest", "SynchronizeControlRequest", "CompactRequest")
+REQUESTS = (
+    "SynchronizeRequest", "SynchronizeControlRequest", "CompactRequest", "LogLevelRequest",
+)  # fmt: skip
 
 
 class CorePages:
@@ -37,6 +40,7 @@ class CorePages:
             "/core/management": (management, self._management),
             SYNCH: (READ_METHODS, self._synch),
             "/core/management/digests": (READ_METHODS, self._digests),
+            trace.PATH: (READ_METHODS, self._trace),
             "/core/node-groups/default": ("GET, HEAD, OPTIONS, PATCH", self._node_group),
             "/core/node-groups/default/available": (READ_METHODS, self._available),
             "/core/document-index": (READ_METHODS, self._document_index),
@@ -89,6 +93,8 @@ class CorePages:
                 return await self._control(request, asked)
             case "CompactRequest":
                 return self._compact(request, asked)
+            case "LogLevelRequest":
+                return self._log_level(request, asked)
         raise BadRequest(f"kind must be one of {', '.join(REQUESTS)}")
 
     def _compact(self, request: web.BaseRequest, asked: dict[str, Any]) -> Reply:
@@ -97,6 +103,12 @@ class CorePages:
         if not isinstance(before_us, int) or not 0 < before_us <= now_us:
             raise BadRequest("beforeMicros is an instant in the past, in microseconds since 1970")
         return _json(request, self._backend.compact(before_us), status=202)
+
+    def _log_level(self, request: web.BaseRequest, asked: dict[str, Any]) -> Reply:
+        level = asked.get("level")
+        if level not in LOG_LEVELS:
+            raise BadRequest(f"level must be one of {', '.join(LOG_LEVELS)}")
+        return _json(request, self._backend.log_at(level))
 
     async def _synchronize(self, request: web.BaseRequest, asked: dict[str, Any]) -> Reply:
         pace = asked.get("slotsPerSecond", 0)
@@ -130,6 +142,9 @@ class CorePages:
 
     async def _digests(self, request: web.BaseRequest, body: bytes) -> Reply:
         return _json(request, await self._backend.digests(reading.timeout_s(request)))
+
+    async def _trace(self, request: web.BaseRequest, body: bytes) -> Reply:
+        return _json(request, trace.page(self._backend, request.rel_url.query))
 
     async def _node_group(self, request: web.BaseRequest, body: bytes) -> Reply:
         if request.method != "PATCH":

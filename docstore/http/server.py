@@ -40,7 +40,9 @@ from docstore.http.streams import STREAM_PATHS, StreamPages
 from docstore.limits import Limits
 from docstore.model.paths import SUFFIXES, canonical
 from docstore.model.service import Refusal, Service
+from docstore.node import logs
 from docstore.services.leases import LEASES
+from docstore.trace.context import LENGTH, TRACEPARENT
 
 CORE = "/core/"
 BULK = "/core/bulk"
@@ -131,6 +133,9 @@ class HttpServer:
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer any request, whatever happens on the way."""
         began = time.perf_counter()
+        trace = reading.trace(request)
+        if trace:  # It ends with the task, which is this request's alone.
+            TRACEPARENT.set(trace[:LENGTH])
         assert self._listener is not None
         self._listener.heard(request.protocol)
         try:
@@ -143,12 +148,15 @@ class HttpServer:
             if reply.status == 500:  # Its owner, or the author of a service, has failed.
                 self._note_error(request, None)
         if isinstance(reply, Reply):
-            trace = reading.trace(request)
             if trace:
                 reply.head += header_lines({"traceparent": trace})
             if self._sends_away:
                 reply.close_after()
-        self.metrics.note(request.method, reply.status, time.perf_counter() - began)
+        took_s = time.perf_counter() - began
+        self.metrics.note(request.method, reply.status, took_s)
+        if logs.LEVEL.is_debug:
+            path, took_ms = _instance(request)[:200], round(took_s * 1000, 3)
+            log.debug("request", method=request.method, path=path, status=reply.status, ms=took_ms)
         return reply
 
     def _refused(self, request: web.BaseRequest, error: Exception) -> Reply:

@@ -289,6 +289,7 @@ class FetchRecords(Request[Sequence[Any]]):
     bytes_max: int
     token: int
     stale: bool
+    trace: str = ""
 
 
 @dataclass(frozen=True, slots=True)

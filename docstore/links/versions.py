@@ -13,7 +13,10 @@ whoever reads it. `tests/compat` keeps what each protocol says.
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from docstore.wire import PROTOCOL, Message
+from docstore.links.requests import FetchRecords
+from docstore.sessions.messages import Call
+from docstore.streams.messages import Produce
+from docstore.wire import PROTOCOL, Ask, Forward, Message
 
 LEAST = 5
 """The earliest protocol that is still spoken."""
@@ -33,8 +36,27 @@ class Spoken(NamedTuple):
 Earlier = Callable[[Any], tuple[Any, ...] | None]
 """A message as fields of the protocol before; None: it had no such kind."""
 
-BEFORE: Mapping[int, Mapping[type[Any], Earlier]] = {}
-"""Protocol -> what it has changed of messages, as seen from the one before it."""
+
+def _forward_of_5(message: Forward) -> tuple[Any, ...]:
+    operations = (each._replace(operation=each.operation[:15]) for each in message.operations)
+    return (tuple(operations),)
+
+
+def _ask_of_5(message: Ask) -> tuple[Any, ...]:
+    if message.question == FetchRecords.name:
+        return message._replace(argument=message.argument[:7])
+    return message
+
+
+BEFORE: Mapping[int, Mapping[type[Any], Earlier]] = {
+    6: {  # The trace context of a request goes with it.
+        Forward: _forward_of_5,
+        Ask: _ask_of_5,
+        Call: lambda message: message[:5],
+        Produce: lambda message: message[:8],
+    },
+}
+"""Protocol -> what it has added to messages, taken away again for one before it."""
 
 
 def fields_for(protocol: int, message: Message) -> tuple[Any, ...] | None:

@@ -46,6 +46,7 @@ class Operation(NamedTuple):
     reign: the epoch of the only reign that may carry it out, 0 for any. For an update whose reason
     is in its maker's memory and not in the document: a successor finds the document unchanged.
     fence: (scope, token), see `fences.py`; () for none.
+    trace: the `traceparent` of the request that it comes from, "" for none. Nothing rests on it.
     """
 
     verb: str
@@ -63,6 +64,7 @@ class Operation(NamedTuple):
     writer: Sequence[Any] = ()
     reign: int = 0
     fence: Sequence[Any] = ()
+    trace: str = ""
 
     @property
     def is_read(self) -> bool:

@@ -1,6 +1,7 @@
 """What the HTTP face can ask of a node: documents, factories, pages. See `http/backend.py`."""
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ from docstore.errors import NotFound, Unavailable
 from docstore.links.requests import SlotPosition
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service
+from docstore.node import logs
 from docstore.node.gate import Entrance
 from docstore.node.parts import Ground
 from docstore.node.status import Administration
@@ -23,8 +25,10 @@ from docstore.services.announcing import NOT_YET
 from docstore.services.registry import declaration_link
 from docstore.sessions.face import SessionFace
 from docstore.sessions.measures import session_metrics
+from docstore.stepping import clock
 from docstore.streams.face import StreamFace
 from docstore.streams.measures import partition_metrics, partitions_page
+from docstore.trace.lines import About
 
 
 class Face:
@@ -146,6 +150,7 @@ class Face:
             "storeId": self._ground.store_id,
         }
         page |= self._ground.config.public()
+        page["logLevel"] = logs.LEVEL.name
         serving = self._entrance.serving
         if serving is None:
             page |= {"ready": False, "reason": self._ground.founding.why_not()}
@@ -156,6 +161,26 @@ class Face:
             page["partitions"] = partitions_page(serving.streams.machine)
         page["peerLinks"] = dict(self._ground.links.counters)
         return page
+
+    def log_at(self, level: str) -> Any:
+        """Log lines of this level and above from now on."""
+        logs.set_level(level)
+        return {"kind": "LogLevel", "id": self._ground.node_id, "level": level}
+
+    def trace(self, about: About, *, after: int, limit: int) -> Any:
+        """Return the last steps about something, as they are now."""
+        serving = self._entrance.inside()
+        if about.link:
+            about = about._replace(slot=serving.feed.slot_of(about.link))
+        now, wall_now = clock(), time.time()
+        steps = serving.trace.page(about, after=after, limit=limit, now=now, wall_now=wall_now)
+        return {
+            "documentSelfLink": "/core/management/trace",
+            "kind": "Trace",
+            "id": self._ground.node_id,
+            "atSeconds": round(now, 6),
+            "steps": steps,
+        }
 
     def node_group(self) -> Any:
         """Return members, configuration, quorum."""

@@ -8,9 +8,13 @@ what follows. So a line that cannot be written is dropped.
 import contextlib
 import logging
 import sys
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass
 from typing import Any, TextIO, cast
 
 import structlog
+
+from docstore.trace.context import TRACEPARENT
 
 
 class Unheard:
@@ -39,7 +43,33 @@ def _unheard(stream: TextIO) -> TextIO:
     return cast("TextIO", Unheard(stream))
 
 
-def set_up(form: str) -> None:
+@dataclass(slots=True)
+class Level:
+    """What is logged, see `limits.LOG_LEVELS`."""
+
+    name: str = "info"
+    is_debug: bool = False
+    """Asked for each request."""
+
+
+LEVEL = Level()
+
+
+def set_level(name: str) -> None:
+    """Log lines of this level and above, from now on."""
+    LEVEL.name, LEVEL.is_debug = name, name == "debug"
+    number = logging.getLevelNamesMapping()[name.upper()]
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(number))
+
+
+def traced(logger: object, method: str, line: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    """Say in a line of which request it is, if it is of one that says so itself."""
+    if trace := TRACEPARENT.get():
+        line.setdefault("traceparent", trace)
+    return line
+
+
+def set_up(form: str, level: str = "info") -> None:
     """Log to standard error, as `text`, as `json`, or (`auto`) as text on a terminal."""
     sys.stdout, sys.stderr = _unheard(sys.stdout), _unheard(sys.stderr)
     text = form == "text" or (form == "auto" and sys.stderr.isatty())
@@ -47,10 +77,11 @@ def set_up(form: str) -> None:
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
+            traced,
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.format_exc_info,
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
+    set_level(level)

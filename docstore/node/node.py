@@ -194,7 +194,11 @@ class Node:
             await self.entrance.serving.stop()
 
     def _broken(self, error: BaseException) -> None:
-        end_process(self.config.data, error)
+        try:
+            if self.entrance.serving is not None:
+                self.entrance.serving.trace.dump(log.error, str(error))
+        finally:  # Whatever becomes of its last words.
+            end_process(self.config.data, error)
 
     def _outdated(self, boot: int) -> None:
         """Others have met a later life of this disk: it may have forgotten promises (rule M4)."""

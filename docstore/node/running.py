@@ -37,6 +37,7 @@ from docstore.streams.driver import StreamsDriver
 from docstore.streams.face import StreamFace
 from docstore.streams.partitions import Partitions
 from docstore.streams.replica_set import STREAMS
+from docstore.trace.trace import Trace
 from docstore.upkeep.expiring import Expiring
 from docstore.upkeep.holding import Holding
 from docstore.upkeep.repair import Repair
@@ -73,6 +74,7 @@ class Serving:
         self.stream_face = StreamFace(ground.node_id, self.streams, view, rpc, driver.submit)
         self.sessions = _sessions(ground, recovered, view, driver, broken)
         self.session_face = SessionFace(self.sessions, view)
+        self.trace = _trace(driver, self.streams, self.sessions)
         self.resync = Resync(driver.view, store, rpc, driver.feed)
         self.expiring = Expiring(driver.view, store, driver.submit)
         self.repair = Repair(
@@ -159,6 +161,16 @@ class Serving:
         await self.sessions.stop()
         await self.streams.stop()
         await self.driver.stop()
+
+
+def _trace(driver: Driver, streams: StreamsDriver, sessions: SessionsDriver) -> Trace:
+    return Trace(
+        {
+            "documents": driver.recorder,
+            "streams": streams.recorder,
+            "sessions": sessions.recorder,
+        }
+    )
 
 
 def _sessions(

@@ -110,7 +110,8 @@ class Calls:
             outstanding.sent_to = owner
             self._sent_to.setdefault(owner, set()).add(number)
             remaining_ms = max(1, int((asked.deadline - core.now) * 1000))
-            core.send(owner, Call(number, asked.link, asked.kind, remaining_ms, asked.argument))
+            call = Call(number, asked.link, asked.kind, remaining_ms, asked.argument, asked.trace)
+            core.send(owner, call)
             self._wake(number, core.config.resend_s)
         else:
             self._wake(number, core.config.again_s)

@@ -8,17 +8,19 @@ from docstore.beside.asking import Ask, Survey
 from docstore.beside.documents import Documents, Errands
 from docstore.links.peers import PeerLinks
 from docstore.model.document import Row
-from docstore.sessions.effects import Confirm, Give, Send
+from docstore.sessions.effects import Confirm, Give, Send, SessionEffect
 from docstore.sessions.events import Asked, Confirmed, SessionEvent, Surveyed, Tick, TurnEnded
 from docstore.sessions.machine import Sessions
 from docstore.sessions.messages import Reply
 from docstore.stepping import Requests, Stepping, clock
+from docstore.trace.context import TRACEPARENT
+from docstore.trace.of_sessions import TABLE
 
 ReadIndex = Callable[[Sequence[int], float], Awaitable[Mapping[int, tuple[int, int]]]]
 """(slots, timeout in s) -> slot -> (epoch, decided), of those that this node is sure to own."""
 
 
-class SessionsDriver(Stepping[SessionEvent]):
+class SessionsDriver(Stepping[SessionEvent, SessionEffect]):
     """Runs one session machine against a real clock and real links."""
 
     def __init__(
@@ -31,7 +33,7 @@ class SessionsDriver(Stepping[SessionEvent]):
         broken: Callable[[BaseException], None],
     ) -> None:
         """read_index: as `Driver.read_index`. broken: called when the disk has failed."""
-        super().__init__(links)
+        super().__init__(machine, links, TABLE)
         self.machine = machine
         self._read_index = read_index
         self._confirming: set[asyncio.Task[None]] = set()
@@ -60,12 +62,12 @@ class SessionsDriver(Stepping[SessionEvent]):
             return self._requests.refused()
         number = self._requests.next_number()
         future = self._requests.wait(number)
-        self.feed(Asked(number, link, kind, argument, clock() + timeout_s))
+        self.feed(Asked(number, link, kind, argument, clock() + timeout_s, TRACEPARENT.get()))
         return future
 
     def perform(self, event: SessionEvent) -> None:
         """Step the machine, and perform what it asks in order."""
-        for effect in self.machine.step(event, clock()):
+        for effect in self.step(event):
             match effect:
                 case Send(to, message):
                     self.links.send(to, message)

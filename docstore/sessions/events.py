@@ -62,6 +62,7 @@ class Asked:
     kind: str
     argument: Any
     deadline: float
+    trace: str = ""
 
 
 SessionEvent = (

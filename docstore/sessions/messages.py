@@ -11,6 +11,7 @@ class Call(NamedTuple):
 
     id: of the sender's. link: the document. kind: what is asked, which names the part that answers.
     remaining_ms: until when an answer is of use. argument: plain values, as the kind says.
+    trace: as in an `Operation`.
     """
 
     id: int
@@ -18,6 +19,7 @@ class Call(NamedTuple):
     kind: str
     remaining_ms: int
     argument: Any
+    trace: str = ""
 
 
 class Reply(NamedTuple):

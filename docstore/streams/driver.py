@@ -20,7 +20,7 @@ from docstore.beside.documents import Documents, Errands
 from docstore.errors import DiskFull, StoreBroken
 from docstore.links.peers import PeerLinks
 from docstore.model.document import Row
-from docstore.stepping import Requests, Stepping, clock
+from docstore.stepping import Requests, Stepping
 from docstore.storage.partitions import (
     CorruptPartition,
     DropPartition,
@@ -33,7 +33,7 @@ from docstore.storage.partitions import (
     partitions_of,
 )
 from docstore.streams.batch import Header
-from docstore.streams.effects import Alarm, Give, Keep, Look, Outcome, Send
+from docstore.streams.effects import Alarm, Give, Keep, Look, Outcome, Send, StreamEffect
 from docstore.streams.events import (
     CommandAsked,
     FetchAsked,
@@ -49,6 +49,8 @@ from docstore.streams.events import (
     TurnEnded,
 )
 from docstore.streams.partitions import Partitions
+from docstore.trace.context import TRACEPARENT
+from docstore.trace.of_streams import TABLE, bytes_found, bytes_of
 
 LOOKS_AT_ONCE = 64
 """What they find goes on in one step, and each may be a megabyte."""
@@ -60,7 +62,7 @@ Asked = ProduceAsked | FetchAsked | LeaderAsked | FiguresAsked | CommandAsked
 log = structlog.get_logger("docstore.streams")
 
 
-class StreamsDriver(Stepping[StreamEvent]):
+class StreamsDriver(Stepping[StreamEvent, StreamEffect]):
     """Runs one partition machine against a real clock, real links and a real disk."""
 
     def __init__(
@@ -73,7 +75,7 @@ class StreamsDriver(Stepping[StreamEvent]):
         broken: Callable[[BaseException], None],
     ) -> None:
         """broken: called when the disk has failed; nothing may be answered after it."""
-        super().__init__(links)
+        super().__init__(machine, links, TABLE)
         self.machine = machine
         self._store = store
         self._broken = broken
@@ -106,13 +108,15 @@ class StreamsDriver(Stepping[StreamEvent]):
         """Return a future for the outcome of a request; the machine keeps its deadline."""
         if self.stopped:
             return self._requests.refused()
+        if isinstance(asked, ProduceAsked | FetchAsked):
+            asked.trace = asked.trace or TRACEPARENT.get()
         future = self._requests.wait(asked.request)
         self.feed(asked)
         return future
 
     def perform(self, event: StreamEvent) -> None:
         """Step the machine, and perform what it asks in order."""
-        for effect in self.machine.step(event, clock()):
+        for effect in self.step(event):
             match effect:
                 case Send(to, message):
                     self.links.send(to, message)
@@ -121,6 +125,7 @@ class StreamsDriver(Stepping[StreamEvent]):
                 case Keep(token, writes):
                     self._writes.extend(writes)
                     self._token = token
+                    self.recorder.carried += bytes_of(writes)
                 case Look(token, query):
                     self._looks.append((token, query))
                 case Ask():
@@ -128,7 +133,7 @@ class StreamsDriver(Stepping[StreamEvent]):
                 case Survey():
                     self._errands.survey(effect)
                 case Alarm(what):
-                    log.error("alarm", what=what)
+                    self.alarm(effect, what)
                 case _:
                     assert_never(effect)
 
@@ -218,6 +223,7 @@ class StreamsDriver(Stepping[StreamEvent]):
             while self._looks:
                 looks, self._looks = self._looks[:LOOKS_AT_ONCE], self._looks[LOOKS_AT_ONCE:]
                 results = await self._read([query for _, query in looks])
+                self.recorder.carried += bytes_found(results)
                 tokens = [token for token, _ in looks]
                 self.feed(Looked(list(zip(tokens, results, strict=True))))
         except StoreBroken as error:

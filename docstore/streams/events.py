@@ -87,6 +87,7 @@ class ProduceAsked:
     flags: int
     records: int
     body: bytes
+    trace: str = ""
 
 
 @dataclass(slots=True)
@@ -97,6 +98,7 @@ class FetchAsked:
     isolation: "committed" or "uncommitted". deadline: until when to wait for records; one that is
     over means not at all. token: an offset that must be committed first; -1 for none.
     stale: whether a replica that does not lead may answer from what it knows to be committed.
+    trace: as in an `Operation`.
     """
 
     request: int
@@ -107,6 +109,7 @@ class FetchAsked:
     deadline: float
     token: int = -1
     stale: bool = False
+    trace: str = ""
 
 
 @dataclass(slots=True)

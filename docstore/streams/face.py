@@ -36,6 +36,7 @@ from docstore.streams.messages import Produced
 from docstore.streams.replica_set import STREAMS
 from docstore.streams.requests import NoSuchTopic, Sent, Wanted
 from docstore.streams.topic import Topic, topic_of
+from docstore.trace.context import TRACEPARENT
 
 TOPIC_KNOWN_S = 5.0
 """How long what a topic says is believed. A partition more is noticed so much later."""
@@ -176,7 +177,8 @@ class StreamFace:
             return led
         if led.leader in ("", self._me):
             return await self._fetch_here(link, wanted._replace(stale=False), wait_s)
-        asked = FetchRecords(link, wait_s, *wanted._replace(stale=False))
+        wanted = wanted._replace(stale=False, trace=TRACEPARENT.get())
+        asked = FetchRecords(link, wait_s, *wanted)
         try:
             found = await self._ask(led.leader, asked, wait_s + WAIT_AT_ONCE_S)
         except Unavailable as error:
@@ -193,7 +195,7 @@ class StreamFace:
     async def _fetch_here(self, link: str, wanted: Wanted, wait_s: float) -> Records | Problem:
         asked = FetchAsked(
             self._driver.next_request(), link, wanted.origin, wanted.isolation, wanted.bytes_max,
-            clock() + wait_s if wait_s > 0 else 0.0, wanted.token, wanted.stale,
+            clock() + wait_s if wait_s > 0 else 0.0, wanted.token, wanted.stale, wanted.trace,
         )  # fmt: skip
         outcome = await self._driver.request(asked)
         assert isinstance(outcome, Records | Problem)
@@ -201,7 +203,7 @@ class StreamFace:
 
     async def _fetch_for(self, asked: FetchRecords) -> tuple[Any, ...]:
         kind, where = asked.origin
-        wanted = Wanted((kind, where), asked.isolation, asked.bytes_max, asked.token, asked.stale)
+        wanted = Wanted((kind, where), *asked.packed()[3:])
         return _plain(await self._fetch_here(asked.link, wanted, asked.wait_s))
 
     # Figures and commands

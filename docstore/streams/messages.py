@@ -144,7 +144,7 @@ class Produce(NamedTuple):
     """Entry node to leader: append these records, to be answered within `remaining_ms`.
 
     acks: "committed" or "leader". producer: (id, epoch, sequence), or () for none.
-    body: so many `records`, as `streams/records.py` packs them.
+    body: so many `records`, as `streams/records.py` packs them. trace: as in an `Operation`.
     """
 
     id: int
@@ -155,6 +155,7 @@ class Produce(NamedTuple):
     flags: int
     records: int
     body: bytes
+    trace: str = ""
 
 
 class Produced(NamedTuple):

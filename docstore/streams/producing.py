@@ -81,7 +81,7 @@ class Producing:
             leader,
             Produce(
                 asked.id, self._directory.name(event.link), event.acks, remaining_ms,
-                event.producer, event.flags, event.records, event.body,
+                event.producer, event.flags, event.records, event.body, event.trace,
             ),
         )  # fmt: skip
 

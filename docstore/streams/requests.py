@@ -36,3 +36,4 @@ class Wanted(NamedTuple):
     bytes_max: int = 1 << 20
     token: int = -1
     stale: bool = False
+    trace: str = ""

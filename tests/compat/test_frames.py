@@ -1,5 +1,6 @@
 """Frames of earlier versions are read, and the present one's cannot change unnoticed."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgpack
@@ -7,9 +8,9 @@ import pytest
 
 from docstore.converge.messages import Spread, Supply
 from docstore.links.frames import pack_frame, unpack_frame, unpack_hello
-from docstore.links.requests import Request
-from docstore.model.operation import answer_from_wire, operation_from_wire
-from docstore.wire import PROTOCOL, Adopt, Copy, Fetched, Hello
+from docstore.links.requests import FetchRecords, Request
+from docstore.model.operation import Operation, answer_from_wire, operation_from_wire
+from docstore.wire import PROTOCOL, Adopt, Ask, Copy, Fetched, Forward, Forwarded, Hello
 from tests.compat.golden import CONFIGURATION, goldens, present, request_kinds
 from tests.compat.samples import sample, samples
 
@@ -35,6 +36,28 @@ def test_a_frame_of_an_earlier_version_is_read(frame: bytes) -> None:
     said = msgpack.unpackb(frame[4:])[1][0]
     understood = msgpack.unpackb(pack_frame(configuration, [message])[4:])[1][0]
     assert understood[: len(said)] == said
+
+
+@pytest.mark.parametrize("golden", GOLDENS, ids=lambda golden: str(golden["protocol"]))
+def test_to_an_earlier_version_is_said_what_it_would_say(golden: dict[str, Any]) -> None:
+    for name, message in samples():
+        frame = pack_frame(CONFIGURATION, [message], golden["protocol"])
+        if name in golden["frames"]:
+            assert frame.hex() == golden["frames"][name]
+        else:
+            assert unpack_frame(frame[4:]) == (CONFIGURATION, [])
+
+
+def test_protocol_5_knows_no_trace() -> None:
+    operation = Operation("GET", "/a/b", trace="00-1-2-01")
+    forward = Forward([Forwarded(1, 2, 3, 1, 100, operation)])
+    _, [back] = unpack_frame(pack_frame(1, [forward], 5)[4:])
+    assert len(back.operations[0].operation) == 15
+    assert operation_from_wire(back.operations[0].operation) == operation._replace(trace="")
+    fetch = FetchRecords("/a", 1.0, ("offset", 3), "committed", 9, -1, False, "00-1-2-01")
+    _, [ask] = unpack_frame(pack_frame(1, [Ask(1, fetch.name, fetch.packed())], 5)[4:])
+    assert len(ask.argument) == 7
+    assert FetchRecords.unpacked(ask.argument) == replace(fetch, trace="")
 
 
 @pytest.mark.parametrize(("name", "message"), list(samples()))
@@ -66,7 +89,7 @@ def test_operations_and_answers_are_read_and_what_is_added_ignored() -> None:
     for golden in GOLDENS:
         for read, name in ((operation_from_wire, "operation"), (answer_from_wire, "answer")):
             packed = msgpack.unpackb(bytes.fromhex(golden[name]))
-            assert read([*packed, LATER]) == read(packed)
+            assert read([*read(packed), LATER]) == read(packed)
             assert msgpack.unpackb(msgpack.packb(read(packed)))[: len(packed)] == packed
 
 

@@ -12,7 +12,7 @@ from docstore.links import versions
 from docstore.links.frames import pack_frame, pack_hello, unpack_frame
 from docstore.links.peers import PeerEvents, PeerLinks
 from docstore.links.versions import Spoken
-from docstore.wire import Confirm, HandOver, Hello, Message
+from docstore.wire import PROTOCOL, Confirm, HandOver, Hello, Message
 
 OLD, NEW = Spoken(5, 5), Spoken(5, 6)
 DEADLINE_S = 10.0
@@ -129,8 +129,7 @@ def test_what_a_peer_does_not_know_is_left_out(monkeypatch: pytest.MonkeyPatch) 
         return tuple(message[:1])
 
     added = {Confirm: without_slots, HandOver: lambda message: None}
-    monkeypatch.setattr(versions, "PROTOCOL", 6)
-    monkeypatch.setattr(versions, "BEFORE", {6: added})
+    monkeypatch.setattr(versions, "BEFORE", {PROTOCOL: added})
     messages: list[Message] = [Confirm(3, [(1, 2)]), HandOver(b"")]
-    _, packed = msgpack.unpackb(pack_frame(1, messages, protocol=4)[4:])
+    _, packed = msgpack.unpackb(pack_frame(1, messages, protocol=PROTOCOL - 1)[4:])
     assert [fields[1:] for fields in packed] == [[3]]

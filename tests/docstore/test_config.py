@@ -114,6 +114,7 @@ def test_the_environment_is_read_by_name_and_checked() -> None:
         ({"data": "d", "bootstrap": "a/b=http://h:1", "node_id": "a"}, "bootstrap"),
         ({"data": "d", "join": "http://h:1", "replaces": "n!"}, "replaces"),
         ({"data": "d", "owner_timeout_s": "soon"}, "owner_timeout_s"),
+        ({"data": "d", "log_level": "loud"}, "log_level"),
         ({"data": "d", "owner_timeout_s": 0.3}, "owner_timeout_s"),
         ({"data": "d", "gossip_preset": "moon"}, "gossip_preset"),
         ({"data": "d", "replication_factor": 0}, "replication_factor"),

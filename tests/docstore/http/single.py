@@ -16,6 +16,7 @@ from docstore.protocol.identity import Identity
 from docstore.protocol.road.handle import New, Unchanged, handle
 from docstore.reads.listings import Listed
 from docstore.services.registry import FACTORIES, Registry
+from docstore.trace.lines import About
 
 
 class SingleNode:
@@ -160,6 +161,12 @@ class SingleNode:
 
     def selector(self, name: str) -> Any:
         return {"slots": 1} if name == "default" else None
+
+    def log_at(self, level: str) -> Any:
+        return {"kind": "LogLevel", "id": self.node_id, "level": level}
+
+    def trace(self, about: About, *, after: int, limit: int) -> Any:
+        return {"steps": []}
 
     def compact(self, before_us: int) -> Any:
         return {"kind": "CompactStatus", "beforeMicros": before_us, "slotsLeft": 1}

@@ -310,6 +310,12 @@ def test_a_failed_fsync_ends_the_process_with_74(tmp_path: Path) -> None:
                 urllib.request.urlopen(request, timeout=15)
             assert node.process.wait(15) == 74
         node.process = None
+        # Before it ended it said what it had done, that request as the last thing.
+        log = (node.data / "log.txt").read_text()
+        steps = [line for line in log.splitlines() if '"event": "trace"' in line]
+        assert 1 <= len(steps) <= 50
+        assert any("Requested" in line and "link=/core/factories/" in line for line in steps)
+        assert log.rindex('"event": "trace"') < log.index("the disk failed; this process ends")
 
 
 @needs_strace

@@ -1,0 +1,96 @@
+"""The commands that look into one node: what it did, and what it logs."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlencode
+
+import typer
+
+from docstore.cli.terminal import DEFAULT_URLS, AsJson, CommandFailed, Urls, show, talk
+
+if TYPE_CHECKING:
+    from docstore.client import Client
+
+PANEL = "Nodes"
+PATH = "/core/management/trace"
+FOLLOW_S = 0.5
+app = typer.Typer()
+NodeOrUrl = Annotated[
+    str, typer.Argument(metavar="NODE", help="A node's id or URL; none: that of --url.")
+]
+
+
+@app.command(rich_help_panel=PANEL)
+def trace(
+    node: NodeOrUrl = "",
+    slot: Annotated[int | None, typer.Option(help="Only of this slot.")] = None,
+    link: Annotated[str, typer.Option(help="Only of this document.")] = "",
+    partition: Annotated[str, typer.Option(help="Only of TOPIC/NUMBER.")] = "",
+    limit: Annotated[int, typer.Option(help="So many steps, the last ones.")] = 100,
+    follow: Annotated[bool, typer.Option(help="Go on with what it does now.")] = False,
+    url: Urls = DEFAULT_URLS,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a node did: what happened to its machines, and what they made of it."""
+    asked = {"slot": slot, "link": link, "partition": partition, "limit": limit}
+    query = {name: value for name, value in asked.items() if value not in (None, "")}
+    at = talk(url, lambda client: _url_of(client, node)) if node else url[0]
+    if follow:
+        talk([at], lambda client: _follow(client, query, as_json=as_json))
+        return
+    page = talk([at], lambda client: client.json("GET", f"{PATH}?{urlencode(query)}"))
+    if as_json:
+        show(page)
+        return
+    for step in page["steps"]:
+        typer.echo(line(step))
+
+
+@app.command("log-level", rich_help_panel=PANEL)
+def log_level(
+    level: Annotated[str, typer.Argument(help="debug, info, warning or error.")],
+    node: NodeOrUrl = "",
+    url: Urls = DEFAULT_URLS,
+    as_json: AsJson = False,
+) -> None:
+    """Have a node log lines of this level and above, until it is told otherwise or starts anew."""
+    asked = {"kind": "LogLevelRequest", "level": level}
+    at = talk(url, lambda client: _url_of(client, node)) if node else url[0]
+    page = talk([at], lambda client: client.json("PATCH", "/core/management", asked))
+    if as_json:
+        show(page)
+    else:
+        typer.echo(f"{page['id']} logs {page['level']} and above")
+
+
+def line(step: dict[str, Any]) -> str:
+    """Return a step as a line for people, and before it how many of the routine were left out."""
+    effects = "; ".join(step["effects"])
+    said = f"{step['time'][11:26]} {step['machine']:9} {step['event']}"
+    said += f" => {effects}" if effects else ""
+    return f"... {step['leftOut']} left out\n{said}" if step["leftOut"] else said
+
+
+async def _url_of(client: "Client", node: str) -> str:
+    if "://" in node:
+        return node
+    group = await client.json("GET", "/core/node-groups/default")
+    found = [each["address"] for each in group["members"] if each["id"] == node]
+    if not found or not found[0]:
+        raise CommandFailed(f"{node} is no member whose address is known")
+    return str(found[0])
+
+
+async def _follow(client: "Client", query: dict[str, Any], *, as_json: bool) -> None:
+    import asyncio
+
+    import orjson
+
+    after = 0
+    while True:
+        page = await client.json("GET", f"{PATH}?{urlencode(query | {'after': after})}")
+        for step in page["steps"]:
+            after = step["number"]
+            sys.stdout.write((orjson.dumps(step).decode() if as_json else line(step)) + "\n")
+        sys.stdout.flush()
+        await asyncio.sleep(FOLLOW_S)

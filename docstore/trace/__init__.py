@@ -1,0 +1,1 @@
+"""What a node did: the last steps of its machines. Drivers record them."""

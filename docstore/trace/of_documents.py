@@ -1,0 +1,208 @@
+"""What is kept of the steps of the machine of documents.
+
+Names of documents, versions, ballots and sizes; never a document, a key or a packed register.
+"""
+
+from collections.abc import Iterable, Mapping
+from operator import itemgetter
+from typing import Any
+
+from docstore import wire
+from docstore.converge import messages as converge
+from docstore.model.document import Row
+from docstore.model.operation import Operation
+from docstore.protocol import effects, events
+from docstore.storage.arrivals import Arrive
+from docstore.storage.store import Append, Base, SaveConfiguration, SaveSlot, Write
+from docstore.trace.brief import (
+    OCCASION,
+    REPEATED,
+    ROUTINE,
+    TURN,
+    Brief,
+    Kind,
+    Shape,
+    Table,
+    facts,
+    items,
+)
+
+ROW = "slot n epoch owner link version"
+_row = itemgetter(*range(6))
+
+
+def _rows(name: str, rank: int, beside: str) -> Shape:
+    return items(name, rank, "rows", ROW, of=_row, beside=beside)
+
+
+def _bitmap(name: str, many: str, beside: str = "") -> Shape:
+    return items(name, TURN, many, "slots", beside=beside)
+
+
+_TRACE = Operation._fields.index("trace")
+
+
+def _operation(forwarded: wire.Forwarded) -> tuple[Any, ...]:
+    """Return what is kept of one on its way; it is a plain tuple when it comes from a node."""
+    verb, link, body, *_ = fields = forwarded.operation
+    trace = fields[_TRACE] if len(fields) > _TRACE else ""
+    return (forwarded.boot, forwarded.seq, forwarded.attempt, verb, link, len(body), trace)
+
+
+def _answer(answered: tuple[int, int, Any, bool]) -> tuple[int, int, int, str]:
+    seq, attempt, answer, _ = answered
+    return (seq, attempt, *(answer[:2] if answer is not None else (0, "not-mine")))
+
+
+MESSAGES: Mapping[type, Shape] = {
+    wire.Heartbeat: items("Heartbeat", REPEATED, "claims", "epoch slots", beside="fit faulty"),
+    wire.PreVote: _bitmap("PreVote", "slots", "round"),
+    wire.PreVoted: _bitmap("PreVoted", "refused", "round"),
+    wire.Prepare: _bitmap("Prepare", "slots", "epoch"),
+    wire.Promised: items(
+        "Promised", TURN, "evidence", "slot full adopted end decided kept", of=_row, beside="epoch"
+    ),
+    wire.Refused: items("Refused", TURN, "slots", "slot epoch promised"),
+    wire.Fetch: facts("Fetch", TURN, "slot epoch first last"),
+    wire.Fetched: _rows("Fetched", TURN, "slot epoch first"),
+    wire.Propose: items(
+        "Propose", ROUTINE, "offers", "slot epoch first decided", of=itemgetter(0, 1, 3, 5)
+    ),
+    wire.Accepted: items("Accepted", ROUTINE, "slots", "slot epoch end"),
+    wire.Gap: facts("Gap", TURN, "slot epoch full adopted end decided copying"),
+    wire.Adopt: _rows("Adopt", TURN, "slot epoch base common decided"),
+    wire.Copy: _rows("Copy", TURN, "slot epoch base after kept last"),
+    wire.Decide: items("Decide", ROUTINE, "slots", "slot epoch decided"),
+    wire.Passed: items("Passed", ROUTINE, "slots", "slot epoch n"),
+    wire.HandOver: _bitmap("HandOver", "slots"),
+    wire.Release: items("Release", TURN, "slots", "slot epoch"),
+    wire.Confirm: items("Confirm", ROUTINE, "slots", "slot epoch", beside="round"),
+    wire.Confirmed: items("Confirmed", ROUTINE, "refused", "slot epoch promised", beside="round"),
+    wire.Forward: items(
+        "Forward", ROUTINE, "operations", "boot seq attempt verb link bytes trace", of=_operation
+    ),
+    wire.Answered: items("Answered", ROUTINE, "answers", "seq attempt status code", of=_answer),
+    wire.Canvass: facts("Canvass", TURN, "generation adopted id pre"),
+    wire.Vote: facts("Vote", TURN, "asked generation granted pre"),
+    wire.Lead: facts("Lead", REPEATED, "generation id decided"),
+    wire.Follow: facts("Follow", REPEATED, "generation id"),
+    wire.Succeed: facts("Succeed", TURN, "generation"),
+    wire.Configured: facts("Configured", TURN),
+    converge.Offering: facts("Offering", TURN, "disk n"),
+    converge.Following: facts("Following", ROUTINE, "of n disk asks"),
+    converge.Spread: _rows("Spread", ROUTINE, "disk after n end"),
+    converge.Lack: facts("Lack", ROUTINE, "of n"),
+    converge.Supply: _rows("Supply", ROUTINE, "disk n"),
+}
+
+_REQUESTED = Kind("Requested", tuple("request verb link level bytes trace".split()))
+_RESPOND = Kind("Respond", ("request", "status", "code"), tuple(ROW.split()))
+_PERSIST = Kind("Persist", ("token",), tuple(ROW.split()))
+_PERSIST_ALSO = Kind("Persist", ("token",), ("write", *ROW.split()))
+_READ = Kind("Read", ("token", "query", "slot", "link"))
+_PUBLISH = Kind("Publish", tuple(ROW.split()))
+_CHANGE = Kind("ChangeAsked", ("request", "change", "node"))
+
+
+def _requested(event: events.Requested) -> Brief:
+    operation = event.operation
+    verb, link, body = operation[:3]
+    said = (event.request, verb, link, operation.level, len(body), operation.trace)
+    return _REQUESTED, said, ()
+
+
+def _respond(effect: effects.Respond) -> Brief:
+    answer = effect.answer
+    row = answer.row
+    rows = () if row is None else (row[:6],)
+    return _RESPOND, (effect.request, answer.status, answer.code), rows
+
+
+def _persist(effect: effects.Persist) -> Brief:
+    writes = effect.writes
+    if len(writes) == 1:
+        [write] = writes
+        if type(write) is Append:
+            return _PERSIST, effect.token, list(map(_row, write.rows))
+    return _PERSIST_ALSO, effect.token, [each for write in writes for each in _also(write)]
+
+
+def _also(write: Write) -> list[tuple[Any, ...]]:
+    """Return what a write does: its name, its slot if it has one, up to which row."""
+    name = type(write).__name__
+    match write:
+        case Append(rows) | Base(rows):
+            return [(name, *row[:6]) for row in rows]
+        case Arrive(row, _):
+            return [(name, *row[:6])]
+        case SaveSlot(record):
+            return [(name, record.slot, record.decided, *record.promised)]
+        case SaveConfiguration():
+            return [(name,)]
+        case _:
+            end = getattr(write, "end", getattr(write, "kept", getattr(write, "n", None)))
+            return [(name, getattr(write, "slot", None), end)]
+
+
+def _read(effect: effects.Read) -> Brief:
+    query = effect.query
+    slot, link = getattr(query, "slot", None), getattr(query, "link", "")
+    return _READ, (effect.token, type(query).__name__, slot, link), ()
+
+
+def _publish(effect: effects.Publish) -> Brief:
+    return _PUBLISH, effect.row[:6], ()
+
+
+def _change(event: events.ChangeAsked) -> Brief:
+    change = event.change
+    node = change.node or (change.entry.id if change.entry is not None else "")
+    return _CHANGE, (event.request, str(change.kind), node), ()
+
+
+TABLE: Table = {
+    **MESSAGES,
+    events.Received: None,
+    effects.Send: None,
+    events.Requested: Shape(ROUTINE, _requested),
+    events.Persisted: facts("Persisted", OCCASION, "token"),
+    events.DiskFilled: facts("DiskFilled", TURN),
+    events.QueriesAnswered: items(
+        "QueriesAnswered", OCCASION, "answers", "token", of=itemgetter(slice(0, 1))
+    ),
+    events.ViewChanged: facts("ViewChanged", TURN, "alive"),
+    events.LinkLost: facts("LinkLost", TURN, "peer"),
+    events.LinkMade: facts("LinkMade", TURN, "peer"),
+    events.TurnEnded: facts("TurnEnded", OCCASION),
+    events.Tick: facts("Tick", REPEATED),
+    events.ResyncAsked: facts("ResyncAsked", TURN),
+    events.CompactAsked: facts("CompactAsked", TURN, "before_us"),
+    events.SnapshotsRead: facts("SnapshotsRead", REPEATED),
+    events.SlotDoubted: facts("SlotDoubted", TURN, "slot"),
+    events.ChangeAsked: Shape(TURN, _change),
+    events.DrainAsked: facts("DrainAsked", TURN),
+    events.StillnessAsked: facts("StillnessAsked", ROUTINE, "seconds"),
+    events.ReadIndexAsked: facts("ReadIndexAsked", ROUTINE, "request"),
+    effects.Persist: Shape(ROUTINE, _persist),
+    effects.Read: Shape(ROUTINE, _read),
+    effects.Respond: Shape(ROUTINE, _respond),
+    effects.Publish: Shape(ROUTINE, _publish),
+    effects.Reconfigured: facts("Reconfigured", TURN, "configuration.id"),
+    effects.ChangeAnswered: facts("ChangeAnswered", TURN, "request status code"),
+    effects.ReadIndexAnswered: facts("ReadIndexAnswered", ROUTINE, "request"),
+    effects.Alarm: facts("Alarm", TURN, "what"),
+}
+"""Of all events, effects and messages of `docstore/protocol` and `docstore/converge`."""
+
+
+_state = itemgetter(12)
+
+
+def bytes_of_rows(rows: Iterable[Row]) -> int:
+    """Return the bytes of the documents in rows."""
+    return sum(map(len, map(_state, rows)))
+
+
+def bytes_of(writes: Iterable[Write]) -> int:
+    """Return the bytes of the documents that are written."""
+    return sum(bytes_of_rows(each.rows) for each in writes if type(each) is Append)
