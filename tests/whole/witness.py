@@ -170,8 +170,25 @@ class SimulatedClient(Client):
             self._session.detach()
 
 
+class _InOrder(dict[Any, None]):
+    """A set that is walked through in the order of arrival, not of addresses: seeds replay."""
+
+    def add(self, each: Any) -> None:
+        self[each] = None
+
+    def discard(self, each: Any) -> None:
+        self.pop(each, None)
+
+    def remove(self, each: Any) -> None:
+        del self[each]
+
+
 class Connector(aiohttp.BaseConnector):
     """Connects over the simulated network."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._acquired = _InOrder()
 
     async def _create_connection(self, req: Any, traces: Any, timeout: Any) -> Any:
         try:
