@@ -9,6 +9,7 @@ import pytest
 from tests.whole.alone import AloneAtLevel1, AloneAtLevel2
 from tests.whole.declaring import Declaring
 from tests.whole.run import Run, run
+from tests.whole.sessions import WITHOUT, Sessions, run_without
 from tests.whole.walking import Walking, WalkingAtLevel1, WalkingAtLevel2
 
 # Each of these once found a bug; what it was stands in the commit that pinned it.
@@ -26,8 +27,17 @@ def test_a_seed_breaks_nothing(seed: int) -> None:
     assert outcome.faults.total() > 5
 
 
-def test_a_seed_replays_exactly_in_another_process() -> None:
-    code = "from tests.whole.run import run; print(run(5).trace)"
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from tests.whole.run import run; print(run(5).trace)",
+        pytest.param(
+            "from tests.whole.sessions import Sessions, run; print(run(5, Sessions).trace)",
+            marks=pytest.mark.thorough,
+        ),
+    ],
+)
+def test_a_seed_replays_exactly_in_another_process(code: str) -> None:
     traces = {
         subprocess.run(
             [sys.executable, "-W", "ignore", "-c", code],
@@ -76,6 +86,28 @@ def test_what_a_declaration_forbids_is_refused_everywhere_once_it_is_acknowledge
     assert outcome.problems == []
     assert outcome.operations > 100
     assert outcome.faults.total() > 5
+
+
+# Wall clocks of nodes and of processes jump by an hour meanwhile, and all clocks have wrong rates.
+@pytest.mark.filterwarnings("ignore:coroutine")
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(1, 12))]
+)
+def test_leases_locks_and_roles_of_whole_nodes_are_believed_in_by_one_and_end_in_time(
+    seed: int,
+) -> None:
+    outcome = run(seed, Sessions)
+    assert (outcome.problems, outcome.stuck) == ([], [])
+    assert min(outcome.counters[each] for each in ("SI1", "SI2", "F1", "SI5", "SI7", "SI8")) > 0
+    assert outcome.operations > 100
+    assert outcome.faults.total() > 5
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore:coroutine")
+@pytest.mark.parametrize("rule", sorted(WITHOUT))
+def test_a_rule_of_sessions_that_is_missing_in_whole_nodes_is_noticed(rule: str) -> None:
+    assert any(run_without(rule, seed).problems for seed in range(8))
 
 
 @pytest.mark.slow

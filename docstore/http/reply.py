@@ -21,7 +21,7 @@ _WITHOUT_BODY = frozenset({204, 304})
 _LARGE_BYTES = 1 << 16
 
 _date_line = b""
-_date_until = 0.0
+_date_second = -1
 
 
 def header_lines(headers: Mapping[str, str]) -> bytes:
@@ -90,10 +90,10 @@ def closing_bytes(reply: Reply) -> bytes:
 
 
 def _date() -> bytes:
-    """Return the Date header, made once a second."""
-    global _date_line, _date_until  # noqa: PLW0603 - one clock for the process
-    now = time.time()
-    if now >= _date_until:
-        _date_line = f"Date: {formatdate(now, usegmt=True)}\r\n".encode()
-        _date_until = int(now) + 1.0
+    """Return the Date header, made once a second; a clock that is set back is followed at once."""
+    global _date_line, _date_second  # noqa: PLW0603 - one clock for the process
+    second = int(time.time())
+    if second != _date_second:
+        _date_line = f"Date: {formatdate(second, usegmt=True)}\r\n".encode()
+        _date_second = second
     return _date_line

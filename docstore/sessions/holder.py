@@ -10,6 +10,7 @@ What happens to a lease: Lapsed (no proof holds any more; it may come back), Reg
 """
 
 import heapq
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -118,8 +119,8 @@ class Holder:
         """Return when there is something to do again, by the holder's clock."""
         due = [cohort.due_at for cohort in self._cohorts.values()]
         due += self._again.values()
-        due += [at for at, _ in self._lapses[:1]]
-        return min(due, default=float("inf"))
+        due += [math.nextafter(at, math.inf) for at, _ in self._lapses[:1]]  # It holds until then.
+        return min(due, default=math.inf)
 
     def due(self, now: float) -> list[KeepAlive | Happening]:
         """Return the keep-alives to send at once, and what has lapsed meanwhile."""

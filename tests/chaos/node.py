@@ -27,6 +27,8 @@ from typing import Any
 import docstore.converge.documents
 import docstore.converge.spread
 import docstore.driver
+import docstore.http.leases
+import docstore.http.reply
 import docstore.node.running
 import docstore.protocol.operations
 import docstore.storage.sqlite
@@ -68,6 +70,10 @@ class SkewedTime:
         """Return the wall clock, off by what the switch says."""
         return time.time_ns() + int(self._control.get("clock_s", 0) * 1e9)
 
+    def time(self) -> float:
+        """Return the same in seconds."""
+        return self.time_ns() / 1e9
+
 
 def configured(shorter: dict[str, Any], **settings: Any) -> ReplicaConfig:
     """Return the protocol's settings with some of them replaced."""
@@ -103,7 +109,8 @@ def install(control: Control) -> None:
     PeerLinks.connect = connect_by_proxy  # type: ignore[method-assign]
     Transport.send = send_or_lose  # type: ignore[method-assign]
     asyncio.open_connection = open_or_refuse
-    put_in(docstore.driver, "time", SkewedTime(control))
+    for module in (docstore.driver, docstore.http.leases, docstore.http.reply):
+        put_in(module, "time", SkewedTime(control))
     shorter: dict[str, Any] = {}
     retention_s = control.get("retention_s", 0.0)
     if retention_s:

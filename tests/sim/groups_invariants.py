@@ -124,6 +124,10 @@ class GroupInvariants:
         """Something happened after which nobody may lead for so long."""
         self._excused_until = max(self._excused_until, self._world.now + seconds)
 
+    def calm(self, seconds: float) -> None:
+        """Nothing goes wrong any more, and nothing lasts: so soon somebody leads, whatever was."""
+        self._excused_until = min(self._excused_until, self._world.now + seconds)
+
     def watch_gaps(self, led: Callable[[], set[str]]) -> None:
         """SI3: look again and again whether somebody leads what was led before."""
         now_led = led()

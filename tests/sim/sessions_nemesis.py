@@ -84,7 +84,8 @@ class SessionNemesis(Nemesis):
     # Actors
 
     def _strike(self) -> None:
-        self._excuse(4.0)
+        if self._world.now < self._until:
+            self._excuse(4.0)
         super()._strike()
 
     def _excuse(self, seconds: float) -> None:
@@ -171,6 +172,8 @@ class SessionNemesis(Nemesis):
             if actor.paused:
                 actor.resume()
             actor.start()
+        # A draining coordinator was ended just now, as in a crash; then nothing else is.
+        self._ground.watch.of_groups.calm(gap_s(self._ground.shape.ttl_ms / 1000))
 
     def _is_draining(self, name: str) -> bool:
         process = self._cluster.processes[name]

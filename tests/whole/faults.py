@@ -15,6 +15,9 @@ KINDS = (
 class Nemesis:
     """Strikes at random hosts of a run."""
 
+    kinds = KINDS
+    every_s = 1.2
+
     def __init__(self, run: Any) -> None:
         self._run = run
         self.over = False
@@ -22,13 +25,14 @@ class Nemesis:
     async def run(self) -> None:
         """Strike until it is over."""
         while not self.over:
-            await asyncio.sleep(0.1 + self._run.rng.random() * 1.2)
-            kind = self._run.rng.choice(KINDS)
+            await asyncio.sleep(0.1 + self._run.rng.random() * self.every_s)
+            kind = self._run.rng.choice(self.kinds)
             self._run.outcome.faults[kind] += 1
             host = self._run.rng.choice(self._run.hosts)
-            getattr(self, f"_{kind}")(
-                host, self._run.rng.choice((0.2, 0.8, 2.0)) * self._run.rng.random()
-            )
+            getattr(self, f"_{kind}")(host, self._lasting())
+
+    def _lasting(self) -> float:
+        return self._run.rng.choice((0.2, 0.8, 2.0)) * self._run.rng.random()
 
     def _crash(self, host: Any, lasts_s: float) -> None:
         host.end()

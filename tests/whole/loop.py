@@ -7,22 +7,34 @@ waits, as after SIGSTOP.
 
 import asyncio
 import selectors
+from collections.abc import Callable
 from contextvars import Context, ContextVar, copy_context
 from typing import Any
+
+ROUNDING_S = 1e-9
 
 
 class Life:
     """One start of one host."""
 
-    def __init__(self, host: str, clock_ahead_us: int = 0) -> None:
+    def __init__(self, host: str, clock_ahead_us: int = 0, rate: float = 1.0) -> None:
+        """rate: how fast the clock of its machine goes, its timers and deadlines with it."""
         self.host = host
         self.alive = True
         self.paused = False
         self.clock_ahead_us = clock_ahead_us
+        self.rate = rate
+        self.stepped: Callable[[], None] | None = None
+        """Called after whatever this life has done."""
         self.stash: list[tuple[Any, tuple[Any, ...]]] = []
 
 
 LIFE: ContextVar[Life | None] = ContextVar("life", default=None)
+
+
+def _rate() -> float:
+    life = LIFE.get()
+    return 1.0 if life is None else life.rate
 
 
 class Idle(RuntimeError):
@@ -70,6 +82,8 @@ class _Lived:
             life.stash.append((self, args))
         else:
             self._callback(*args)
+            if life.stepped is not None:
+                life.stepped()
 
     def unless_cancelled(self, *args: Any) -> None:
         """Run after a pause, if nobody has changed his mind since."""
@@ -100,9 +114,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.graveyard: list[Any] = []
         """What the dead were about to do: kept, so that nobody complains of tasks that vanish."""
 
-    def time(self) -> float:
-        """Return virtual seconds since the loop was made."""
+    @property
+    def now(self) -> float:
+        """Return true virtual seconds since the loop was made."""
         return self._virtual.now
+
+    def time(self) -> float:
+        """Return them as the clock of the life that asks shows them."""
+        return self._virtual.now * _rate()
 
     def call_soon(self, callback: Any, *args: Any, context: Any = None) -> Any:
         """Schedule, within the life that asks or that the context belongs to."""
@@ -115,7 +134,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return handle
 
     def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
-        """Schedule for later, within a life."""
+        """Schedule for later, by the clock of the life that asks, within a life."""
+        rate = _rate()
+        # A little later, since this must not come before, by a rounding.
+        true = when if rate == 1.0 else when / rate + ROUNDING_S
+        return self.call_at_true(true, callback, *args, context=context)
+
+    def call_at_true(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
+        """Schedule for an instant of true time, within a life."""
         if self.over:
             return _NOTHING
         context = copy_context() if context is None else context

@@ -19,6 +19,8 @@ class Network:
     def __init__(self, loop: VirtualLoop, rng: Random) -> None:
         self.loop, self.rng = loop, rng
         self.cuts: set[tuple[str, str]] = set()
+        self.lags: dict[tuple[str, str], float] = {}
+        """Directed link -> by how many seconds everything on it is late."""
         self._listening: dict[tuple[str, int], tuple[Any, Context, Life | None]] = {}
         self._wires: set[Wire] = set()
         self._held: list[tuple[Wire, bytes | None]] = []
@@ -74,8 +76,9 @@ class Network:
             self._held.append((wire, data))
             return
         # Later than what went before, since the loop knows no order of equal moments.
-        wire.arrives = max(wire.arrives + 1e-7, self.loop.time() + self._delay())
-        self.loop.call_at(wire.arrives, peer.deliver, data, context=peer.context)
+        later = self._delay() + self.lags.get((wire.host, peer.host), 0.0)
+        wire.arrives = max(wire.arrives + 1e-7, self.loop.now + later)
+        self.loop.call_at_true(wire.arrives, peer.deliver, data, context=peer.context)
 
     def cut(self, links: set[tuple[str, str]]) -> None:
         """Cut directed links; some of the connections break at once, the others hang."""

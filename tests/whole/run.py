@@ -47,6 +47,8 @@ class Outcome:
     stuck: list[str] = field(default_factory=list)
     operations: int = 0
     faults: Counter[str] = field(default_factory=Counter)
+    counters: Counter[str] = field(default_factory=Counter)
+    """What was looked at, and what happened, where that is counted."""
     virtual_s: float = 0.0
     trace: str = ""
 
@@ -62,6 +64,8 @@ class Host:
         self.node: Node | None = None
         self.store: SimulatedStore | None = None
         self.ahead_us = 0
+        self.rate = 1.0
+        """Of its clock."""
 
     @property
     def up(self) -> bool:
@@ -70,7 +74,7 @@ class Host:
 
     def start(self, founders: tuple[Founder, ...], factor: int | None) -> None:
         """Start a node."""
-        self.life = Life(self.address, self.ahead_us)
+        self.life = Life(self.address, self.ahead_us, self.rate)
         context = copy_context()
         context.run(LIFE.set, self.life)
         data = self._run.directory / self.name
@@ -130,6 +134,11 @@ class Run:
     def operations(self) -> int:
         """Return how much its clients have asked for."""
         return len(self.ops)
+
+    @property
+    def story(self) -> Any:
+        """Return what happened, which is the same for the same seed."""
+        return self.ops
 
     def keep(self, task: asyncio.Task[Any]) -> None:
         """Hold on to a task of a node; one that fails is a finding."""
@@ -321,11 +330,11 @@ def _say_nothing_of_tasks(loop: VirtualLoop) -> None:
 
 @contextmanager
 def _unwinding() -> Iterator[None]:
-    """Whoever was killed while stopping wants to wait for the rest of it, and cannot any more."""
+    """Whoever was killed wants to wait for its own end, and cannot any more: there is no loop."""
     before = sys.unraisablehook
 
     def hook(about: Any) -> None:
-        if str(about.exc_value) != "coroutine ignored GeneratorExit":
+        if not isinstance(about.exc_value, RuntimeError):
             before(about)
 
     sys.unraisablehook = hook
@@ -352,7 +361,7 @@ def run(seed: int, kind: type[Run] = Run) -> Outcome:
             world.outcome.problems.append(f"{type(error).__name__}: {error}")
         outcome = world.outcome
         outcome.operations, outcome.virtual_s = world.operations, loop.time()
-        outcome.trace = hashlib.sha256(repr(world.ops).encode()).hexdigest()
+        outcome.trace = hashlib.sha256(repr(world.story).encode()).hexdigest()
         for host in world.hosts:
             host.end()
         loop.set_exception_handler(lambda _, about: None)

@@ -10,7 +10,7 @@ from typing import Any, cast
 from docstore.errors import StoreBroken
 from docstore.model.document import Row
 from docstore.storage import listing, reading
-from docstore.storage.store import Bounds, Query, Recovered, Result, Write
+from docstore.storage.store import Bounds, Query, Recovered, Result, Rows, Write
 from docstore.storage.writing import Writer
 from tests.disk.connection import Connection
 from tests.disk.failures import error_of_disk, no_room
@@ -95,6 +95,12 @@ class SimulatedStore:
     async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
         """Return the digests of slots."""
         return listing.digests(self._raw, slots)
+
+    def row(self, slot: int, n: int) -> Row:
+        """Return a row at once, for whoever looks in from outside."""
+        [rows] = reading.answer(self._raw, [Rows(slot, n, n)])
+        assert isinstance(rows, list)
+        return rows[0]
 
     async def size_bytes(self) -> int:
         """Return the bytes of all files."""

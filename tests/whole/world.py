@@ -8,13 +8,20 @@ import time as real_time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from random import Random
 from typing import Any
 from unittest.mock import patch
+from uuid import UUID
 
+import docstore.client.boot_clock
+import docstore.client.elections
+import docstore.client.leases
+import docstore.client.membership
 import docstore.driver
 import docstore.http.bodies
 import docstore.http.ids
+import docstore.http.leases
 import docstore.http.reply
 import docstore.links.peers
 import docstore.members.founding
@@ -60,7 +67,7 @@ class VirtualTime:
 
 
 class Chance:
-    """The modules `secrets` and `random`, from a seed."""
+    """The modules `secrets`, `random` and `uuid`, from a seed."""
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
@@ -73,6 +80,9 @@ class Chance:
 
     def random(self) -> float:
         return self._rng.random()
+
+    def uuid4(self) -> UUID:
+        return UUID(int=self._rng.getrandbits(128), version=4)
 
     def Random(self, *seed: Any) -> Random:  # noqa: N802 - the name of the class
         return Random(*seed) if seed else Random(self._rng.random())
@@ -132,13 +142,18 @@ def simulated(loop: VirtualLoop, rng: Random, ended: Callable[..., None]) -> Ite
         for module in (
             docstore.driver, docstore.stepping, docstore.streams.driver,
             docstore.members.membership, docstore.upkeep.resync, docstore.http.ids,
-            docstore.http.bodies, docstore.http.reply, gossip.clock, gossip.agent,
+            docstore.http.bodies, docstore.http.leases, docstore.http.reply,
+            docstore.client.boot_clock, gossip.clock, gossip.agent,
         ):  # fmt: skip
             stack.enter_context(patch.object(module, "time", time))
         for module in (docstore.members.founding, gossip.agent):
             stack.enter_context(patch.object(module, "secrets", chance))
         for module in (docstore.links.peers, gossip.agent):
             stack.enter_context(patch.object(module, "random", chance))
+        for module in (docstore.client.elections, docstore.client.membership):
+            stack.enter_context(patch.object(module, "uuid", chance))
+        stack.enter_context(patch.object(docstore.client.leases, "uuid4", chance.uuid4))
+        stack.enter_context(patch.object(docstore.client.elections, "_numbers", count(1)))
         stack.enter_context(patch.object(gossip.agent, "Transport", SimulatedTransport))
         stack.enter_context(patch.object(docstore.node.node, "end_process", ended))
         lookup = docstore.members.lookup

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -49,6 +50,16 @@ async def test_what_the_cluster_says_is_a_problem(
     assert (body["outcome"], body["errorCode"]) == (outcome, answer.code)
     assert body["detail"] == (answer.detail or "Not Found")
     assert body["documentKind"] == "example:ExampleService"
+
+
+async def test_the_date_follows_a_wall_clock_that_is_set_back(
+    client: Client, node: SingleNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for wall, date in ((7_200.0, "02:00:00"), (3_600.5, "01:00:00")):
+        monkeypatch.setattr("docstore.http.reply.time", SimpleNamespace(time=lambda at=wall: at))
+        node.answers = [Answer(200, row=ROW)]
+        async with client.put(LINK, json={"name": "x"}) as response:
+            assert response.headers["Date"] == f"Thu, 01 Jan 1970 {date} GMT"
 
 
 async def test_success_tells_who_and_how_durable(client: Client, node: SingleNode) -> None:

@@ -49,6 +49,15 @@ def test_creation_counts_from_the_sending_of_its_request() -> None:
     assert holder.due(6.7)[0] == Lapsed("a")
 
 
+def test_a_lapse_is_due_once_the_proof_is_over_and_not_at_its_last_moment() -> None:
+    holder = held("a")
+    holder.due(6.0)
+    over_at = holder.next_at()
+    assert over_at < 7.0
+    assert not holder.holds("a", over_at)
+    assert holder.due(over_at) == [Lapsed("a")]
+
+
 def test_an_answer_proves_from_when_its_request_was_sent_and_not_from_its_receipt() -> None:
     holder = held("a")
     [asked] = holder.due(2.0)

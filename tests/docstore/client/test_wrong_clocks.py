@@ -1,0 +1,147 @@
+"""Scenario L23: wall clocks jump by an hour, at nodes and at the holder; leases do not notice."""
+
+import asyncio
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from email.utils import parsedate_to_datetime
+
+import pytest
+
+from docstore.client import Client, LocalCluster
+from docstore.client.boot_clock import boot_clock
+from docstore.client.leases import Lease
+from docstore.client.local import LocalNode
+from docstore.ownership.proof import RATE_ERROR
+from tests.docstore.client.test_leases import NOWHERE, ended
+
+HOUR_S = 3_600.0
+TTL_S = 2.0
+STEPS = (
+    (HOUR_S, HOUR_S, HOUR_S),
+    (-HOUR_S, -HOUR_S, -HOUR_S),
+    (HOUR_S, -HOUR_S, 0.0),
+    (-HOUR_S, 0.0, HOUR_S),
+)
+"""By how much the clock of each node is wrong."""
+SHOWN_S = 5.0
+"""By which the clock that a node shows may differ from what it was set to."""
+PATIENCE_S = 30.0
+
+clock, wall = boot_clock(), time.time
+
+
+class Clocks:
+    """The wall clocks of the nodes of a group."""
+
+    def __init__(self, nodes: LocalCluster) -> None:
+        self._nodes = nodes.nodes
+        for node in self._nodes:
+            control = node.data.with_suffix(".switches")
+            node.command = ("-m", "tests.chaos.node", str(control))
+        self._set((0.0,) * len(self._nodes))
+
+    def _set(self, hours: Sequence[float]) -> None:
+        for node, off_s in zip(self._nodes, hours, strict=True):
+            node.data.with_suffix(".switches").write_text(json.dumps({"clock_s": off_s}))
+
+    async def jump(self, offsets: Sequence[float]) -> None:
+        """Set the clocks, and return when each node shows its own."""
+        self._set(offsets)
+        for node, off_s in zip(self._nodes, offsets, strict=True):
+            await until(lambda node=node, off_s=off_s: _shows(node, off_s))
+
+
+async def _shows(node: LocalNode, off_s: float) -> bool:
+    async with Client([node.url]) as client:
+        _, headers, _ = await client.request("GET", "/health/live")
+    shown = parsedate_to_datetime(headers["Date"]).timestamp()
+    return abs(shown - off_s - wall()) < SHOWN_S
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Return when something holds; it may have to be waited for."""
+    deadline = clock() + PATIENCE_S
+    while True:
+        found = condition()
+        if await found if asyncio.iscoroutine(found) else found:
+            return
+        assert clock() < deadline, "it did not come true in time"
+        await asyncio.sleep(0.02)
+
+
+async def _believed(lease: Lease) -> float:
+    """Return when its holder believes in a lease no more."""
+    while lease.held():
+        await asyncio.sleep(0.005)
+    return clock()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[tuple[LocalCluster, Clocks]]:
+    nodes = LocalCluster(3)
+    clocks = Clocks(nodes)
+    with nodes:
+        yield nodes, clocks
+
+
+@pytest.fixture(autouse=True)
+def _of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The holder's wall clock jumps whenever it is looked at."""
+    hours = itertools.cycle((HOUR_S, -HOUR_S))
+    monkeypatch.setattr(time, "time", lambda: wall() + next(hours))
+
+
+@pytest.mark.thorough
+async def test_l23_who_holds_goes_on_to_hold_and_nobody_else_has_its_turn(
+    cluster: tuple[LocalCluster, Clocks],
+) -> None:
+    nodes, clocks = cluster
+    async with Client(nodes.urls) as client, Client(nodes.urls) as other:
+        await client.declare("/notes")
+        lease, next_one = client.lease(ttl_s=TTL_S), other.lock("billing", ttl_s=TTL_S)
+        async with (
+            lease,
+            client.lock("billing", ttl_s=TTL_S) as lock,
+            client.role("pricing", session_s=TTL_S) as role,
+        ):
+            await client.put("/notes/mine", {"a": 1}, lease=lease)
+            await until(lambda: role.leads(0))
+            tokens = lock.token, role.token(0)
+            waiting = asyncio.create_task(next_one.__aenter__())
+            for offsets in STEPS:
+                await clocks.jump(offsets)
+                end = clock() + TTL_S * 1.2
+                while clock() < end or not (lease.held() and lock.held() and role.leads(0)):
+                    assert not lease.lost.is_set()
+                    assert not waiting.done()
+                    await asyncio.sleep(0.02)
+            assert (lock.token, role.token(0)) == tokens
+            assert (await other.get("/notes/mine")).version == 0
+        async with asyncio.timeout(PATIENCE_S):
+            await waiting
+        assert next_one.token > tokens[0]
+        await next_one.__aexit__(None, None, None)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("offsets", STEPS)
+async def test_l23_who_is_cut_off_believes_no_longer_and_its_lease_ends_no_sooner(
+    cluster: tuple[LocalCluster, Clocks], offsets: Sequence[float]
+) -> None:
+    nodes, clocks = cluster
+    await clocks.jump((0.0,) * 3)
+    async with Client(nodes.urls) as client, Client(nodes.urls) as watcher:
+        lease = client.lease(ttl_s=TTL_S)
+        await lease.grant()
+        ending = asyncio.ensure_future(ended(watcher, lease.link))
+        await until(lambda: lease.left_s() > 0.5)
+        client.urls[:] = [NOWHERE]
+        sent_at = clock() + lease.left_s() - TTL_S * 2 / 3
+        believing = asyncio.ensure_future(_believed(lease))
+        await clocks.jump(offsets)
+        async with asyncio.timeout(PATIENCE_S):
+            stopped_at, ended_at = await believing, await ending
+    assert sent_at + TTL_S * 2 / 3 < stopped_at < ended_at
+    assert sent_at + TTL_S / (1 + RATE_ERROR) <= ended_at <= sent_at + TTL_S * 2 + 1.0
