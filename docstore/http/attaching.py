@@ -94,13 +94,18 @@ async def attach(
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s
-    answer = await _attached(backend, lease, write.link, timeout_s)
-    return answer, deadline - loop.time()
+    answer = await backend.submit(attach_request(lease, write.link), timeout_s)
+    return answer_of(answer, lease), deadline - loop.time()
 
 
-async def _attached(backend: Backend, lease: str, link: str, timeout_s: float) -> Answer:
+def attach_request(lease: str, link: str) -> Operation:
+    """Return what has a lease know of a document, and changes nothing if it does."""
     body = json.dump({"kind": "AttachRequest", "link": link})
-    answer = await backend.submit(Operation("PATCH", lease, body, "handler"), timeout_s)
+    return Operation("PATCH", lease, body, "handler")
+
+
+def answer_of(answer: Answer, lease: str) -> Answer:
+    """Return what a lease has answered, for who asked for something else."""
     if answer.is_success:
         return answer
     if answer.status == 404:

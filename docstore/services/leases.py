@@ -43,6 +43,10 @@ class Phase(StrEnum):
     ENDED = "ended"
 
 
+BEHAVIORS: Mapping[str, Behavior] = {str(each): each for each in Behavior}
+PHASES: Mapping[str, Phase] = {str(each): each for each in Phase}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
     """What the document says. holder: for people. why: it ended. ended_us: since 1970, for people.
@@ -80,7 +84,11 @@ class Lease:
 def asked_lease(asked: State) -> Lease:
     """Return the lease that a client asks for. Raises Refusal."""
     fields = Fields(asked)
-    found = _asked(fields)
+    found = Lease(
+        ttl_ms=_ttl_ms(fields),
+        behavior=_behavior(fields),
+        holder=_text(fields, "holder", HOLDER_BYTES_MAX),
+    )
     fields.end()
     return found
 
@@ -88,16 +96,18 @@ def asked_lease(asked: State) -> Lease:
 def lease_of(state: State) -> Lease:
     """Return what a document says. Raises Refusal when it cannot be a lease's."""
     fields = Fields(state)
-    phase = fields.text("state")
-    if phase not in set(Phase):
+    phase = PHASES.get(fields.text("state"))
+    if phase is None:
         raise Refusal(f"state is one of {', '.join(Phase)}", status=400)
     attached = fields.texts("attached")
     if len(attached) > ATTACHED_MAX:
         raise Refusal(f"attached has at most {ATTACHED_MAX} links", status=400)
-    found = replace(
-        _asked(fields),
+    found = Lease(
+        ttl_ms=_ttl_ms(fields),
+        behavior=_behavior(fields),
+        holder=_text(fields, "holder", HOLDER_BYTES_MAX),
         attached=attached,
-        phase=Phase(phase),
+        phase=phase,
         why=_text(fields, "why", WHY_BYTES_MAX),
         ended_us=fields.whole("endedMicros", 0, INSTANT_MAX),
     )
@@ -113,15 +123,15 @@ def read_lease(state: bytes) -> Lease | None:
         return None
 
 
-def _asked(fields: Fields) -> Lease:
-    behavior = fields.text("behavior", default=Behavior.DELETE)
-    if behavior not in set(Behavior):
+def _ttl_ms(fields: Fields) -> int:
+    return fields.whole("ttlMs", *TTL_MS, default=TTL_MS_DEFAULT)
+
+
+def _behavior(fields: Fields) -> Behavior:
+    behavior = BEHAVIORS.get(fields.text("behavior", default=Behavior.DELETE))
+    if behavior is None:
         raise Refusal(f"behavior is one of {', '.join(Behavior)}", status=400)
-    return Lease(
-        ttl_ms=fields.whole("ttlMs", *TTL_MS, default=TTL_MS_DEFAULT),
-        behavior=Behavior(behavior),
-        holder=_text(fields, "holder", HOLDER_BYTES_MAX),
-    )
+    return behavior
 
 
 def _text(fields: Fields, name: str, bytes_max: int) -> str:
@@ -148,6 +158,10 @@ def _attach(lease: Lease, request: Fields) -> Lease:
 
 def _detach(lease: Lease, request: Fields) -> Lease:
     link = _link(request)
+    if link.rpartition("/")[0] in TURNS:
+        # Somebody may be on the way into its queue, and has to be found when the lease ends.
+        detail = "an election or a lock stays attached for as long as the lease lives"
+        raise Refusal(detail, status=409, code="stays-attached")
     return replace(lease, attached=tuple(each for each in lease.attached if each != link))
 
 

@@ -106,6 +106,14 @@ class Reigning:
             if known.link.rpartition("/")[0] == path
         ]
 
+    def has_use_for(self, row: Row) -> bool:
+        """Say whether a version can be news here; of most of a group's slots others keep tables.
+
+        A table of a reign that is over counts: it is let go of when something of its slot is
+        looked at.
+        """
+        return row.slot in self._tables or self._core.view.owns(row.link)
+
     def learn(self, row: Row, *, is_sure: bool = True) -> None:
         """Take a version of a document, if it is ours and says anything new."""
         part = self.part_of(row.link)
