@@ -51,17 +51,28 @@ UNDECIDED = Answer(504, "undecided", "its lease was not reached: ask again", unk
 class Attached:
     """What leases had on their lists a moment ago."""
 
-    def __init__(self, clock: Callable[[], float] = clock) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = clock,
+        *,
+        remembered_s: float = REMEMBERED_S,
+        late_s_max: float = LATE_S_MAX,
+    ) -> None:
         self._clock = clock
+        self._remembered_s = remembered_s
+        self._late_s_max = late_s_max
         self._since: dict[tuple[str, str], float] = {}
         """(lease, link) -> when the lease was asked that said so, the longest ago first."""
+
+    def __len__(self) -> int:
+        return len(self._since)
 
     def note(self, lease: str, link: str, since: float) -> None:
         """Remember that a lease lived, and had a link on its list, after it was asked."""
         self._since.pop((lease, link), None)
         self._since[lease, link] = since
         oldest = next(iter(self._since))
-        if len(self._since) > REMEMBERED_MAX or self._age_s(oldest) > REMEMBERED_S:
+        if len(self._since) > REMEMBERED_MAX or self._age_s(oldest) > self._remembered_s:
             del self._since[oldest]  # One for each that comes: as many as there are in a moment.
 
     def forget(self, lease: str, link: str) -> None:
@@ -71,7 +82,7 @@ class Attached:
     def allows(self, lease: str, link: str, timeout_s: float) -> bool:
         """Say whether a campaign with so much time may go beside its lease."""
         age_s = self._age_s((lease, link))
-        return age_s <= REMEMBERED_S and age_s + timeout_s <= LATE_S_MAX
+        return age_s <= self._remembered_s and age_s + timeout_s <= self._late_s_max
 
     def _age_s(self, key: tuple[str, str]) -> float:
         return self._clock() - self._since.get(key, float("-inf"))
@@ -111,7 +122,7 @@ class Campaigns:
             return answer
         self.attached.forget(lease, link)
         if answer.is_success or answer.unknown:
-            if _has_ended(found):
+            if has_ended(found):
                 await self._backend.submit(gone_request(link, lease), deadline - clock())
             elif found.status >= 500:
                 return UNDECIDED
@@ -133,7 +144,7 @@ class Campaigns:
         return await submit(campaign, deadline - clock())
 
 
-def _has_ended(found: Answer) -> bool:
+def has_ended(found: Answer) -> bool:
     """Say whether a refusal means that the lease has ended, and is not just about to."""
     lease = None if found.row is None or found.row.deleted else read_lease(found.row.state)
     return found.status == 404 or (lease is not None and lease.phase is Phase.ENDED)

@@ -61,6 +61,7 @@ class Part(Protocol):
 class Table:
     """The documents of one slot under one reign."""
 
+    slot: int
     reign: int
     documents: dict[str, Known] = field(default_factory=dict)
 
@@ -127,7 +128,7 @@ class Reigning:
         if found is None:
             self._forget(table, known)
         elif known is None:
-            known = Known(row.link, row.slot, table.reign, tag_of(row), found, is_sure)
+            known = Known(row.link, table.slot, table.reign, tag_of(row), found, is_sure)
             table.documents[row.link] = known
             part.entered(known)
             part.changed(known)
@@ -188,7 +189,7 @@ class Reigning:
                 self._forget(table, known)
             table = None
         if table is None:
-            table = Table(reign)
+            table = Table(slot, reign)
             if reign:
                 self._tables[slot] = table
         return table
