@@ -17,6 +17,7 @@ from docstore.document import LEASE
 from docstore.errors import BadRequest
 from docstore.http.backend import Backend
 from docstore.operation import Answer, Operation
+from docstore.services.attachments import attach_request
 from docstore.services.leases import LEASES
 
 HEADER = "Docstore-Lease"
@@ -96,12 +97,6 @@ async def attach(
     deadline = loop.time() + timeout_s
     answer = await backend.submit(attach_request(lease, write.link), timeout_s)
     return answer_of(answer, lease), deadline - loop.time()
-
-
-def attach_request(lease: str, link: str) -> Operation:
-    """Return what has a lease know of a document, and changes nothing if it does."""
-    body = json.dump({"kind": "AttachRequest", "link": link})
-    return Operation("PATCH", lease, body, "handler")
 
 
 def answer_of(answer: Answer, lease: str) -> Answer:

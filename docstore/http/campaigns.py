@@ -29,70 +29,24 @@ undecided: 504. Whoever asks again is given its one place.
 What has once been refused is forgotten, so whoever goes on asking in vain goes behind again.
 """
 
-from collections.abc import Callable
-
 from docstore import json
-from docstore.http.attaching import answer_of, attach_request
+from docstore.http.attaching import answer_of
 from docstore.http.backend import Backend
 from docstore.operation import Answer, Conditions, Operation
 from docstore.ownership.by_store import Turns
-from docstore.services.leases import Phase, read_lease
+from docstore.services.attachments import Attached, attach_request, has_ended
 from docstore.services.turns import gone_request, state_of
 from docstore.stepping import clock
 
 EMPTY = json.dump(state_of(Turns()))
-REMEMBERED_S = 5.0
-REMEMBERED_MAX = 10_000
-LATE_S_MAX = 60.0
-"""How long after a lease was seen alive something may come into a queue under it."""
 UNDECIDED = Answer(504, "undecided", "its lease was not reached: ask again", unknown=True)
-
-
-class Attached:
-    """What leases had on their lists a moment ago."""
-
-    def __init__(
-        self,
-        clock: Callable[[], float] = clock,
-        *,
-        remembered_s: float = REMEMBERED_S,
-        late_s_max: float = LATE_S_MAX,
-    ) -> None:
-        self._clock = clock
-        self._remembered_s = remembered_s
-        self._late_s_max = late_s_max
-        self._since: dict[tuple[str, str], float] = {}
-        """(lease, link) -> when the lease was asked that said so, the longest ago first."""
-
-    def __len__(self) -> int:
-        return len(self._since)
-
-    def note(self, lease: str, link: str, since: float) -> None:
-        """Remember that a lease lived, and had a link on its list, after it was asked."""
-        self._since.pop((lease, link), None)
-        self._since[lease, link] = since
-        oldest = next(iter(self._since))
-        if len(self._since) > REMEMBERED_MAX or self._age_s(oldest) > self._remembered_s:
-            del self._since[oldest]  # One for each that comes: as many as there are in a moment.
-
-    def forget(self, lease: str, link: str) -> None:
-        """Know nothing of it any more."""
-        self._since.pop((lease, link), None)
-
-    def allows(self, lease: str, link: str, timeout_s: float) -> bool:
-        """Say whether a campaign with so much time may go beside its lease."""
-        age_s = self._age_s((lease, link))
-        return age_s <= self._remembered_s and age_s + timeout_s <= self._late_s_max
-
-    def _age_s(self, key: tuple[str, str]) -> float:
-        return self._clock() - self._since.get(key, float("-inf"))
 
 
 class Campaigns:
     """Takes campaigns to their leases and into their queues."""
 
     def __init__(self, backend: Backend) -> None:
-        self.attached = Attached()
+        self.attached = Attached(clock)
         self._backend = backend
 
     async def run(self, campaign: Operation, lease: str, timeout_s: float) -> Answer:
@@ -142,9 +96,3 @@ class Campaigns:
         if not answer.is_success and answer.status != 412:
             return answer
         return await submit(campaign, deadline - clock())
-
-
-def has_ended(found: Answer) -> bool:
-    """Say whether a refusal means that the lease has ended, and is not just about to."""
-    lease = None if found.row is None or found.row.deleted else read_lease(found.row.state)
-    return found.status == 404 or (lease is not None and lease.phase is Phase.ENDED)

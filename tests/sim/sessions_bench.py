@@ -6,11 +6,10 @@ from typing import Any
 
 from docstore.beside.view import View
 from docstore.document import Row
-from docstore.http.attaching import attach_request
-from docstore.http.campaigns import UNDECIDED, has_ended
-from docstore.http.campaigns import Attached as Remembered
 from docstore.operation import Answer, Operation
 from docstore.service import Service, ServiceOptions
+from docstore.services.attachments import Attached as Remembered
+from docstore.services.attachments import attach_request, has_ended
 from docstore.services.declared import DeclaredService
 from docstore.services.leases import LEASES
 from docstore.services.registry import Registry
@@ -33,6 +32,7 @@ DECLARED: Mapping[str, Service] = {
 """Documents that are attached to leases, and documents that are guarded by fences."""
 BUILT_IN = Registry()
 ENDED = Answer(410, "lease-ended")
+UNDECIDED = Answer(504, "undecided", unknown=True)
 WAITS_S = 0.25
 """Between two looks at who waits."""
 

@@ -5,10 +5,11 @@ import asyncio
 import pytest
 
 from docstore import json
-from docstore.http.campaigns import LATE_S_MAX, REMEMBERED_MAX, REMEMBERED_S, Attached, Campaigns
+from docstore.http.campaigns import Campaigns
 from docstore.http.reading import TIMEOUT_MS_MAX
 from docstore.operation import Answer, Operation
 from docstore.ownership.by_store import Candidate, Turns
+from docstore.services.attachments import LATE_S_MAX, REMEMBERED_MAX, REMEMBERED_S, Attached
 from docstore.services.leases import Lease, Phase
 from docstore.services.turns import turns_of
 from docstore.sessions.timing import SessionsConfig
