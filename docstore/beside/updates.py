@@ -10,6 +10,7 @@ applied once at most, and the answer tells in the end what became of it.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from docstore.beside.asking import Asker
 from docstore.model import json
@@ -128,4 +129,10 @@ class Updates:
 
 def tag_of(row: Row) -> Tag:
     """Return the version of a document that an update may go on from."""
-    return (row.epoch, row.version)
+    return _tag(row.epoch, row.version)
+
+
+@lru_cache(maxsize=1024)
+def _tag(epoch: int, version: int) -> Tag:
+    """Return one tuple for all that are equal: thousands are kept, and most documents are new."""
+    return (epoch, version)

@@ -17,6 +17,7 @@ from docstore.http.backend import Backend
 from docstore.model import json
 from docstore.model.document import LEASE
 from docstore.model.operation import Answer, Operation
+from docstore.services.attachments import attach_request
 from docstore.services.leases import LEASES
 
 HEADER = "Docstore-Lease"
@@ -94,13 +95,12 @@ async def attach(
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s
-    answer = await _attached(backend, lease, write.link, timeout_s)
-    return answer, deadline - loop.time()
+    answer = await backend.submit(attach_request(lease, write.link), timeout_s)
+    return answer_of(answer, lease), deadline - loop.time()
 
 
-async def _attached(backend: Backend, lease: str, link: str, timeout_s: float) -> Answer:
-    body = json.dump({"kind": "AttachRequest", "link": link})
-    answer = await backend.submit(Operation("PATCH", lease, body, "handler"), timeout_s)
+def answer_of(answer: Answer, lease: str) -> Answer:
+    """Return what a lease has answered, for who asked for something else."""
     if answer.is_success:
         return answer
     if answer.status == 404:

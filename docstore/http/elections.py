@@ -3,9 +3,9 @@
     /core/elections, /core/locks                        POST, GET
     /core/elections/<name>, /core/locks/<name>          GET, PATCH (a request), DELETE
 
-The road of a campaign: its lease is told of it first, so that a lease that ends meanwhile finds it;
-then it is put into the queue; then, with `Prefer: wait`, the owner is asked to say when its turn
-has come. What a wait answers is a decided fact, and no proof that the lease lives.
+The road of a campaign: its lease is told of it, so that a lease that ends meanwhile finds it, and
+it is put into the queue (`campaigns.py`); then, with `Prefer: wait`, the owner is asked to say when
+its turn has come. What a wait answers is a decided fact, and no proof that the lease lives.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from docstore.errors import Conflict, Unavailable
 from docstore.http import bodies, reading
 from docstore.http.attaching import attach
 from docstore.http.backend import Backend
+from docstore.http.campaigns import Campaigns
 from docstore.http.documents import FACTORY_METHODS, Documents, allowed, not_allowed
 from docstore.http.listing import listing
 from docstore.http.problems import problem
@@ -28,7 +29,7 @@ from docstore.limits import Limits
 from docstore.model import json
 from docstore.model.document import Row, tag_of
 from docstore.model.fields import Fields
-from docstore.model.operation import Answer, Conditions, Operation
+from docstore.model.operation import Conditions, Operation
 from docstore.model.paths import SUFFIXES, canonical_link
 from docstore.model.service import Refusal, Service
 from docstore.ownership.by_store import Candidate, Turns
@@ -46,7 +47,6 @@ from docstore.services.turns import (
 TURN_PATHS = (ELECTIONS, LOCKS)
 METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH"
 PATCHES = {"application/json": "", "application/msgpack": ""}
-EMPTY = json.dump(state_of(Turns()))
 
 
 class Held(Conflict):
@@ -60,6 +60,7 @@ class ElectionPages:
 
     def __init__(self, backend: Backend, documents: Documents, limits: Limits) -> None:
         self._backend = backend
+        self._campaigns = Campaigns(backend)
         self._documents = documents
         self._limits = limits
 
@@ -165,9 +166,7 @@ class ElectionPages:
         wait = reading.preference(request, "wait")
         wait_s = _wait_s(wait) if wait else 0
         candidate = _candidate_in(asked)
-        answer, left_s = await attach(self._backend, candidate.lease, operation, timeout_s)
-        if answer.is_success:
-            answer = await self._queue(operation, left_s)
+        answer = await self._campaigns.run(operation, candidate.lease, timeout_s)
         row = answer.row
         if not answer.is_success or row is None:
             return self._documents.reply(request, answer, service, media)
@@ -177,20 +176,6 @@ class ElectionPages:
         if place is None:
             return await self._lost(request, operation, candidate)
         return _standing(row, place, media, service.options.kind)
-
-    async def _queue(self, operation: Operation, timeout_s: float) -> Answer:
-        """Put a candidate into the queue, which is made if there is none."""
-        answer = await self._backend.submit(operation, timeout_s)
-        if answer.code == "repeated":  # It says how things were when it came first.
-            return await self._backend.submit(Operation("GET", operation.link), timeout_s)
-        if answer.status != 404 or operation.conditions is not None:
-            return answer
-        absent = Conditions(none_match="*")
-        made = Operation("PUT", operation.link, EMPTY, conditions=absent, creates=True)
-        answer = await self._backend.submit(made, timeout_s)
-        if not answer.is_success and answer.status != 412:
-            return answer
-        return await self._backend.submit(operation, timeout_s)
 
     async def _turn(
         self, request: web.BaseRequest, row: Row, candidate: Candidate, *, wait_s: float

@@ -19,6 +19,10 @@ class Fields:
         """Say whether a member is there, and has not been taken."""
         return name in self._left
 
+    def value(self, name: str, *, default: Any = None) -> Any:
+        """Return a member, whatever it is: its taker looks at it."""
+        return self._left.pop(name, default)
+
     def whole(self, name: str, least: int, most: int, *, default: int | None = None) -> int:
         """Return a whole number within bounds; without a default it must be there."""
         value = self._left.pop(name, default)

@@ -100,8 +100,10 @@ class Serving:
             self._ground.registry.publish(row)
             return
         # Later: the driver of documents is in the middle of a list, and may be asked something.
-        if self.sessions.machine.takes(row.link):
-            self.sessions.feed_later(Noticed(row))
+        machine = self.sessions.machine
+        if machine.takes(row.link):
+            if machine.has_use_for(row):
+                self.sessions.feed_later(Noticed(row))
             return
         self.stream_face.noticed(row)
         self.streams.feed_later(Noticed(row))

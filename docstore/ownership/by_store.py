@@ -21,7 +21,6 @@ remembered until its lease is gone: no request is late for longer than that.
 Left out: priorities, and turns that are shared.
 """
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -72,8 +71,7 @@ class Past(NamedTuple):
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class Turns:
+class Turns(NamedTuple):
     """An election or a lock. token: of the newest grant, 0 before the first.
 
     grace_ms: how long nobody holds after a holder's lease has ended. past: oldest first.
@@ -120,7 +118,7 @@ def campaigned(turns: Turns, candidate: Candidate, version: int) -> Turns:
     if len(turns.queue) >= QUEUE_MAX:
         raise Refusal(f"{QUEUE_MAX} wait already", status=409, code="queue-full")
     past = tuple(each for each in turns.past if each[:2] != candidate[:2])
-    after = replace(turns, queue=(*turns.queue, candidate), past=past)
+    after = turns._replace(queue=(*turns.queue, candidate), past=past)
     return after if after.holder is not None or after.is_in_grace else promoted(after, version)
 
 
@@ -128,7 +126,7 @@ def resigned(turns: Turns, name: str, token: int, *, number: int = 0, version: i
     """Return the queue once its holder has stopped: the next one holds in the same row."""
     holder = _check_holder(turns, name, token)
     past = _remembered(turns, holder, number)
-    return promoted(replace(turns, holder=None, vacant=Vacant.RESIGNED, past=past), version)
+    return promoted(turns._replace(holder=None, vacant=Vacant.RESIGNED, past=past), version)
 
 
 def withdrawn(turns: Turns, candidate: Candidate, version: int) -> Turns:
@@ -141,7 +139,7 @@ def withdrawn(turns: Turns, candidate: Candidate, version: int) -> Turns:
         case 0:
             return resigned(turns, candidate.name, turns.token, number=number, version=version)
     rest = tuple(each for each in turns.queue if not each.is_same(candidate))
-    return replace(turns, queue=rest, past=_remembered(turns, candidate, number))
+    return turns._replace(queue=rest, past=_remembered(turns, candidate, number))
 
 
 def transferred(
@@ -152,8 +150,7 @@ def transferred(
     chosen = next((each for each in turns.queue if each.name == to), None)
     if chosen is None:
         raise Refusal(f"{to} does not wait for its turn", status=409, code="not-queued")
-    return replace(
-        turns,
+    return turns._replace(
         holder=chosen,
         token=version,
         queue=tuple(each for each in turns.queue if each is not chosen),
@@ -169,7 +166,7 @@ def proclaimed(turns: Turns, name: str, token: int, value: Any, *, number: int =
     if number and number == holder.number:
         return turns
     said = holder._replace(value=value, number=max(number, holder.number))
-    return replace(turns, holder=said)
+    return turns._replace(holder=said)
 
 
 def gone(turns: Turns, lease: str, version: int) -> Turns:
@@ -179,10 +176,10 @@ def gone(turns: Turns, lease: str, version: int) -> Turns:
     is_held = turns.holder is not None and turns.holder.lease == lease
     if not is_held and (len(queue), len(past)) == (len(turns.queue), len(turns.past)):
         return turns
-    after = replace(turns, queue=queue, past=past)
+    after = turns._replace(queue=queue, past=past)
     if not is_held:
         return after
-    after = replace(after, holder=None, vacant=Vacant.EXPIRED)
+    after = after._replace(holder=None, vacant=Vacant.EXPIRED)
     return after if after.is_in_grace else promoted(after, version)
 
 
@@ -191,7 +188,7 @@ def promoted(turns: Turns, version: int) -> Turns:  # Seam.
     if turns.holder is not None or not turns.queue:
         return turns
     first, *rest = turns.queue
-    return replace(turns, holder=first, token=version, queue=tuple(rest), vacant=Vacant.NO)
+    return turns._replace(holder=first, token=version, queue=tuple(rest), vacant=Vacant.NO)
 
 
 def _check_holder(turns: Turns, name: str, token: int) -> Candidate:

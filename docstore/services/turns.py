@@ -10,6 +10,7 @@ from typing import Any
 from docstore.errors import BadRequest
 from docstore.model import json
 from docstore.model.fields import Fields
+from docstore.model.operation import Operation
 from docstore.model.paths import canonical_link
 from docstore.model.service import Refusal, ServiceOptions, State
 from docstore.ownership import by_store
@@ -24,19 +25,22 @@ MACHINES = frozenset({"GoneRequest", "PromoteRequest"})
 NAME_BYTES_MAX = 200
 VALUE_BYTES_MAX = 4_096
 GRACE_MS_MAX = 3_600_000
-ENTRY = {"candidate", "lease", "value"}
+ENTRY = frozenset({"candidate", "lease", "value"})
+NUMBERED_ENTRY = ENTRY | {"number"}
 """The members of who holds or waits; `number` is there as well if it counts its requests."""
-PARSED_APART = frozenset({"holder", "queue", "past", "documentVersion"})
+VACANT: Mapping[str, Vacant] = {str(each): each for each in Vacant}
 TOKEN_MAX = NUMBER_MAX = 1 << 62
 
 
 def turns_of(state: State) -> Turns:
     """Return what a document says. Raises Refusal (400) when it cannot be one of ours."""
-    fields = Fields({name: each for name, each in state.items() if name not in PARSED_APART})
-    vacant = fields.text("vacant", default="")
-    if vacant not in set(Vacant):
+    fields = Fields(state)
+    fields.value("documentVersion")
+    vacant = VACANT.get(fields.text("vacant", default=""))
+    if vacant is None:
         raise Refusal("vacant is empty, resigned or expired", status=400)
-    holder, queue, past = state.get("holder"), state.get("queue", []), state.get("past", [])
+    holder, queue = fields.value("holder"), fields.value("queue", default=[])
+    past = fields.value("past", default=[])
     if not isinstance(queue, list) or len(queue) > QUEUE_MAX:
         raise Refusal(f"queue is an array of at most {QUEUE_MAX}", status=400)
     if not isinstance(past, list) or not all(map(_is_past, past)):
@@ -46,7 +50,7 @@ def turns_of(state: State) -> Turns:
         token=fields.whole("token", 0, TOKEN_MAX, default=0),
         queue=tuple(_entry(each) for each in queue),
         grace_ms=fields.whole("graceMs", 0, GRACE_MS_MAX, default=0),
-        vacant=Vacant(vacant),
+        vacant=vacant,
         past=tuple(Past(*each) for each in past),
     )
     fields.end()
@@ -74,7 +78,7 @@ def _shown(candidate: Candidate) -> State:
 
 def _entry(value: Any) -> Candidate:
     """Return who stands in a document; what it says was looked at when it came."""
-    if isinstance(value, dict) and value.keys() - {"number"} == ENTRY:
+    if isinstance(value, dict) and ENTRY <= value.keys() <= NUMBERED_ENTRY:
         name, lease, number = value["candidate"], value["lease"], value.get("number", 0)
         if isinstance(name, str) and isinstance(lease, str) and isinstance(number, int):
             return Candidate(name, lease, value["value"], number)
@@ -170,6 +174,11 @@ def _resigned(turns: Turns, fields: Fields, version: int) -> Turns:
     number = number_of(fields)
     fields.end()
     return by_store.resigned(turns, name, token, number=number, version=version)
+
+
+def gone_request(link: str, lease: str) -> Operation:
+    """Return what takes out of a queue whoever is there under a lease that has ended."""
+    return Operation("PATCH", link, json.dump({"kind": "GoneRequest", "lease": lease}), "handler")
 
 
 class TurnService:

@@ -18,15 +18,23 @@ from docstore.sessions.core import Core
 Key = TypeVar("Key", bound=Hashable)
 
 
-@dataclass(slots=True)
-class Deadline:
-    """Of one holder, or member."""
+@dataclass(slots=True, eq=False)
+class Deadline(Generic[Key]):
+    """Of one holder, or member; it lies in the heap itself, since there may be many thousands."""
 
+    key: Key
     span_s: float
     until: float
+    due: float
+    """When the heap gives it out: `until` as it was once."""
+    order: int
+    """Of those that are due at once, who came first."""
     is_ending: bool = False
     """Never renewed again, until it is known what became of its ending."""
     is_dropped: bool = False
+
+    def __lt__(self, other: "Deadline[Key]") -> bool:
+        return (self.due, self.order) < (other.due, other.order)
 
 
 class Deadlines(Generic[Key]):
@@ -34,8 +42,8 @@ class Deadlines(Generic[Key]):
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._known: dict[Key, Deadline] = {}
-        self._heap: list[tuple[float, int, Key, Deadline]] = []
+        self._known: dict[Key, Deadline[Key]] = {}
+        self._heap: list[Deadline[Key]] = []
         self._order = count()
 
     def __len__(self) -> int:
@@ -47,8 +55,9 @@ class Deadlines(Generic[Key]):
     def grant(self, key: Key, span_s: float) -> None:
         """Begin a whole span from now, whatever was known under the key."""
         self.drop(key)
-        deadline = self._known[key] = Deadline(span_s, self._core.heard_s + span_s)
-        heapq.heappush(self._heap, (deadline.until, next(self._order), key, deadline))
+        until = self._core.heard_s + span_s
+        deadline = self._known[key] = Deadline(key, span_s, until, until, next(self._order))
+        heapq.heappush(self._heap, deadline)
 
     def renew(self, key: Key) -> bool:  # Seam.
         """Begin the span anew; False if it is unknown here, or ending."""
@@ -76,13 +85,14 @@ class Deadlines(Generic[Key]):
 
     def overdue(self, limit: int) -> Iterator[tuple[Key, float]]:
         """Give up to `limit` keys that are overdue, and since how long; they are ending now."""
-        while limit > 0 and self._heap and self._heap[0][0] <= self._core.heard_s:
-            _, _, key, deadline = heapq.heappop(self._heap)
+        while limit > 0 and self._heap and self._heap[0].due <= self._core.heard_s:
+            deadline = heapq.heappop(self._heap)
             if deadline.is_dropped:
                 continue
             if deadline.until > self._core.heard_s:
-                heapq.heappush(self._heap, (deadline.until, next(self._order), key, deadline))
+                deadline.due, deadline.order = deadline.until, next(self._order)
+                heapq.heappush(self._heap, deadline)
                 continue
             deadline.is_ending = True
             limit -= 1
-            yield key, self._core.heard_s - deadline.until
+            yield deadline.key, self._core.heard_s - deadline.until

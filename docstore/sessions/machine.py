@@ -12,6 +12,7 @@ from typing import assert_never
 from docstore.beside.asking import Noticed, Told
 from docstore.beside.updates import Updates
 from docstore.beside.view import View
+from docstore.model.document import Row
 from docstore.services.turns import ELECTIONS, LOCKS
 from docstore.sessions.calling import Calls
 from docstore.sessions.confirming import Confirming
@@ -87,6 +88,10 @@ class Sessions:
     def takes(self, link: str) -> bool:
         """Say whether a document is one of a part's."""
         return self.reigning.part_of(link) is not None
+
+    def has_use_for(self, row: Row) -> bool:
+        """Say whether to be told of a decided row can change anything: Noticed costs a step."""
+        return self.reigning.has_use_for(row)
 
     def step(self, event: SessionEvent, now: float) -> list[SessionEffect]:
         """Return what `event` at `now` (monotonic seconds) asks of the world, in order."""

@@ -61,6 +61,7 @@ class Part(Protocol):
 class Table:
     """The documents of one slot under one reign."""
 
+    slot: int
     reign: int
     documents: dict[str, Known] = field(default_factory=dict)
 
@@ -106,6 +107,14 @@ class Reigning:
             if known.link.rpartition("/")[0] == path
         ]
 
+    def has_use_for(self, row: Row) -> bool:
+        """Say whether a version can be news here; of most of a group's slots others keep tables.
+
+        A table of a reign that is over counts: it is let go of when something of its slot is
+        looked at.
+        """
+        return row.slot in self._tables or self._core.view.owns(row.link)
+
     def learn(self, row: Row, *, is_sure: bool = True) -> None:
         """Take a version of a document, if it is ours and says anything new."""
         part = self.part_of(row.link)
@@ -119,7 +128,7 @@ class Reigning:
         if found is None:
             self._forget(table, known)
         elif known is None:
-            known = Known(row.link, row.slot, table.reign, tag_of(row), found, is_sure)
+            known = Known(row.link, table.slot, table.reign, tag_of(row), found, is_sure)
             table.documents[row.link] = known
             part.entered(known)
             part.changed(known)
@@ -180,7 +189,7 @@ class Reigning:
                 self._forget(table, known)
             table = None
         if table is None:
-            table = Table(reign)
+            table = Table(slot, reign)
             if reign:
                 self._tables[slot] = table
         return table

@@ -18,6 +18,7 @@ from docstore.model.document import LEASE, Row
 from docstore.model.fences import fences_of
 from docstore.model.operation import Answer, Conditions, Operation
 from docstore.services.leases import TURNS, Behavior, Lease
+from docstore.services.turns import gone_request
 from docstore.sessions.core import Core
 from docstore.sessions.reigning import Known, Reigning
 
@@ -117,9 +118,8 @@ class Sweeping:
 
     def _look(self, swept: Swept, link: str) -> None:
         if link.rpartition("/")[0] in TURNS:
-            gone = {"kind": "GoneRequest", "lease": swept.known.link}
-            operation = Operation("PATCH", link, json.dump(gone), "handler")
-            self._core.ask(operation, lambda answer: self._changed(swept, link, answer))
+            gone = gone_request(link, swept.known.link)
+            self._core.ask(gone, lambda answer: self._changed(swept, link, answer))
         else:
             self._core.ask(Operation("GET", link), lambda answer: self._read(swept, link, answer))
 

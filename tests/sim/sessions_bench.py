@@ -5,13 +5,15 @@ from functools import partial
 from typing import Any
 
 from docstore.beside.view import View
-from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service, ServiceOptions
+from docstore.services.attachments import Attached as Remembered
+from docstore.services.attachments import attach_request, has_ended
 from docstore.services.declared import DeclaredService
 from docstore.services.leases import LEASES
 from docstore.services.registry import Registry
+from docstore.services.turns import gone_request
 from docstore.sessions.core import Owners
 from docstore.sessions.messages import Reply
 from docstore.sessions.waiting import Held
@@ -21,7 +23,7 @@ from tests.sim.hosts import Hosts
 from tests.sim.invariants import Violation
 from tests.sim.register import Register, RegisterView
 from tests.sim.sessions_companion import Keeper
-from tests.sim.sessions_invariants import SessionInvariants
+from tests.sim.sessions_invariants import SessionInvariants, is_of_turns
 from tests.sim.sessions_shapes import Shape, config_of
 
 DECLARED: Mapping[str, Service] = {
@@ -29,6 +31,8 @@ DECLARED: Mapping[str, Service] = {
 }
 """Documents that are attached to leases, and documents that are guarded by fences."""
 BUILT_IN = Registry()
+ENDED = Answer(410, "lease-ended")
+UNDECIDED = Answer(504, "undecided", unknown=True)
 WAITS_S = 0.25
 """Between two looks at who waits."""
 
@@ -53,6 +57,8 @@ class Bench:
         self.watch = SessionInvariants(self.world)
         self.links: Links
         self.actors: list[Actor] = []
+        self._attached: dict[tuple[str, int], Remembered] = {}
+        """(node, life) -> what it knows of the lists of leases."""
         self._overdue: dict[Held, float] = {}
         """Who waits for what is there already -> since when."""
 
@@ -134,16 +140,22 @@ class Bench:
             self.serve(node, request, answered)
 
     def _attach(self, node: str, request: Attached, answered: Callable[[Any], None]) -> None:
-        """The lease first; then what ends with it, all before one deadline."""
-        life, deadline = self.life_of(node), self.world.now + request.timeout_s
-        body = json.dump({"kind": "AttachRequest", "link": request.operation.link})
+        """The lease first; then what ends with it, all before one deadline. Or one beside it."""
+        life, since = self.life_of(node), self.world.now
+        lease, link = request.lease, request.operation.link
+        attached = self._attached.setdefault((node, life), self._remembering())
+        if attached.allows(lease, link, request.timeout_s):
+            self._campaign_beside(node, request, attached, answered)
+            return
 
         def told(answer: Answer) -> None:
-            left_s = deadline - self.world.now
+            left_s = since + request.timeout_s - self.world.now
             if self.life_of(node) != life or left_s <= 0.0:
                 return
+            if answer.is_success and is_of_turns(link):
+                attached.note(lease, link, since)
             if answer.status in (404, 409, 410):
-                answered(Answer(410, "lease-ended"))
+                answered(ENDED)
             elif not answer.is_success:
                 answered(answer)
             elif request.late_s:
@@ -151,8 +163,47 @@ class Bench:
             else:
                 self.ask(node, request.operation, left_s, answered)
 
-        attach = Operation("PATCH", request.lease, body, "handler")
-        self.ask(node, attach, request.timeout_s, told)
+        self.ask(node, attach_request(lease, link), request.timeout_s, told)
+
+    def _remembering(self) -> Remembered:
+        """Return what remembers for as long as `passes_s` of the shapes allow."""
+        return Remembered(lambda: self.world.now, remembered_s=3.0, late_s_max=5.0)
+
+    def _campaign_beside(
+        self,
+        node: str,
+        request: Attached,
+        attached: Remembered,
+        answered: Callable[[Any], None],
+    ) -> None:
+        """Both at once; see `docstore/http/campaigns.py`."""
+        life, since = self.life_of(node), self.world.now
+        lease, link = request.lease, request.operation.link
+        answers: dict[str, Answer] = {}
+
+        def told(which: str, answer: Answer) -> None:
+            answers[which] = answer
+            if self.life_of(node) == life and len(answers) == 2:
+                decide(answers["lease"], answers["queue"])
+
+        def decide(found: Answer, answer: Answer) -> None:
+            self.watch.checked["beside"] += 1
+            may_stand = answer.is_success or answer.unknown
+            if found.is_success:
+                attached.note(lease, link, since)
+                answered(answer)
+                return
+            attached.forget(lease, link)
+            if may_stand and has_ended(found):
+                gone = gone_request(link, lease)
+                self.ask(node, gone, request.timeout_s, lambda _: answered(ENDED))
+            elif may_stand and found.status >= 500:
+                answered(UNDECIDED)
+            else:
+                answered(ENDED if found.status in (404, 409, 410) else found)
+
+        self.ask(node, attach_request(lease, link), request.timeout_s, partial(told, "lease"))
+        self.ask(node, request.operation, request.timeout_s, partial(told, "queue"))
 
     def write_late(self, operation: Operation, late_s: float) -> None:
         """Let a write be on its way for a while, whatever becomes of who sent it."""

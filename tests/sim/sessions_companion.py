@@ -108,9 +108,14 @@ class Keeper:
         self.feed(Received(sender, type(message)(*fields)))
 
     def noticed(self, row: Row) -> None:
-        """A document's version is decided here."""
+        """A document's version is decided here. A real node tells its machine if it has use for it.
+
+        Here it is told in any case, and nothing may come of what a real one would not be told.
+        """
         if self.sessions.takes(row.link):
+            is_of_use = self.node.paused or self.sessions.has_use_for(row)
             self.feed(Noticed(row))
+            assert is_of_use or row.slot not in self.sessions.reigning._tables, row.link
 
     def call(
         self,

@@ -45,7 +45,7 @@ class SessionInvariants:
         self._seen: dict[tuple[str, str], int] = {}
         self._rules: Sequence[tuple[Callable[[str], bool], Callable[[Row, Row | None], None]]] = (
             (lambda link: link.startswith(f"{LEASES}/"), self._lease_decided),
-            (_is_of_turns, self._turns_decided),
+            (is_of_turns, self._turns_decided),
             (_is_group, lambda row, before: self.of_groups.decided(row)),
             (lambda link: link.startswith("/t/"), self._guarded_decided),
             (lambda link: link.startswith("/a/"), self._attached_decided),
@@ -209,7 +209,7 @@ class SessionInvariants:
     def _leases_named(self, link: str, row: Row) -> list[str]:
         if link.startswith("/a/"):
             return [json.load(row.state).get(LEASE, "")]
-        if _is_of_turns(link):
+        if is_of_turns(link):
             return [lease for _, lease in _present(turns_of(json.load(row.state)))]
         return [link] if link.startswith(f"{LEASES}/") else []
 
@@ -224,7 +224,7 @@ class SessionInvariants:
         return None if not rows or rows[-1].deleted else read_lease(rows[-1].state)
 
 
-def _is_of_turns(link: str) -> bool:
+def is_of_turns(link: str) -> bool:
     return link.startswith((f"{ELECTIONS}/", f"{LOCKS}/"))
 
 

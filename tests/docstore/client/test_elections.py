@@ -235,7 +235,7 @@ async def test_l02_l06_without_a_majority_a_campaign_waits_and_a_lock_outlives_a
         body = {"kind": "AcquireRequest", "candidate": "late", "lease": lease.link}
         async with Client(group.urls[:1]) as alone:
             with pytest.raises(RequestFailed) as refused:
-                await alone.json("PATCH", link, body, Docstore_Timeout_Ms="500")
+                await alone.json("PATCH", "/core/locks/l02", body, Docstore_Timeout_Ms="500")
             assert refused.value.status == 503
         late = store.lock("l06", candidate="late", lease=lease)
         waiting = asyncio.create_task(late.__aenter__())

@@ -61,6 +61,17 @@ def test_what_is_attached_twice_is_there_once_and_what_is_detached_is_gone() -> 
     assert after["attached"] == []
 
 
+@pytest.mark.parametrize("link", ["/core/locks/a", "/core/elections/a"])
+def test_a_place_in_a_queue_is_not_detached_since_somebody_may_be_on_the_way_to_it(
+    link: str,
+) -> None:
+    state = SERVICE.patch(Lease(ttl_ms=1000).state(), {"kind": "AttachRequest", "link": link})
+    assert state is not None
+    with pytest.raises(Refusal) as refusal:
+        SERVICE.patch(state, {"kind": "DetachRequest", "link": link})
+    assert (refusal.value.status, refusal.value.code) == (409, "stays-attached")
+
+
 def test_no_more_is_attached_than_can_be_swept() -> None:
     links = tuple(f"/notes/{number}" for number in range(ATTACHED_MAX))
     full = Lease(ttl_ms=1000, attached=links).state()

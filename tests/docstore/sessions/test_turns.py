@@ -1,6 +1,5 @@
 """Whose turn it is, at the machines of the owners: who is told, and when the next is promoted."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -146,7 +145,7 @@ def test_a_version_from_before_a_campaign_does_not_say_that_its_candidate_has_go
     machine, now = group.machines["a"], group.clock("a")
     asked = ("z", lease("z"), 1000, before.version + 2)
     machine.step(Asked(7, LINK, "turn", asked, now + 20.0), now)  # The read is not asked for yet.
-    state = state_of(replace(group.turns, queue=(*group.turns.queue, Candidate("w", lease("w")))))
+    state = state_of(group.turns._replace(queue=(*group.turns.queue, Candidate("w", lease("w")))))
     older = before._replace(version=before.version + 1, state=json.dump(state))
     assert not [each for each in machine.step(Noticed(older), now) if isinstance(each, Give)]
     newer = older._replace(version=before.version + 2)
@@ -193,7 +192,7 @@ def test_each_expiry_has_a_grace_of_its_own() -> None:
     group.gone("z")
     group.run(1.5)
     # Of two rows at once a machine may be told the newer one only.
-    unseen = state_of(replace(group.turns, token=group.turns.token + 2))
+    unseen = state_of(group.turns._replace(token=group.turns.token + 2))
     group.write(LINK, json.dump(unseen), group.documents[LINK].version + 4)
     group.campaign("x")
     group.run(1.9)

@@ -1,0 +1,67 @@
+"""What a lease is asked about its list, and what is remembered of the answers for a moment.
+
+Why that may be, and what for, says `docstore/http/campaigns.py`.
+"""
+
+from collections.abc import Callable
+
+from docstore.model import json
+from docstore.model.operation import Answer, Operation
+from docstore.services.leases import Phase, read_lease
+
+REMEMBERED_S = 5.0
+REMEMBERED_MAX = 10_000
+LATE_S_MAX = 60.0
+"""How long after a lease was seen alive something may come into a queue under it."""
+
+
+def attach_request(lease: str, link: str) -> Operation:
+    """Return what has a lease know of a document, and changes nothing if it does."""
+    body = json.dump({"kind": "AttachRequest", "link": link})
+    return Operation("PATCH", lease, body, "handler")
+
+
+def has_ended(found: Answer) -> bool:
+    """Say whether a refusal means that the lease has ended, and is not just about to."""
+    lease = None if found.row is None or found.row.deleted else read_lease(found.row.state)
+    return found.status == 404 or (lease is not None and lease.phase is Phase.ENDED)
+
+
+class Attached:
+    """What leases had on their lists a moment ago."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        *,
+        remembered_s: float = REMEMBERED_S,
+        late_s_max: float = LATE_S_MAX,
+    ) -> None:
+        self._clock = clock
+        self._remembered_s = remembered_s
+        self._late_s_max = late_s_max
+        self._since: dict[tuple[str, str], float] = {}
+        """(lease, link) -> when the lease was asked that said so, the longest ago first."""
+
+    def __len__(self) -> int:
+        return len(self._since)
+
+    def note(self, lease: str, link: str, since: float) -> None:
+        """Remember that a lease lived, and had a link on its list, after it was asked."""
+        self._since.pop((lease, link), None)
+        self._since[lease, link] = since
+        oldest = next(iter(self._since))
+        if len(self._since) > REMEMBERED_MAX or self._age_s(oldest) > self._remembered_s:
+            del self._since[oldest]  # One for each that comes: as many as there are in a moment.
+
+    def forget(self, lease: str, link: str) -> None:
+        """Know nothing of it any more."""
+        self._since.pop((lease, link), None)
+
+    def allows(self, lease: str, link: str, timeout_s: float) -> bool:
+        """Say whether a campaign with so much time may go beside its lease."""
+        age_s = self._age_s((lease, link))
+        return age_s <= self._remembered_s and age_s + timeout_s <= self._late_s_max
+
+    def _age_s(self, key: tuple[str, str]) -> float:
+        return self._clock() - self._since.get(key, float("-inf"))

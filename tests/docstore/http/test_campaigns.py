@@ -1,0 +1,161 @@
+"""Campaigns that go beside their lease: sooner there, and with the same answers as behind it."""
+
+import asyncio
+
+import pytest
+
+from docstore.http.campaigns import Campaigns
+from docstore.http.reading import TIMEOUT_MS_MAX
+from docstore.model import json
+from docstore.model.operation import Answer, Operation
+from docstore.ownership.by_store import Candidate, Turns
+from docstore.services.attachments import LATE_S_MAX, REMEMBERED_MAX, REMEMBERED_S, Attached
+from docstore.services.leases import Lease, Phase
+from docstore.services.turns import turns_of
+from docstore.sessions.timing import SessionsConfig
+from tests.docstore.http.single import SingleNode
+
+LINK, LEASE = "/core/locks/billing", "/core/leases/a"
+ACQUIRE = {"kind": "AcquireRequest", "candidate": "a", "lease": LEASE}
+RELEASE = {"kind": "ReleaseRequest", "candidate": "a", "lease": LEASE}
+SILENT = Answer(503, "no-owner", "nobody says")
+
+
+class Group(SingleNode):
+    """A group of one, with a lease and a lock that has been taken under it, and released."""
+
+    async def begin(self) -> Campaigns:
+        await self.change("PUT", LEASE, Lease(ttl_ms=1000).state())
+        campaigns = Campaigns(self)
+        assert (await campaigns.run(campaign(), LEASE, 1)).is_success
+        await self.change("PATCH", LINK, RELEASE)
+        return campaigns
+
+    async def change(self, verb: str, link: str, state: object) -> None:
+        operation = Operation(verb, link, json.dump(state), "handler", creates=True)
+        assert (await self.submit(operation, 1)).is_success
+
+    async def become(self, phase: Phase) -> None:
+        """Let the lease go on as somebody else wants it."""
+        await self.change("PUT", LEASE, Lease(ttl_ms=1000, attached=(LINK,), phase=phase).state())
+
+    @property
+    def turns(self) -> Turns:
+        return turns_of(json.load(self.histories[LINK][-1].state))
+
+
+def campaign() -> Operation:
+    return Operation("PATCH", LINK, json.dump(ACQUIRE), "handler")
+
+
+@pytest.fixture
+def group() -> Group:
+    return Group()
+
+
+async def test_it_is_in_the_queue_before_its_lease_has_answered_and_told_after_it(
+    group: Group,
+) -> None:
+    campaigns = await group.begin()
+    silence: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    group.waits = [silence]
+    running = asyncio.ensure_future(campaigns.run(campaign(), LEASE, 1))
+    await asyncio.sleep(0)
+    assert group.turns.holder == Candidate("a", LEASE)
+    await asyncio.sleep(0)
+    assert not running.done()
+    silence.set_result(None)
+    assert (await running).is_success
+
+
+async def test_the_first_one_goes_behind(group: Group) -> None:
+    await group.change("PUT", LEASE, Lease(ttl_ms=1000).state())
+    silence: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    group.waits = [silence]
+    running = asyncio.ensure_future(Campaigns(group).run(campaign(), LEASE, 1))
+    await asyncio.sleep(0)
+    assert LINK not in group.histories
+    silence.set_result(None)
+    assert (await running).is_success
+
+
+async def test_under_a_lease_that_has_ended_it_leaves_nobody_behind_and_is_told_so(
+    group: Group,
+) -> None:
+    campaigns = await group.begin()
+    await group.become(Phase.ENDED)
+    answer = await campaigns.run(campaign(), LEASE, 1)
+    assert (answer.status, answer.code) == (410, "lease-ended")
+    assert (group.turns.holder, group.turns.queue) == (None, ())
+    version = group.histories[LINK][-1].version
+    assert (await campaigns.run(campaign(), LEASE, 1)).status == 410
+    assert group.histories[LINK][-1].version == version  # The second one went behind.
+
+
+async def test_who_holds_under_a_lease_that_is_expiring_is_not_taken_out(group: Group) -> None:
+    """It may believe that it holds until the lease has ended."""
+    campaigns = await group.begin()
+    assert (await campaigns.run(campaign(), LEASE, 1)).is_success
+    await group.become(Phase.EXPIRING)
+    assert (await campaigns.run(campaign(), LEASE, 1)).code == "lease-ended"
+    assert group.turns.holder == Candidate("a", LEASE)
+
+
+async def test_where_the_lease_is_not_reached_it_is_unknown_what_has_happened(
+    group: Group,
+) -> None:
+    campaigns = await group.begin()
+    group.answers = [SILENT]
+    answer = await campaigns.run(campaign(), LEASE, 1)
+    assert (answer.status, answer.unknown) == (504, True)
+    assert group.turns.holder is not None
+    group.answers = [SILENT]
+    assert (await campaigns.run(campaign(), LEASE, 1)).code == "lease-not-reached"
+
+
+async def test_what_was_refused_beside_a_lease_that_is_not_reached_has_not_happened(
+    group: Group,
+) -> None:
+    campaigns = await group.begin()
+    group.answers = [SILENT, Answer(409, "queue-full", "too many")]
+    assert (await campaigns.run(campaign(), LEASE, 1)).code == "lease-not-reached"
+
+
+def test_what_is_remembered_counts_from_the_question_and_for_a_moment() -> None:
+    now = 100.0
+    attached = Attached(clock=lambda: now)
+    assert not attached.allows(LEASE, LINK, 1.0)
+    attached.note(LEASE, LINK, since=now - 1.0)
+    assert attached.allows(LEASE, LINK, 1.0)
+    assert not attached.allows(LEASE, "/core/locks/other", 1.0)
+    assert attached.allows(LEASE, LINK, LATE_S_MAX - 1.0)
+    assert not attached.allows(LEASE, LINK, LATE_S_MAX - 0.5)
+    now += REMEMBERED_S - 1.5
+    assert attached.allows(LEASE, LINK, 1.0)
+    now += 1.0
+    assert not attached.allows(LEASE, LINK, 1.0)
+
+
+def test_no_more_is_remembered_than_there_is_room_for() -> None:
+    attached = Attached(clock=lambda: 0.0)
+    links = [f"/core/locks/{number}" for number in range(REMEMBERED_MAX + 1)]
+    for link in links:
+        attached.note(LEASE, link, since=0.0)
+    assert [attached.allows(LEASE, link, 1.0) for link in (links[0], links[1], links[-1])] == [
+        False, True, True
+    ]  # fmt: skip
+
+
+def test_what_is_too_old_makes_room() -> None:
+    now = 0.0
+    attached = Attached(clock=lambda: now)
+    attached.note(LEASE, LINK, since=now)
+    now += REMEMBERED_S + 1.0
+    attached.note(LEASE, "/core/locks/other", since=now)
+    assert len(attached) == 1
+
+
+def test_nothing_comes_into_a_queue_after_the_last_look_at_it() -> None:
+    """Beside its lease or behind it: what the argument rests on."""
+    assert TIMEOUT_MS_MAX / 1000 == LATE_S_MAX
+    assert SessionsConfig().passes_s[-1] > LATE_S_MAX

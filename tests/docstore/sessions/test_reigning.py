@@ -1,0 +1,22 @@
+"""Of which documents a node keeps anything: those of slots that it owns."""
+
+from docstore.services.leases import LEASES, Lease
+from tests.docstore.sessions.group import Group
+
+LINK = f"{LEASES}/x"
+
+
+def users(group: Group) -> list[str]:
+    """Return the nodes that want to be told of a row."""
+    row = group.documents[LINK]
+    return [name for name, machine in group.machines.items() if machine.has_use_for(row)]
+
+
+def test_only_the_owner_has_use_for_a_row_and_who_has_not_let_go_of_its_table() -> None:
+    group = Group()
+    group.put(LINK, Lease(ttl_ms=60_000).state())
+    assert users(group) == ["a"]
+    group.govern("b")
+    assert users(group) == ["a", "b"]
+    group.run(2.0)
+    assert users(group) == ["b"]
