@@ -58,6 +58,7 @@ METHODS: Mapping[str, str] = {
     "record": "GET, HEAD, OPTIONS",
     "producers": "OPTIONS, POST",
 }
+_METHODS = {kind: frozenset(methods.split(", ")) for kind, methods in METHODS.items()}
 UNKNOWN: Mapping[str, object] = {
     "leo": None, "hw": None, "base": None, "followers": [], "stale": True
 }  # fmt: skip
@@ -84,17 +85,15 @@ class StreamPages:
 
     def takes(self, path: str) -> bool:
         """Say whether a canonical path is ours: utilities of the documents are not."""
-        ours = path in (STREAMS, PRODUCERS) or path.startswith(f"{STREAMS}/")
-        return ours and path.rpartition("/")[2] not in SUFFIXES
+        return _is_ours(path)
 
     async def serve(self, request: web.BaseRequest, path: str) -> Reply | web.StreamResponse:
         """Answer a request; its body has not been received yet."""
         kind, segments = _place(path)
-        methods = METHODS[kind]
         if request.method == "OPTIONS":
-            return allowed(methods)
-        if request.method not in methods.split(", "):
-            raise not_allowed(request.method, methods)
+            return allowed(METHODS[kind])
+        if request.method not in _METHODS[kind]:
+            raise not_allowed(request.method, METHODS[kind])
         if request.method == "POST" and kind in ("produce", "records"):
             partition = _number(segments[2]) if kind == "records" else None
             return await self._producing.serve(request, segments[0], partition)
@@ -277,6 +276,12 @@ class StreamPages:
 
 
 @lru_cache(maxsize=1024)
+def _is_ours(path: str) -> bool:
+    ours = path in (STREAMS, PRODUCERS) or path.startswith(f"{STREAMS}/")
+    return ours and path.rpartition("/")[2] not in SUFFIXES
+
+
+@lru_cache(maxsize=1024)
 def _place(path: str) -> tuple[str, Sequence[str]]:
     """Return what there is at a path, and its segments. Asked for the same ones over and over.
 
@@ -311,6 +316,7 @@ def _kind(segments: Sequence[str]) -> str:
     raise NotFound("there is nothing at this path")
 
 
+@lru_cache(maxsize=1024)
 def _number(segment: str) -> int:
     """Return the number of a partition. Raises NoSuchPartition."""
     is_number = segment.isascii() and segment.isdecimal() and len(segment) < 10

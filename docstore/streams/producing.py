@@ -65,10 +65,10 @@ class Producing:
     def _route(self, asked: Asked) -> None:
         link = asked.event.link
         leader = self._directory.leader(link)
-        if self._directory.find(link) is None:
-            self._read(asked)
-        elif leader and self._core.view.is_alive(leader):
+        if leader and self._core.view.is_alive(leader):
             self._send(asked, leader)
+        elif self._directory.find(link) is None:
+            self._read(asked)
         else:
             self._retry_later(asked)
 

@@ -7,6 +7,7 @@ let follow.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from docstore.model import json
 from docstore.model.fields import Fields
@@ -158,6 +159,7 @@ def is_of_partitions(path: str) -> bool:
     return path.startswith(_BELOW) and path.split("/")[4:] == [PARTITIONS]
 
 
+@lru_cache(maxsize=4096)
 def partition_name(link: str, incarnation: str) -> str:  # Seam.
     """Return the name under which nodes keep the data: `<topic>/<n>@<incarnation>` (RF4)."""
     topic, _, number = link[len(STREAMS) + 1 :].split("/")
