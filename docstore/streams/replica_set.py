@@ -159,11 +159,15 @@ def is_of_partitions(path: str) -> bool:
     return path.startswith(_BELOW) and path.split("/")[4:] == [PARTITIONS]
 
 
-@lru_cache(maxsize=4096)
 def partition_name(link: str, incarnation: str) -> str:  # Seam.
     """Return the name under which nodes keep the data: `<topic>/<n>@<incarnation>` (RF4)."""
+    return f"{_place(link)}@{incarnation}"
+
+
+@lru_cache(maxsize=4096)
+def _place(link: str) -> str:
     topic, _, number = link[len(STREAMS) + 1 :].split("/")
-    return f"{topic}/{number}@{incarnation}"
+    return f"{topic}/{number}"
 
 
 def is_partition(link: str) -> bool:
