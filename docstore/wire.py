@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from docstore.converge.messages import Spreading
-from docstore.model.document import Ballot, Reigns, Row
+from docstore.model.document import Ballot, Ballots, Row
 from docstore.sessions.messages import Calling
 from docstore.streams.messages import Streaming
 
@@ -68,7 +68,7 @@ class Evidence(NamedTuple):
     end: int
     decided: int
     kept: int
-    reigns: Reigns
+    ballots: Ballots
 
 
 class Promised(NamedTuple):
@@ -142,7 +142,7 @@ class Gap(NamedTuple):
     adopted: Ballot
     end: int
     decided: int
-    reigns: Reigns
+    ballots: Ballots
     copying: bool = False
 
 
@@ -158,7 +158,7 @@ class Adopt(NamedTuple):
     common: int
     decided: int
     rows: Sequence[Row]
-    reigns: Reigns
+    ballots: Ballots
 
 
 class Copy(NamedTuple):
@@ -176,7 +176,7 @@ class Copy(NamedTuple):
     floor: int
     decided: int
     rows: Sequence[Row]
-    reigns: Reigns
+    ballots: Ballots
     last: bool
 
 

@@ -34,8 +34,8 @@ SHELLS = tuple(
     docstore/services/announcing.py docstore/services/declaring.py docstore/storage/database.py
     docstore/storage/lanes.py docstore/storage/memory.py docstore/storage/sqlite.py
     docstore/storage/streams_memory.py docstore/storage/streams_sqlite.py
-    docstore/beside/documents.py docstore/sessions/driver.py docstore/sessions/face.py
-    docstore/streams/driver.py docstore/streams/face.py docstore/cli/* docstore/client/*
+    docstore/beside/documents.py docstore/sessions/driver.py docstore/sessions/backend.py
+    docstore/streams/driver.py docstore/streams/backend.py docstore/cli/* docstore/client/*
     docstore/http/* docstore/members/* docstore/node/* docstore/reads/* docstore/upkeep/*
     docstore/pipeline/*
     """.split()

@@ -14,7 +14,7 @@ from docstore.reads.listings import Listed
 from docstore.scans.cut import Cut
 from docstore.scans.feed import Stretch, Wanted
 from docstore.scans.request import Scan
-from docstore.sessions.face import KeptAlive
+from docstore.sessions.backend import KeptAlive
 from docstore.sessions.messages import Reply
 from docstore.streams import requests
 from docstore.streams.effects import Begun, Problem, Records

@@ -271,7 +271,7 @@ class ChangeGroup(Request[tuple[int, str, str]]):
         return status, code, detail
 
 
-# Streams (`streams/face.py`)
+# Streams (`streams/backend.py`)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 A founder shows its store id in every Hello. When it has seen those of all founders it stores
 configuration 1 and takes part. A node that joins has no founders; it belongs to the group whose
 member dials it and shows a configuration in which this very disk stands. A node whose id is
-there with another disk is not the member that promised: it is a learner, holds nothing, counts
+there with another disk is not the member that promised: the disk is unknown, holds nothing, counts
 for nothing, and says so until an operator has it replaced (rule M4).
 """
 
@@ -51,7 +51,7 @@ class Founding:
         self._founders = self._bootstrap()
         self._stores = {me: (recovered.store_id, config.zone)}
         self._changed = asyncio.Event()
-        self._learner = False
+        self._is_unknown_disk = False
 
     def _bootstrap(self) -> tuple[Founder, ...]:
         if self._config.join or self._config.standby:
@@ -141,7 +141,7 @@ class Founding:
         if member is None:
             return "not a member"
         if member.store_id != hello.store_id:
-            return "not the disk that the configuration names: a learner"
+            return "not the disk that the configuration names: unknown"
         return None
 
     def _learn(self, hello: Hello, told: Configuration | None) -> str | None:
@@ -151,9 +151,9 @@ class Founding:
             if sender is None or sender.store_id != hello.store_id:
                 return "not a member of the group that it names"
             if mine is None or mine.store_id != self._recovered.store_id:
-                if not self._learner and founders:
-                    log.warning("this disk is not the one the group was founded with: a learner")
-                self._learner = bool(founders)
+                if not self._is_unknown_disk and founders:
+                    log.warning("this disk is not the one the group was founded with")
+                self._is_unknown_disk = bool(founders)
                 return "this node is no member of it"
             self.current = told
         elif hello.sender not in founders:
@@ -167,7 +167,7 @@ class Founding:
         if self._was_stored and self.current is not None:
             return self.current
         while True:
-            decided = self.current or (None if self._learner else self._found())
+            decided = self.current or (None if self._is_unknown_disk else self._found())
             if decided is not None:
                 await store.commit(join_writes(decided, self._me))
                 self.current = decided
@@ -189,8 +189,8 @@ class Founding:
 
     def why_not(self) -> str:
         """Say what keeps this node from taking part."""
-        if self._learner:
-            return "a learner: this disk is not a member's; have it replaced"
+        if self._is_unknown_disk:
+            return "an unknown disk: it is not a member's; have it replaced"
         if not self._founders:
             return "waiting to be taken into a group"
         missing = sorted({each.id for each in self._founders} - set(self._stores))

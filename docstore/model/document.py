@@ -19,7 +19,7 @@ Ballot = tuple[int, str]
 NO_BALLOT: Ballot = (0, "")
 """Smaller than every ballot that anybody can prepare."""
 
-Reigns = tuple[tuple[Ballot, int], ...]
+Ballots = tuple[tuple[Ballot, int], ...]
 """(ballot, first n written under it), ascending in both: under which ballot each row stands."""
 
 
@@ -100,45 +100,45 @@ def chain_digest(previous: bytes, link: str, version: int, deleted: bool, state:
     return hashlib.blake2b(body, digest_size=16).digest()
 
 
-def ballot_at(reigns: Reigns, n: int) -> Ballot:
+def ballot_at(ballots: Ballots, n: int) -> Ballot:
     """Return the ballot of row `n`, NO_BALLOT for n = 0 or when the table does not reach it."""
-    for ballot, first in reversed(reigns):
+    for ballot, first in reversed(ballots):
         if first <= n:
             return ballot
     return NO_BALLOT
 
 
-def reign_added(reigns: Reigns, ballot: Ballot, first: int) -> Reigns:
+def ballot_added(ballots: Ballots, ballot: Ballot, first: int) -> Ballots:
     """Return the table in which rows from `first` on stand under `ballot`.
 
-    Reigns that would begin at or after `first` wrote nothing below it and are left out.
+    Ballots that would begin at or after `first` wrote nothing below it and are left out.
     """
-    kept = tuple(entry for entry in reigns if entry[1] < first)
+    kept = tuple(entry for entry in ballots if entry[1] < first)
     return (*kept, (ballot, first))
 
 
-def reigns_until(reigns: Reigns, end: int) -> Reigns:
+def ballots_until(ballots: Ballots, end: int) -> Ballots:
     """Return the part of the table that speaks of rows up to `end`."""
-    return tuple(entry for entry in reigns if entry[1] <= end)
+    return tuple(entry for entry in ballots if entry[1] <= end)
 
 
-def common_end(mine: Reigns, my_end: int, theirs: Reigns, their_end: int) -> int:
+def common_end(mine: Ballots, my_end: int, theirs: Ballots, their_end: int) -> int:
     """Return the greatest n up to which two logs are certainly equal, 0 if no reign is shared.
 
     Two logs whose row n stands under the same ballot are equal up to n (invariant I4), so the
     newest shared reign, up to where the shorter of the two leaves it, is common (rule SL4).
     """
-    ends = _reign_ends(theirs, their_end)
-    for ballot, end in reversed(_reign_ends(mine, my_end).items()):
+    ends = _ends_of(theirs, their_end)
+    for ballot, end in reversed(_ends_of(mine, my_end).items()):
         if ballot in ends:
             return min(end, ends[ballot])
     return 0
 
 
-def _reign_ends(reigns: Reigns, end: int) -> dict[Ballot, int]:
+def _ends_of(ballots: Ballots, end: int) -> dict[Ballot, int]:
     """Return for each reign the n of its last row; one less than its first if it has none."""
-    firsts = [first for _, first in reigns] + [end + 1]
+    firsts = [first for _, first in ballots] + [end + 1]
     return {
         ballot: max(first, min(firsts[index + 1], end + 1)) - 1
-        for index, (ballot, first) in enumerate(reigns)
+        for index, (ballot, first) in enumerate(ballots)
     }

@@ -10,9 +10,9 @@ from docstore.links.requests import SlotPosition
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service
 from docstore.node import logs
-from docstore.node.gate import Entrance
-from docstore.node.parts import Ground
-from docstore.node.status import Administration
+from docstore.node.gate import Gate
+from docstore.node.parts import Parts
+from docstore.node.status import StatusPages
 from docstore.node.usage import process_metrics
 from docstore.protocol.events import CompactAsked
 from docstore.protocol.published import DECLARATIONS
@@ -23,50 +23,50 @@ from docstore.scans.feed import Stretch, Wanted
 from docstore.scans.request import Scan
 from docstore.services.announcing import NOT_YET
 from docstore.services.registry import declaration_link
-from docstore.sessions.face import SessionFace
+from docstore.sessions.backend import SessionBackend
 from docstore.sessions.measures import session_metrics
 from docstore.stepping import clock
-from docstore.streams.face import StreamFace
+from docstore.streams.backend import StreamBackend
 from docstore.streams.measures import partition_metrics, partitions_page
 from docstore.trace.lines import About
 
 
-class Face:
+class NodeBackend:
     """The backend of the HTTP face, around one node. drain: begins to stop it."""
 
-    def __init__(self, ground: Ground, entrance: Entrance, drain: Callable[[], None]) -> None:
-        self._ground = ground
-        self._registry = ground.registry
-        self._entrance = entrance
+    def __init__(self, parts: Parts, gate: Gate, drain: Callable[[], None]) -> None:
+        self._parts = parts
+        self._registry = parts.registry
+        self._gate = gate
         self._drain = drain
 
     @property
-    def _pages(self) -> Administration:
-        return self._entrance.inside().administration
+    def _pages(self) -> StatusPages:
+        return self._gate.inside().status
 
     @property
-    def streams(self) -> StreamFace:
+    def streams(self) -> StreamBackend:
         """Return the streams of this node."""
-        return self._entrance.inside().stream_face
+        return self._gate.inside().stream_backend
 
     @property
-    def sessions(self) -> SessionFace:
+    def sessions(self) -> SessionBackend:
         """Return the sessions of this node."""
-        return self._entrance.inside().session_face
+        return self._gate.inside().session_backend
 
     def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
         """Carry an operation to its owner."""
         if operation.link.startswith(DECLARATIONS) and not operation.is_read:
             return asyncio.ensure_future(self._declare(operation, timeout_s))
-        return self._entrance.submit(operation, timeout_s)
+        return self._gate.submit(operation, timeout_s)
 
     async def _declare(self, operation: Operation, timeout_s: float) -> Answer:
         """Change a declaration, and answer once the change is in force everywhere."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
-        answer = await self._entrance.submit(operation, timeout_s)
+        answer = await self._gate.submit(operation, timeout_s)
         if answer.is_success and answer.row is not None and answer.row.version > 0:
-            announcing = self._entrance.inside().announcing
+            announcing = self._gate.inside().announcing
             try:
                 await announcing.announce(answer.row, deadline - loop.time())
             except Unavailable:
@@ -79,24 +79,24 @@ class Face:
 
     def ready(self) -> tuple[bool, str]:
         """Say whether the node can serve."""
-        return self._entrance.ready()
+        return self._gate.ready()
 
     async def read_replica(
         self, operation: Operation, min_version: int | None, timeout_s: float
     ) -> tuple[Answer, int]:
         """Answer from what this replica knows to be decided."""
-        serving = self._entrance.serving
+        running = self._gate.running
         if operation.level < 3:
             operation = operation._replace(level=1)
-        elif serving is not None:
-            view = serving.driver.view
+        elif running is not None:
+            view = running.driver.view
             found = await read_here(
-                view, view.slot_of(operation.link), self._ground.store, operation,
+                view, view.slot_of(operation.link), self._parts.store, operation,
                 min_version=min_version, timeout_s=timeout_s,
             )  # fmt: skip
             if found is not None:
                 return found
-        return await self._entrance.submit(operation, timeout_s), 0
+        return await self._gate.submit(operation, timeout_s), 0
 
     def service_at(self, path: str) -> Service | None:
         """Return the service whose factory lives at `path`."""
@@ -107,7 +107,7 @@ class Face:
         known = self._registry.service_at(path)
         if known is not None:
             return known
-        answer = await self._entrance.submit(Operation("GET", declaration_link(path)), timeout_s)
+        answer = await self._gate.submit(Operation("GET", declaration_link(path)), timeout_s)
         if answer.status == 200 and answer.row is not None:
             self._registry.publish(answer.row)
         elif answer.status != 404:
@@ -122,14 +122,14 @@ class Face:
         self, factory: str, *, after: str, limit: int, expand: bool, timeout_s: float
     ) -> Listed:
         """Return live documents under a factory, and how far they reach."""
-        return await self._entrance.inside().listings.stretch(
+        return await self._gate.inside().listings.stretch(
             factory, after=after, limit=limit, expand=expand, level=self._level(factory),
             timeout_s=timeout_s,
         )  # fmt: skip
 
     async def counting(self, factory: str, timeout_s: float, *, level: int | None = None) -> int:
         """Return the number of live documents under a factory, or of those of another level."""
-        return await self._entrance.inside().listings.count(
+        return await self._gate.inside().listings.count(
             factory, level=level or self._level(factory), timeout_s=timeout_s
         )
 
@@ -146,38 +146,38 @@ class Face:
         page: dict[str, Any] = {
             "documentSelfLink": "/core/management",
             "kind": "NodeState",
-            "id": self._ground.node_id,
-            "storeId": self._ground.store_id,
+            "id": self._parts.node_id,
+            "storeId": self._parts.store_id,
         }
-        page |= self._ground.config.public()
+        page |= self._parts.config.public()
         page["logLevel"] = logs.LEVEL.name
-        serving = self._entrance.serving
-        if serving is None:
-            page |= {"ready": False, "reason": self._ground.founding.why_not()}
+        running = self._gate.running
+        if running is None:
+            page |= {"ready": False, "reason": self._parts.founding.why_not()}
         else:
-            page |= serving.administration.describe()
-            page["eventLoopLagMs"] = round(serving.driver.loop_lag_s * 1000, 3)
-            page["requestsInFlight"] = serving.in_flight
-            page["partitions"] = partitions_page(serving.streams.machine)
-        page["peerLinks"] = dict(self._ground.links.counters)
+            page |= running.status.describe()
+            page["eventLoopLagMs"] = round(running.driver.loop_lag_s * 1000, 3)
+            page["requestsInFlight"] = running.in_flight
+            page["partitions"] = partitions_page(running.streams.machine)
+        page["peerLinks"] = dict(self._parts.links.counters)
         return page
 
     def log_at(self, level: str) -> Any:
         """Log lines of this level and above from now on."""
         logs.set_level(level)
-        return {"kind": "LogLevel", "id": self._ground.node_id, "level": level}
+        return {"kind": "LogLevel", "id": self._parts.node_id, "level": level}
 
     def trace(self, about: About, *, after: int, limit: int) -> Any:
         """Return the last steps about something, as they are now."""
-        serving = self._entrance.inside()
+        running = self._gate.inside()
         if about.link:
-            about = about._replace(slot=serving.feed.slot_of(about.link))
+            about = about._replace(slot=running.feed.slot_of(about.link))
         now, wall_now = clock(), time.time()
-        steps = serving.trace.page(about, after=after, limit=limit, now=now, wall_now=wall_now)
+        steps = running.trace.page(about, after=after, limit=limit, now=now, wall_now=wall_now)
         return {
             "documentSelfLink": "/core/management/trace",
             "kind": "Trace",
-            "id": self._ground.node_id,
+            "id": self._parts.node_id,
             "atSeconds": round(now, 6),
             "steps": steps,
         }
@@ -189,16 +189,16 @@ class Face:
     async def change_group(self, asked: Mapping[str, Any], timeout_s: float) -> Any:
         """Begin a change of the group; return its page."""
         if asked.get("kind") == "JoinPeerRequest":
-            self._ground.joining.start_by(asked)
-            ground = self._ground
-            return {"id": ground.node_id, "storeId": ground.store_id, "state": "JOINING"}
-        await self._entrance.inside().group.change(asked, timeout_s)
+            self._parts.joining.start_by(asked)
+            parts = self._parts
+            return {"id": parts.node_id, "storeId": parts.store_id, "state": "JOINING"}
+        await self._gate.inside().group.change(asked, timeout_s)
         return self.node_group()
 
     def group_available(self) -> bool:
         """Say whether a majority is connected and the view has converged."""
-        serving = self._entrance.serving
-        return serving is not None and serving.administration.group_available()
+        running = self._gate.running
+        return running is not None and running.status.group_available()
 
     def selector(self, name: str) -> Any:
         """Return a node selector."""
@@ -206,10 +206,10 @@ class Face:
 
     def compact(self, before_us: int) -> Any:
         """Let go, on this node, of what was replaced before an instant."""
-        serving = self._entrance.inside()
-        serving.holding.start()
-        serving.driver.feed(CompactAsked(before_us))
-        return serving.administration.compaction()
+        running = self._gate.inside()
+        running.holding.start()
+        running.driver.feed(CompactAsked(before_us))
+        return running.status.compaction()
 
     async def resync(
         self, link: str | None, timeout_s: float, *, slots_per_second: float = 0.0
@@ -231,15 +231,15 @@ class Face:
 
     async def resync_status(self, run_id: str | None, timeout_s: float) -> Any:
         """Return the progress of a resynchronisation."""
-        return await self._entrance.inside().resync.status(run_id, timeout_s)
+        return await self._gate.inside().resync.status(run_id, timeout_s)
 
     async def resync_control(self, run_id: str, action: str, timeout_s: float) -> Any:
         """Pause, resume or cancel a resynchronisation; return its page."""
-        return await self._entrance.inside().resync.control(run_id, action, timeout_s)
+        return await self._gate.inside().resync.control(run_id, action, timeout_s)
 
     async def resync_wait(self, run_id: str, timeout_s: float) -> None:
         """Return when a resynchronisation that runs here is over, or the time is."""
-        await self._entrance.inside().resync.wait(run_id, timeout_s)
+        await self._gate.inside().resync.wait(run_id, timeout_s)
 
     async def digests(self, timeout_s: float) -> Any:
         """Return the digests of all members."""
@@ -249,18 +249,18 @@ class Face:
         """Return the node's counters and gauges."""
         values = dict(process_metrics())
         families: dict[str, Mapping[str, float]] = {
-            "peer": self._ground.links.counters,
-            "gossip": self._ground.membership.counters(),
+            "peer": self._parts.links.counters,
+            "gossip": self._parts.membership.counters(),
         }
-        serving = self._entrance.serving
-        if serving is not None:
-            values.update(serving.administration.metrics())
-            values["docstore_documents_expired_total"] = float(serving.expiring.expired)
-            values["docstore_event_loop_lag_seconds"] = serving.driver.loop_lag_s
-            values["docstore_requests_in_flight"] = float(serving.in_flight)
-            values.update(partition_metrics(serving.streams.machine))
-            values.update(session_metrics(serving.sessions.machine))
-            families |= {"scan": serving.scans.counters, "repair": serving.repair.counters}
+        running = self._gate.running
+        if running is not None:
+            values.update(running.status.metrics())
+            values["docstore_documents_expired_total"] = float(running.expiring.expired)
+            values["docstore_event_loop_lag_seconds"] = running.driver.loop_lag_s
+            values["docstore_requests_in_flight"] = float(running.in_flight)
+            values.update(partition_metrics(running.streams.machine))
+            values.update(session_metrics(running.sessions.machine))
+            families |= {"scan": running.scans.counters, "repair": running.repair.counters}
         for family, counters in families.items():
             for name, count in counters.items():
                 values[f"docstore_{family}_{name}_total"] = float(count)
@@ -270,16 +270,16 @@ class Face:
 
     async def scan_cut(self, as_of: str, timeout_s: float) -> Cut:
         """Return the cut of "latest", of a time, of a token, or of a named snapshot."""
-        return await self._entrance.inside().scans.cut(as_of, timeout_s)
+        return await self._gate.inside().scans.cut(as_of, timeout_s)
 
     async def scan_positions(self, timeout_s: float) -> tuple[str, Mapping[int, SlotPosition]]:
         """Return the group's name, and where each slot stands."""
-        scans = self._entrance.inside().scans
+        scans = self._gate.inside().scans
         return scans.cluster, await scans.positions(None, timeout_s)
 
     def scan_layout(self) -> Mapping[str, Any]:
         """Return the nodes, and who owns and who holds each slot."""
-        pages, layout = self._pages, self._entrance.inside().scans.layout()
+        pages, layout = self._pages, self._gate.inside().scans.layout()
         members = {each["id"]: each for each in pages.node_group()["members"]}
         layout["nodes"] = [
             {"id": name, "url": members.get(name, {}).get("address", ""),
@@ -291,31 +291,31 @@ class Face:
 
     async def scan_arrived(self, scan: Scan, timeout_s: float) -> tuple[list[int], list[int]]:
         """Wait for what a scan needs; return the slots not held here, and those still behind."""
-        return await self._entrance.inside().scans.arrived(scan, timeout_s)
+        return await self._gate.inside().scans.arrived(scan, timeout_s)
 
     async def scan_page(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         """Return a page, as `scans/worker.py` answers it."""
-        return await self._entrance.inside().scans.page(question)
+        return await self._gate.inside().scans.page(question)
 
     # Changes
 
     async def changes(self, wanted: Wanted, since: Cut, rows: int) -> Stretch:
         """Return some changes beyond a cut."""
-        return await self._entrance.inside().feed.read(wanted, since, rows)
+        return await self._gate.inside().feed.read(wanted, since, rows)
 
     def slots(self) -> int:
         """Return how many slots the group has, 0 while there is none."""
-        serving = self._entrance.serving
-        return serving.scans.slots if serving is not None else 0
+        running = self._gate.running
+        return running.scans.slots if running is not None else 0
 
     def changes_slot(self, link: str) -> int:
         """Return the slot in which all changes of a document are."""
-        return self._entrance.inside().feed.slot_of(link)
+        return self._gate.inside().feed.slot_of(link)
 
     def changes_seen(self) -> int:
         """Return a number that grows with what this node can show."""
-        return self._entrance.inside().feed.seen()
+        return self._gate.inside().feed.seen()
 
     async def changes_news(self, since: int, timeout_s: float) -> None:
         """Return when there may be more, or the time is over."""
-        await self._entrance.inside().feed.news(since, timeout_s)
+        await self._gate.inside().feed.news(since, timeout_s)

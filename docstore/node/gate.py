@@ -11,22 +11,22 @@ from collections.abc import Callable
 
 from docstore.errors import Unavailable
 from docstore.model.operation import Answer, Operation
-from docstore.node.running import Serving
+from docstore.node.running import RunningNode
 
 
-class Entrance:
+class Gate:
     """Lets requests through to the part of the node that serves, when there is one."""
 
     def __init__(self) -> None:
-        self.serving: Serving | None = None
+        self.running: RunningNode | None = None
         self.why_not: Callable[[], str] = lambda: "starting"
         """Says what keeps this node from knowing its group."""
         self._leaving = False
         self._closed = False
 
-    def open(self, serving: Serving) -> None:
+    def open(self, running: RunningNode) -> None:
         """Let requests in."""
-        self.serving = serving
+        self.running = running
 
     def leave(self) -> None:
         """Say from now on that this node is not ready, and serve on."""
@@ -38,23 +38,23 @@ class Entrance:
 
     def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
         """Carry an operation to its owner."""
-        if self.serving is None or self._closed:
+        if self.running is None or self._closed:
             why = "this node is stopping" if self._closed else "the group is not known yet"
             future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
             future.set_result(Answer(503, "not-ready", why))
             return future
-        return self.serving.driver.submit(operation, timeout_s)
+        return self.running.driver.submit(operation, timeout_s)
 
-    def inside(self) -> Serving:
+    def inside(self) -> RunningNode:
         """Return what serves. Raises Unavailable before the group is known."""
-        if self.serving is None:
+        if self.running is None:
             raise Unavailable("the group is not known yet: " + self.why_not())
-        return self.serving
+        return self.running
 
     def ready(self) -> tuple[bool, str]:
         """Say whether the node can serve, or why it can not."""
         if self._leaving:
             return False, "draining"
-        if self.serving is None:
+        if self.running is None:
             return False, self.why_not()
-        return self.serving.administration.ready()
+        return self.running.status.ready()

@@ -22,12 +22,12 @@ from docstore.members.founding import Founding, identity
 from docstore.members.joining import Joining
 from docstore.members.lookup import Located, Lookup
 from docstore.members.membership import Membership
-from docstore.node.backend import Face
+from docstore.node.backend import NodeBackend
 from docstore.node.damage import end_process, refuse_damaged
 from docstore.node.draining import all_given_away
-from docstore.node.gate import Entrance
-from docstore.node.parts import Ground
-from docstore.node.running import Serving
+from docstore.node.gate import Gate
+from docstore.node.parts import Parts
+from docstore.node.running import RunningNode
 from docstore.protocol.events import Event, Received
 from docstore.services.declaring import Declaring
 from docstore.services.registry import Registry
@@ -52,7 +52,7 @@ log = structlog.get_logger("docstore.node")
 class Node:
     """A running node. stores: its disk, that of the configuration unless others are given."""
 
-    ground: Ground
+    parts: Parts
     """Known once it has started."""
 
     def __init__(
@@ -63,12 +63,12 @@ class Node:
     ) -> None:
         self.config = config
         self.stopping = asyncio.Event()
-        self.entrance = Entrance()
+        self.gate = Gate()
         self._store = store or SqliteStore(database_in(config.data))
         self._streams_store = streams_store or SqliteStreamStore(streams_in(config.data))
         self._http: HttpServer | None = None
         self._last_answer_by = inf
-        self._running = contextlib.AsyncExitStack()
+        self._stack = contextlib.AsyncExitStack()
 
     # Start
 
@@ -77,33 +77,33 @@ class Node:
 
         Raises BadConfig, StoreBroken, or OSError when a port is taken.
         """
-        config, running = self.config, self._running
+        config, stack = self.config, self._stack
         refuse_damaged(config.data)
-        running.push_async_callback(self._store.close)
+        stack.push_async_callback(self._store.close)
         recovered = await self._store.open()
-        running.push_async_callback(self._streams_store.close)
-        ground = self.ground = self._ground(recovered, await self._streams_store.open())
-        self.entrance.why_not = ground.founding.why_not
-        await ground.links.start(config.peer_host, config.peer_port)
-        running.push_async_callback(ground.links.stop)
-        running.push_async_callback(self._stop_serving)
-        running.push_async_callback(ground.joining.stop)
-        running.push_async_callback(ground.rpc.stop)
-        await ground.membership.start()
-        running.push_async_callback(ground.membership.stop)
-        face = Face(ground, self.entrance, self.drain)
+        stack.push_async_callback(self._streams_store.close)
+        parts = self.parts = self._parts(recovered, await self._streams_store.open())
+        self.gate.why_not = parts.founding.why_not
+        await parts.links.start(config.peer_host, config.peer_port)
+        stack.push_async_callback(parts.links.stop)
+        stack.push_async_callback(self._stop_running)
+        stack.push_async_callback(parts.joining.stop)
+        stack.push_async_callback(parts.rpc.stop)
+        await parts.membership.start()
+        stack.push_async_callback(parts.membership.stop)
+        backend = NodeBackend(parts, self.gate, self.drain)
         names = config.host_names | machine_names()
         staging = Staging(config.data / "staging")
-        self._http = HttpServer(face, config.limits, staging, names=names)
+        self._http = HttpServer(backend, config.limits, staging, names=names)
         await self._http.start(config.listen_host, config.listen_port)
-        running.push_async_callback(self._stop_http, self._http)
-        running.push_async_callback(ground.lookup.stop)
-        ground.lookup.look_for(ground.founding.others())
+        stack.push_async_callback(self._stop_http, self._http)
+        stack.push_async_callback(parts.lookup.stop)
+        parts.lookup.look_for(parts.founding.others())
         founder = asyncio.get_running_loop().create_task(self._join_group(recovered))
-        running.push_async_callback(_cancel, founder)
-        running.callback(self.entrance.close)
+        stack.push_async_callback(_cancel, founder)
+        stack.callback(self.gate.close)
 
-    def _ground(self, recovered: Recovered, streams_recovered: StreamsRecovered) -> Ground:
+    def _parts(self, recovered: Recovered, streams_recovered: StreamsRecovered) -> Parts:
         node_id = identity(self.config, recovered)
         founding = Founding(self.config, node_id, recovered)
         founding.outdated = self._outdated
@@ -116,7 +116,7 @@ class Node:
                 lost=self._lost,
             )
         )
-        return Ground(
+        return Parts(
             config=self.config,
             node_id=node_id,
             store_id=recovered.store_id,
@@ -134,30 +134,30 @@ class Node:
 
     async def _join_group(self, recovered: Recovered) -> None:
         """Wait until the group is known, then take part in it."""
-        ground = self.ground
+        parts = self.parts
         try:
             if self.config.join:
-                ground.joining.start(self.config.join)
-            await ground.founding.configuration(ground.store)
+                parts.joining.start(self.config.join)
+            await parts.founding.configuration(parts.store)
             if recovered.configuration is None:
-                recovered = await ground.store.recover()
-            declaring = Declaring(ground.registry, self.entrance.submit)
-            serving = Serving(ground, recovered, declaring, self._broken)
-            await serving.recall()
+                recovered = await parts.store.recover()
+            declaring = Declaring(parts.registry, self.gate.submit)
+            running = RunningNode(parts, recovered, declaring, self._broken)
+            await running.recall()
         except StoreBroken as error:
             self._broken(error)
         else:
-            self.entrance.open(serving)
-            ground.founding.learnt = self._learnt
-            serving.start()
+            self.gate.open(running)
+            parts.founding.learnt = self._learnt
+            running.start()
 
     # Stop
 
     def drain(self) -> None:
         """Begin to stop: give all slots and partitions away first."""
         self._begin_to_stop()
-        if self.entrance.serving is not None:
-            self.entrance.serving.drain()
+        if self.gate.running is not None:
+            self.gate.running.drain()
         if self._http is not None:
             self._http.send_away()
         self.stopping.set()
@@ -165,38 +165,38 @@ class Node:
     def _begin_to_stop(self) -> None:
         now = asyncio.get_running_loop().time()
         self._last_answer_by = min(self._last_answer_by, now + LAST_ANSWER_TIMEOUT_S)
-        self.entrance.leave()
+        self.gate.leave()
 
     async def drained(self) -> None:
         """Return when this node owns nothing and its clients wait for nothing, or time is over.
 
         Requests are served all the while, on their way to the new owners; only then refused.
         """
-        serving = self.entrance.serving
-        if serving is not None:
-            await all_given_away(serving.driver.view, serving.streams.machine, HAND_OVER_TIMEOUT_S)
-        self.entrance.close()
+        running = self.gate.running
+        if running is not None:
+            await all_given_away(running.driver.view, running.streams.machine, HAND_OVER_TIMEOUT_S)
+        self.gate.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(self._last_answer_by):
-                while serving is not None and serving.in_flight:  # noqa: ASYNC110 - once
+                while running is not None and running.in_flight:  # noqa: ASYNC110 - once
                     await asyncio.sleep(POLL_S)
 
     async def stop(self) -> None:
         """Stop all parts; safe after a start that failed half-way."""
-        await self._running.aclose()
+        await self._stack.aclose()
 
     async def _stop_http(self, http: HttpServer) -> None:
         self._begin_to_stop()
         await http.stop(max(POLL_S, self._last_answer_by - asyncio.get_running_loop().time()))
 
-    async def _stop_serving(self) -> None:
-        if self.entrance.serving is not None:
-            await self.entrance.serving.stop()
+    async def _stop_running(self) -> None:
+        if self.gate.running is not None:
+            await self.gate.running.stop()
 
     def _broken(self, error: BaseException) -> None:
         try:
-            if self.entrance.serving is not None:
-                self.entrance.serving.trace.dump(log.error, str(error))
+            if self.gate.running is not None:
+                self.gate.running.trace.dump(log.error, str(error))
         finally:  # Whatever becomes of its last words.
             end_process(self.config.data, error)
 
@@ -207,48 +207,48 @@ class Node:
     # What the links and membership say
 
     def _feed(self, event: Event) -> None:
-        if self.entrance.serving is not None:
-            self.entrance.serving.driver.feed(event)
+        if self.gate.running is not None:
+            self.gate.running.driver.feed(event)
 
     def _linked(self, peer: str) -> None:
-        if self.entrance.serving is not None:
-            self.entrance.serving.link_made(peer)
+        if self.gate.running is not None:
+            self.gate.running.link_made(peer)
 
     def _lost(self, peer: str) -> None:
-        if self.entrance.serving is not None:
-            self.entrance.serving.link_lost(peer)
+        if self.gate.running is not None:
+            self.gate.running.link_lost(peer)
 
     def _located(self, member: str, located: Located) -> None:
-        self.ground.links.connect(member, located.peer)
-        self.ground.membership.look_at(located.gossip)
+        self.parts.links.connect(member, located.peer)
+        self.parts.membership.look_at(located.gossip)
 
     def _learnt(self, packed: bytes) -> None:
-        self._feed(Received(self.ground.node_id, Configured(packed)))
+        self._feed(Received(self.parts.node_id, Configured(packed)))
 
     def _received(self, peer: str, message: Message, configuration: int) -> None:
         if is_streaming(message):
             # Whatever configuration they count by: a partition's epoch fences, not that.
-            if self.entrance.serving is not None:
-                self.entrance.serving.streams.feed(streams.Received(peer, message))
+            if self.gate.running is not None:
+                self.gate.running.streams.feed(streams.Received(peer, message))
         elif is_calling(message):
-            if self.entrance.serving is not None:
-                self.entrance.serving.sessions.feed(sessions.Received(peer, message))
+            if self.gate.running is not None:
+                self.gate.running.sessions.feed(sessions.Received(peer, message))
         elif isinstance(message, Ask):
-            if self.entrance.serving is not None:
-                self.ground.rpc.asked(peer, message)
+            if self.gate.running is not None:
+                self.parts.rpc.asked(peer, message)
         elif isinstance(message, Told):
-            self.ground.rpc.told(message)
+            self.parts.rpc.told(message)
         else:
             self._feed(Received(peer, message, configuration))
 
     def _view_changed(self) -> None:
-        if self.entrance.serving is not None:
-            self.entrance.serving.group.view_changed()
+        if self.gate.running is not None:
+            self.gate.running.group.view_changed()
             return
-        known = self.ground.founding.others()
-        for peer, address in self.ground.membership.peer_addresses().items():
+        known = self.parts.founding.others()
+        for peer, address in self.parts.membership.peer_addresses().items():
             if peer in known:
-                self.ground.links.connect(peer, address)
+                self.parts.links.connect(peer, address)
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

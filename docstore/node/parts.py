@@ -15,7 +15,7 @@ from docstore.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class Parts:
     """The parts of a node that do not need the rest of the group. `node.py` makes and ends them."""
 
     config: Config

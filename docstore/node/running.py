@@ -13,8 +13,8 @@ from docstore.config import database_in
 from docstore.driver import Driver
 from docstore.members.group import Group
 from docstore.model.document import Row
-from docstore.node.parts import Ground
-from docstore.node.status import Administration
+from docstore.node.parts import Parts
+from docstore.node.status import StatusPages
 from docstore.protocol.events import DrainAsked, LinkLost, LinkMade
 from docstore.protocol.replica import Replica
 from docstore.protocol.timing import ReplicaConfig
@@ -27,14 +27,14 @@ from docstore.services.announcing import Announcing
 from docstore.services.declaring import Declaring
 from docstore.services.registry import FACTORIES
 from docstore.sessions import events as sessions
+from docstore.sessions.backend import SessionBackend
 from docstore.sessions.driver import SessionsDriver
-from docstore.sessions.face import SessionFace
 from docstore.sessions.machine import Sessions
 from docstore.stepping import clock
 from docstore.storage.store import Recovered
 from docstore.streams import events as streams
+from docstore.streams.backend import StreamBackend
 from docstore.streams.driver import StreamsDriver
-from docstore.streams.face import StreamFace
 from docstore.streams.partitions import Partitions
 from docstore.streams.replica_set import STREAMS
 from docstore.trace.trace import Trace
@@ -44,7 +44,7 @@ from docstore.upkeep.repair import Repair
 from docstore.upkeep.resync import Resync
 
 
-class Serving:
+class RunningNode:
     """All parts of a node that need the group.
 
     broken: called when the disk has failed; nothing may be answered after it.
@@ -52,28 +52,28 @@ class Serving:
 
     def __init__(
         self,
-        ground: Ground,
+        parts: Parts,
         recovered: Recovered,
         declaring: Declaring,
         broken: Callable[[BaseException], None],
     ) -> None:
-        self._ground = ground
+        self._parts = parts
         self._declaring = declaring
-        config, store, rpc = ground.config, ground.store, ground.rpc
-        replica = self.replica = _replica(ground, recovered, declaring)
+        config, store, rpc = parts.config, parts.store, parts.rpc
+        replica = self.replica = _replica(parts, recovered, declaring)
         driver = self.driver = Driver(
-            replica, store, ground.links, publish=self._publish, broken=broken
+            replica, store, parts.links, publish=self._publish, broken=broken
         )
         view = GroupView(driver.view, clock)
         documents = GroupDocuments(driver.submit, store, view, STREAMS)
         self.streams = StreamsDriver(
-            _partitions(ground, recovered, view), ground.streams, ground.links,
+            _partitions(parts, recovered, view), parts.streams, parts.links,
             documents=documents, broken=broken,
         )  # fmt: skip
         replica.register.readiness.blocks = self.streams.machine.reassignment.blocks
-        self.stream_face = StreamFace(ground.node_id, self.streams, view, rpc, driver.submit)
-        self.sessions = _sessions(ground, recovered, view, driver, broken)
-        self.session_face = SessionFace(self.sessions, view)
+        self.stream_backend = StreamBackend(parts.node_id, self.streams, view, rpc, driver.submit)
+        self.sessions = _sessions(parts, recovered, view, driver, broken)
+        self.session_backend = SessionBackend(self.sessions, view)
         self.trace = _trace(driver, self.streams, self.sessions)
         self.resync = Resync(driver.view, store, rpc, driver.feed)
         self.expiring = Expiring(driver.view, store, driver.submit)
@@ -84,20 +84,20 @@ class Serving:
         self.feed = Feed(driver.view, rpc, self.scans.page)
         owners = Owners(driver.view, rpc)
         self.listings = Listings(driver, store, rpc, owners)
-        self.announcing = Announcing(driver, ground.registry, rpc, owners)
+        self.announcing = Announcing(driver, parts.registry, rpc, owners)
         self.holding = Holding(driver, self.listings)
         self.group = Group(
-            ground.node_id, driver, founding=ground.founding, lookup=ground.lookup,
-            links=ground.links, membership=ground.membership, rpc=rpc,
+            parts.node_id, driver, founding=parts.founding, lookup=parts.lookup,
+            links=parts.links, membership=parts.membership, rpc=rpc,
         )  # fmt: skip
-        self.administration = Administration(
-            driver.view, store, rpc, self.resync, ground.membership.describe, self.group
+        self.status = StatusPages(
+            driver.view, store, rpc, self.resync, parts.membership.describe, self.group
         )
 
     def _publish(self, row: Row) -> None:
         """Tell those parts of the node of a decided row that it concerns."""
         if row.link.startswith(f"{FACTORIES}/"):
-            self._ground.registry.publish(row)
+            self._parts.registry.publish(row)
             return
         # Later: the driver of documents is in the middle of a list, and may be asked something.
         machine = self.sessions.machine
@@ -105,7 +105,7 @@ class Serving:
             if machine.has_use_for(row):
                 self.sessions.feed_later(Noticed(row))
             return
-        self.stream_face.noticed(row)
+        self.stream_backend.noticed(row)
         self.streams.feed_later(Noticed(row))
 
     def link_made(self, peer: str) -> None:
@@ -118,12 +118,12 @@ class Serving:
         self.driver.feed(LinkLost(peer))
         self.streams.feed(streams.LinkLost(peer))
         self.sessions.feed(sessions.LinkLost(peer))
-        self.stream_face.link_lost(peer)
+        self.stream_backend.link_lost(peer)
 
     def drain(self) -> None:
         """Begin to give all slots and partitions away."""
-        self.stream_face.end()
-        self.session_face.end()
+        self.stream_backend.end()
+        self.session_backend.end()
         self.driver.feed(DrainAsked())
         self.streams.feed(streams.DrainAsked())
 
@@ -134,8 +134,8 @@ class Serving:
 
     async def recall(self) -> None:
         """Know the factories that are declared on this disk."""
-        for row in await declarations(self._ground.store, self.driver.view.logs):
-            self._ground.registry.publish(row)
+        for row in await declarations(self._parts.store, self.driver.view.logs):
+            self._parts.registry.publish(row)
 
     def start(self) -> None:
         """Begin to take part."""
@@ -176,38 +176,38 @@ def _trace(driver: Driver, streams: StreamsDriver, sessions: SessionsDriver) -> 
 
 
 def _sessions(
-    ground: Ground,
+    parts: Parts,
     recovered: Recovered,
     view: GroupView,
     driver: Driver,
     broken: Callable[[BaseException], None],
 ) -> SessionsDriver:
-    life = f"{ground.node_id}/{recovered.store_id}/{recovered.boot}/sessions"
-    machine = Sessions(ground.node_id, view=view, rng=random.Random(life), now=clock())
-    documents = GroupDocuments(driver.submit, ground.store, view, *machine.paths)
+    life = f"{parts.node_id}/{recovered.store_id}/{recovered.boot}/sessions"
+    machine = Sessions(parts.node_id, view=view, rng=random.Random(life), now=clock())
+    documents = GroupDocuments(driver.submit, parts.store, view, *machine.paths)
     return SessionsDriver(
-        machine, ground.links, documents=documents, read_index=driver.read_index, broken=broken
+        machine, parts.links, documents=documents, read_index=driver.read_index, broken=broken
     )
 
 
-def _partitions(ground: Ground, recovered: Recovered, view: GroupView) -> Partitions:
-    found = ground.streams_recovered
-    life = f"{ground.node_id}/{recovered.store_id}/{recovered.boot}/{found.boot}/streams"
+def _partitions(parts: Parts, recovered: Recovered, view: GroupView) -> Partitions:
+    found = parts.streams_recovered
+    life = f"{parts.node_id}/{recovered.store_id}/{recovered.boot}/{found.boot}/streams"
     return Partitions(
-        ground.node_id,
+        parts.node_id,
         found,
         view=view,
         rng=random.Random(life),
-        config=ground.config.streams,
+        config=parts.config.streams,
         now=clock(),
     )
 
 
-def _replica(ground: Ground, recovered: Recovered, declaring: Declaring) -> Replica:
-    config = ground.config
-    life = f"{ground.node_id}/{recovered.store_id}/{recovered.boot}"
+def _replica(parts: Parts, recovered: Recovered, declaring: Declaring) -> Replica:
+    config = parts.config
+    life = f"{parts.node_id}/{recovered.store_id}/{recovered.boot}"
     return Replica(
-        ground.node_id,
+        parts.node_id,
         recovered,
         service_for=declaring.service_for,
         rng=random.Random(life),

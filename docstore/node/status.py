@@ -25,7 +25,7 @@ from docstore.upkeep.resync import Resync
 Json = dict[str, Any]
 
 
-class Administration:
+class StatusPages:
     """Reads the node for its administrative pages."""
 
     def __init__(

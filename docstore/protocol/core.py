@@ -25,8 +25,8 @@ from docstore.protocol.log import SlotLog, log_from_disk
 from docstore.protocol.operations import Closed, Proposed
 from docstore.protocol.published import is_published
 from docstore.protocol.quorum import is_quorum
+from docstore.protocol.reign import Inflight, Phase, Reign
 from docstore.protocol.slots import slot_of
-from docstore.protocol.tenure import Inflight, Phase, Tenure
 from docstore.protocol.timing import ReplicaConfig
 from docstore.storage.store import Append, Query, Recovered, Result, SaveSlot, Write
 from docstore.wire import Accepted, ReplicaMessage
@@ -140,7 +140,7 @@ class Core:
             slot: log_from_disk(slot, self.placement, recovered.slots.get(slot))
             for slot in self.placement.held_by(self.me)
         }
-        self._reigns: list[tuple[SlotLog, Tenure]] | None = None  # None: not known any more.
+        self._reigns: list[tuple[SlotLog, Reign]] | None = None  # None: not known any more.
         self.former = {
             slot: found.record.promised
             for slot, found in recovered.slots.items()
@@ -214,20 +214,20 @@ class Core:
     def owner_of(self, slot: int) -> str | None:
         """Return whom to ask about a slot: who holds it, else who should, else nobody."""
         log = self.logs.get(slot)
-        if log and log.tenure and log.tenure.phase is Phase.OPEN:
+        if log and log.reign and log.reign.phase is Phase.OPEN:
             return self.me
         holder = self.claimant(slot)
         return holder or self.first_alive(slot)
 
-    def reigns(self) -> list[tuple[SlotLog, Tenure]]:
+    def reigns(self) -> list[tuple[SlotLog, Reign]]:
         """Return the slots that this node owns or tries to; every timer asks, at every tick."""
         if self._reigns is None:
-            self._reigns = [(log, log.tenure) for log in self.logs.values() if log.tenure]
+            self._reigns = [(log, log.reign) for log in self.logs.values() if log.reign]
         return self._reigns
 
-    def set_tenure(self, log: SlotLog, tenure: Tenure | None) -> None:
+    def set_reign(self, log: SlotLog, reign: Reign | None) -> None:
         """Begin a reign over a slot, or end it."""
-        log.tenure, self._reigns = tenure, None
+        log.reign, self._reigns = reign, None
 
     def slot_of(self, link: str) -> int:
         """Return the slot of a link."""
@@ -380,7 +380,7 @@ class Core:
         for log, cuts, end in batch.ends:
             if log.cuts == cuts and log is self.logs.get(log.slot):
                 log.durable = max(log.durable, end)
-                log.settle()
+                log.drop_stored()
         for owner, slots in batch.accepted.items():
             self.send(owner, Accepted(slots))
         for then in batch.then:

@@ -7,43 +7,43 @@ and it finds them in the log, or does not. Operations that were not proposed are
 
 from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
-from docstore.protocol.tenure import Tenure
+from docstore.protocol.reign import Reign
 
 
 def depose(core: Core, log: SlotLog) -> None:  # Seam.
     """End this node's reign over the slot, if it has one."""
-    tenure = log.tenure
-    if tenure is None:
+    reign = log.reign
+    if reign is None:
         return
-    core.set_tenure(log, None)
+    core.set_reign(log, None)
     core.counters["reigns_ended"] += 1
     core.claims_changed = core.routes_changed = True
     core.newly_decided.discard(log.slot)
-    _take_back_fresh(core, log, tenure)
-    for _, inflight in (*tenure.waiting, *tenure.duplicates, *tenure.lacking):
+    _take_back_fresh(core, log, reign)
+    for _, inflight in (*reign.waiting, *reign.duplicates, *reign.lacking):
         core.reply(inflight, None, proposed=True)
-    for refusal in tenure.refusals:
+    for refusal in reign.refusals:
         core.reply(refusal.inflight, None)
-    past_reads = (inflight for _, inflight in tenure.past_reads)
-    for inflight in (*tenure.held, *past_reads):
+    past_reads = (inflight for _, inflight in reign.past_reads)
+    for inflight in (*reign.held, *past_reads):
         core.reply(inflight, None)
-    for inflights in tenure.loading.values():
+    for inflights in reign.loading.values():
         for inflight in inflights:
             core.reply(inflight, None)
 
 
-def _take_back_fresh(core: Core, log: SlotLog, tenure: Tenure) -> None:
+def _take_back_fresh(core: Core, log: SlotLog, reign: Reign) -> None:
     """Take rows out of the log that this turn put there: nobody has heard of them."""
-    if not tenure.fresh:
+    if not reign.fresh:
         return
     core.dirty.discard(log.slot)
-    first = tenure.fresh[0].n
-    while tenure.waiting and tenure.waiting[-1][0] >= first:
-        core.reply(tenure.waiting.pop()[1], None)
-    for entry in [entry for entry in tenure.duplicates if entry[0] >= first]:
-        tenure.duplicates.remove(entry)
+    first = reign.fresh[0].n
+    while reign.waiting and reign.waiting[-1][0] >= first:
+        core.reply(reign.waiting.pop()[1], None)
+    for entry in [entry for entry in reign.duplicates if entry[0] >= first]:
+        reign.duplicates.remove(entry)
         core.reply(entry[1], None)
-    tenure.refusals, rest = [], tenure.refusals
+    reign.refusals, rest = [], reign.refusals
     for refusal in rest:
         core.reply(refusal.inflight, None)
     log.retract(first - 1)

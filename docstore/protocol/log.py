@@ -7,10 +7,10 @@ disk has come. Nothing is told to anybody before it is durable: see `core.py`.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from docstore.model.document import Ballot, Reigns, Row, ballot_at, reign_added, reigns_until
+from docstore.model.document import Ballot, Ballots, Row, ballot_added, ballot_at, ballots_until
 from docstore.ownership.by_hash import Placement
 from docstore.protocol.operations import Operations
-from docstore.protocol.tenure import Tenure
+from docstore.protocol.reign import Reign
 from docstore.storage.store import SlotRecord, SlotRecovered, Status
 
 
@@ -27,7 +27,7 @@ class SlotLog:
     """Who is being filled and does not count."""
     promised: Ballot
     adopted: Ballot
-    reigns: Reigns
+    ballots: Ballots
     kept: int
     floor: int
     end: int
@@ -38,7 +38,7 @@ class SlotLog:
     operations: Operations
     cuts: int = 0
     """How often rows were taken away: what was said of the disk before a cut is void after."""
-    tenure: Tenure | None = None
+    reign: Reign | None = None
     """Set while this node owns the slot, or tries to."""
     pending: dict[int, Row] = field(default_factory=dict)
     """Rows above min(decided, durable), by n."""
@@ -54,7 +54,7 @@ class SlotLog:
     @property
     def last_ballot(self) -> Ballot:
         """Return the ballot of the row at `end`; NO_BALLOT when there is none."""
-        return ballot_at(self.reigns, self.end)
+        return ballot_at(self.ballots, self.end)
 
     def record(self) -> SlotRecord:
         """Return what is kept on disk beside the rows."""
@@ -62,7 +62,7 @@ class SlotLog:
             slot=self.slot,
             promised=self.promised,
             adopted=self.adopted,
-            reigns=self.reigns,
+            ballots=self.ballots,
             kept=self.kept,
             floor=self.floor,
             decided=min(self.decided, self.end),
@@ -73,8 +73,8 @@ class SlotLog:
         """Append rows that follow `end`; their reigns come with them."""
         assert rows[0].n == self.end + 1
         for row in rows:
-            if not self.reigns or self.reigns[-1][0] != (row.epoch, row.owner):
-                self.reigns = reign_added(self.reigns, row.ballot, row.n)
+            if not self.ballots or self.ballots[-1][0] != (row.epoch, row.owner):
+                self.ballots = ballot_added(self.ballots, row.ballot, row.n)
             self.pending[row.n] = row
             self.operations.note(row)
         last = rows[-1]
@@ -99,7 +99,7 @@ class SlotLog:
         for n in range(end + 1, self.end + 1):
             self.pending.pop(n, None)
         self.end = end
-        self.reigns = reigns_until(self.reigns, end)
+        self.ballots = ballots_until(self.ballots, end)
         self.operations.cut(end)
 
     def place(self, placement: Placement) -> None:
@@ -113,12 +113,12 @@ class SlotLog:
         self.pending.clear()
         self.gathered = []
         self.operations = Operations(since=kept + 1)
-        self.adopted, self.reigns = (0, ""), ()
+        self.adopted, self.ballots = (0, ""), ()
         self.kept = self.end = self.durable = kept
         self.decided, self.floor = kept, floor
         self.cuts += 1
 
-    def settle(self) -> None:
+    def drop_stored(self) -> None:
         """Let go of rows that are decided and on this disk."""
         bound = min(self.decided, self.durable)
         while self.pending and (first := next(iter(self.pending))) <= bound:
@@ -140,7 +140,7 @@ def log_from_disk(slot: int, placement: Placement, found: SlotRecovered | None) 
         learners=placement.learners(slot),
         promised=record.promised,
         adopted=record.adopted,
-        reigns=record.reigns,
+        ballots=record.ballots,
         kept=record.kept,
         floor=record.floor,
         end=end,

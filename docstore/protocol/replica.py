@@ -52,14 +52,14 @@ from docstore.protocol.leadership.liveness import Liveness
 from docstore.protocol.leadership.stillness import Stillness
 from docstore.protocol.leadership.takeover import TakeOver
 from docstore.protocol.log import SlotLog
+from docstore.protocol.reign import Inflight, Reign
 from docstore.protocol.road.confirm import Confirmer
 from docstore.protocol.road.decide import Decider
-from docstore.protocol.road.forward import Entry
-from docstore.protocol.road.learn import Learner
+from docstore.protocol.road.forward import Gateway
+from docstore.protocol.road.learn import Acceptor
 from docstore.protocol.road.propose import Proposer
 from docstore.protocol.road.read_index import ReadIndex
-from docstore.protocol.road.serve import Server
-from docstore.protocol.tenure import Inflight, Tenure
+from docstore.protocol.road.serve import Owner
 from docstore.protocol.timing import ReplicaConfig
 from docstore.storage.store import Recovered
 from docstore.wire import (
@@ -117,25 +117,25 @@ class Replica:
             config=config or ReplicaConfig(),
             now=now,
         )
-        self.learner = Learner(core)
+        self.acceptor = Acceptor(core)
         self.catchup = CatchUp(core)
         self.confirmer = Confirmer(core)
         self.decider = Decider(core, self._opened)
-        self.server = Server(core, self.decider, self.confirmer)
+        self.owner = Owner(core, self.decider, self.confirmer)
         self.read_index = ReadIndex(core, self.confirmer)
-        self.proposer = Proposer(core, self.server.stored)
-        self.takeover = TakeOver(core, self.learner, self.decider, self.catchup)
+        self.proposer = Proposer(core, self.owner.stored)
+        self.takeover = TakeOver(core, self.acceptor, self.decider, self.catchup)
         self.register = Register(core, _registered(recovered), vote_rng, self._use)
         self.spreader = Spreader(core, recovered)
         self.liveness = Liveness(core, self.spreader, self.register.readiness.bitmap)
-        self.handover = HandingOver(core, self.server.opened)
-        self.stillness = Stillness(core, self.server.opened)
+        self.handover = HandingOver(core, self.owner.opened)
+        self.stillness = Stillness(core, self.owner.opened)
         self.trimmer = Trimmer(core)
         self.documents = Documents(core, self.spreader, recovered)
         self.executor = Executor(core, self.spreader, self.documents)
         self.sweeper = Sweeper(core, self.documents)
         self.forgetter = Forgetter(core, self.documents.operations)
-        self.entry = Entry(core, self._serve, self.executor.who)
+        self.gateway = Gateway(core, self._serve, self.executor.who)
 
     def step(self, event: Event, now: float) -> list[Effect]:
         """Return what `event` at `now` (monotonic seconds) asks of the world, in order."""
@@ -150,7 +150,7 @@ class Replica:
     @property
     def wants_turn(self) -> bool:
         """Say whether something waits for TurnEnded."""
-        return self.core.has_more or self.entry.has_more or self.confirmer.has_more
+        return self.core.has_more or self.gateway.has_more or self.confirmer.has_more
 
     def _dispatch(self, event: Event) -> None:
         match event:
@@ -158,7 +158,7 @@ class Replica:
                 self.liveness.heard(sender)
                 self._arrived(sender, message, configuration)
             case Requested():
-                self.entry.request(event)
+                self.gateway.request(event)
             case TurnEnded():
                 self._end_turn()
             case Persisted(token):
@@ -174,7 +174,7 @@ class Replica:
                 self.takeover.consider()
             case LinkLost(peer):
                 self.liveness.link_lost(peer)
-                self.entry.link_lost(peer)
+                self.gateway.link_lost(peer)
                 self.takeover.consider()
             case LinkMade(peer):
                 self.liveness.link_made(peer)
@@ -224,7 +224,7 @@ class Replica:
         before = set(core.peers)
         reconfigure.use(core, configuration)
         for peer in sorted(before - core.peers.keys()):
-            self.entry.link_lost(peer)
+            self.gateway.link_lost(peer)
         self.confirmer.expire()
         self.takeover.forget()
         self.spreader.reconfigured()
@@ -234,7 +234,7 @@ class Replica:
     def _receive(self, sender: str, message: Replicating | Spreading) -> None:
         match message:
             case Propose():
-                self.learner.propose(sender, message)
+                self.acceptor.propose(sender, message)
             case Accepted():
                 self.catchup.push_behind(sender, self.decider.accepted(sender, message))
             case Confirm():
@@ -250,13 +250,13 @@ class Replica:
                 self.liveness.heartbeat(sender, message)
                 self.register.readiness.heard(sender, message)
             case Decide():
-                self.learner.decide(sender, message)
+                self.acceptor.decide(sender, message)
             case PreVote():
                 self.takeover.vote(sender, message)
             case PreVoted():
                 self.takeover.voted(sender, message)
             case Prepare():
-                self.learner.prepare(sender, message)
+                self.acceptor.prepare(sender, message)
             case Promised():
                 self.takeover.promised(sender, message)
             case Refused():
@@ -274,9 +274,9 @@ class Replica:
             case Gap():
                 self.catchup.gap(sender, message)
             case Adopt():
-                self.learner.adopt(sender, message)
+                self.acceptor.adopt(sender, message)
             case Copy():
-                self.learner.copy(sender, message)
+                self.acceptor.copy(sender, message)
             case Offering() | Following() | Spread() | Lack() | Supply():
                 self.spreader.received(sender, message)
             case _:
@@ -294,7 +294,7 @@ class Replica:
     def _serve(self, inflight: Inflight) -> None:
         """Give an operation to whoever executes it here."""
         if inflight.operation.level == 3:
-            self.server.serve(inflight)
+            self.owner.serve(inflight)
         else:
             self.executor.serve(inflight)
 
@@ -303,7 +303,7 @@ class Replica:
             return
         for seq, attempt, fields, proposed in message.answers:
             answer = None if fields is None else answer_from_wire(fields)
-            self.entry.answered(seq, attempt, answer, proposed=proposed)
+            self.gateway.answered(seq, attempt, answer, proposed=proposed)
 
     def _pass_on(self) -> None:
         """Hand answers to the entry nodes they belong to, and what is homeless to new owners."""
@@ -313,17 +313,17 @@ class Replica:
             if entry == core.me:
                 for inflight, answer, proposed in items:
                     if inflight.boot == core.boot:
-                        self.entry.answered(
+                        self.gateway.answered(
                             inflight.seq, inflight.attempt, answer, proposed=proposed
                         )
             else:
                 self._answer_remote(entry, items)
         if core.routes_changed:
             core.routes_changed = False
-            self.entry.reroute()
+            self.gateway.reroute()
         corrupted, core.corrupted = core.corrupted, set()
         for slot in corrupted & core.logs.keys():
-            self.learner.mark_faulty(core.logs[slot], f"slot {slot}: a checksum does not match")
+            self.acceptor.mark_faulty(core.logs[slot], f"slot {slot}: a checksum does not match")
 
     def _answer_remote(self, entry: str, items: list[tuple[Inflight, Answer | None, bool]]) -> None:
         by_boot: dict[int, list[tuple[int, int, Answer | None, bool]]] = {}
@@ -340,7 +340,7 @@ class Replica:
         for _ in range(8):
             self.proposer.propose_all()
             self.confirmer.start_round()
-            self.entry.flush()
+            self.gateway.flush()
             core.flush()
             if not self.wants_turn:
                 return
@@ -360,8 +360,8 @@ class Replica:
         self.handover.tell()
         self.confirmer.resend()
         self.confirmer.expire()
-        self.entry.expire(min(tick_s, 0.1))
-        self.entry.reroute()
+        self.gateway.expire(min(tick_s, 0.1))
+        self.gateway.reroute()
         self.trimmer.tick()
         self.spreader.tick()
         self.executor.tick()
@@ -369,13 +369,13 @@ class Replica:
         self.forgetter.tick()
         self.catchup.tick()
 
-    def _opened(self, log: SlotLog, tenure: Tenure) -> None:
+    def _opened(self, log: SlotLog, reign: Reign) -> None:
         core = self.core
         core.counters["opened"] += 1
-        tenure.opened_as = core.counters["opened"]
+        reign.opened_as = core.counters["opened"]
         core.claims_changed = core.routes_changed = True
         self.takeover.opened()
-        self.server.opened(log, tenure)
+        self.owner.opened(log, reign)
 
     def _disk_filled(self, recovered: Recovered) -> None:
         """Go on from what the disk holds: reigns end, as after a crash, but nobody is dropped."""
@@ -392,7 +392,7 @@ class Replica:
             core.emit(Reconfigured(core.configuration))
         core.unfit_until = core.now + core.config.unfit_s
         core.counters["disk_filled"] += 1
-        self.entry.restarted()
+        self.gateway.restarted()
 
 
 def _registered(recovered: Recovered) -> Registered:

@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from docstore.model.document import Ballot, Reigns, Row
+from docstore.model.document import Ballot, Ballots, Row
 from docstore.ownership.by_hash import Placement
 from docstore.protocol.group.configuration import Configuration
 from docstore.protocol.quorum import is_quorum
+from docstore.protocol.reign import Follower, Phase, Reign
 from docstore.protocol.replica import Replica
 from docstore.protocol.slots import to_bitmap
-from docstore.protocol.tenure import Follower, Phase, Tenure
 
 
 class LogView(Protocol):
@@ -54,7 +54,7 @@ class LogView(Protocol):
         """Return the greatest ballot that was promised."""
 
     @property
-    def reigns(self) -> Reigns:
+    def ballots(self) -> Ballots:
         """Return who wrote which rows."""
 
     @property
@@ -205,8 +205,8 @@ class ReplicaView:
 
     def reign_of(self, slot: int) -> int:
         """Return the epoch under which this node owns a slot, 0 if it does not."""
-        tenure = self._open(slot)
-        return tenure.ballot[0] if tenure is not None else 0
+        reign = self._open(slot)
+        return reign.ballot[0] if reign is not None else 0
 
     def owns(self, slot: int) -> bool:
         """Say whether this node owns a slot."""
@@ -224,10 +224,10 @@ class ReplicaView:
 
     def is_still(self, slot: int) -> bool:
         """Say whether this node owns a slot, stands still, and has nothing under way there."""
-        tenure, log = self._open(slot), self._core.logs.get(slot)
-        if tenure is None or log is None or not tenure.still_until:
+        reign, log = self._open(slot), self._core.logs.get(slot)
+        if reign is None or log is None or not reign.still_until:
             return False
-        return not tenure.is_writing and log.decided == log.end
+        return not reign.is_writing and log.decided == log.end
 
     def executes(self, slot: int, level: int) -> str | None:
         """Return who executes an operation of level 1 or 2 that comes in here, None if nobody."""
@@ -251,9 +251,9 @@ class ReplicaView:
 
     def decided_row(self, slot: int, link: str) -> Row | None:
         """Return a document's newest decided row, where this node owns it and has it in memory."""
-        tenure = self._open(slot)
-        head = tenure.heads.get(link) if tenure is not None else None
-        return head.settled if head is not None else None
+        reign = self._open(slot)
+        head = reign.heads.get(link) if reign is not None else None
+        return head.decided if head is not None else None
 
     def bitmap(self, slots: Iterable[int]) -> bytes:
         """Return a set of slots as it travels between nodes."""
@@ -283,9 +283,9 @@ class ReplicaView:
     def lacking(self, slot: int) -> int:
         """Return how many rows of a slot its replicas have not acknowledged, those in step."""
         log = self._core.logs.get(slot)
-        if log is None or log.tenure is None:
+        if log is None or log.reign is None:
             return 0
-        followers = log.tenure.followers.values()
+        followers = log.reign.followers.values()
         return sum(log.end - max(each.acked, log.kept) for each in followers if each.adopted)
 
     def behind(self, slot: int) -> list[str]:
@@ -299,11 +299,11 @@ class ReplicaView:
             if self.is_linked(peer) and not (follower.adopted and follower.acked >= decided)
         ]
 
-    def _open(self, slot: int) -> Tenure | None:
+    def _open(self, slot: int) -> Reign | None:
         log = self._core.logs.get(slot)
-        tenure = log.tenure if log is not None else None
-        return tenure if tenure is not None and tenure.phase is Phase.OPEN else None
+        reign = log.reign if log is not None else None
+        return reign if reign is not None and reign.phase is Phase.OPEN else None
 
     def _followers(self, slot: int) -> list[tuple[str, Follower]]:
-        tenure = self._open(slot)
-        return list(tenure.followers.items()) if tenure is not None else []
+        reign = self._open(slot)
+        return list(reign.followers.items()) if reign is not None else []

@@ -169,7 +169,7 @@ class Feed:
             reached |= found
         logs = self._view.logs
         positions = [
-            (slot, ballot_at(logs[slot].reigns, n)[0], n)
+            (slot, ballot_at(logs[slot].ballots, n)[0], n)
             for slot, n in reached.items()
             if slot in logs
         ]

@@ -140,7 +140,7 @@ class Scans:
         """Answer for the slots that are ours, after a read that a quorum has confirmed."""
         index = await self._driver.read_index(list(from_bitmap(asked.slots)), asked.timeout_s)
         ends = {slot: n for slot, (_, n) in index.items() if slot in self._view.logs}
-        epochs = {slot: ballot_at(self._view.logs[slot].reigns, n)[0] for slot, n in ends.items()}
+        epochs = {slot: ballot_at(self._view.logs[slot].ballots, n)[0] for slot, n in ends.items()}
         if asked.at_us is not None:
             ends = await self._back(ends, asked.at_us)
         firsts = await self._first_times(list(ends))

@@ -24,7 +24,6 @@ from docstore.storage.store import (
     AsOf,
     Base,
     Bounds,
-    Cut,
     Erase,
     Expired,
     History,
@@ -40,6 +39,7 @@ from docstore.storage.store import (
     SlotRecovered,
     Tombstones,
     Trim,
+    Truncate,
     Version,
     Write,
 )
@@ -109,7 +109,7 @@ class Ledger:
                     self._purge(write)
                 case SaveSlot(record):
                     self._records[record.slot] = record
-                case Cut(slot, end):
+                case Truncate(slot, end):
                     self._cut(slot, end)
                 case Erase(slot):
                     self._logs.pop(slot, None)

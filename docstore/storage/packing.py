@@ -45,12 +45,12 @@ def row_of(columns: tuple[object, ...]) -> Row | None:
 
 def columns_of(record: SlotRecord) -> tuple[object, ...]:
     """Return a slot's record as it lies on disk."""
-    reigns = [(*ballot, first) for ballot, first in record.reigns]
+    ballots = [(*ballot, first) for ballot, first in record.ballots]
     fields = (
         record.slot,
         *record.promised,
         *record.adopted,
-        msgpack.packb(reigns),
+        msgpack.packb(ballots),
         record.kept,
         record.floor,
         record.decided,
@@ -65,14 +65,14 @@ def record_of(columns: tuple[object, ...]) -> SlotRecord | None:
     if checksum(tuple(fields)) != found:
         return None
     # The checksum vouches for the types as well.
-    slot, epoch, owner, adopted_epoch, adopted_owner, reigns, kept, floor, decided, status = cast(
+    slot, epoch, owner, adopted_epoch, adopted_owner, ballots, kept, floor, decided, status = cast(
         "tuple[int, int, str, int, str, bytes, int, int, int, str]", fields
     )
     return SlotRecord(
         slot=slot,
         promised=(epoch, owner),
         adopted=(adopted_epoch, adopted_owner),
-        reigns=tuple(((of, by), first) for of, by, first in msgpack.unpackb(reigns)),
+        ballots=tuple(((of, by), first) for of, by, first in msgpack.unpackb(ballots)),
         kept=kept,
         floor=floor,
         decided=decided,

@@ -82,14 +82,14 @@ class FileLine(NamedTuple):
 
 def columns_of(number: int, record: PartitionRecord) -> tuple[object, ...]:
     """Return a record as it lies on disk under a number."""
-    reigns = [(*ballot, first) for ballot, first in record.reigns]
+    ballots = [(*ballot, first) for ballot, first in record.ballots]
     fields = (
         number,
         record.name,
         record.copy,
         *record.promised,
         *record.adopted,
-        msgpack.packb(reigns),
+        msgpack.packb(ballots),
         record.start,
         record.high,
         record.producers_at,
@@ -105,7 +105,7 @@ def record_of(columns: tuple[object, ...]) -> tuple[int, PartitionRecord] | None
     if checksum(tuple(fields)) != found:
         return None
     # The checksum vouches for the types as well.
-    number, name, copy, epoch, owner, by_epoch, by_owner, reigns, *rest = cast(
+    number, name, copy, epoch, owner, by_epoch, by_owner, ballots, *rest = cast(
         "tuple[int, str, str, int, str, int, str, bytes, int, int, int, str, bytes]", fields
     )
     start, high, producers_at, status, producers = cast("tuple[int, int, int, str, bytes]", rest)
@@ -114,7 +114,7 @@ def record_of(columns: tuple[object, ...]) -> tuple[int, PartitionRecord] | None
         copy,
         promised=(epoch, owner),
         adopted=(by_epoch, by_owner),
-        reigns=tuple(((of, by), first) for of, by, first in msgpack.unpackb(reigns)),
+        ballots=tuple(((of, by), first) for of, by, first in msgpack.unpackb(ballots)),
         start=start,
         high=high,
         producers=producers,

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from docstore.model.document import NO_BALLOT, Ballot, Reigns
+from docstore.model.document import NO_BALLOT, Ballot, Ballots
 from docstore.storage.store import Status
 from docstore.streams.batch import Header
 
@@ -25,14 +25,14 @@ class PartitionRecord:
 
     copy: drawn at random whenever the data are begun anew, so that a replica that lost what it
     had acknowledged is not taken for the one that acknowledged it. Never "", see DropPartition.
-    reigns: (ballot, number of its first record), records counted from 1 as rows are.
+    ballots: (ballot, number of its first record), records counted from 1 as rows are.
     """
 
     name: str
     copy: str
     promised: Ballot = NO_BALLOT
     adopted: Ballot = NO_BALLOT
-    reigns: Reigns = ()
+    ballots: Ballots = ()
     start: int = 0
     """The log start offset: records below it are let go of."""
     high: int = 0

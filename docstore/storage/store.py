@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from docstore.model.document import NO_BALLOT, Ballot, Reigns, Row
+from docstore.model.document import NO_BALLOT, Ballot, Ballots, Row
 from docstore.storage.arrivals import (
     Aged,
     Arrivals,
@@ -40,7 +40,7 @@ class SlotRecord:
     slot: int
     promised: Ballot = NO_BALLOT
     adopted: Ballot = NO_BALLOT
-    reigns: Reigns = ()
+    ballots: Ballots = ()
     kept: int = 0
     """Rows are complete in (kept, end]."""
     floor: int = -1
@@ -68,7 +68,7 @@ class SaveSlot:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class Truncate:
     """Remove the rows of `slot` with n > `end`; each link's newest remaining row is current."""
 
     slot: int
@@ -123,7 +123,7 @@ class SaveConfiguration:
 Write = (
     Append
     | SaveSlot
-    | Cut
+    | Truncate
     | Erase
     | Base
     | Trim

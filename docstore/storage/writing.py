@@ -17,12 +17,12 @@ from docstore.storage.arrivals import Arrive, Prune, SaveCursor, Stand
 from docstore.storage.store import (
     Append,
     Base,
-    Cut,
     Erase,
     Purge,
     SaveConfiguration,
     SaveSlot,
     Trim,
+    Truncate,
     Write,
 )
 from docstore.storage.transactions import (
@@ -107,7 +107,7 @@ class _Batch:
                     self._purge(write)
                 case SaveSlot(record):
                     records[record.slot] = packing.columns_of(record)
-                case Cut(slot, end):
+                case Truncate(slot, end):
                     self._insert_rows()
                     self._cut(slot, end)
                 case Erase(slot):

@@ -39,7 +39,7 @@ class CatchUp:
         follower.progress_at = core.now
         adopt = Adopt(
             log.name, leading.epoch, follower.copy, leading.base, common, log.start, log.high,
-            log.replica_set.unclean if log.replica_set else 0, log.reigns,
+            log.replica_set.unclean if log.replica_set else 0, log.ballots,
             log.producers.pack(common) if common == log.start else b"", (),
         )  # fmt: skip
         core.send(follower.node, adopt)

@@ -7,7 +7,7 @@ prefix of its leader's, and is never cut under that ballot again: what it has ac
 
 from collections.abc import Sequence
 
-from docstore.model.document import NO_BALLOT, Ballot, Reigns, reigns_until
+from docstore.model.document import NO_BALLOT, Ballot, Ballots, ballots_until
 from docstore.storage.partitions import ErasePartition, TrimPartition
 from docstore.streams.batch import Header, verified
 from docstore.streams.core import NEVER, Core
@@ -22,7 +22,7 @@ SEEK_INTERVAL_S = 0.05
 class Following:
     """What a replica knows of its leader."""
 
-    __slots__ = ("asked_at", "ballot", "base", "heard_at", "leader", "reigns", "unclean")
+    __slots__ = ("asked_at", "ballot", "ballots", "base", "heard_at", "leader", "unclean")
 
     def __init__(self, leader: str, epoch: int, unclean: int, now: float) -> None:
         """unclean: epoch of the last unclean election."""
@@ -30,7 +30,7 @@ class Following:
         self.ballot: Ballot = (epoch, leader)
         self.unclean = unclean
         self.base = 0
-        self.reigns: Reigns = ()
+        self.ballots: Ballots = ()
         """The leader's, once we have joined."""
         self.asked_at = NEVER
         self.heard_at = now
@@ -126,7 +126,7 @@ class Follower:
             return
         if message.common > log.end:
             self._restart_at(log, message)  # Retention has passed us by (scenario F27).
-        following.base, following.reigns = message.base, message.reigns
+        following.base, following.ballots = message.base, message.ballots
         following.heard_at = core.now
         self._seeking.pop(log.name, None)
         self._take(log, following, message.common, message.batches, probe=0)
@@ -159,7 +159,7 @@ class Follower:
         core.counters["restarted_at_start"] += 1
         joined = log.joined
         log.clear(message.common, message.producers)
-        log.joined, log.reigns = joined, reigns_until(message.reigns, message.common)
+        log.joined, log.ballots = joined, ballots_until(message.ballots, message.common)
         core.store(ErasePartition(log.name))
         core.save(log)
 
@@ -185,7 +185,7 @@ class Follower:
                 continue
             following = self._leader_of(log, ballot, 0)
             following.heard_at = core.now
-            if log.joined != ballot or first > log.end or not following.reigns:
+            if log.joined != ballot or first > log.end or not following.ballots:
                 if core.now - following.asked_at >= SEEK_INTERVAL_S:
                     self.seek(log)
                 continue
@@ -229,9 +229,9 @@ class Follower:
 
     def _take_reigns(self, log: PartitionLog, following: Following) -> None:
         """Know under which ballots the records stand; the disk must know it with the records."""
-        reigns = reigns_until(following.reigns, log.end)
-        if reigns != log.reigns:
-            log.reigns = reigns
+        ballots = ballots_until(following.ballots, log.end)
+        if ballots != log.ballots:
+            log.ballots = ballots
             self._core.save(log)
 
     def _following_batches(

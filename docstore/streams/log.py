@@ -1,6 +1,6 @@
 """One partition as one replica holds it: a log of sealed batches without holes, under a promise.
 
-Offsets count records from 0 and an end is a count, while `document.Reigns` number rows from 1: the
+Offsets count records from 0 and an end is a count, while `document.Ballots` number rows from 1: the
 record at offset o is row o + 1, so the row at `end` is the last record. All of that arithmetic is
 in this file. Memory runs ahead of the disk by what is in the batch that forms; `durable` says how
 far the disk has come.
@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from docstore.model.document import (
     NO_BALLOT,
     Ballot,
-    Reigns,
+    Ballots,
+    ballot_added,
     ballot_at,
+    ballots_until,
     common_end,
-    reign_added,
-    reigns_until,
 )
 from docstore.storage.partitions import PartitionRecord, PartitionRecovered
 from docstore.storage.store import Status
@@ -35,7 +35,7 @@ class PartitionLog:
     copy: str
     promised: Ballot = NO_BALLOT
     adopted: Ballot = NO_BALLOT
-    reigns: Reigns = ()
+    ballots: Ballots = ()
     start: int = 0
     high: int = 0
     end: int = 0
@@ -70,7 +70,7 @@ class PartitionLog:
     @property
     def last_ballot(self) -> Ballot:
         """Return the ballot of the last record; NO_BALLOT when there is none."""
-        return ballot_at(self.reigns, self.end)
+        return ballot_at(self.ballots, self.end)
 
     @property
     def incarnation(self) -> str:  # Seam.
@@ -79,7 +79,7 @@ class PartitionLog:
 
     def epoch_of(self, offset: int) -> Ballot:
         """Return the ballot under which the record at an offset was appended."""
-        return ballot_at(self.reigns, offset + 1)
+        return ballot_at(self.ballots, offset + 1)
 
     def record(self) -> PartitionRecord:
         """Return what is kept on disk beside the batches."""
@@ -89,7 +89,7 @@ class PartitionLog:
             copy=self.copy,
             promised=self.promised,
             adopted=self.adopted,
-            reigns=self.reigns,
+            ballots=self.ballots,
             start=self.start,
             high=self.saved_high,
             producers=self.saved_producers,
@@ -101,14 +101,14 @@ class PartitionLog:
         """Return what this replica has, to be told once all of it is durable."""
         return Standing(
             self.name, epoch, self.copy, self.full, self.adopted, self.end, self.high, self.start,
-            self.reigns,
+            self.ballots,
         )  # fmt: skip
 
     # Changes
 
     def open_reign(self, ballot: Ballot) -> None:
         """Let what is appended from here on stand under `ballot`."""
-        self.reigns = reign_added(self.reigns, ballot, self.end + 1)
+        self.ballots = ballot_added(self.ballots, ballot, self.end + 1)
 
     def extend(self, batches: Sequence[tuple[Header, bytes]]) -> None:
         """Append batches that follow `end`; their reigns are the caller's."""
@@ -129,7 +129,7 @@ class PartitionLog:
         self.end = end
         self.durable = min(self.durable, end)
         self.high = min(self.high, end)  # Of use after an unclean election only.
-        self.reigns = reigns_until(self.reigns, end)
+        self.ballots = ballots_until(self.ballots, end)
         self.producers.cut(end)
         self.cuts += 1
 
@@ -137,7 +137,7 @@ class PartitionLog:
         """Begin again with nothing, at an offset; producers: what is known of those below it."""
         self.tail.clear()
         self.tail_bytes = 0
-        self.reigns, self.adopted = (), NO_BALLOT
+        self.ballots, self.adopted = (), NO_BALLOT
         self.start = self.high = self.end = self.durable = start
         self.last_us = 0
         self.producers = ProducerState.unpack(producers)
@@ -153,8 +153,8 @@ class PartitionLog:
         self.start = start
         if start > self.saved_producers_at:
             self.snapshot_producers()  # The headers that say it go.
-        while len(self.reigns) > 1 and self.reigns[1][1] <= start:
-            self.reigns = self.reigns[1:]
+        while len(self.ballots) > 1 and self.ballots[1][1] <= start:
+            self.ballots = self.ballots[1:]
 
     def shorten_tail(self, bytes_max: int) -> None:
         """Let go of the oldest batches in memory that are on the disk, until so much is left."""
@@ -194,7 +194,7 @@ class PartitionLog:
 
 def common_offset(theirs: Standing, mine: PartitionLog) -> int:
     """Return the end up to which another replica's log is certainly equal to this one."""
-    return common_end(mine.reigns, mine.end, theirs.reigns, theirs.end)
+    return common_end(mine.ballots, mine.end, theirs.ballots, theirs.end)
 
 
 def log_from_disk(found: PartitionRecovered) -> PartitionLog:
@@ -205,7 +205,7 @@ def log_from_disk(found: PartitionRecovered) -> PartitionLog:
         copy=record.copy,
         promised=record.promised,
         adopted=record.adopted,
-        reigns=record.reigns,
+        ballots=record.ballots,
         start=record.start,
         high=min(record.high, found.end),
         end=found.end,

@@ -9,7 +9,7 @@ frame restores no types in it: `Standing(*fields)` is how they are read.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
-from docstore.model.document import Ballot, Reigns
+from docstore.model.document import Ballot, Ballots
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs  # In typing from Python 3.13 on.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Standing(NamedTuple):
     """What a replica has of a partition, and has promised: evidence, so durable before it is told.
 
-    full: False while it cannot vouch for its log. reigns: see `document.Reigns`, from record 1 on.
+    full: False while it cannot vouch for its log. ballots: as a slot has them, from record 1 on.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Standing(NamedTuple):
     end: int
     high: int
     start: int
-    reigns: Reigns
+    ballots: Ballots
 
 
 class Doubt(NamedTuple):
@@ -110,7 +110,7 @@ class Adopt(NamedTuple):
     start: int
     high: int
     unclean: int
-    reigns: Reigns
+    ballots: Ballots
     producers: bytes
     batches: Sequence[bytes]
 

@@ -16,7 +16,7 @@ REMEMBERED = 5
 """Newest batches of a producer that a retry is recognised among, as in Kafka."""
 
 
-class Entry(NamedTuple):
+class ProducerEntry(NamedTuple):
     """One batch of a producer."""
 
     epoch: int
@@ -31,7 +31,7 @@ class Verdict(NamedTuple):
 
     code: str
     detail: str = ""
-    entry: Entry | None = None
+    entry: ProducerEntry | None = None
 
 
 APPEND = Verdict("")
@@ -41,7 +41,7 @@ class ProducerState:
     """Producer -> its newest batches, oldest first; those above the high watermark all."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, list[Entry]] = {}
+        self._entries: dict[str, list[ProducerEntry]] = {}
 
     def note(self, header: Header, high: int) -> None:
         """Learn of a batch that has joined the log."""
@@ -49,7 +49,7 @@ class ProducerState:
             return
         entries = self._entries.setdefault(header.producer, [])
         entries.append(
-            Entry(
+            ProducerEntry(
                 header.producer_epoch, header.sequence, header.base, header.records, header.last_us
             )
         )
@@ -109,7 +109,7 @@ class ProducerState:
         state = cls()
         if packed:
             for producer, entries in msgpack.unpackb(packed, use_list=False).items():
-                state._entries[producer] = [Entry(*entry) for entry in entries]
+                state._entries[producer] = [ProducerEntry(*entry) for entry in entries]
         return state
 
     def expire(self, expired_us: int) -> None:
@@ -118,12 +118,12 @@ class ProducerState:
             if entries[-1].us < expired_us:
                 del self._entries[producer]
 
-    def newest(self) -> dict[str, tuple[Entry, ...]]:
+    def newest(self) -> dict[str, tuple[ProducerEntry, ...]]:
         """Return what decides about the next batch of each producer."""
         return {name: tuple(each[-REMEMBERED:]) for name, each in self._entries.items()}
 
 
-def _again(entry: Entry, records: int) -> Verdict:
+def _again(entry: ProducerEntry, records: int) -> Verdict:
     if entry.records != records:
         return Verdict(
             "sequence-gap",

@@ -12,7 +12,6 @@ from docstore.storage.schema import metadata
 from docstore.storage.store import (
     Append,
     Corrupt,
-    Cut,
     Newest,
     Purge,
     Query,
@@ -21,6 +20,7 @@ from docstore.storage.store import (
     SaveSlot,
     SlotRecord,
     Trim,
+    Truncate,
     Write,
 )
 from docstore.storage.writing import Writer
@@ -81,7 +81,7 @@ def _let_go(rng: Random, author: Author, slot: int) -> list[Write]:
         return [Trim(slot, 0, kept), Purge(slot, dead), record]
     author.ends[slot] = end - 1
     # Under a link of its own, so that versions need not be taken back.
-    return [Cut(slot, end - 1), Append([author.row(slot, f"/notes/{slot}-cut{end}")])]
+    return [Truncate(slot, end - 1), Append([author.row(slot, f"/notes/{slot}-cut{end}")])]
 
 
 def _state(rng: Random) -> bytes:

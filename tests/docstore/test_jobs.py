@@ -37,8 +37,8 @@ async def now(node: Node) -> tuple[int, bytes]:
 def forget(node: Node) -> None:
     """Let the owner read the document anew, as another owner would."""
     for log in node[1].core.logs.values():
-        if log.tenure is not None:
-            log.tenure.heads.clear()
+        if log.reign is not None:
+            log.reign.heads.clear()
 
 
 @pytest.mark.parametrize("anew", [False, True])

@@ -25,15 +25,15 @@ from docstore.protocol.leadership.leases import Leases
 from docstore.protocol.leadership.takeover import TakeOver
 from docstore.protocol.log import SlotLog, log_from_disk
 from docstore.protocol.operations import Closed, Operations
+from docstore.protocol.reign import Follower, Phase, Reign
 from docstore.protocol.replica import Replica
 from docstore.protocol.road import handle as handling
 from docstore.protocol.road import recall
 from docstore.protocol.road.confirm import Confirmer
 from docstore.protocol.road.decide import Decider
-from docstore.protocol.road.forward import Entry
-from docstore.protocol.road.learn import Learner
-from docstore.protocol.road.serve import Server
-from docstore.protocol.tenure import Follower, Phase, Tenure
+from docstore.protocol.road.forward import Gateway
+from docstore.protocol.road.learn import Acceptor
+from docstore.protocol.road.serve import Owner
 from tests.sim.run import Profile
 
 BASIC = Profile()
@@ -74,22 +74,22 @@ class Ablation:
 
 
 def _own_evidence(self: TakeOver, log: Any, evidence: Any) -> Any:
-    return log.tenure.evidence.get(self.core.me) or max(evidence, key=lambda e: (e.adopted, e.end))
+    return log.reign.evidence.get(self.core.me) or max(evidence, key=lambda e: (e.adopted, e.end))
 
 
 def _longest(self: TakeOver, log: Any, evidence: Any) -> Any:
     return max(evidence, key=lambda each: (each.end, each.adopted))
 
 
-def _one_promise(self: TakeOver, log: Any, tenure: Tenure) -> bool:
-    return self.core.me in tenure.evidence
+def _one_promise(self: TakeOver, log: Any, reign: Reign) -> bool:
+    return self.core.me in reign.evidence
 
 
-def _open_at_once(self: Decider, log: Any, tenure: Tenure) -> bool:
-    return tenure.ends.get(self.core.me, -1) >= tenure.base
+def _open_at_once(self: Decider, log: Any, reign: Reign) -> bool:
+    return reign.ends.get(self.core.me, -1) >= reign.base
 
 
-def _over_a_hole(self: Learner, log: Any, ballot: Any, offer: Any) -> bool:
+def _over_a_hole(self: Acceptor, log: Any, ballot: Any, offer: Any) -> bool:
     return bool(offer.first <= log.end + 1 if log.adopted == ballot else offer.first == log.end + 1)
 
 
@@ -106,8 +106,8 @@ def _lease_from_now(self: Confirmer, asked: Any) -> float:
 
 
 def _lease_for_ever(self: Confirmer, asked: Any, log: SlotLog) -> None:
-    if log.tenure is not None:
-        log.tenure.lease_until = self.core.now + 1e9
+    if log.reign is not None:
+        log.reign.lease_until = self.core.now + 1e9
 
 
 def _forgets_leases(self: Leases, slot: int, candidate: str, now: float) -> bool:
@@ -136,19 +136,19 @@ def _tell_before_disk(self: Core) -> None:
         batch.accepted, batch.then, batch.ends = {}, [], []
 
 
-def _no_find(self: Server, log: Any, inflight: Any) -> None:
+def _no_find(self: Owner, log: Any, inflight: Any) -> None:
     return None
 
 
-def _fresh_identity(self: Entry, pending: Any) -> int:
+def _fresh_identity(self: Gateway, pending: Any) -> int:
     return int(pending.seq * 1000 + pending.attempt)
 
 
-def _plain_refusal(self: Entry, pending: Any, refusal: Any) -> Any:
+def _plain_refusal(self: Gateway, pending: Any, refusal: Any) -> Any:
     return refusal
 
 
-def _newest(self: Server, head: Any) -> Row | None:
+def _newest(self: Owner, head: Any) -> Row | None:
     return head.newest  # type: ignore[no-any-return]
 
 
@@ -169,13 +169,13 @@ def _resume(self: Replica, *arguments: Any, **keywords: Any) -> None:
     _init(self, *arguments, **keywords)
     for log in self.core.logs.values():
         if log.promised[1] == self.core.me and log.adopted == log.promised:
-            tenure = Tenure(log.promised, Phase.OPEN, float("inf"), base=log.end)
-            self.core.set_tenure(log, tenure)
-            tenure.ends = {self.core.me: log.end}
-            tenure.identical = set(log.replicas)
-            tenure.rooted = True
+            reign = Reign(log.promised, Phase.OPEN, float("inf"), base=log.end)
+            self.core.set_reign(log, reign)
+            reign.ends = {self.core.me: log.end}
+            reign.identical = set(log.replicas)
+            reign.rooted = True
             log.decided = log.end
-            tenure.followers = {
+            reign.followers = {
                 peer: Follower(acked=0, sent=log.end)
                 for peer in log.replicas
                 if peer != self.core.me
@@ -194,15 +194,15 @@ def _nothing(*_: Any, **__: Any) -> None:
     return None
 
 
-def _count_any(self: Decider, tenure: Tenure, end: int) -> bool:
-    tenure.ends  # noqa: B018 - the same signature
+def _count_any(self: Decider, reign: Reign, end: int) -> bool:
+    reign.ends  # noqa: B018 - the same signature
     return True
 
 
-_gap: Callable[..., None] = Learner._gap
+_gap: Callable[..., None] = Acceptor._gap
 
 
-def _gap_counts(self: Learner, sender: str, log: Any, epoch: int) -> None:
+def _gap_counts(self: Acceptor, sender: str, log: Any, epoch: int) -> None:
     """Acknowledge rows of a log that does not join: they are counted before it is adopted."""
     self.core.accept(sender, log, epoch)
     _gap(self, sender, log, epoch)
@@ -236,7 +236,7 @@ def _vote_again(
     return generation >= self.generation
 
 
-def _what_is_here(self: Trimmer, log: SlotLog, tenure: Tenure) -> int:
+def _what_is_here(self: Trimmer, log: SlotLog, reign: Reign) -> int:
     """Ask nobody how far the other replicas are."""
     return min(log.decided, log.durable)
 
@@ -259,31 +259,31 @@ ABLATIONS: dict[str, Ablation] = {
     "newcomers-begin-full": Ablation("D4", ((reconfigure, "_begin_empty", _begin_full),), CHANGES),
     "reigns-outlive-a-change": Ablation("M2", ((Replica, "_use", _use_and_reign_on),), CHANGES),
     "two-votes-in-a-generation": Ablation("V1", ((Voter, "asked", _vote_again),), VOTES),
-    "no-promise-check": Ablation("P2", ((Learner, "is_fenced", _never),), TAKEOVERS),
+    "no-promise-check": Ablation("P2", ((Acceptor, "is_fenced", _never),), TAKEOVERS),
     "own-log-as-base": Ablation("T2", ((TakeOver, "best", _own_evidence),), TAKEOVERS),
     "longest-log-as-base": Ablation("T2", ((TakeOver, "best", _longest),), TAKEOVERS),
     "one-promise": Ablation("T1", ((TakeOver, "has_evidence", _one_promise),), CUTS),
     "open-before-quorum-at-base": Ablation(
         "T3", ((Decider, "may_open", _open_at_once),), TAKEOVERS
     ),
-    "accept-over-a-hole": Ablation("P2", ((Learner, "joins", _over_a_hole),), TAKEOVERS),
-    "count-before-adoption": Ablation("SL6", ((Learner, "_gap", _gap_counts),), TAKEOVERS),
-    "adopt-cuts-twice": Ablation("SL4", ((Learner, "is_late", _never),), TAKEOVERS),
+    "accept-over-a-hole": Ablation("P2", ((Acceptor, "joins", _over_a_hole),), TAKEOVERS),
+    "count-before-adoption": Ablation("SL6", ((Acceptor, "_gap", _gap_counts),), TAKEOVERS),
+    "adopt-cuts-twice": Ablation("SL4", ((Acceptor, "is_late", _never),), TAKEOVERS),
     "quorum-of-the-living": Ablation(
         "Q1", ((quorum, "is_quorum", _live_majority), (quorum, "decided_end", _live_decided)), CUTS
     ),
     "tell-before-disk": Ablation("P3", ((Core, "flush", _tell_before_disk),), CRASHES),
     "local-read": Ablation("R1", ((Confirmer, "is_confirmed", _always),), CUTS),
-    "dirty-read": Ablation("R3", ((Server, "visible", _newest),), CUTS),
-    "past-before-disk": Ablation("R3", ((Server, "holds", _always),), SLOW_DISKS),
-    "retry-without-identity": Ablation("C1", ((Entry, "identity", _fresh_identity),), TAKEOVERS),
+    "dirty-read": Ablation("R3", ((Owner, "visible", _newest),), CUTS),
+    "past-before-disk": Ablation("R3", ((Owner, "holds", _always),), SLOW_DISKS),
+    "retry-without-identity": Ablation("C1", ((Gateway, "identity", _fresh_identity),), TAKEOVERS),
     "forget-operations": Ablation(
         "C1",
-        ((Server, "find", _no_find), (Operations, "is_over", _never), (Closed, "has", _never)),
+        ((Owner, "find", _no_find), (Operations, "is_over", _never), (Closed, "has", _never)),
         TAKEOVERS,
     ),
     "older-rows-not-looked-at": Ablation("C1", ((recall, "is_known", _always),), CRASHES),
-    "unknown-told-as-refused": Ablation("C3", ((Entry, "verdict", _plain_refusal),), CUTS),
+    "unknown-told-as-refused": Ablation("C3", ((Gateway, "verdict", _plain_refusal),), CUTS),
     "old-ballot-after-restart": Ablation("B2", ((Replica, "__init__", _resume),), CRASHES),
     "ballots-without-owner": Ablation(
         "B1", ((fence, "is_fenced", _is_fenced_by_epoch),), TAKEOVERS

@@ -39,8 +39,8 @@ from docstore.protocol.events import (
     TurnEnded,
 )
 from docstore.protocol.group.configuration import Configuration, MemberEntry, first_registered
+from docstore.protocol.reign import Phase
 from docstore.protocol.replica import Replica
-from docstore.protocol.tenure import Phase
 from docstore.storage.ledger import Ledger
 from docstore.storage.store import SaveConfiguration, Write
 from docstore.wire import Heartbeat
@@ -185,11 +185,11 @@ class World:
         for node in self.nodes.values():
             if node.commits:
                 yield ("committed", node.name)
-            tenure = node.replica.core.logs[0].tenure
-            if tenure is None:
+            reign = node.replica.core.logs[0].reign
+            if reign is None:
                 if self.ballots < self.bounds.ballots:
                     yield ("prepares", node.name)
-            elif tenure.phase is Phase.OPEN:
+            elif reign.phase is Phase.OPEN:
                 if self.writes < self.bounds.writes:
                     yield ("writes", node.name)
             else:
@@ -243,18 +243,18 @@ class World:
         parts.append([(row.n, row.ballot, row.digest) for row in decided])
         for node in self.nodes.values():
             core = node.replica.core
-            log, tenure = core.logs[0], core.logs[0].tenure
+            log, reign = core.logs[0], core.logs[0].reign
             parts.append(
-                (log.promised, log.adopted, log.end, log.durable, log.decided, log.reigns, log.full,
-                 sorted(log.pending), len(core.unfinished), node.boot)
+                (log.promised, log.adopted, log.end, log.durable, log.decided, log.ballots,
+                 log.full, sorted(log.pending), len(core.unfinished), node.boot)
             )  # fmt: skip
             parts.append([text for _, _, text in node.commits])
             parts.append(repr(node.disk.recovered("", 0).slots))
-            if tenure is not None:
-                followers = [(p, f.acked, f.sent, f.adopted) for p, f in tenure.followers.items()]
+            if reign is not None:
+                followers = [(p, f.acked, f.sent, f.adopted) for p, f in reign.followers.items()]
                 parts.append(
-                    (tenure.ballot, tenure.phase, tenure.base, tenure.rooted,
-                     sorted(tenure.ends.items()), sorted(tenure.evidence), len(tenure.waiting),
+                    (reign.ballot, reign.phase, reign.base, reign.rooted,
+                     sorted(reign.ends.items()), sorted(reign.evidence), len(reign.waiting),
                      followers)
                 )  # fmt: skip
         return hashlib.blake2b(repr(parts).encode(), digest_size=12).digest()

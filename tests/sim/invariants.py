@@ -5,7 +5,7 @@ from collections import Counter
 from docstore.model.document import Ballot, Row
 from docstore.ownership.by_vote import Role
 from docstore.protocol.log import SlotLog
-from docstore.protocol.tenure import Phase
+from docstore.protocol.reign import Phase
 from docstore.storage.store import Rows
 from tests.sim.process import Process
 
@@ -40,14 +40,14 @@ class Invariants:
         """Check what the step may have changed."""
         self._check_register(process)
         core = process.replica.core
-        reigning = [log.slot for log in core.logs.values() if log.tenure is not None]
-        if [log.slot for log, tenure in core.reigns() if log.tenure is tenure] != reigning:
+        reigning = [log.slot for log in core.logs.values() if log.reign is not None]
+        if [log.slot for log, reign in core.reigns() if log.reign is reign] != reigning:
             raise Violation(f"{process.name} does not know which slots it tries to own")
         for log in core.logs.values():
             self._check_promise(process, log)
             self._check_contents(process, log)
-            tenure = log.tenure
-            if tenure is not None and tenure.phase is Phase.OPEN:
+            reign = log.reign
+            if reign is not None and reign.phase is Phase.OPEN:
                 self._check_open(process, log)
                 self._note_decided(process, log)
 
@@ -98,17 +98,17 @@ class Invariants:
 
         One that opens late, when a higher ballot has decided already, cannot decide any more.
         """
-        assert log.tenure is not None
-        key = (log.slot, log.tenure.ballot)
+        assert log.reign is not None
+        key = (log.slot, log.reign.ballot)
         if key in self._opened:
             return
-        self._opened[key] = log.tenure.base
+        self._opened[key] = log.reign.base
         mine = self._rows(process, log)
         under = self._decided_under.get(log.slot, [])
         decided = self.decided.get(log.slot, [])
         newest = {row.link: row.n for row in decided}
         for row, ballot in zip(decided, under, strict=True):
-            if ballot > log.tenure.ballot:
+            if ballot > log.reign.ballot:
                 continue
             self.checked["I5"] += 1
             held = mine.get(row.n)
@@ -120,7 +120,7 @@ class Invariants:
                 continue  # A tombstone that the floor stands for.
             if held is None or held != row:
                 raise Violation(
-                    f"I5: {process.name} opened slot {log.slot} under {log.tenure.ballot}"
+                    f"I5: {process.name} opened slot {log.slot} under {log.reign.ballot}"
                     f" without the decided row {row.n}"
                 )
 
@@ -128,7 +128,7 @@ class Invariants:
         decided = self.decided.setdefault(log.slot, [])
         if log.decided <= len(decided):
             return
-        assert log.tenure is not None
+        assert log.reign is not None
         under = self._decided_under.setdefault(log.slot, [])
         mine = self._rows(process, log)
         for n in range(len(decided) + 1, log.decided + 1):
@@ -137,7 +137,7 @@ class Invariants:
                 raise Violation(f"I12: {process.name} decided row {n}, which it does not hold")
             self._check_row(row)
             decided.append(row)
-            under.append(log.tenure.ballot)
+            under.append(log.reign.ballot)
 
     def _check_row(self, row: Row) -> None:
         """I9: an operation once; I11: versions of a link grow by one."""

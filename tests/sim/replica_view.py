@@ -1,7 +1,7 @@
 """What streams may know of the group, from the replica of documents beside them."""
 
+from docstore.protocol.reign import Phase
 from docstore.protocol.replica import Replica
-from docstore.protocol.tenure import Phase
 
 
 class ReplicaView:
@@ -52,9 +52,9 @@ class ReplicaView:
 
     def reign_of(self, link: str) -> int:
         log = self._core.logs.get(self._core.slot_of(link))
-        if log is None or log.tenure is None or log.tenure.phase is not Phase.OPEN:
+        if log is None or log.reign is None or log.reign.phase is not Phase.OPEN:
             return 0
-        return log.tenure.ballot[0]
+        return log.reign.ballot[0]
 
     def owner_of(self, link: str) -> str:
         return self._core.owner_of(self._core.slot_of(link)) or ""

@@ -7,7 +7,7 @@ from docstore.beside.view import View
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.protocol.events import DrainAsked, ReadIndexAsked, Requested
-from docstore.protocol.tenure import Phase
+from docstore.protocol.reign import Phase
 from docstore.protocol.timing import ReplicaConfig
 from docstore.sessions.core import Owners
 from tests.sim.cluster import Cluster
@@ -75,7 +75,7 @@ class ReplicaBench(Bench):
         """Return the documents of a node's own slots."""
         process, keeper = self._process(node), self.keepers[node]
         reigns = process.replica.core.reigns()
-        owned = [log.slot for log, tenure in reigns if tenure.phase is Phase.OPEN]
+        owned = [log.slot for log, reign in reigns if reign.phase is Phase.OPEN]
         found = [process.disk.below(f"{path}/", owned) for path in keeper.sessions.paths]
         return [row for rows in found for row in rows]
 

@@ -9,7 +9,7 @@ from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service
 from docstore.protocol.events import DrainAsked, Requested
 from docstore.protocol.group.configuration import Configuration
-from docstore.protocol.tenure import Phase
+from docstore.protocol.reign import Phase
 from docstore.protocol.timing import ReplicaConfig
 from docstore.simulation.world import World
 from docstore.streams.replica_set import (
@@ -241,7 +241,7 @@ class ReplicaBench(Bench):
         """Return the documents of a node's own slots."""
         process = self.node(node)
         owned = [
-            log.slot for log, tenure in process.replica.core.reigns() if tenure.phase is Phase.OPEN
+            log.slot for log, reign in process.replica.core.reigns() if reign.phase is Phase.OPEN
         ]
         found: Sequence[Row] = process.disk.below(f"{STREAMS}/", owned)
         return found

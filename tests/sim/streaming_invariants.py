@@ -13,7 +13,7 @@ from docstore.streams.effects import Send
 from docstore.streams.leading import Leading
 from docstore.streams.log import PartitionLog
 from docstore.streams.messages import Acked, Fenced, Promoted
-from docstore.streams.producer_state import REMEMBERED, Entry
+from docstore.streams.producer_state import REMEMBERED, ProducerEntry
 from docstore.streams.records import unpacked
 from docstore.streams.replica_set import Copy
 from tests.sim.companion import Streamer
@@ -354,10 +354,10 @@ class StreamInvariants:
 
     def _check_producers(self, streamer: Streamer, log: PartitionLog) -> None:
         """RI19: what is known of producers is what the log says."""
-        found: dict[str, list[Entry]] = {}
+        found: dict[str, list[ProducerEntry]] = {}
         for each, _ in self.batches(streamer, log, log.start, log.end):
             if each.producer:
-                entry = Entry(
+                entry = ProducerEntry(
                     each.producer_epoch, each.sequence, each.base, each.records, each.last_us
                 )
                 found.setdefault(each.producer, []).append(entry)

@@ -9,11 +9,11 @@ sent first pages for ever, and a node with a million documents to come never had
 
 from collections.abc import Callable, Sequence
 
-from docstore.model.document import Row, reigns_until
+from docstore.model.document import Row, ballots_until
 from docstore.protocol.core import Core
 from docstore.protocol.filling.pages import Pages
 from docstore.protocol.log import SlotLog
-from docstore.protocol.tenure import WHEREVER, Tenure
+from docstore.protocol.reign import WHEREVER, Reign
 from docstore.wire import Copy, Gap
 
 ROWS_AT_ONCE = 64
@@ -22,7 +22,7 @@ ROWS_A_TICK, ROWS_A_PAGE = 40, 4
 empty slots a second by each owner. Copying is felt by those who are served on the same machine
 meanwhile: with 96, their p99 was 2.1 and 2.4 times what it was before."""
 
-Asked = Callable[[str, Gap], tuple[SlotLog, Tenure] | None]
+Asked = Callable[[str, Gap], tuple[SlotLog, Reign] | None]
 """The log that a replica needs something of, if it is ours to give."""
 
 
@@ -57,11 +57,11 @@ class Copying:
             if found is not None:  # Otherwise it asks whoever owns the slot now.
                 self._room -= self._go_on(*found, peer, gap)
 
-    def ask(self, log: SlotLog, tenure: Tenure, peer: str, gap: Gap) -> None:
+    def ask(self, log: SlotLog, reign: Reign, peer: str, gap: Gap) -> None:
         """Have the next page sent: now if there is room or somebody waits, else in its turn."""
         if self._is_stuck(log) or (self._room > 0 and self._may_copy(peer, log.slot)):
             self._waiting.pop((peer, log.slot), None)
-            self._room -= self._go_on(log, tenure, peer, gap)
+            self._room -= self._go_on(log, reign, peer, gap)
         else:
             self._waiting[peer, log.slot] = gap
 
@@ -71,33 +71,33 @@ class Copying:
 
     def _is_stuck(self, log: SlotLog) -> bool:
         """Say whether rows have waited for a while for what only this replica may bring."""
-        if log.tenure is None or log.decided >= log.end:
+        if log.reign is None or log.decided >= log.end:
             return False
-        return self.core.now - log.tenure.progress_at >= self.core.config.resend_interval_s
+        return self.core.now - log.reign.progress_at >= self.core.config.resend_interval_s
 
-    def _go_on(self, log: SlotLog, tenure: Tenure, peer: str, gap: Gap) -> int:
+    def _go_on(self, log: SlotLog, reign: Reign, peer: str, gap: Gap) -> int:
         """Send the first page, or the next when the one before has arrived.
 
         Return about how many rows it is.
         """
-        follower = tenure.followers[peer]
+        follower = reign.followers[peer]
         is_known = follower.copied not in (None, WHEREVER)
         if is_known and not (gap.copying and gap.end == follower.copied):
             return 0  # An answer to something older.
         goes_on = gap.copying and not gap.full
-        after, last = gap.end if goes_on else 0, log.end - len(tenure.fresh)
+        after, last = gap.end if goes_on else 0, log.end - len(reign.fresh)
         count = min(self.core.config.page_rows, ROWS_AT_ONCE)
         self.core.counters["copy_pages"] += 1
 
         def send(rows: Sequence[Row]) -> None:
             until = rows[-1].n if rows else after
             follower.copied, follower.sent, follower.sent_at = until, until, self.core.now
-            reigns = reigns_until(log.reigns, max(until, log.kept))
+            ballots = ballots_until(log.ballots, max(until, log.kept))
             self.core.send(
                 peer,
                 Copy(
-                    log.slot, tenure.ballot[0], tenure.base, after, log.kept, log.floor,
-                    log.decided, rows, reigns, until >= last,
+                    log.slot, reign.ballot[0], reign.base, after, log.kept, log.floor,
+                    log.decided, rows, ballots, until >= last,
                 ),
             )  # fmt: skip
 
@@ -106,7 +106,7 @@ class Copying:
         elif after + 1 in log.pending:
             send(self._pages.from_memory(log, after + 1, min(last, after + count)))
         else:
-            self._pages.left(log, tenure, follower, after, count, send)
+            self._pages.left(log, reign, follower, after, count, send)
         return ROWS_A_PAGE + min(count, max(0, last - after))
 
     def _may_copy(self, peer: str, slot: int) -> bool:
@@ -121,5 +121,5 @@ class Copying:
 
     def _is_copying(self, peer: str, slot: int) -> bool:
         log = self.core.logs.get(slot)
-        follower = log.tenure.followers.get(peer) if log and log.tenure else None
+        follower = log.reign.followers.get(peer) if log and log.reign else None
         return follower is not None and follower.copied is not None

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from docstore.model.document import Row
 from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
-from docstore.protocol.tenure import Follower, Tenure
+from docstore.protocol.reign import Follower, Reign
 from docstore.storage.store import After, Corrupt, Result, Rows
 
 Then = Callable[[Sequence[Row]], None]
@@ -30,7 +30,7 @@ class Pages:
         return rows
 
     def tail(
-        self, log: SlotLog, tenure: Tenure, follower: Follower, first: int, last: int, then: Then
+        self, log: SlotLog, reign: Reign, follower: Follower, first: int, last: int, then: Then
     ) -> None:
         """Call `then` with rows first.. of the log: at least one, at most a page."""
         last = min(last, first + self.core.config.page_rows - 1)
@@ -44,23 +44,23 @@ class Pages:
 
         # Beyond `durable` the disk may still hold rows that were cut in memory.
         query = Rows(log.slot, first, min(last, log.durable), self.core.config.page_bytes)
-        self._ask_disk(log, tenure, follower, query, of_the_log)
+        self._ask_disk(log, reign, follower, query, of_the_log)
 
     def left(
-        self, log: SlotLog, tenure: Tenure, follower: Follower, after: int, count: int, then: Then
+        self, log: SlotLog, reign: Reign, follower: Follower, after: int, count: int, then: Then
     ) -> None:
         """Call `then` with the next rows that are left after one, from the disk."""
         query = After(log.slot, after, log.durable, count, self.core.config.page_bytes)
-        self._ask_disk(log, tenure, follower, query, then)
+        self._ask_disk(log, reign, follower, query, then)
 
     def _ask_disk(
-        self, log: SlotLog, tenure: Tenure, follower: Follower, query: Rows | After, then: Then
+        self, log: SlotLog, reign: Reign, follower: Follower, query: Rows | After, then: Then
     ) -> None:
         follower.reading, follower.sent_at = True, self.core.now
 
         def found(result: Result) -> None:
             follower.reading = False
-            if log.tenure is not tenure:
+            if log.reign is not reign:
                 return
             if isinstance(result, Corrupt):
                 self.core.corrupt(log)

@@ -11,8 +11,8 @@ from docstore.protocol import quorum
 from docstore.protocol.core import Core
 from docstore.protocol.group.configuration import Stage
 from docstore.protocol.log import SlotLog
+from docstore.protocol.reign import Phase
 from docstore.protocol.slots import from_bitmap, to_bitmap
-from docstore.protocol.tenure import Phase
 from docstore.wire import Heartbeat
 
 
@@ -61,9 +61,9 @@ class Readiness:
         if stage is Stage.STABLE:
             return []
         found = []
-        for log, tenure in self.core.reigns():
+        for log, reign in self.core.reigns():
             # A reign that is open while the stage is joint was opened by majorities of both.
-            if tenure.phase is Phase.OPEN and (stage is Stage.JOINT or self._is_filled(log)):
+            if reign.phase is Phase.OPEN and (stage is Stage.JOINT or self._is_filled(log)):
                 found.append(log.slot)
         return found
 
@@ -83,7 +83,7 @@ class Readiness:
         return quorum.is_quorum(held, (coming,))
 
     def _holds_all(self, log: SlotLog, member: str) -> bool:
-        follower = log.tenure.followers.get(member) if log.tenure else None
+        follower = log.reign.followers.get(member) if log.reign else None
         if follower is None or not follower.adopted:
             return False
         return log.decided - follower.acked <= self.core.config.page_rows

@@ -23,7 +23,7 @@ from docstore.model.document import Row
 from docstore.protocol.core import NEVER, Core
 from docstore.protocol.history.holds import CLOCKS_APART_S
 from docstore.protocol.log import SlotLog
-from docstore.protocol.tenure import Phase, Tenure
+from docstore.protocol.reign import Phase, Reign
 from docstore.storage.store import Corrupt, LastBefore, Purge, Result, Tombstones, Trim
 from docstore.wire import Passed
 
@@ -78,8 +78,8 @@ class Trimmer:
                 self._visit(log)
 
     def _visit(self, log: SlotLog) -> None:
-        if log.tenure is not None and log.tenure.phase is Phase.OPEN:
-            self._tell(log, log.tenure)
+        if log.reign is not None and log.reign.phase is Phase.OPEN:
+            self._tell(log, log.reign)
         if self._until(log) > log.kept:
             self._look(log)
         if log.kept:
@@ -109,18 +109,18 @@ class Trimmer:
 
     # What all hold
 
-    def _tell(self, log: SlotLog, tenure: Tenure) -> None:
+    def _tell(self, log: SlotLog, reign: Reign) -> None:
         """Find out, as the owner, up to where all replicas hold the log, and tell them."""
-        log.passed = max(log.passed, self.held_by_all(log, tenure))
-        message = Passed([(log.slot, tenure.ballot[0], log.passed)])
-        for peer in tenure.followers:
+        log.passed = max(log.passed, self.held_by_all(log, reign))
+        message = Passed([(log.slot, reign.ballot[0], log.passed)])
+        for peer in reign.followers:
             self.core.send(peer, message)
 
-    def held_by_all(self, log: SlotLog, tenure: Tenure) -> int:  # Seam.
+    def held_by_all(self, log: SlotLog, reign: Reign) -> int:  # Seam.
         """Return the last row that is decided and on the disk of every replica, 0 for none."""
-        if not all(follower.adopted for follower in tenure.followers.values()):
+        if not all(follower.adopted for follower in reign.followers.values()):
             return 0
-        acked = (follower.acked for follower in tenure.followers.values())
+        acked = (follower.acked for follower in reign.followers.values())
         return min(log.decided, log.durable, *acked)
 
     def passed(self, sender: str, message: Passed) -> None:
@@ -199,12 +199,12 @@ class Trimmer:
 
     def _forget_head(self, log: SlotLog, row: Row) -> None:
         """Let an owner read the link anew, unless it has gone on from the tombstone already."""
-        head = log.tenure.heads.get(row.link) if log.tenure else None
+        head = log.reign.heads.get(row.link) if log.reign else None
         if head is not None and head.newest is not None and head.newest.n == row.n:
-            assert log.tenure is not None
-            del log.tenure.heads[row.link]
+            assert log.reign is not None
+            del log.reign.heads[row.link]
 
     def _is_source(self, log: SlotLog) -> bool:
         """Say whether somebody is being filled from this log: its pages must fit together."""
-        followers = log.tenure.followers.values() if log.tenure else ()
+        followers = log.reign.followers.values() if log.reign else ()
         return any(follower.copied is not None for follower in followers)

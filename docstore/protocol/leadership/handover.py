@@ -17,11 +17,11 @@ from collections.abc import Callable
 from docstore.protocol.core import Core
 from docstore.protocol.depose import depose
 from docstore.protocol.log import SlotLog
+from docstore.protocol.reign import Phase, Reign
 from docstore.protocol.slots import to_bitmap
-from docstore.protocol.tenure import Phase, Tenure
 from docstore.wire import HandOver, Release
 
-Reopen = Callable[[SlotLog, Tenure], None]
+Reopen = Callable[[SlotLog, Reign], None]
 """Serves what has waited."""
 
 CLOSING_MAX = 64
@@ -42,12 +42,12 @@ class HandingOver:
         """Close slots that others should have, give away those that have come to rest."""
         self._given, self._released = {}, []
         me, reigns = self.core.me, self.core.reigns()
-        self._closed = sum(tenure.closing_since is not None for _, tenure in reigns)
-        for log, tenure in reigns:
-            if tenure.phase is Phase.OPEN and (
-                log.replicas[0] != me or tenure.closing_since is not None or self.core.is_draining
+        self._closed = sum(reign.closing_since is not None for _, reign in reigns)
+        for log, reign in reigns:
+            if reign.phase is Phase.OPEN and (
+                log.replicas[0] != me or reign.closing_since is not None or self.core.is_draining
             ):
-                self._look(log, tenure)
+                self._look(log, reign)
 
     def tell(self) -> None:
         """Tell the heirs, after the heartbeat that says that we hold these slots no more."""
@@ -59,41 +59,41 @@ class HandingOver:
         for heir, slots in given.items():
             self.core.send(heir, HandOver(to_bitmap(slots, self.core.placement.slots)))
 
-    def _look(self, log: SlotLog, tenure: Tenure) -> None:
-        heir = self._heir(log, tenure)
+    def _look(self, log: SlotLog, reign: Reign) -> None:
+        heir = self._heir(log, reign)
         if heir is None:
-            if tenure.closing_since is not None:
-                self._reopen(log, tenure)
-        elif tenure.closing_since is None:
-            is_rested = self.core.now >= tenure.open_until
+            if reign.closing_since is not None:
+                self._reopen(log, reign)
+        elif reign.closing_since is None:
+            is_rested = self.core.now >= reign.open_until
             if is_rested and self._closed < CLOSING_MAX:
-                tenure.closing_since = self.core.now
+                reign.closing_since = self.core.now
                 self._closed += 1
-        elif not tenure.is_busy and tenure.followers[heir].acked >= log.end:
+        elif not reign.is_busy and reign.followers[heir].acked >= log.end:
             depose(self.core, log)
             self.core.counters["handed_over"] += 1
             self._given.setdefault(heir, []).append(log.slot)
-            self._released.append((log.slot, tenure.ballot[0]))
-        elif self.core.now - tenure.closing_since > self.core.config.closing_max_s:
+            self._released.append((log.slot, reign.ballot[0]))
+        elif self.core.now - reign.closing_since > self.core.config.closing_max_s:
             # Whoever waits here waits too long: serve, and try again later.
-            self._reopen(log, tenure)
+            self._reopen(log, reign)
 
-    def _reopen(self, log: SlotLog, tenure: Tenure) -> None:
-        tenure.closing_since = None
-        tenure.open_until = self.core.now + 5 * self.core.config.closing_max_s
-        self.reopen(log, tenure)
+    def _reopen(self, log: SlotLog, reign: Reign) -> None:
+        reign.closing_since = None
+        reign.open_until = self.core.now + 5 * self.core.config.closing_max_s
+        self.reopen(log, reign)
 
-    def _heir(self, log: SlotLog, tenure: Tenure) -> str | None:
+    def _heir(self, log: SlotLog, reign: Reign) -> str | None:
         """Return who should have the slot instead of us, if it is ready to take it."""
         if self.core.is_draining:
             candidates = [member for member in log.replicas if member != self.core.me]
         else:
             candidates = list(log.replicas[: log.replicas.index(self.core.me)])
-        return next((each for each in candidates if self.is_ready(log, tenure, each)), None)
+        return next((each for each in candidates if self.is_ready(log, reign, each)), None)
 
-    def is_ready(self, log: SlotLog, tenure: Tenure, member: str) -> bool:
+    def is_ready(self, log: SlotLog, reign: Reign, member: str) -> bool:
         """Say whether a member is there for good, fit, and has all that is decided."""
-        follower = tenure.followers.get(member)
+        follower = reign.followers.get(member)
         peer = self.core.peers[member]
         if follower is None or not self.core.may_own(member) or not peer.linked:
             return False

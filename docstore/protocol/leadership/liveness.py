@@ -11,8 +11,8 @@ from docstore.converge.spread import Spreader
 from docstore.protocol.core import NEVER, Core
 from docstore.protocol.depose import depose
 from docstore.protocol.quorum import is_quorum
+from docstore.protocol.reign import Phase, Reign
 from docstore.protocol.slots import from_bitmap, to_bitmap
-from docstore.protocol.tenure import Phase, Tenure
 from docstore.wire import Heartbeat
 
 
@@ -88,9 +88,9 @@ class Liveness:
 
     def _claims(self) -> tuple[tuple[int, bytes], ...]:
         held: dict[int, list[int]] = {}
-        for log, tenure in self.core.reigns():
-            if tenure.phase is Phase.OPEN:
-                held.setdefault(tenure.ballot[0], []).append(log.slot)
+        for log, reign in self.core.reigns():
+            if reign.phase is Phase.OPEN:
+                held.setdefault(reign.ballot[0], []).append(log.slot)
         count = self.core.placement.slots
         return tuple((epoch, to_bitmap(slots, count)) for epoch, slots in sorted(held.items()))
 
@@ -119,15 +119,15 @@ class Liveness:
         if is_quorum(heard, core.configuration.sets):
             core.quorum_heard_at = core.now
         silent = core.now - core.quorum_heard_at > core.config.quorum_lost_s
-        for log, tenure in core.reigns():
-            if silent or (tenure.waiting and self._is_stuck(tenure)):
+        for log, reign in core.reigns():
+            if silent or (reign.waiting and self._is_stuck(reign)):
                 core.counters["yields"] += 1
                 core.unfit_until = core.now + core.config.unfit_s
                 depose(core, log)
 
-    def _is_stuck(self, tenure: Tenure) -> bool:
+    def _is_stuck(self, reign: Reign) -> bool:
         patience_s = self.core.config.quorum_lost_s
-        return tenure.phase is Phase.OPEN and self.core.now - tenure.progress_at > patience_s
+        return reign.phase is Phase.OPEN and self.core.now - reign.progress_at > patience_s
 
     def _is_heard(self, member: str) -> bool:
         heard_at = self.core.peers[member].heard_at

@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
-from docstore.protocol.tenure import Phase, Tenure
+from docstore.protocol.reign import Phase, Reign
 
-Reopen = Callable[[SlotLog, Tenure], None]
+Reopen = Callable[[SlotLog, Reign], None]
 """Serves what has waited."""
 
 STILL_S_MAX = 0.2
@@ -32,9 +32,9 @@ class Stillness:
     def begin(self, seconds: float) -> None:
         """Propose nothing new in the slots that are ours, for so long."""
         self._until = self.core.now + min(seconds, STILL_S_MAX)
-        for _, tenure in self.core.reigns():
-            if tenure.phase is Phase.OPEN:
-                tenure.still_until = self._until
+        for _, reign in self.core.reigns():
+            if reign.phase is Phase.OPEN:
+                reign.still_until = self._until
         self.core.counters["stood_still"] += 1
 
     def tick(self) -> None:
@@ -42,6 +42,6 @@ class Stillness:
         if self._until == 0.0 or self.core.now < self._until:
             return
         self._until = 0.0
-        for log, tenure in self.core.reigns():
-            if tenure.held and tenure.still_until:
-                self._reopen(log, tenure)
+        for log, reign in self.core.reigns():
+            if reign.held and reign.still_until:
+                self._reopen(log, reign)

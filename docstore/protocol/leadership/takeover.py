@@ -12,18 +12,18 @@ Source: the view change of Viewstamped Replication Revisited (Liskov and Cowling
 
 from collections.abc import Collection, Iterable
 
-from docstore.model.document import common_end, reign_added, reigns_until
+from docstore.model.document import ballot_added, ballots_until, common_end
 from docstore.ownership.ballot import next_ballot
 from docstore.protocol import quorum
 from docstore.protocol.core import NEVER, Core
 from docstore.protocol.depose import depose
 from docstore.protocol.filling.catchup import CatchUp
 from docstore.protocol.log import SlotLog
+from docstore.protocol.reign import Follower, Phase, Reign
 from docstore.protocol.road.decide import Decider
-from docstore.protocol.road.learn import Learner
+from docstore.protocol.road.learn import Acceptor
 from docstore.protocol.slots import from_bitmap, to_bitmap
-from docstore.protocol.tenure import Follower, Phase, Tenure
-from docstore.storage.store import Corrupt, Cut, Result, Rows
+from docstore.storage.store import Corrupt, Result, Rows, Truncate
 from docstore.wire import (
     Evidence,
     Fetch,
@@ -39,9 +39,9 @@ from docstore.wire import (
 class TakeOver:
     """The candidate's side, and the voter's."""
 
-    def __init__(self, core: Core, learner: Learner, decider: Decider, catchup: CatchUp) -> None:
+    def __init__(self, core: Core, acceptor: Acceptor, decider: Decider, catchup: CatchUp) -> None:
         self.core = core
-        self.learner = learner
+        self.acceptor = acceptor
         self.decider = decider
         self.catchup = catchup
         self._round = core.boot << 32
@@ -91,11 +91,11 @@ class TakeOver:
         return [
             log
             for slot, log in core.logs.items()
-            if log.tenure is None and claim_of(slot, nobody)[1] not in alive
+            if log.reign is None and claim_of(slot, nobody)[1] not in alive
         ]
 
     def _should_try(self, log: SlotLog) -> bool:
-        if log.tenure is not None or not log.full or self.core.is_leased(log.slot, self.core.me):
+        if log.reign is not None or not log.full or self.core.is_leased(log.slot, self.core.me):
             return False
         if self.core.claimant(log.slot) is not None:
             return False
@@ -131,7 +131,7 @@ class TakeOver:
 
     def _hears_better(self, candidate: str, slot: int) -> bool:
         log = self.core.logs.get(slot)
-        if log is None or (log.tenure and log.tenure.phase is Phase.OPEN):
+        if log is None or (log.reign and log.reign.phase is Phase.OPEN):
             return True
         if self.core.is_leased(slot, candidate):
             return True
@@ -182,10 +182,10 @@ class TakeOver:
         for slot in slots:
             log = core.logs[slot]
             log.promised = ballot
-            core.set_tenure(log, Tenure(ballot, Phase.PREPARING, deadline))
+            core.set_reign(log, Reign(ballot, Phase.PREPARING, deadline))
             core.save(log)
         message = Prepare(ballot[0], to_bitmap(slots, core.placement.slots))
-        own = Promised(ballot[0], [self.learner.evidence(core.logs[slot]) for slot in slots])
+        own = Promised(ballot[0], [self.acceptor.evidence(core.logs[slot]) for slot in slots])
 
         def ask() -> None:
             for peer in core.peers:
@@ -198,23 +198,23 @@ class TakeOver:
         """Gather evidence; settle the slots for which a quorum has promised."""
         for evidence in message.evidence:
             log = self.core.logs.get(evidence.slot)
-            tenure = log.tenure if log else None
-            if log is None or tenure is None or tenure.phase is not Phase.PREPARING:
+            reign = log.reign if log else None
+            if log is None or reign is None or reign.phase is not Phase.PREPARING:
                 continue
-            if tenure.ballot != (message.epoch, self.core.me):
+            if reign.ballot != (message.epoch, self.core.me):
                 continue
-            tenure.evidence[sender] = evidence
-            if self.has_evidence(log, tenure):
-                self._settle(log, tenure)
+            reign.evidence[sender] = evidence
+            if self.has_evidence(log, reign):
+                self._settle(log, reign)
 
-    def has_evidence(self, log: SlotLog, tenure: Tenure) -> bool:  # Seam.
+    def has_evidence(self, log: SlotLog, reign: Reign) -> bool:  # Seam.
         """Say whether a quorum has promised, and undamaged logs of a quorum are told of.
 
         While the group changes, both sets must promise; what was ever decided is with a majority
         of the old one, so that newcomers need not be asked for it.
         """
-        full = [sender for sender, each in tenure.evidence.items() if each.full]
-        promised = quorum.is_quorum(tenure.evidence, log.voting)
+        full = [sender for sender, each in reign.evidence.items() if each.full]
+        promised = quorum.is_quorum(reign.evidence, log.voting)
         return promised and quorum.is_quorum(full, log.voting[:1])
 
     def best(self, log: SlotLog, evidence: Collection[Evidence]) -> Evidence:  # Seam.
@@ -223,50 +223,50 @@ class TakeOver:
 
     # Settling
 
-    def _settle(self, log: SlotLog, tenure: Tenure) -> None:
+    def _settle(self, log: SlotLog, reign: Reign) -> None:
         """Fix the base, and bring this node's log to it."""
-        full = {sender: each for sender, each in tenure.evidence.items() if each.full}
+        full = {sender: each for sender, each in reign.evidence.items() if each.full}
         best = self.best(log, full.values())
-        tenure.phase, tenure.best = Phase.SETTLING, best
-        tenure.base = best.end
-        tenure.deadline = self.core.now + self.core.config.attempt_timeout_s
-        tenure.identical = {
+        reign.phase, reign.best = Phase.RECOVERING, best
+        reign.base = best.end
+        reign.deadline = self.core.now + self.core.config.attempt_timeout_s
+        reign.identical = {
             sender
             for sender, each in full.items()
             if (each.adopted, each.end) == (best.adopted, best.end)
         }
-        tenure.followers = {
+        reign.followers = {
             peer: Follower(acked=0, sent=0)
             for peer in (*log.replicas, *log.learners)
             if peer != self.core.me
         }
-        if self.core.me in tenure.identical:
-            self._root(log, tenure)
+        if self.core.me in reign.identical:
+            self._root(log, reign)
         else:
-            self._go_to_common(log, tenure, best)
+            self._go_to_common(log, reign, best)
 
-    def _go_to_common(self, log: SlotLog, tenure: Tenure, best: Evidence) -> None:
+    def _go_to_common(self, log: SlotLog, reign: Reign, best: Evidence) -> None:
         """Cut our own log to what it shares with the best one, then fetch the rest."""
-        common = common_end(log.reigns, log.end, best.reigns, best.end)
+        common = common_end(log.ballots, log.end, best.ballots, best.end)
         if common < log.decided or common < best.kept:
             # Decided rows are in every log that a quorum can offer; this one is not to be used.
-            self.learner.mark_faulty(log, f"slot {log.slot}: what we hold was never decided so")
+            self.acceptor.mark_faulty(log, f"slot {log.slot}: what we hold was never decided so")
             return
         if common < log.end:
             self.core.counters["own_cut"] += 1
             log.cut(common)
-            self.core.store(Cut(log.slot, common))
+            self.core.store(Truncate(log.slot, common))
             self.core.save(log)
-        if log.end == tenure.base:
-            self._root(log, tenure)
+        if log.end == reign.base:
+            self._root(log, reign)
         else:
-            self._fetch(log, tenure)
+            self._fetch(log, reign)
 
-    def _fetch(self, log: SlotLog, tenure: Tenure) -> None:
+    def _fetch(self, log: SlotLog, reign: Reign) -> None:
         self.core.counters["fetches"] += 1
-        source = min(tenure.identical)
-        last = min(tenure.base, log.end + self.core.config.page_rows)
-        self.core.send(source, Fetch(log.slot, tenure.ballot[0], log.end + 1, last))
+        source = min(reign.identical)
+        last = min(reign.base, log.end + self.core.config.page_rows)
+        self.core.send(source, Fetch(log.slot, reign.ballot[0], log.end + 1, last))
 
     def fetch(self, sender: str, message: Fetch) -> None:
         """Give a new owner rows of our log, as long as our promise to it stands."""
@@ -288,41 +288,41 @@ class TakeOver:
     def fetched(self, sender: str, message: Fetched) -> None:
         """Append rows of the base to our log."""
         log = self.core.logs.get(message.slot)
-        tenure = log.tenure if log else None
-        if log is None or tenure is None or tenure.best is None:
+        reign = log.reign if log else None
+        if log is None or reign is None or reign.best is None:
             return
-        current = tenure.ballot == (message.epoch, self.core.me)
-        if not current or tenure.phase is not Phase.SETTLING or log.end >= tenure.base:
+        current = reign.ballot == (message.epoch, self.core.me)
+        if not current or reign.phase is not Phase.RECOVERING or log.end >= reign.base:
             return
-        rows = [row for row in message.rows if log.end < row.n <= tenure.base]
+        rows = [row for row in message.rows if log.end < row.n <= reign.base]
         if not rows or rows[0].n != log.end + 1:
             return
         log.extend(rows)
         self.core.store_rows(log, rows)
-        log.reigns = reigns_until(tenure.best.reigns, log.end)
+        log.ballots = ballots_until(reign.best.ballots, log.end)
         self.core.save(log)
-        tenure.deadline = self.core.now + self.core.config.attempt_timeout_s
-        if log.end == tenure.base:
-            self._root(log, tenure)
+        reign.deadline = self.core.now + self.core.config.attempt_timeout_s
+        if log.end == reign.base:
+            self._root(log, reign)
         else:
-            self._fetch(log, tenure)
+            self._fetch(log, reign)
 
-    def _root(self, log: SlotLog, tenure: Tenure) -> None:
+    def _root(self, log: SlotLog, reign: Reign) -> None:
         """Our log is the base: adopt our own ballot, and have the others adopt it."""
-        assert log.end == tenure.base
-        log.adopted = tenure.ballot
-        log.reigns = reign_added(log.reigns, tenure.ballot, tenure.base + 1)
+        assert log.end == reign.base
+        log.adopted = reign.ballot
+        log.ballots = ballot_added(log.ballots, reign.ballot, reign.base + 1)
         self.core.save(log)
-        self.core.when_durable(lambda: self.decider.own_disk(log, tenure, tenure.base))
-        self.catchup.probe_all(log, tenure)
+        self.core.when_durable(lambda: self.decider.own_disk(log, reign, reign.base))
+        self.catchup.probe_all(log, reign)
 
     # Giving up
 
     def expire(self) -> None:
         """Abandon attempts that have had their time (rule T4)."""
         failed = False
-        for log, tenure in self.core.reigns():
-            if tenure.phase is not Phase.OPEN and self.core.now >= tenure.deadline:
+        for log, reign in self.core.reigns():
+            if reign.phase is not Phase.OPEN and self.core.now >= reign.deadline:
                 depose(self.core, log)
                 self.core.counters["attempts_failed"] += 1
                 failed = True

@@ -85,8 +85,8 @@ class Confirmer:
 
     def add(self, waiter: Waiter) -> None:
         """Let a waiter join the next round, or go on at once under a lease."""
-        tenure = waiter.log.tenure
-        left_s = tenure.lease_until - self.core.now if tenure is not None else 0.0
+        reign = waiter.log.reign
+        left_s = reign.lease_until - self.core.now if reign is not None else 0.0
         if left_s <= 0 or not self._still_reigns(waiter):
             self._waiting.append(waiter)
             return
@@ -213,10 +213,10 @@ class Confirmer:
 
     def _lease(self, asked: Round, log: SlotLog) -> None:  # Seam.
         """Trust the quorum for as long as all of it is sure to keep its word."""
-        if self.core.has_leases and log.tenure is not None:
+        if self.core.has_leases and log.reign is not None:
             until = self.leased_from(asked) + self.core.config.lease_s * (1 - CLOCKS_DIFFER)
             until -= self.core.config.lease_guard_s
-            log.tenure.lease_until = max(log.tenure.lease_until, until)
+            log.reign.lease_until = max(log.reign.lease_until, until)
 
     def leased_from(self, asked: Round) -> float:  # Seam.
         """Return from when the replicas' promises count at the least: before any was made."""
@@ -242,4 +242,4 @@ class Confirmer:
 
 def _reigns(log: SlotLog, ballot: Ballot) -> bool:
     """Say whether this node owns a slot under this ballot still."""
-    return log.tenure is not None and log.tenure.ballot == ballot
+    return log.reign is not None and log.reign.ballot == ballot

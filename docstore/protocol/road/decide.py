@@ -19,7 +19,7 @@ from docstore.protocol.core import Core
 from docstore.protocol.depose import depose
 from docstore.protocol.identity import has_created
 from docstore.protocol.log import SlotLog
-from docstore.protocol.tenure import Inflight, Phase, Tenure
+from docstore.protocol.reign import Inflight, Phase, Reign
 from docstore.storage.store import Corrupt, Result, Rows
 from docstore.wire import Accepted, Decide, Refused
 
@@ -27,7 +27,7 @@ from docstore.wire import Accepted, Decide, Refused
 class Decider:
     """The owner's count."""
 
-    def __init__(self, core: Core, opened: Callable[[SlotLog, Tenure], None]) -> None:
+    def __init__(self, core: Core, opened: Callable[[SlotLog, Reign], None]) -> None:
         self.core = core
         self.opened = opened
 
@@ -36,99 +36,99 @@ class Decider:
         behind = []
         for slot, epoch, end in message.slots:
             log = self.core.logs.get(slot)
-            tenure = log.tenure if log else None
-            if log is None or tenure is None or tenure.ballot != (epoch, self.core.me):
+            reign = log.reign if log else None
+            if log is None or reign is None or reign.ballot != (epoch, self.core.me):
                 continue
-            if self.acknowledge(log, tenure, sender, end) < log.end:
+            if self.acknowledge(log, reign, sender, end) < log.end:
                 behind.append(log)
         return behind
 
-    def acknowledge(self, log: SlotLog, tenure: Tenure, sender: str, end: int) -> int:
+    def acknowledge(self, log: SlotLog, reign: Reign, sender: str, end: int) -> int:
         """Take note of a follower's durable end; return how far it has been sent rows."""
-        follower = tenure.followers.get(sender)
-        if follower is None or tenure.phase is Phase.PREPARING:
+        follower = reign.followers.get(sender)
+        if follower is None or reign.phase is Phase.PREPARING:
             return log.end
         follower.acked = max(follower.acked, end)
         follower.sent = max(follower.sent, end)
         follower.copied = None
-        if tenure.phase is Phase.SETTLING:
-            tenure.deadline = self.core.now + self.core.config.attempt_timeout_s
-        if self.counts(tenure, end):
+        if reign.phase is Phase.RECOVERING:
+            reign.deadline = self.core.now + self.core.config.attempt_timeout_s
+        if self.counts(reign, end):
             follower.adopted = True
             if sender in log.replicas:
-                tenure.ends[sender] = max(tenure.ends.get(sender, 0), end)
-                self.advance(log, tenure)
+                reign.ends[sender] = max(reign.ends.get(sender, 0), end)
+                self.advance(log, reign)
         return follower.sent
 
-    def counts(self, tenure: Tenure, end: int) -> bool:
+    def counts(self, reign: Reign, end: int) -> bool:
         """Say whether a log of this end has adopted the ballot: it stands at the base."""
-        return end >= tenure.base
+        return end >= reign.base
 
-    def own_disk(self, log: SlotLog, tenure: Tenure, end: int) -> None:
+    def own_disk(self, log: SlotLog, reign: Reign, end: int) -> None:
         """Count this node's own disk, like any other replica's."""
-        if log.tenure is tenure:
-            tenure.ends[self.core.me] = max(tenure.ends.get(self.core.me, 0), end)
-            self.advance(log, tenure)
+        if log.reign is reign:
+            reign.ends[self.core.me] = max(reign.ends.get(self.core.me, 0), end)
+            self.advance(log, reign)
 
-    def advance(self, log: SlotLog, tenure: Tenure) -> None:
+    def advance(self, log: SlotLog, reign: Reign) -> None:
         """Open the reign if it can, and decide as far as a quorum has come."""
-        reached = quorum.decided_end(tenure.ends, log.voting)
-        if not tenure.rooted and reached >= tenure.base:
-            tenure.rooted = True
-        if tenure.phase is Phase.SETTLING:
-            if not self.may_open(log, tenure):
+        reached = quorum.decided_end(reign.ends, log.voting)
+        if not reign.rooted and reached >= reign.base:
+            reign.rooted = True
+        if reign.phase is Phase.RECOVERING:
+            if not self.may_open(log, reign):
                 return
-            self._open(log, tenure)
+            self._open(log, reign)
         if reached > log.decided:
-            self._decide(log, tenure, reached)
-        elif tenure.lacking:
-            self._answer_lacking(log, tenure)
-        self.give_refusals(log, tenure)
+            self._decide(log, reign, reached)
+        elif reign.lacking:
+            self._answer_lacking(log, reign)
+        self.give_refusals(log, reign)
 
-    def may_open(self, log: SlotLog, tenure: Tenure) -> bool:  # Seam.
+    def may_open(self, log: SlotLog, reign: Reign) -> bool:  # Seam.
         """Say whether a quorum stands at the base, durably, and this node among them (T3)."""
-        if tenure.ends.get(self.core.me, -1) < tenure.base:
+        if reign.ends.get(self.core.me, -1) < reign.base:
             return False
-        return tenure.rooted or quorum.is_quorum(tenure.identical, log.voting)
+        return reign.rooted or quorum.is_quorum(reign.identical, log.voting)
 
-    def _open(self, log: SlotLog, tenure: Tenure) -> None:
-        tenure.phase = Phase.OPEN
-        tenure.progress_at = self.core.now
-        if tenure.base > log.decided:
-            self.core.publish(log, log.decided, tenure.base)
-            log.decided = tenure.base
-            log.settle()
+    def _open(self, log: SlotLog, reign: Reign) -> None:
+        reign.phase = Phase.OPEN
+        reign.progress_at = self.core.now
+        if reign.base > log.decided:
+            self.core.publish(log, log.decided, reign.base)
+            log.decided = reign.base
+            log.drop_stored()
         self.core.newly_decided.add(log.slot)
-        self.opened(log, tenure)
+        self.opened(log, reign)
 
-    def _decide(self, log: SlotLog, tenure: Tenure, reached: int) -> None:
+    def _decide(self, log: SlotLog, reign: Reign, reached: int) -> None:
         before, log.decided = log.decided, reached
         self.core.publish(log, before, reached)
         for n in range(before + 1, reached + 1):
             row = log.pending[n]
-            head = tenure.heads.get(row.link)
+            head = reign.heads.get(row.link)
             if head is not None:
-                head.settled = row
-        while tenure.waiting and tenure.waiting[0][0] <= reached:
-            self._answer_update(log, tenure, *tenure.waiting.popleft())
-        if tenure.duplicates:
-            self._answer_duplicates(log, tenure)
-        tenure.progress_at = self.core.now
+                head.decided = row
+        while reign.waiting and reign.waiting[0][0] <= reached:
+            self._answer_update(log, reign, *reign.waiting.popleft())
+        if reign.duplicates:
+            self._answer_duplicates(log, reign)
+        reign.progress_at = self.core.now
         self.core.newly_decided.add(log.slot)
         self.core.counters["decided"] += reached - before
-        log.settle()
+        log.drop_stored()
 
-    def _answer_update(self, log: SlotLog, tenure: Tenure, n: int, inflight: Inflight) -> None:
+    def _answer_update(self, log: SlotLog, reign: Reign, n: int, inflight: Inflight) -> None:
         # More copies than a quorum may be asked for, never fewer (rule Q3).
-        copies = sum(end >= n for end in tenure.ends.values())
+        copies = sum(end >= n for end in reign.ends.values())
         wanted = inflight.operation.replicas
         wanted = len(log.replicas) if wanted < 0 else wanted
         if copies < wanted:
-            tenure.lacking.append((n, inflight))
+            reign.lacking.append((n, inflight))
             return
         row = log.pending.get(n)
         if row is None:
-            self._answer_from_disk(log, tenure, n, inflight)
+            self._answer_from_disk(log, reign, n, inflight)
             return
         self.core.reply(inflight, self._success(row, inflight, copies))
 
@@ -140,43 +140,43 @@ class Decider:
     def epoch_of(self, slot: int) -> int:
         """Return the epoch of this node's reign over the slot; 0 if that is over meanwhile."""
         log = self.core.logs.get(slot)
-        return log.tenure.ballot[0] if log and log.tenure else 0
+        return log.reign.ballot[0] if log and log.reign else 0
 
-    def _answer_from_disk(self, log: SlotLog, tenure: Tenure, n: int, inflight: Inflight) -> None:
+    def _answer_from_disk(self, log: SlotLog, reign: Reign, n: int, inflight: Inflight) -> None:
         """Answer a retry whose row has left memory."""
 
         def answer(result: Result) -> None:
             if isinstance(result, Corrupt) or not result:
                 self.core.reply(inflight, None, proposed=True)
                 return
-            copies = sum(end >= n for end in tenure.ends.values())
+            copies = sum(end >= n for end in reign.ends.values())
             self.core.reply(inflight, self._success(result[0], inflight, copies))
 
         self.core.read(Rows(log.slot, n, n), answer)
 
-    def _answer_duplicates(self, log: SlotLog, tenure: Tenure) -> None:
-        ready = [entry for entry in tenure.duplicates if entry[0] <= log.decided]
-        tenure.duplicates = [entry for entry in tenure.duplicates if entry[0] > log.decided]
+    def _answer_duplicates(self, log: SlotLog, reign: Reign) -> None:
+        ready = [entry for entry in reign.duplicates if entry[0] <= log.decided]
+        reign.duplicates = [entry for entry in reign.duplicates if entry[0] > log.decided]
         for n, inflight in ready:
-            self._answer_update(log, tenure, n, inflight)
+            self._answer_update(log, reign, n, inflight)
 
-    def answer_duplicate(self, log: SlotLog, tenure: Tenure, n: int, inflight: Inflight) -> None:
+    def answer_duplicate(self, log: SlotLog, reign: Reign, n: int, inflight: Inflight) -> None:
         """Answer a retry of the operation of row n, once that is decided."""
         self.core.counters["duplicates"] += 1
-        tenure.duplicates.append((n, inflight))
-        self._answer_duplicates(log, tenure)
+        reign.duplicates.append((n, inflight))
+        self._answer_duplicates(log, reign)
 
-    def _answer_lacking(self, log: SlotLog, tenure: Tenure) -> None:
-        waiting, tenure.lacking = tenure.lacking, []
+    def _answer_lacking(self, log: SlotLog, reign: Reign) -> None:
+        waiting, reign.lacking = reign.lacking, []
         for n, inflight in waiting:
-            self._answer_update(log, tenure, n, inflight)
+            self._answer_update(log, reign, n, inflight)
 
-    def give_refusals(self, log: SlotLog, tenure: Tenure) -> None:
+    def give_refusals(self, log: SlotLog, reign: Reign) -> None:
         """Give the refusals whose state is decided, once nothing from before can come back."""
-        if not tenure.refusals or not tenure.rooted:
+        if not reign.refusals or not reign.rooted:
             return
-        ready = [refusal for refusal in tenure.refusals if refusal.n <= log.decided]
-        tenure.refusals = [refusal for refusal in tenure.refusals if refusal.n > log.decided]
+        ready = [refusal for refusal in reign.refusals if refusal.n <= log.decided]
+        reign.refusals = [refusal for refusal in reign.refusals if refusal.n > log.decided]
         for refusal in ready:
             self.core.reply(refusal.inflight, refusal.answer)
 
@@ -185,7 +185,7 @@ class Decider:
         for slot, epoch, promised in message.slots:
             self.core.epoch_seen = max(self.core.epoch_seen, promised[0])
             log = self.core.logs.get(slot)
-            if log and log.tenure and log.tenure.ballot == (epoch, self.core.me):
+            if log and log.reign and log.reign.ballot == (epoch, self.core.me):
                 depose(self.core, log)
 
     def tell(self) -> None:
@@ -193,10 +193,10 @@ class Decider:
         news: dict[str, list[tuple[int, int, int]]] = {}
         for slot in self.core.newly_decided:
             log = self.core.logs[slot]
-            if log.tenure is None or log.tenure.phase is not Phase.OPEN:
+            if log.reign is None or log.reign.phase is not Phase.OPEN:
                 continue
-            entry = (slot, log.tenure.ballot[0], log.decided)
-            for peer in log.tenure.followers:
+            entry = (slot, log.reign.ballot[0], log.decided)
+            for peer in log.reign.followers:
                 news.setdefault(peer, []).append(entry)
         self.core.newly_decided.clear()
         for peer, slots in news.items():

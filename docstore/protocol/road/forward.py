@@ -20,7 +20,7 @@ from docstore.model.operation import Answer, Operation
 from docstore.protocol.core import Core
 from docstore.protocol.effects import Respond
 from docstore.protocol.events import Requested
-from docstore.protocol.tenure import Inflight
+from docstore.protocol.reign import Inflight
 from docstore.wire import Forward, Forwarded
 
 NO_OWNER = Answer(503, "no-owner", "no owner could be reached in time")
@@ -52,7 +52,7 @@ class Pending:
     """Attempts that an owner says it has proposed: they stay in doubt, whatever is said later."""
 
 
-class Entry:
+class Gateway:
     """The requests that came in through this node."""
 
     def __init__(
@@ -101,7 +101,7 @@ class Entry:
         owner = self.core.owner_of(slot) if has_owner else self.executor(slot, level)
         if owner == self.core.me:
             log = self.core.logs.get(slot)
-            if not has_owner or (log is not None and log.tenure is not None):
+            if not has_owner or (log is not None and log.reign is not None):
                 self._attempt(pending, owner)
                 self.serve(self._inflight(pending))
                 return

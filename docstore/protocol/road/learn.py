@@ -14,14 +14,14 @@ section 5.3), the ballots are Paxos's.
 
 from collections.abc import Sequence
 
-from docstore.model.document import Ballot, Row, ballot_at, reign_added, reigns_until
+from docstore.model.document import Ballot, Row, ballot_added, ballot_at, ballots_until
 from docstore.ownership import ballot as fence
 from docstore.protocol.core import Core
 from docstore.protocol.depose import depose
 from docstore.protocol.effects import Alarm
 from docstore.protocol.log import SlotLog
 from docstore.protocol.slots import from_bitmap
-from docstore.storage.store import Base, Cut, Erase
+from docstore.storage.store import Base, Erase, Truncate
 from docstore.wire import (
     Adopt,
     Copy,
@@ -39,7 +39,7 @@ GATHERED_PAGES = 4
 """As many rows of a copied slot are stored at once as this many of the largest pages have."""
 
 
-class Learner:
+class Acceptor:
     """The replica's side of every slot that it holds."""
 
     def __init__(self, core: Core) -> None:
@@ -70,7 +70,9 @@ class Learner:
 
     def evidence(self, log: SlotLog) -> Evidence:
         """Return what a new owner must know of this log."""
-        return Evidence(log.slot, log.full, log.adopted, log.end, log.decided, log.kept, log.reigns)
+        return Evidence(
+            log.slot, log.full, log.adopted, log.end, log.decided, log.kept, log.ballots
+        )
 
     def _promise(self, log: SlotLog, ballot: Ballot) -> bool:
         """Raise the promise to `ballot`; return False if it is fenced off."""
@@ -122,17 +124,17 @@ class Learner:
 
     def _extend(self, log: SlotLog, rows: Sequence[Row]) -> None:
         if rows:
-            before = log.reigns
+            before = log.ballots
             log.extend(rows)
             self.core.store_rows(log, rows)
-            if log.reigns is not before:
+            if log.ballots is not before:
                 self.core.save(log)
 
     def _adopt_if_at_base(self, log: SlotLog, ballot: Ballot, base: int) -> None:
         if log.adopted != ballot and log.end >= base:
             log.adopted = ballot
-            if ballot_at(log.reigns, base + 1) != ballot:
-                log.reigns = reign_added(log.reigns, ballot, base + 1)
+            if ballot_at(log.ballots, base + 1) != ballot:
+                log.ballots = ballot_added(log.ballots, ballot, base + 1)
             self.core.save(log)
 
     def adopt(self, sender: str, message: Adopt) -> None:
@@ -153,7 +155,7 @@ class Learner:
         if rows and rows[0].n == log.end + 1:
             self._extend(log, rows)
         if log.adopted != ballot:
-            log.reigns = reigns_until(message.reigns, log.end)
+            log.ballots = ballots_until(message.ballots, log.end)
             self.core.save(log)
         self._adopt_if_at_base(log, ballot, message.base)
         self._learn_decided(log, ballot, message.decided)
@@ -167,7 +169,9 @@ class Learner:
         """Say whether the logs are equal up to `common`, as the owner believes."""
         if log.adopted == ballot:
             return message.common <= log.end
-        shared = ballot_at(log.reigns, message.common) == ballot_at(message.reigns, message.common)
+        shared = ballot_at(log.ballots, message.common) == ballot_at(
+            message.ballots, message.common
+        )
         if message.common > log.end or not shared:
             return False
         if message.common < log.decided:
@@ -179,7 +183,7 @@ class Learner:
         if end < log.end:
             self.core.counters["cut"] += 1
             log.cut(end)
-            self.core.store(Cut(log.slot, end))
+            self.core.store(Truncate(log.slot, end))
             self.core.save(log)
 
     def mark_faulty(self, log: SlotLog, why: str) -> None:
@@ -242,7 +246,7 @@ class Learner:
         if message.rows:
             log.copied = message.rows[-1].n
         log.gathered.extend(message.rows)
-        log.reigns = reigns_until(message.reigns, max(log.end, log.kept))
+        log.ballots = ballots_until(message.ballots, max(log.end, log.kept))
 
     def _has_gathered_enough(self, log: SlotLog) -> bool:
         """Say whether more pages of a copy should not wait in memory."""
@@ -270,7 +274,7 @@ class Learner:
         if log.adopted == ballot and decided > log.decided:
             self.core.publish(log, log.decided, min(decided, log.end))
             log.decided = max(log.decided, min(decided, log.end))
-            log.settle()
+            log.drop_stored()
 
     # Answers
 
@@ -278,7 +282,7 @@ class Learner:
         self.core.counters["gaps"] += 1
         end = log.end if log.copying is None else log.copied
         copying = log.copying == (epoch, sender)
-        gap = Gap(log.slot, epoch, log.full, log.adopted, end, log.decided, log.reigns, copying)
+        gap = Gap(log.slot, epoch, log.full, log.adopted, end, log.decided, log.ballots, copying)
         # What is told must be durable, or a restart could make it untrue (see Adopt). Pages of a
         # copy need not be: after a restart it is not `copying`, and the copy begins anew.
         self.core.when_durable(lambda: self.core.send(sender, gap))

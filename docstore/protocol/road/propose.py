@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from docstore.model.document import Row, ballot_at
 from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
-from docstore.protocol.tenure import Tenure
+from docstore.protocol.reign import Reign
 from docstore.wire import Offer, Propose
 
 
-def offer_of(log: SlotLog, tenure: Tenure, first: int, rows: Sequence[Row]) -> Offer:
+def offer_of(log: SlotLog, reign: Reign, first: int, rows: Sequence[Row]) -> Offer:
     """Return the offer of rows that begin at `first`, with what they must follow."""
-    previous = ballot_at(log.reigns, first - 1)
-    epoch = tenure.ballot[0]
-    return Offer(log.slot, epoch, tenure.base, first, previous, log.decided, rows)
+    previous = ballot_at(log.ballots, first - 1)
+    epoch = reign.ballot[0]
+    return Offer(log.slot, epoch, reign.base, first, previous, log.decided, rows)
 
 
 def pages(rows: Sequence[Row], rows_max: int, bytes_max: int) -> list[Sequence[Row]]:
@@ -40,7 +40,7 @@ def pages(rows: Sequence[Row], rows_max: int, bytes_max: int) -> list[Sequence[R
 class Proposer:
     """The owner's side of new rows."""
 
-    def __init__(self, core: Core, stored: Callable[[SlotLog, Tenure, int], None]) -> None:
+    def __init__(self, core: Core, stored: Callable[[SlotLog, Reign, int], None]) -> None:
         self.core = core
         self.stored = stored
         """Called when rows up to n are on this node's own disk, which then counts."""
@@ -50,29 +50,29 @@ class Proposer:
         offers: dict[str, list[Offer]] = {}
         for slot in self.core.dirty:
             log = self.core.logs[slot]
-            if log.tenure is not None:
-                self._propose(log, log.tenure, offers)
+            if log.reign is not None:
+                self._propose(log, log.reign, offers)
         self.core.dirty.clear()
         for peer, all_offers in offers.items():
             self._send_bounded(peer, all_offers)
 
-    def _propose(self, log: SlotLog, tenure: Tenure, offers: dict[str, list[Offer]]) -> None:
-        rows, tenure.fresh = tenure.fresh, []
+    def _propose(self, log: SlotLog, reign: Reign, offers: dict[str, list[Offer]]) -> None:
+        rows, reign.fresh = reign.fresh, []
         assert rows
         self.core.store_rows(log, rows)
         first, end = rows[0].n, log.end
-        self._remember(tenure, first)
-        self.core.when_durable(lambda: self.stored(log, tenure, end))
-        for peer, follower in tenure.followers.items():
+        self._remember(reign, first)
+        self.core.when_durable(lambda: self.stored(log, reign, end))
+        for peer, follower in reign.followers.items():
             if follower.sent != first - 1 or not self.core.peers[peer].linked:
                 continue
             follower.sent, follower.sent_at = end, self.core.now
             for page in pages(rows, self.core.config.page_rows, self.core.config.page_bytes):
-                offers.setdefault(peer, []).append(offer_of(log, tenure, page[0].n, page))
+                offers.setdefault(peer, []).append(offer_of(log, reign, page[0].n, page))
 
-    def _remember(self, tenure: Tenure, first: int) -> None:
+    def _remember(self, reign: Reign, first: int) -> None:
         """Note whose operations these are: from now on they may take effect."""
-        for n, inflight in reversed(tenure.waiting):
+        for n, inflight in reversed(reign.waiting):
             if n < first:
                 return
             origin = (inflight.entry, inflight.boot)

@@ -13,8 +13,8 @@ from docstore.protocol.core import Core
 from docstore.protocol.effects import ReadIndexAnswered
 from docstore.protocol.events import ReadIndexAsked
 from docstore.protocol.log import SlotLog
+from docstore.protocol.reign import Phase
 from docstore.protocol.road.confirm import Confirmer, IndexRead, Voting
-from docstore.protocol.tenure import Phase
 
 
 class ReadIndex:
@@ -29,8 +29,8 @@ class ReadIndex:
         ours: dict[Voting, list[tuple[SlotLog, Ballot]]] = {}
         for slot in event.slots:
             log = self.core.logs.get(slot)
-            if log is not None and log.tenure is not None and log.tenure.phase is Phase.OPEN:
-                ours.setdefault(log.voting, []).append((log, log.tenure.ballot))
+            if log is not None and log.reign is not None and log.reign.phase is Phase.OPEN:
+                ours.setdefault(log.voting, []).append((log, log.reign.ballot))
 
         def answer(found: dict[int, tuple[int, int]]) -> None:
             self.core.emit(ReadIndexAnswered(event.request, found))

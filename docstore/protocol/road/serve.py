@@ -19,12 +19,12 @@ from docstore.protocol.core import Core
 from docstore.protocol.identity import fingerprint
 from docstore.protocol.jobs import REPEATED, VERSIONS_READ_MAX, Written, jobs_of, judged
 from docstore.protocol.log import SlotLog
+from docstore.protocol.reign import Head, Inflight, Phase, Refusal, Reign
 from docstore.protocol.road import recall
 from docstore.protocol.road.confirm import Confirmer, Waiter
 from docstore.protocol.road.decide import Decider
 from docstore.protocol.road.handle import New, Outcome, Refused, Unchanged, handle
 from docstore.protocol.road.past import KEPT_VERSIONS_MAX, past_answer, past_query, trimmed_answer
-from docstore.protocol.tenure import Head, Inflight, Phase, Refusal, Tenure
 from docstore.storage.store import Corrupt, History, Newest, OfLog, Result
 
 HEAD_BYTES, ROW_BYTES = 250, 700
@@ -33,7 +33,7 @@ OTHER_REIGN = Answer(412, "other-reign", "only the reign that it names may carry
 NO_QUORUM = Answer(503, "no-quorum", "the owner does not hear a majority of the replicas")
 
 
-class Server:
+class Owner:
     """The owner's side of operations."""
 
     def __init__(self, core: Core, decider: Decider, confirmer: Confirmer) -> None:
@@ -44,47 +44,47 @@ class Server:
     def serve(self, inflight: Inflight) -> None:
         """Take an operation, if this node owns its slot or is about to."""
         log = self.core.logs.get(self.core.slot_of(inflight.operation.link))
-        tenure = log.tenure if log else None
+        reign = log.reign if log else None
         if self.core.now >= inflight.deadline:
             return
-        if log is None or tenure is None:
+        if log is None or reign is None:
             self.core.reply(inflight, None)
-        elif self._has_to_wait(tenure, inflight.operation):
-            tenure.held.append(inflight)
+        elif self._has_to_wait(reign, inflight.operation):
+            reign.held.append(inflight)
         elif self.core.lacks_quorum() and self.find(log, inflight) is None:
             self.core.reply(inflight, NO_QUORUM)
         else:
-            self._enter(log, tenure, inflight)
+            self._enter(log, reign, inflight)
 
-    def _has_to_wait(self, tenure: Tenure, operation: Operation) -> bool:
+    def _has_to_wait(self, reign: Reign, operation: Operation) -> bool:
         """Say whether the slot is opening, being given away, or stands still for a moment."""
-        if tenure.phase is not Phase.OPEN or tenure.closing_since is not None:
+        if reign.phase is not Phase.OPEN or reign.closing_since is not None:
             return True
-        return self.core.now < tenure.still_until and not operation.is_read
+        return self.core.now < reign.still_until and not operation.is_read
 
-    def opened(self, log: SlotLog, tenure: Tenure) -> None:
+    def opened(self, log: SlotLog, reign: Reign) -> None:
         """Serve what waited for the reign to open, or to be given away after all."""
-        held, tenure.held = tenure.held, []
+        held, reign.held = reign.held, []
         for inflight in held:
             self.serve(inflight)
 
-    def _enter(self, log: SlotLog, tenure: Tenure, inflight: Inflight) -> None:
-        if not inflight.operation.is_read and self._is_repetition(log, tenure, inflight):
+    def _enter(self, log: SlotLog, reign: Reign, inflight: Inflight) -> None:
+        if not inflight.operation.is_read and self._is_repetition(log, reign, inflight):
             return
         link = inflight.operation.link
-        head = tenure.heads.get(link)
+        head = reign.heads.get(link)
         if head is not None:
-            self._meet(log, tenure, head, inflight)
+            self._meet(log, reign, head, inflight)
         else:
-            self._load(log, tenure, inflight)
+            self._load(log, reign, inflight)
 
     # Once, and only once
 
-    def _is_repetition(self, log: SlotLog, tenure: Tenure, inflight: Inflight) -> bool:
+    def _is_repetition(self, log: SlotLog, reign: Reign, inflight: Inflight) -> bool:
         """Deal with an operation that is in the log already, or may be (rule C1)."""
         n = self.find(log, inflight)
         if n is not None:
-            self.decider.answer_duplicate(log, tenure, n, inflight)
+            self.decider.answer_duplicate(log, reign, n, inflight)
             return True
         origin = (inflight.entry, inflight.boot)
         if log.operations.is_over(origin, inflight.seq) or self.core.closed.has(
@@ -98,15 +98,15 @@ class Server:
                 self.core.reply(inflight, recall.TOO_DEEP)
             else:
                 read_back = partial(log.operations.recall, operation.link)
-                self._read_first(log, tenure, inflight, page, read_back)
+                self._read_first(log, reign, inflight, page, read_back)
             return True
-        return bool(operation.key) and self._is_key_used(log, tenure, inflight)
+        return bool(operation.key) and self._is_key_used(log, reign, inflight)
 
     def find(self, log: SlotLog, inflight: Inflight) -> int | None:  # Seam.
         """Return the row that this operation has already made, if it has."""
         return log.operations.find((inflight.entry, inflight.boot), inflight.seq)
 
-    def _is_key_used(self, log: SlotLog, tenure: Tenure, inflight: Inflight) -> bool:
+    def _is_key_used(self, log: SlotLog, reign: Reign, inflight: Inflight) -> bool:
         operation = inflight.operation
         now_us = self.core.wall_now_us()
         use = log.operations.find_key(operation.link, operation.key, now_us)
@@ -119,7 +119,7 @@ class Server:
             detail = "this Idempotency-Key was used for another request"
             self.core.reply(inflight, Answer(422, "key-reused", detail))
         else:
-            self.decider.answer_duplicate(log, tenure, use.n, inflight)
+            self.decider.answer_duplicate(log, reign, use.n, inflight)
         return True
 
     # The document
@@ -127,7 +127,7 @@ class Server:
     def _read_first(
         self,
         log: SlotLog,
-        tenure: Tenure,
+        reign: Reign,
         inflight: Inflight,
         query: OfLog,
         found: Callable[[list[Row]], None],
@@ -138,14 +138,14 @@ class Server:
         others, and asks for what it still lacks when it has entered.
         """
         link = inflight.operation.link
-        if link in tenure.loading:
-            tenure.loading[link].append(inflight)
+        if link in reign.loading:
+            reign.loading[link].append(inflight)
             return
-        tenure.loading[link] = [inflight]
+        reign.loading[link] = [inflight]
 
         def answered(result: Result) -> None:
-            waiting = tenure.loading.pop(link, [])
-            if log.tenure is not tenure:
+            waiting = reign.loading.pop(link, [])
+            if log.reign is not reign:
                 return  # Deposing it has handed them back.
             if isinstance(result, Corrupt):
                 self.core.corrupt(log)
@@ -155,78 +155,78 @@ class Server:
             found(result)
             for each in waiting:
                 # From the door again: two attempts of one operation may have waited here.
-                self._enter(log, tenure, each)
-            if tenure.head_bytes > max(tenure.evict_above, self.core.config.head_bytes_per_slot):
-                self._evict(log, tenure)
+                self._enter(log, reign, each)
+            if reign.head_bytes > max(reign.evict_above, self.core.config.head_bytes_per_slot):
+                self._evict(log, reign)
                 # What had to stay is not looked through again before it is half as much more.
-                tenure.evict_above = tenure.head_bytes * 3 // 2
+                reign.evict_above = reign.head_bytes * 3 // 2
 
         self.core.read(query, answered)
 
-    def _load(self, log: SlotLog, tenure: Tenure, inflight: Inflight) -> None:
+    def _load(self, log: SlotLog, reign: Reign, inflight: Inflight) -> None:
         """Read a document's newest row."""
         link = inflight.operation.link
 
         def found(result: list[Row]) -> None:
             row = result[0] if result else None
-            tenure.heads[link] = Head(row, row, None if row else {})
-            tenure.head_bytes += _weight(row)
+            reign.heads[link] = Head(row, row, None if row else {})
+            reign.head_bytes += _weight(row)
 
-        self._read_first(log, tenure, inflight, Newest(log.slot, link, log.end), found)
+        self._read_first(log, reign, inflight, Newest(log.slot, link, log.end), found)
 
-    def _evict(self, log: SlotLog, tenure: Tenure) -> None:
+    def _evict(self, log: SlotLog, reign: Reign) -> None:
         """Forget the documents that came first, but none that the disk does not have yet."""
         safe = min(log.decided, log.durable)
-        tenure.head_bytes = sum(_weight(head.newest) for head in tenure.heads.values())
-        for link in list(tenure.heads):
-            if tenure.head_bytes <= self.core.config.head_bytes_per_slot // 2:
+        reign.head_bytes = sum(_weight(head.newest) for head in reign.heads.values())
+        for link in list(reign.heads):
+            if reign.head_bytes <= self.core.config.head_bytes_per_slot // 2:
                 return
-            newest = tenure.heads[link].newest
+            newest = reign.heads[link].newest
             if newest is None or newest.n <= safe:
-                tenure.head_bytes -= _weight(newest)
-                del tenure.heads[link]
+                reign.head_bytes -= _weight(newest)
+                del reign.heads[link]
 
-    def _meet(self, log: SlotLog, tenure: Tenure, head: Head, inflight: Inflight) -> None:
+    def _meet(self, log: SlotLog, reign: Reign, head: Head, inflight: Inflight) -> None:
         operation = inflight.operation
         if operation.is_read:
-            self._when_confirmed(log, tenure, inflight, lambda: self._read(log, head, inflight))
+            self._when_confirmed(log, reign, inflight, lambda: self._read(log, head, inflight))
             return
-        service = self.core.service_for(operation.link, tenure.opened_as)
+        service = self.core.service_for(operation.link, reign.opened_as)
         if service is None:
             # The declaration is not known here yet, or may be old: the entry node asks again.
             self.core.reply(inflight, None)
             return
-        self._update(log, tenure, head, inflight, service)
+        self._update(log, reign, head, inflight, service)
 
     def _update(
-        self, log: SlotLog, tenure: Tenure, head: Head, inflight: Inflight, service: Service
+        self, log: SlotLog, reign: Reign, head: Head, inflight: Inflight, service: Service
     ) -> None:
         operation = inflight.operation
         if operation.writer and head.jobs is None:
-            self._load_jobs(log, tenure, inflight)
+            self._load_jobs(log, reign, inflight)
             return
-        outcome = self._outcome(log, tenure, head, operation, service)
+        outcome = self._outcome(log, reign, head, operation, service)
         if isinstance(outcome, New):
             inflight.created = not outcome.deleted and (head.newest is None or head.newest.deleted)
-            self._append(log, tenure, head, inflight, outcome)
+            self._append(log, reign, head, inflight, outcome)
             return
         if isinstance(outcome, Unchanged):
             answer = self._answer(200, log, outcome.row)._replace(code=outcome.code)
         else:
-            answer = outcome.answer._replace(owner=self.core.me, epoch=tenure.ballot[0])
+            answer = outcome.answer._replace(owner=self.core.me, epoch=reign.ballot[0])
         n = head.newest.n if head.newest else 0
         origin = (inflight.entry, inflight.boot)
         self.core.closed.note(origin, inflight.seq, inflight.attempt, inflight.oldest)
         log.operations.forget(origin, inflight.oldest)
         refusal = Refusal(inflight, answer, n)
-        self._when_confirmed(log, tenure, inflight, lambda: self._refuse(log, tenure, refusal))
+        self._when_confirmed(log, reign, inflight, lambda: self._refuse(log, reign, refusal))
 
     def _outcome(
-        self, log: SlotLog, tenure: Tenure, head: Head, operation: Operation, service: Service
+        self, log: SlotLog, reign: Reign, head: Head, operation: Operation, service: Service
     ) -> Outcome:
         """Return what an update makes of its document, a bulk job's once for each batch."""
         # What was decided from an owner's memory ends with its reign (rule F3).
-        if operation.reign and operation.reign != tenure.ballot[0]:
+        if operation.reign and operation.reign != reign.ballot[0]:
             self.core.counters["other_reign"] += 1
             return Refused(OTHER_REIGN._replace(row=head.newest))
         if operation.writer and head.jobs:
@@ -239,7 +239,7 @@ class Server:
                 return Unchanged(head.newest, REPEATED)
         return handle(head.newest, operation, service, floor=log.floor)
 
-    def _load_jobs(self, log: SlotLog, tenure: Tenure, inflight: Inflight) -> None:
+    def _load_jobs(self, log: SlotLog, reign: Reign, inflight: Inflight) -> None:
         """Look through a document's history for the jobs that wrote it.
 
         All of it is on the disk: what this reign adds by a job, it adds once this is read.
@@ -247,16 +247,14 @@ class Server:
         link = inflight.operation.link
 
         def found(rows: list[Row]) -> None:
-            head = tenure.heads.get(link)
+            head = reign.heads.get(link)
             if head is not None:
                 head.jobs = jobs_of(reversed(rows))
 
         query = History(log.slot, link, None, VERSIONS_READ_MAX, log.end)
-        self._read_first(log, tenure, inflight, query, found)
+        self._read_first(log, reign, inflight, query, found)
 
-    def _append(
-        self, log: SlotLog, tenure: Tenure, head: Head, inflight: Inflight, new: New
-    ) -> None:
+    def _append(self, log: SlotLog, reign: Reign, head: Head, inflight: Inflight, new: New) -> None:
         """Put the new version at the end of the log; it is proposed when the turn ends."""
         operation, before = inflight.operation, head.newest
         identity = inflight.identity(new.version, new.fences)
@@ -268,62 +266,62 @@ class Server:
         log.updated_us = max(self.core.wall_now_us(), log.updated_us + 1)
         digest = before.digest if before else b""
         row = Row(
-            log.slot, log.end + 1, *tenure.ballot, link, new.version, new.action, log.updated_us,
+            log.slot, log.end + 1, *reign.ballot, link, new.version, new.action, log.updated_us,
             new.deleted, new.signature, identity.pack(),
             chain_digest(digest, link, new.version, new.deleted, new.state), new.state,
         )  # fmt: skip
         log.end = row.n
         log.pending[row.n] = row
         log.operations.note_identity(identity, row)
-        if not tenure.fresh:
+        if not reign.fresh:
             self.core.dirty.add(log.slot)
-            if len(tenure.waiting) == 0:
-                tenure.progress_at = self.core.now
-        tenure.fresh.append(row)
-        tenure.head_bytes += _weight(row) - _weight(head.newest)
+            if len(reign.waiting) == 0:
+                reign.progress_at = self.core.now
+        reign.fresh.append(row)
+        reign.head_bytes += _weight(row) - _weight(head.newest)
         head.newest = row
-        tenure.waiting.append((row.n, inflight))
+        reign.waiting.append((row.n, inflight))
         self.core.counters["proposed"] += 1
 
-    def _refuse(self, log: SlotLog, tenure: Tenure, refusal: Refusal) -> None:
-        tenure.refusals.append(refusal)
-        self.decider.give_refusals(log, tenure)
+    def _refuse(self, log: SlotLog, reign: Reign, refusal: Refusal) -> None:
+        reign.refusals.append(refusal)
+        self.decider.give_refusals(log, reign)
 
     # Reads
 
     def _when_confirmed(
-        self, log: SlotLog, tenure: Tenure, inflight: Inflight, then: Callable[[], None]
+        self, log: SlotLog, reign: Reign, inflight: Inflight, then: Callable[[], None]
     ) -> None:
         lost = partial(self.core.reply, inflight, None)
-        self.confirmer.add(Waiter(log, tenure.ballot, inflight.deadline, then, lost))
+        self.confirmer.add(Waiter(log, reign.ballot, inflight.deadline, then, lost))
 
     def _read(self, log: SlotLog, head: Head, inflight: Inflight) -> None:
         """Answer from what is decided."""
         if inflight.operation.select[0] == "current":
             self.core.reply(inflight, self._current(log, self.visible(head)))
             return
-        tenure = log.tenure
-        assert tenure is not None
-        tenure.past_reads.append((log.decided, inflight))
-        self._read_past(log, tenure)
+        reign = log.reign
+        assert reign is not None
+        reign.past_reads.append((log.decided, inflight))
+        self._read_past(log, reign)
 
-    def stored(self, log: SlotLog, tenure: Tenure, end: int) -> None:
+    def stored(self, log: SlotLog, reign: Reign, end: int) -> None:
         """This node's own disk has come to row `end`: count it, and read what waited for it."""
-        self.decider.own_disk(log, tenure, end)
-        if log.tenure is tenure and tenure.past_reads:
-            self._read_past(log, tenure)
+        self.decider.own_disk(log, reign, end)
+        if log.reign is reign and reign.past_reads:
+            self._read_past(log, reign)
 
-    def _read_past(self, log: SlotLog, tenure: Tenure) -> None:
+    def _read_past(self, log: SlotLog, reign: Reign) -> None:
         """Read older versions as soon as this disk holds all that was decided by then.
 
         Others may have decided a row before the own disk had it: too early, it would be missing.
         """
-        waiting, tenure.past_reads = tenure.past_reads, []
+        waiting, reign.past_reads = reign.past_reads, []
         for until, inflight in waiting:
             if self.holds(log, until):
                 self._read_disk(log, inflight, until)
             else:
-                tenure.past_reads.append((until, inflight))
+                reign.past_reads.append((until, inflight))
 
     def holds(self, log: SlotLog, until: int) -> bool:  # Seam.
         """Say whether this node's own disk has come to row `until`."""
@@ -373,7 +371,7 @@ class Server:
 
     def visible(self, head: Head) -> Row | None:  # Seam.
         """Return the version that readers may see: the newest decided one (rule R3)."""
-        return head.settled
+        return head.decided
 
     def _current(self, log: SlotLog, row: Row | None) -> Answer:
         return self._answer(404 if row is None or row.deleted else 200, log, row)

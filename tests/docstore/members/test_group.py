@@ -136,7 +136,9 @@ async def test_a_new_disk_takes_the_place_of_the_lost_one(cluster: LocalCluster)
     shutil.rmtree(wiped.data)
     cluster.start(wiped)
     await asyncio.to_thread(
-        until, lambda: "learner" in str(page_of(f"{wiped.url}/health/ready").get("detail")), 15.0
+        until,
+        lambda: "unknown disk" in str(page_of(f"{wiped.url}/health/ready").get("detail")),
+        15.0,
     )
     me = page_of(f"{wiped.url}/core/management")
     request = {

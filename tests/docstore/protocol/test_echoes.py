@@ -14,8 +14,8 @@ from docstore.protocol.events import (
 )
 from docstore.protocol.group.configuration import first_registered
 from docstore.protocol.operations import Operations
+from docstore.protocol.reign import Inflight
 from docstore.protocol.replica import Replica
-from docstore.protocol.tenure import Inflight
 from docstore.protocol.timing import ReplicaConfig
 from docstore.simulation.world import World
 from docstore.storage.store import Recovered
@@ -82,7 +82,7 @@ def test_an_echo_of_what_was_refused_is_not_applied_to_a_log_that_was_filled_ane
     # A checksum failed, and the log came back from another replica: with the document, by now.
     log = machine.core.logs[0]
     log.operations = Operations()
-    log.tenure.heads.clear()
+    log.reign.heads.clear()
     assert machine.step(Received("n2", frame), 0.8) == []
 
 

@@ -143,9 +143,9 @@ def test_only_the_reign_that_an_update_names_carries_it_out() -> None:
     trio = Trio()
     assert trio.run_until(trio.owner, 10)
     owner = trio.owner()
-    tenure = trio.replicas[owner].core.logs[0].tenure
-    assert tenure is not None
-    epoch = tenure.ballot[0]
+    reign = trio.replicas[owner].core.logs[0].reign
+    assert reign is not None
+    epoch = reign.ballot[0]
     for number, reign in enumerate((epoch, epoch + 1, 0)):
         operation = Operation("PUT", "/t/a", b"{}", creates=True, reign=reign)
         trio.feed(owner, Requested(number, operation, trio.now + 5))

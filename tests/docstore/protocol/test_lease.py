@@ -5,9 +5,9 @@ import pytest
 from docstore.model.operation import Answer, Operation
 from docstore.protocol.core import NEVER
 from docstore.protocol.events import Received, Requested
+from docstore.protocol.reign import Phase
 from docstore.protocol.replica import Replica
 from docstore.protocol.slots import to_bitmap
-from docstore.protocol.tenure import Phase
 from docstore.protocol.timing import ReplicaConfig
 from docstore.simulation.world import World
 from docstore.wire import Confirm, Prepare, Release
@@ -30,8 +30,8 @@ def group(reads: str = "lease") -> tuple[World, Cluster]:
 
 def owner_and_others(cluster: Cluster) -> tuple[str, list[str]]:
     def owns(name: str) -> bool:
-        tenure = cluster.processes[name].replica.core.logs[0].tenure
-        return tenure is not None and tenure.phase is Phase.OPEN
+        reign = cluster.processes[name].replica.core.logs[0].reign
+        return reign is not None and reign.phase is Phase.OPEN
 
     owner = next(name for name in cluster.names if owns(name))
     return owner, [name for name in cluster.names if name != owner]
@@ -116,9 +116,9 @@ def test_a_lease_counts_from_the_question_not_from_the_answer() -> None:
     world, cluster = group()
     owner, _ = owner_and_others(cluster)
     process = cluster.processes[owner]
-    tenure = process.replica.core.logs[0].tenure
-    assert tenure is not None
-    tenure.lease_until = NEVER
+    reign = process.replica.core.logs[0].reign
+    assert reign is not None
+    reign.lease_until = NEVER
     asked_at = world.now
     # Answers take two thirds of a lease to come back.
     cluster.network.cuts = {(other, owner) for other in cluster.names if other != owner}
@@ -126,9 +126,9 @@ def test_a_lease_counts_from_the_question_not_from_the_answer() -> None:
     world.run(asked_at + CONFIG.lease_s * 0.66)
     cluster.network.cuts = set()
     world.run(asked_at + CONFIG.lease_s * 0.9)
-    assert tenure.lease_until > NEVER
+    assert reign.lease_until > NEVER
     turn_s = 0.01  # The question leaves at the end of the turn in which the read came.
-    assert tenure.lease_until <= asked_at + turn_s + CONFIG.lease_s - CONFIG.lease_guard_s
+    assert reign.lease_until <= asked_at + turn_s + CONFIG.lease_s - CONFIG.lease_guard_s
 
 
 @pytest.mark.parametrize("seed", range(6))

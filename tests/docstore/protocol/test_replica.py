@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from docstore.model.document import Row, ballot_at, common_end, reign_added
+from docstore.model.document import Row, ballot_added, ballot_at, common_end
 from docstore.model.operation import Operation
 from docstore.ownership.by_hash import Placement
 from docstore.protocol import quorum
@@ -20,8 +20,8 @@ from docstore.protocol.events import (
     TurnEnded,
 )
 from docstore.protocol.group.configuration import Configuration, MemberEntry, first_registered
+from docstore.protocol.reign import Phase
 from docstore.protocol.replica import Replica
-from docstore.protocol.tenure import Phase
 from docstore.storage.store import Append, Recovered, Version
 from docstore.wire import (
     Accepted,
@@ -146,11 +146,11 @@ def opened(*elsewhere: str) -> Replica:
     machine.step(Received("n2", PreVoted(prevote.round, b"\x00")), 0.2)
     [token] = tokens(machine.step(TurnEnded(), 0.2))
     machine.step(Persisted(token), 0.3)
-    evidence = Promised(1, [machine.learner.evidence(machine.core.logs[0])])
+    evidence = Promised(1, [machine.acceptor.evidence(machine.core.logs[0])])
     machine.step(Received("n2", evidence), 0.4)
     [token] = tokens(machine.step(TurnEnded(), 0.4))
     machine.step(Persisted(token), 0.5)
-    assert machine.core.logs[0].tenure is not None
+    assert machine.core.logs[0].reign is not None
     return machine
 
 
@@ -159,7 +159,7 @@ def opened_alone() -> Replica:
     machine = replica(order=("n1",))
     log = machine.core.logs[0]
     for step in range(1, 100):
-        if log.tenure is not None and log.tenure.phase is Phase.OPEN:
+        if log.reign is not None and log.reign.phase is Phase.OPEN:
             return machine
         now = step * 0.05
         machine.step(Tick(1_000_000 + int(now * 1e6)), now)
@@ -227,20 +227,20 @@ def test_documents_that_must_stay_in_memory_are_not_looked_through_for_each_new_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     machine, looks = opened(), 0
-    evict = machine.server._evict
+    evict = machine.owner._evict
 
     def counted(*given: Any) -> None:
         nonlocal looks
         looks += 1
         evict(*given)
 
-    monkeypatch.setattr(machine.server, "_evict", counted)
-    tenure = machine.core.logs[0].tenure
-    assert tenure is not None
+    monkeypatch.setattr(machine.owner, "_evict", counted)
+    reign = machine.core.logs[0].reign
+    assert reign is not None
     for request in range(400):
         ask_to_put(machine, request, f"/t/{request}", b"{}" + b" " * 8000)
     # Nothing is decided, so none may go: 3.4 MB stay, under a bound of 256 KiB.
-    assert len(tenure.heads) == 400
+    assert len(reign.heads) == 400
     assert 1 <= looks <= 8
     # Once all is decided and stored, they go.
     [token] = tokens(machine.step(TurnEnded(), 0.6))
@@ -248,8 +248,8 @@ def test_documents_that_must_stay_in_memory_are_not_looked_through_for_each_new_
     machine.step(Received("n2", Accepted([(0, 1, 400)])), 0.7)
     for request in range(400, 800):
         ask_to_put(machine, request, f"/t/{request}", b"{}" + b" " * 8000, 0.7)
-    assert "/t/0" not in tenure.heads
-    assert len(tenure.heads) <= 430
+    assert "/t/0" not in reign.heads
+    assert len(reign.heads) <= 430
 
 
 def test_two_replicas_decide_without_the_own_disk() -> None:
@@ -314,7 +314,7 @@ def test_a_higher_promise_elsewhere_ends_the_reign_and_leaves_the_fate_open() ->
     machine = opened()
     put(machine, 7)
     machine.step(Received("n2", Refused([(0, 1, (2, "n2"))])), 0.7)
-    assert machine.core.logs[0].tenure is None
+    assert machine.core.logs[0].reign is None
     machine.step(Tick(8_000_000), 0.75)
     late = machine.step(Tick(9_000_000), 9.0)
     [response] = [effect for effect in late if isinstance(effect, Respond)]
@@ -330,11 +330,11 @@ def test_decided_is_where_a_majority_has_come(ends: dict[str, int], decided: int
 
 
 def test_reigns_say_under_which_ballot_a_row_stands() -> None:
-    reigns = reign_added(reign_added((), (1, "a"), 1), (3, "b"), 5)
-    assert [ballot_at(reigns, n) for n in (0, 1, 4, 5, 9)] == [
+    ballots = ballot_added(ballot_added((), (1, "a"), 1), (3, "b"), 5)
+    assert [ballot_at(ballots, n) for n in (0, 1, 4, 5, 9)] == [
         (0, ""), (1, "a"), (1, "a"), (3, "b"), (3, "b"),
     ]  # fmt: skip
-    assert reign_added(reigns, (4, "c"), 5) == (((1, "a"), 1), ((4, "c"), 5))
+    assert ballot_added(ballots, (4, "c"), 5) == (((1, "a"), 1), ((4, "c"), 5))
 
 
 @pytest.mark.parametrize(
@@ -383,17 +383,17 @@ def test_a_reign_opens_when_a_quorum_stands_at_its_base() -> None:
     machine.step(Received("n2", PreVoted(prevote.round, b"\x00")), 5.1)
     [prepare, *_] = [m for _, m in settled(machine, 5.1) if isinstance(m, Prepare)]
     empty = replica("n2")
-    evidence = empty.learner.evidence(empty.core.logs[0])
+    evidence = empty.acceptor.evidence(empty.core.logs[0])
     machine.step(Received("n2", Promised(prepare.epoch, [evidence])), 5.2)
     settled(machine, 5.2)
-    tenure = machine.core.logs[0].tenure
-    assert tenure is not None
-    assert (tenure.base, tenure.phase is Phase.OPEN) == (2, False)
+    reign = machine.core.logs[0].reign
+    assert reign is not None
+    assert (reign.base, reign.phase is Phase.OPEN) == (2, False)
     assert machine.core.logs[0].decided == 0
     machine.step(Received("n2", Accepted([(0, prepare.epoch, 1)])), 5.3)
     settled(machine, 5.3)
-    assert tenure.phase is not Phase.OPEN
+    assert reign.phase is not Phase.OPEN
     machine.step(Received("n2", Accepted([(0, prepare.epoch, 2)])), 5.4)
     settled(machine, 5.4)
-    assert tenure.phase is Phase.OPEN
+    assert reign.phase is Phase.OPEN
     assert machine.core.logs[0].decided == 2

@@ -34,9 +34,9 @@ def test_updates_wait_and_reads_do_not() -> None:
     ask(trio, 3, Operation("GET", "/t/1"))
     assert trio.run_until(lambda: answered(trio, 3), 1)
     assert trio.now < began + 0.15
-    tenure = owner.logs[0].tenure
-    assert tenure is not None
-    assert (owner.logs[0].end, tenure.is_writing, len(tenure.held)) == (end, False, 1)
+    reign = owner.logs[0].reign
+    assert reign is not None
+    assert (owner.logs[0].end, reign.is_writing, len(reign.held)) == (end, False, 1)
     assert trio.run_until(lambda: answered(trio, 2), 1)
     assert trio.now >= began + 0.15
     assert owner.logs[0].end == end + 1
@@ -48,10 +48,10 @@ def test_what_was_under_way_is_decided_meanwhile() -> None:
     ask(trio, 1, PUT)
     trio.feed(trio.owner(), StillnessAsked(0.15))
     log = owner.logs[0]
-    assert log.tenure is not None
-    assert log.tenure.is_writing
+    assert log.reign is not None
+    assert log.reign.is_writing
     assert trio.run_until(lambda: answered(trio, 1), 0.1)
-    assert not log.tenure.is_writing
+    assert not log.reign.is_writing
     assert log.decided == log.end
 
 

@@ -16,7 +16,7 @@ def group(slots: int = 1) -> tuple[World, Process]:
     cluster = Cluster(world, 3, factor=None, slots=slots, config=ReplicaConfig(), changes=False)
     cluster.network.weather.loss = cluster.network.weather.straggle = 0.0
     world.run(4.0)
-    owner = next(p for p in cluster.processes.values() if p.replica.core.logs[slots - 1].tenure)
+    owner = next(p for p in cluster.processes.values() if p.replica.core.logs[slots - 1].reign)
     link = next(link for n in range(9999) if slot_of(link := f"/t/{n}", slots) == slots - 1)
     answers: list[Answer] = []
     for number in range(3):

@@ -19,8 +19,8 @@ from docstore.protocol.events import (
     TurnEnded,
 )
 from docstore.protocol.group.configuration import Configuration, MemberEntry, first_registered
+from docstore.protocol.reign import Phase
 from docstore.protocol.replica import Replica
-from docstore.protocol.tenure import Phase
 from docstore.protocol.timing import ReplicaConfig
 from docstore.storage.ledger import Ledger
 from docstore.storage.store import Append, Base, Query, SaveConfiguration
@@ -126,8 +126,8 @@ class Trio:
 
     def owner(self) -> str:
         """Return who serves the slot, "" while nobody does."""
-        tenures = ((name, self.replicas[name].core.logs[0].tenure) for name in NAMES)
-        return next((name for name, each in tenures if each and each.phase is Phase.OPEN), "")
+        reigns = ((name, self.replicas[name].core.logs[0].reign) for name in NAMES)
+        return next((name for name, each in reigns if each and each.phase is Phase.OPEN), "")
 
     def damage(self, name: str) -> None:
         """Have a replica find a wrong checksum, and its owner hear of it by the next write."""

@@ -29,7 +29,6 @@ from docstore.storage.store import (
     Append,
     AsOf,
     Base,
-    Cut,
     Erase,
     Expired,
     History,
@@ -45,6 +44,7 @@ from docstore.storage.store import (
     Store,
     Tombstones,
     Trim,
+    Truncate,
     Version,
     Write,
 )
@@ -90,9 +90,9 @@ def born(ledger: Ledger, slot: int, births: list[tuple[str, bool, int]]) -> Appe
 
 
 def record(slot: int, number: int, kept: int) -> SaveSlot:
-    reigns = (((number, "n1"), 1),) * (number % 3)
+    ballots = (((number, "n1"), 1),) * (number % 3)
     status = list(Status)[number % 2]
-    found = SlotRecord(slot, (number, "n2"), (1, "é"), reigns, status=status, kept=kept)
+    found = SlotRecord(slot, (number, "n2"), (1, "é"), ballots, status=status, kept=kept)
     return SaveSlot(found)
 
 
@@ -136,7 +136,7 @@ def writes_of(ledger: Ledger, change: tuple[str, int, object]) -> list[Write]:
         case ("append", slot, list(births)):
             return [born(ledger, slot, births)]
         case ("cut", slot, int(rows)):
-            return [Cut(slot, max(ledger.kept(slot), ledger.end(slot) - rows))]
+            return [Truncate(slot, max(ledger.kept(slot), ledger.end(slot) - rows))]
         case ("erase", slot, _):
             return [Erase(slot), record(slot, 0, 0)]
         case ("trim", slot, int(rows)):

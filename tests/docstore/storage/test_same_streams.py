@@ -59,10 +59,10 @@ def headers(ledger: PartitionLedger, name: str) -> list[Header]:
 
 
 def record(name: str, number: int) -> PartitionRecord:
-    reigns = (((number, "n1"), 1),) * (number % 3)
+    ballots = (((number, "n1"), 1),) * (number % 3)
     status = list(Status)[number % 2]
     fields = {"start": number, "high": number + 1, "producers": b"p" * number}
-    found = PartitionRecord(name, f"copy{number}", (number, "n2"), (1, "é"), reigns, status=status)
+    found = PartitionRecord(name, f"copy{number}", (number, "n2"), (1, "é"), ballots, status=status)
     return replace(found, producers_at=2 * number, **fields)  # type: ignore[arg-type]
 
 

@@ -11,7 +11,6 @@ from docstore.storage.store import (
     UNBOUNDED,
     Append,
     AsOf,
-    Cut,
     Erase,
     History,
     Newest,
@@ -23,6 +22,7 @@ from docstore.storage.store import (
     SlotRecovered,
     Status,
     Store,
+    Truncate,
     Version,
 )
 from docstore.storage.tables import MANY
@@ -35,7 +35,7 @@ RECORD = SlotRecord(
     slot=3,
     promised=(7, "n2"),
     adopted=(6, "n1"),
-    reigns=(((1, "n1"), 1), ((6, "ñ"), 40)),
+    ballots=(((1, "n1"), 1), ((6, "ñ"), 40)),
     kept=39,
     floor=12,
     decided=41,
@@ -123,7 +123,7 @@ async def test_cut_makes_the_newest_remaining_row_current(disk: Disk) -> None:
     store = disk.store
     rows = await Author().append(store, 1, A, A, B, A)
     other = await Author().append(store, 2, "/notes/c")
-    await store.commit([Cut(1, 2)])
+    await store.commit([Truncate(1, 2)])
     assert await one(store, Rows(1, 1, 9)) == rows[:2]
     assert await one(store, Newest(1, A, FOR_EVER)) == [rows[1]]
     assert await one(store, Newest(1, B, FOR_EVER)) == []
@@ -137,7 +137,7 @@ async def test_cut_of_a_deletion_brings_the_document_back(store: Store) -> None:
     [row] = await author.append(store, 1, A)
     await author.append(store, 1, A, deleted=True)
     assert await store.links("/notes/", "", 9, all_of(1)) == []
-    await store.commit([Cut(1, 1)])
+    await store.commit([Truncate(1, 1)])
     assert await store.links("/notes/", "", 9, all_of(1)) == [(1, A, 0)]
     assert await one(store, Newest(1, A, FOR_EVER)) == [row]
 
@@ -149,7 +149,7 @@ async def test_a_batch_is_done_in_its_order(store: Store) -> None:
     rows = [theirs.row(1, link) for link in (A, A, B)]
     lost = mine.row(1, B)
     await store.commit(
-        [Append([lost]), Cut(1, 1), Append(rows), SaveSlot(SlotRecord(1, (2, "n2")))]
+        [Append([lost]), Truncate(1, 1), Append(rows), SaveSlot(SlotRecord(1, (2, "n2")))]
     )
     assert (await one(store, Rows(1, 1, 9)))[1:] == rows
     assert await one(store, Newest(1, B, FOR_EVER)) == rows[2:]

@@ -114,8 +114,8 @@ def large_group() -> Group:
 
 def test_a_log_that_ends_where_another_one_starts_has_all_of_it_in_common() -> None:
     old, new = PartitionLog(NAME, "x"), PartitionLog(NAME, "y")
-    old.reigns, old.end = (((1, "a"), 1),), 137
-    new.reigns, new.end, new.high = (((1, "a"), 1), ((2, "b"), 138)), 140, 137
+    old.ballots, old.end = (((1, "a"), 1),), 137
+    new.ballots, new.end, new.high = (((1, "a"), 1), ((2, "b"), 138)), 140, 137
     new.trim(137)
     assert common_offset(new.standing(4), old) == 137
     assert common_offset(old.standing(4), new) == 137

@@ -34,8 +34,8 @@ def test_a_follower_that_restarts_knows_under_which_epochs_its_records_stand() -
     group.produce("1", at="c")
     group.crash("c")
     group.start("c")
-    assert group.log("c").reigns == group.log("b").reigns
-    assert [first for _, first in group.log("c").reigns] == [1, 2]
+    assert group.log("c").ballots == group.log("b").ballots
+    assert [first for _, first in group.log("c").ballots] == [1, 2]
 
 
 def test_news_of_the_high_watermark_that_were_lost_are_told_again() -> None:

@@ -23,7 +23,7 @@ def test_c_a_tail_that_was_not_committed_is_cut_at_the_end_that_two_logs_share()
     group.produce("10", "11", at="c")
     group.heal()
     group.run(1)
-    assert [first for _, first in group.log("a").reigns] == [1, 11]
+    assert [first for _, first in group.log("a").ballots] == [1, 11]
     assert group.log("a").high == group.log("a").end == 12
     assert group.raw_log("a") == group.raw_log("b")
     assert group.machines["a"].core.counters["cut"] == 1

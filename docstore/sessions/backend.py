@@ -34,7 +34,7 @@ class KeptAlive:
     why: Reply = NO_OWNER
 
 
-class SessionFace:
+class SessionBackend:
     """The sessions of one node, as its HTTP face sees them."""
 
     def __init__(self, driver: SessionsDriver, view: View) -> None:

@@ -50,7 +50,7 @@ NOT_SURE = frozenset({"no-leader", "not-leader"})
 """Reads that were refused so may be asked for again, of the next leader."""
 
 
-class StreamFace:
+class StreamBackend:
     """The streams of one node, as its HTTP face sees them."""
 
     def __init__(

@@ -18,7 +18,7 @@ class Phase(Enum):
 
     PREPARING = auto()
     """Promises are being gathered."""
-    SETTLING = auto()
+    RECOVERING = auto()
     """The base is known; this log and a quorum are being brought to it."""
     OPEN = auto()
     """Serving."""
@@ -77,7 +77,7 @@ class Head:
     """A document at its owner: its newest row, and its newest decided one."""
 
     newest: Row | None
-    settled: Row | None
+    decided: Row | None
     jobs: Jobs | None = None
     """The bulk jobs that wrote it; None until one asks."""
 
@@ -92,7 +92,7 @@ class Refusal:
 
 
 @dataclass(slots=True)
-class Tenure:
+class Reign:
     """One reign, from the first promise to the end."""
 
     ballot: Ballot
