@@ -1,5 +1,6 @@
-"""What earlier versions wrote, and every later one reads: frames, requests, files.
+"""What earlier versions wrote, and every later one reads: frames, requests, a node's directory.
 
-`frames_N.json` was written by the first version that spoke protocol N, and is never written anew:
-`python -m tests.compat` makes the file of the present protocol if there is none yet.
+`frames_N.json` and `store_N.tar.xz` were written by the first version that spoke protocol N, and
+are never written anew: `python -m tests.compat` makes those of the present protocol where there are
+none yet.
 """

@@ -1,13 +1,18 @@
-"""`python -m tests.compat`: write the golden file of the present protocol, once for all."""
+"""`python -m tests.compat`: write what the present protocol says and keeps, once for all."""
 
 import json
 import sys
 
 from docstore.wire import PROTOCOL
-from tests.compat.golden import file_of, present
+from tests.compat import golden, stores
+
+FRAMES = golden.file_of(PROTOCOL)
+STORE = stores.file_of(PROTOCOL)
 
 if __name__ == "__main__":
-    file = file_of(PROTOCOL)
-    if file.exists():
-        sys.exit(f"{file.name} is there: what was written once is not written anew")
-    file.write_text(json.dumps(present(), indent=1) + "\n")
+    if FRAMES.exists() and STORE.exists():
+        sys.exit("it is there: what was written once is not written anew")
+    if not FRAMES.exists():
+        FRAMES.write_text(json.dumps(golden.present(), indent=1) + "\n")
+    if not STORE.exists():
+        stores.make(STORE)
