@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import fields
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import typer
@@ -40,6 +41,9 @@ FAMILIES = {
     "gossip": ("gossip",),
 }
 """Folders -> what their counters are called by: docstore_<family>_<name>_total."""
+
+ALPHABETS = frozenset("wire messages elector_messages events member_events effects asking".split())
+"""Files of messages, events and effects; those of gossip are in a page of their own."""
 
 SHOWN_OTHERWISE = {
     "docstore_sessions_expiry_lag_us_total": "docstore_sessions_expiry_lag_seconds_total",
@@ -153,6 +157,18 @@ def test_metrics(product: list[Source]) -> None:
     begun = tuple(found - whole)
     assert not {name for name in told - whole if not name.startswith(begun)}, "not counted"
     assert not {each for each in begun if not any(name.startswith(each) for name in told)}
+
+
+def test_messages_events_and_effects(product: list[Source]) -> None:
+    """A file of an alphabet has nothing but what is said in it."""
+    alphabets = [
+        each for each in product if Path(each.path).stem in ALPHABETS and each.is_under("docstore")
+    ]
+    said = {
+        node.name for each in alphabets for node in each.tree.body if isinstance(node, ast.ClassDef)
+    }
+    assert len(alphabets) >= 12
+    assert not missing(said, page("glossary"))
 
 
 def test_commands() -> None:
