@@ -79,6 +79,7 @@ class Transport:
         """Set before anything is sent, if the group encrypts."""
         self._udp: socket.socket | None = None
         self._server: asyncio.Server | None = None
+        self._is_stopped = False
         self._served: dict[asyncio.Task[None], str] = {}
         self._allowance_bytes = float(config.datagram_bytes_per_s)
         self._allowed_at_s = time.monotonic()
@@ -95,7 +96,7 @@ class Transport:
             tcp, udp = _bind_both(family, (str(host), int(port)))
         except OSError as error:
             raise BindFailed(f"cannot bind {bind[0]}:{bind[1]}: {error}") from error
-        self._udp = udp
+        self._udp, self._is_stopped = udp, False
         self._server = await asyncio.start_server(self._accept, sock=tcp)
         loop.add_reader(udp, self.drain)
         name = udp.getsockname()
@@ -107,12 +108,14 @@ class Transport:
             asyncio.get_running_loop().remove_reader(self._udp)
             self._udp.close()
             self._udp = None
+        self._is_stopped = True
+        if self._server is not None:
+            self._server.close()  # First, or streams would come that nobody ends.
         served = list(self._served)
         for task in served:
             task.cancel()
         await asyncio.gather(*served, return_exceptions=True)
         if self._server is not None:
-            self._server.close()
             await self._server.wait_closed()
             self._server = None
         # Closed transports let go of their sockets one turn of the loop later.
@@ -204,6 +207,9 @@ class Transport:
         peer = writer.get_extra_info("peername")
         host = str(peer[0]) if peer else ""
         hosts = list(self._served.values())
+        if self._is_stopped:  # It was accepted before, and comes up only now.
+            writer.close()
+            return
         if not self._permits(host):
             self.counters["streams_not_allowed"] += 1
             writer.close()

@@ -177,7 +177,7 @@ class Resync:
 
     async def compare(self, slots: Sequence[int]) -> int:
         """Compare slots that we own with their other replicas; return how many differed."""
-        return (await self._own_share(slots)).copied
+        return (await self._own_share(slots)).settled
 
     async def _run(self, run: Run) -> None:
         began, done = time.monotonic(), 0

@@ -161,7 +161,7 @@ async def test_large_documents_that_come_at_once_stop_no_node(cluster: LocalClus
         assert await asyncio.gather(*(put(number) for number in range(40))) == [201] * 40
 
 
-async def test_a_wiped_disk_is_a_learner_and_says_so(cluster: LocalCluster) -> None:
+async def test_a_wiped_disk_is_unknown_and_says_so(cluster: LocalCluster) -> None:
     async with Client(cluster.urls) as store:
         await store.declare("/notes")
         await store.put("/notes/a", {"text": "kept"})
@@ -172,7 +172,7 @@ async def test_a_wiped_disk_is_a_learner_and_says_so(cluster: LocalCluster) -> N
 
         def says_so() -> bool:
             try:
-                return "learner" in str(page_of(f"{wiped.url}/health/ready").get("detail"))
+                return "unknown disk" in str(page_of(f"{wiped.url}/health/ready").get("detail"))
             except urllib.error.URLError:
                 return False
 
