@@ -44,6 +44,10 @@ demo: $(STAMP) ## Three nodes on this machine, and a tour of what they do (DEMO_
 .PHONY: test
 test: $(STAMP) ## The quick tests and a short simulation, in minutes (PYTEST_FLAGS="-k link").
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not thorough and not slow" $(PYTEST_FLAGS) tests
+	@$(MAKE) --no-print-directory short-sim
+
+.PHONY: short-sim
+short-sim: $(STAMP)
 	$(BIN)/python -m tests.sim --seed $(SEED_SHORT) --seeds $(SEEDS_SHORT)
 
 .PHONY: thorough
