@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests.side_by_side import PIPELINE, InPortions, portion_of
+from tests.side_by_side import InPortions, turn_of
 
 settings.register_profile("steady", derandomize=True, deadline=None, database=None)
 settings.register_profile("search", max_examples=5000, deadline=None, print_blob=True)
@@ -18,8 +18,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the pipeline: what takes longest must not be what others wait for at the end."""
-    items.sort(key=lambda item: portion_of(item.nodeid) != PIPELINE)
+    """Begin with what takes longest: nobody must wait for it at the end."""
+    items.sort(key=lambda item: turn_of(item.nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)  # There is no such hook where tests play one by one.

@@ -8,12 +8,20 @@ from xdist.scheduler import LoadScopeScheduling
 
 PIPELINE = "tests/pipeline/"
 FOLDERS = (PIPELINE, "tests/docstore/http/streams/")
+LONGEST = (PIPELINE, "tests/docstore/http/streams/", "tests/kafka/", "tests/docstore/client/")
+"""What takes longest, most of it in waiting, in the order in which it begins."""
 
 
 def portion_of(nodeid: str) -> str:
     """Return the name of all that is played by the same worker."""
     folder = next((each for each in FOLDERS if nodeid.startswith(each)), None)
     return folder or nodeid.split("::", 1)[0]
+
+
+def turn_of(nodeid: str) -> int:
+    """Return when a test has its turn: the smaller, the earlier."""
+    turns = (turn for turn, each in enumerate(LONGEST) if nodeid.startswith(each))
+    return next(turns, len(LONGEST))
 
 
 class InPortions(LoadScopeScheduling):

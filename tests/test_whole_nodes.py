@@ -14,11 +14,11 @@ from tests.whole.walking import Walking, WalkingAtLevel1, WalkingAtLevel2
 
 # Each of these once found a bug; what it was stands in the commit that pinned it.
 PINNED = (10_024,)
-MORE = [pytest.param(seed, marks=pytest.mark.thorough) for seed in range(5, 9)]
+MORE = [pytest.param(seed, marks=pytest.mark.thorough) for seed in range(3, 9)]
 
 
 @pytest.mark.filterwarnings("ignore:coroutine")  # Of nodes that were ended in the middle.
-@pytest.mark.parametrize("seed", [*range(1, 5), *MORE, *PINNED])
+@pytest.mark.parametrize("seed", [1, 2, *MORE, *PINNED])
 def test_a_seed_breaks_nothing(seed: int) -> None:
     outcome = run(seed)
     assert outcome.problems == []
@@ -53,7 +53,7 @@ def test_a_seed_replays_exactly_in_another_process(code: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:coroutine")
-@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.parametrize("seed", [1, 2, pytest.param(3, marks=pytest.mark.thorough)])
 def test_walks_miss_nothing_and_show_nothing_twice(seed: int) -> None:
     outcome = run(seed, Walking)
     assert outcome.problems == []
