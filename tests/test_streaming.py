@@ -37,6 +37,14 @@ def test_a_seed_beside_replicas_breaks_nothing(seed: int) -> None:
     assert outcome.counters["RI15"] > 50
 
 
+# What each of them found stands in the commit that pinned it: rule RN4; a log that begins beyond
+# all that a leader has which was elected uncleanly.
+@pytest.mark.parametrize("seed", [101_084, 100_422, 100_228])
+def test_a_pinned_seed_breaks_nothing(seed: int) -> None:
+    outcome = run(seed, shape_of(seed), register=False)
+    assert (outcome.problems, outcome.stuck) == ([], [])
+
+
 @pytest.mark.thorough
 def test_an_unclean_election_loses_only_what_its_leader_lacks() -> None:
     for seed in range(SEEDS_MAX):

@@ -141,8 +141,11 @@ class Follower:
             log.full = False
             core.save(log)
             return False
-        if message.common == message.start > log.start and log.adopted != ballot:
-            self._restart_at(log, message)  # Below it the logs may differ.
+        # Below where the leader's log begins they may differ. And ours may begin beyond all that
+        # it has, where who was elected uncleanly had been away for longer than records are kept.
+        differs = message.common == message.start > log.start or message.common < log.start
+        if differs and log.adopted != ballot:
+            self._restart_at(log, message)
         # Adopted in an earlier life: all that is here is a prefix already.
         if log.adopted != ballot and message.common < log.end:
             core.counters["cut"] += 1

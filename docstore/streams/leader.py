@@ -30,16 +30,14 @@ class Leader:
         """Told when there is more to read, for either isolation."""
         self.opened: Callable[[Leading], None] = lambda leading: None
         """Told when a reign begins."""
-        self.sealed: Callable[[Leading], None] = lambda leading: None
-        """Told when there is more for followers to acknowledge."""
+        self.watch: Callable[[Leading], None] = lambda leading: None
+        """Told when followers have more to acknowledge, or one has shown what it has."""
         self.doubted: Callable[[Leading], None] = lambda leading: None
         """Told when something speaks for a document that we do not know yet."""
-        self.unsure: Callable[[Leading], None] = lambda leading: None
-        """Has the followers asked whether our epoch still stands; we hold records meanwhile."""
+        self.confirm: Callable[[Leading, Pending], None] = lambda leading, pending: None
+        """Has records judged again once it is known whether our epoch stands."""
         self.heard: Callable[[Leading], None] = lambda leading: None
         """Told when a follower has answered."""
-        self.attached: Callable[[Leading], None] = lambda leading: None
-        """Told when a follower has shown what it has."""
         self._dirty: dict[str, Leading] = {}
         self._deadlines: list[tuple[float, int, Pending]] = []
         self._waiting = 0
@@ -170,14 +168,18 @@ class Leader:
             pending.base, pending.repeated = verdict.entry.base, True
             self._wait(leading, pending)
         elif verdict.code and not pending.is_confirmed:
-            # What a later leader has appended is not known here: ask whether there is one.
-            pending.is_confirmed = True
-            leading.held.appendleft(pending)
-            self.unsure(leading)
+            self.confirm(leading, pending)  # A later leader may have appended more.
         elif verdict.code:
             self._answer(pending, log, verdict.code, detail=verdict.detail)
         else:
             self._seal(leading, [pending])
+
+    def judge_again(self, leading: Leading, pending: Pending, *, stands: bool) -> None:
+        """Judge records that were to be refused; stands: whether this epoch did when they came."""
+        if not stands or self.leading.get(leading.log.name) is not leading:
+            self._answer(pending, leading.log, "not-leader")
+        elif not pending.is_answered:
+            self._judge(leading, pending)
 
     def _why_not(self, leading: Leading, pending: Pending) -> tuple[str, str]:
         core = self._core
@@ -200,7 +202,7 @@ class Leader:
         dirty, self._dirty = self._dirty, {}
         for leading in dirty.values():
             self._seal_gathered(leading)
-            self.sealed(leading)
+            self.watch(leading)
             self._catchup.feed_all(leading)
             self.raised(leading)
 
@@ -278,7 +280,7 @@ class Leader:
             if standing.full and standing.adopted[0] >= unclean:
                 # What is committed stays committed, whoever knows of it (rule RC9).
                 self._raise(leading, min(standing.high, leading.log.end))
-            self.attached(leading)
+            self.watch(leading)
             if standing.full or (sender, standing.copy) not in leading.required:
                 self._catchup.attach(leading, follower, standing)
 

@@ -17,6 +17,7 @@ from docstore.model.document import Row
 from docstore.storage.partitions import StreamsRecovered
 from docstore.streams.catchup import CatchUp
 from docstore.streams.commands import Commands
+from docstore.streams.confirming import Confirming
 from docstore.streams.controller import Controller
 from docstore.streams.core import Core
 from docstore.streams.deletion import Deletion
@@ -123,6 +124,7 @@ class Partitions:
         self.controller = Controller(core, self.updates, self.doubts, self.topics)
         self.retention = Retention(core, self.leader, self.topics)
         self.holding_back = HoldingBack(core, self.leader, self.roles)
+        self.confirming = Confirming(core, self.leader, self.updates)
         self.fail_back = FailBack(core)
         self.reassignment = Reassignment(core, self.controller)
         self.provisioning = Provisioning(core, self.updates)
@@ -146,10 +148,9 @@ class Partitions:
         self.leader.opened = self.retention.opened
         self.leader.raised = self.fetching.raised
         self.leader.doubted = lambda leading: self.roles.doubt(leading.log)
-        self.leader.unsure = self.holding_back.ask
-        self.leader.sealed = self.in_sync.watch
+        self.leader.confirm = self.confirming.ask
+        self.leader.watch = self.in_sync.watch
         self.leader.heard = self.holding_back.acked
-        self.leader.attached = self.in_sync.watch
 
     def step(self, event: StreamEvent, now: float) -> list[StreamEffect]:  # Seam.
         """Return what `event` at `now` (monotonic seconds) asks of the world, in order."""

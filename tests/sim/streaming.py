@@ -89,7 +89,7 @@ def lost(bench: Bench, told: Told) -> list[str]:
             problems.append(f"RI17: {uid} was committed in {name}, and is lost")
     for name, uid, epoch in told.stored:
         # RI14: what only the leader had is lost with it, but with nothing less.
-        there = {bench.name_of(link) for link in bench.links}
+        there = {bench.name_of(link) for link in bench.links if not _is_abandoned(bench, link)}
         lacks = name in there and uid not in books[name].places
         if lacks and max(books[name].leaders) <= epoch:
             problems.append(f"RI14: {uid} of {name} is lost under the same leader {epoch}")

@@ -273,7 +273,7 @@ class ReplicaBench(Bench):
         self._insist(operation, lambda answer: self._deleted(link, answer))
 
     def _deleted(self, link: str, answer: Answer) -> None:
-        if answer.is_success:
+        if answer.is_success or answer.status == 404:  # Gone: the answer to the first was lost.
             self.invariants.checked["recreated"] += 1
             self._create(link)
 

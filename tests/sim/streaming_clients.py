@@ -16,6 +16,7 @@ from tests.sim.companion import Streamer
 from tests.sim.invariants import Violation
 from tests.sim.streaming_invariants import StreamInvariants
 from tests.sim.streaming_reads import read
+from tests.sim.streaming_shapes import Shape
 
 SEQUENCES = ("producer-fenced", "sequence-gap", "stale-sequence", "unknown-producer")
 GRACE_S = 1.0
@@ -27,6 +28,8 @@ class Bench(Protocol):
 
     world: World
     names: Sequence[str]
+    members: Sequence[str]
+    shape: Shape
     streamers: dict[str, Streamer]
     invariants: StreamInvariants
 
@@ -103,7 +106,9 @@ class Producer:
         sent.attempts += 1
         if self._numbered:
             self._told.pending[self.name] = sent
-        entry = rng.choice(list(self._bench.names))
+        # A node that was left behind serves nobody, and in the end nobody asks it.
+        is_healed = world.now > self._bench.shape.faults_s
+        entry = rng.choice(list(self._bench.members if is_healed else self._bench.names))
         node = self._bench.node(entry)
         deadline = world.now + rng.choice((0.4, 2.5))
         body = b"".join(pack(Record(self.name.encode(), uid.encode())) for uid in sent.uids)

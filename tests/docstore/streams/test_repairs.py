@@ -247,17 +247,22 @@ def test_a_leader_that_missed_that_a_replica_was_added_hears_of_it_from_the_repl
     assert [node for node, _ in group.document.lrs] == ["a", "b"]
 
 
-def test_a_leader_asks_whether_it_still_leads_before_it_says_that_records_are_missing() -> None:
+def test_a_leader_refuses_for_what_it_lacks_only_while_the_document_names_it() -> None:
+    """Rule RN4. The others have elected another one, and it has heard nothing of that."""
     group = Group("abc")
     group.create("abc", least=2)
     group.run(1)
-    group.drops = lambda source, to, message: source == "a"
     request = group.produce("x", producer=("p", 0, 7))
     group.run(0.2)
-    assert request not in group.outcomes
-    group.drops = lambda source, to, message: False
-    group.run(1)
     assert group.problem(request).code == "unknown-producer"
+    group.govern("c")
+    group.cut("a", "b")
+    group.cut("a", "c")
+    group.run(3)
+    assert group.document.leader != "a"
+    request = group.produce("x", producer=("p", 0, 7))
+    group.run(10)
+    assert group.problem(request).code == "no-leader"
 
 
 def test_a_read_of_a_log_that_was_begun_anew_meanwhile_is_not_answered_with_both() -> None:

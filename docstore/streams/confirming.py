@@ -1,0 +1,39 @@
+"""A producer is refused for what is known of it only by who is known to lead (rule RN4).
+
+What a later leader has appended is not known to one that was replaced and has not heard of it: to
+it the next number of a producer is a gap. Its followers cannot tell it, least of all those that it
+does not reach. So the partition's document is read, by a majority, after the records came: if it
+names this epoch and this node nobody else has led until then, and the refusal is true.
+"""
+
+from functools import partial
+
+from docstore.beside.updates import Updates
+from docstore.model.operation import Answer
+from docstore.streams.core import Core
+from docstore.streams.leader import Leader
+from docstore.streams.leading import Leading, Pending
+from docstore.streams.roles import read_replica_set
+
+
+class Confirming:
+    """Reads documents for records that would be refused."""
+
+    def __init__(self, core: Core, leader: Leader, updates: Updates) -> None:
+        self._core = core
+        self._leader = leader
+        self._updates = updates
+
+    def ask(self, leading: Leading, pending: Pending) -> None:
+        """Have records judged once more when it is known whether this epoch stands."""
+        self._core.counters["refusals_confirmed"] += 1
+        self._updates.read(leading.log.link, partial(self._read, leading, pending))
+
+    def _read(self, leading: Leading, pending: Pending, answer: Answer) -> None:
+        found = None
+        if answer.is_success and answer.row is not None:
+            self._updates.learn(answer.row)  # We lead no more, if it says so.
+            found = read_replica_set(answer.row.state)
+        stands = found is not None and (found.epoch, found.leader) == (leading.epoch, self._core.me)
+        pending.is_confirmed = True
+        self._leader.judge_again(leading, pending, stands=stands)
