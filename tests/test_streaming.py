@@ -38,8 +38,9 @@ def test_a_seed_beside_replicas_breaks_nothing(seed: int) -> None:
 
 
 # What each of them found stands in the commit that pinned it: rule RN4; a log that begins beyond
-# all that a leader has which was elected uncleanly.
-@pytest.mark.parametrize("seed", [101_084, 100_422, 100_228])
+# all that a leader has which was elected uncleanly; an acknowledgement of before a log was begun
+# anew, sent under the name of its new copy.
+@pytest.mark.parametrize("seed", [101_084, 100_422, 100_228, 101_722])
 def test_a_pinned_seed_breaks_nothing(seed: int) -> None:
     outcome = run(seed, shape_of(seed), register=False)
     assert (outcome.problems, outcome.stuck) == ([], [])

@@ -43,7 +43,7 @@ class Batch:
     saved: dict[str, PartitionLog] = field(default_factory=dict)
     ends: dict[str, tuple[PartitionLog, int, int]] = field(default_factory=dict)
     """name -> (log, its cuts, how far it reaches when this is kept)."""
-    acknowledged: dict[tuple[str, str], tuple[PartitionLog, int, int, int]] = field(
+    acknowledged: dict[tuple[str, str], tuple[PartitionLog, int, int, int, int]] = field(
         default_factory=dict
     )
     """(leader, name) -> (log, epoch, end, probe)."""
@@ -217,7 +217,7 @@ class Core:
 
     def acknowledge(self, leader: str, log: PartitionLog, epoch: int, probe: int) -> None:
         """Tell the leader, when it is durable, that the log reaches as far as it does now."""
-        self._batch.acknowledged[leader, log.name] = (log, epoch, log.end, probe)
+        self._batch.acknowledged[leader, log.name] = (log, log.cuts, epoch, log.end, probe)
 
     @property
     def has_more(self) -> bool:
@@ -266,8 +266,10 @@ class Core:
             if log.cuts == cuts and end > log.durable:
                 log.durable = end
                 self.appended(log)
-        for (leader, name), (log, epoch, end, probe) in batch.acknowledged.items():
-            if log.promised == (epoch, leader) and self.logs.get(name) is log:
+        for (leader, name), (log, cuts, epoch, end, probe) in batch.acknowledged.items():
+            # Cut since, or begun anew as another copy: then it has not what is to be said (RC5).
+            is_same = log.cuts == cuts and self.logs.get(name) is log
+            if is_same and log.promised == (epoch, leader):
                 self.post(leader, Acked, (name, epoch, log.copy, end, probe))
         for then in batch.then:
             then()

@@ -247,6 +247,28 @@ def test_a_leader_that_missed_that_a_replica_was_added_hears_of_it_from_the_repl
     assert [node for node, _ in group.document.lrs] == ["a", "b"]
 
 
+def test_what_was_to_be_acknowledged_is_not_said_of_a_copy_begun_anew() -> None:
+    """Rule RC5: nobody may take it for one that has what was there before."""
+    group = Group("ab")
+    group.create("ab", least=1)
+    group.run(1)
+    group.hold_disk("b")
+    group.produce("x")
+    log = group.log("b")
+    assert log.end == 1
+    group.drops = lambda source, to, message: source == "a"  # It is not filled meanwhile.
+    group.machines["b"].follower._begin_anew(log)
+    group.said.clear()
+    group.release_disk("b")
+    acked = [
+        (copy, end)
+        for source, _, message in group.said
+        if source == "b" and isinstance(message, Acked)
+        for _, _, copy, end, _ in message.partitions
+    ]
+    assert (log.copy, 1) not in acked
+
+
 def test_a_leader_refuses_for_what_it_lacks_only_while_the_document_names_it() -> None:
     """Rule RN4. The others have elected another one, and it has heard nothing of that."""
     group = Group("abc")
