@@ -20,6 +20,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,12 @@ _BIND_ATTEMPTS = 16
 
 GREETING = b"\x5e"
 """First byte of the random number that opens a sealed stream; no msgpack array begins so."""
+
+_TURNS_TO_COME_UP = 3
+"""Of the loop: a connection that was just accepted gets a task, a transport, and its streams."""
+
+_TURNS_TO_CLOSE = 1
+"""Of the loop: a closed transport lets go of its socket."""
 
 _RANDOM_BYTES = 16
 _ANSWER = b"answer"
@@ -104,13 +111,18 @@ class Transport:
 
     async def stop(self) -> None:
         """Close everything. Streams in service end unanswered. May be called twice."""
+        loop = asyncio.get_running_loop()
         if self._udp is not None:
-            asyncio.get_running_loop().remove_reader(self._udp)
+            loop.remove_reader(self._udp)
             self._udp.close()
             self._udp = None
         self._is_stopped = True
         if self._server is not None:
-            self._server.close()  # First, or streams would come that nobody ends.
+            for listener in self._server.sockets:
+                loop.remove_reader(listener)
+            # A server that is closed before these are up forgets their sockets.
+            await _turns(_TURNS_TO_COME_UP)
+            self._server.close()
         served = list(self._served)
         for task in served:
             task.cancel()
@@ -118,8 +130,7 @@ class Transport:
         if self._server is not None:
             await self._server.wait_closed()
             self._server = None
-        # Closed transports let go of their sockets one turn of the loop later.
-        await asyncio.sleep(0)
+        await _turns(_TURNS_TO_CLOSE)
 
     def send(self, to: Address, datagram: bytes) -> None:
         """Send now or never. Drops are counted, not reported: the protocol expects losses."""
@@ -222,7 +233,12 @@ class Transport:
         self.counters["streams_accepted"] += 1
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
         self._served[task] = host
-        task.add_done_callback(lambda done: self._served.pop(done, None))
+        task.add_done_callback(partial(self._end, writer))
+
+    def _end(self, writer: asyncio.StreamWriter, served: asyncio.Task[None]) -> None:
+        """Free the slot and the socket, also of a task that was cancelled before it began."""
+        self._served.pop(served, None)
+        writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Read one request within its deadlines, write the answer if there is one."""
@@ -237,10 +253,10 @@ class Transport:
                     answer = await self._on_request(first, None)
                     if answer is not None:
                         await _write(writer, answer)
+                writer.close()
+                await writer.wait_closed()  # What a peer does not read in time is not kept for it.
         except (OSError, EOFError):  # TimeoutError is an OSError.
             self.counters["streams_broken"] += 1
-        finally:
-            writer.close()
 
     async def _serve_sealed(
         self, theirs: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -264,6 +280,11 @@ class Transport:
         if not 0 < length <= self._config.frame_bytes_max:
             raise FrameRefused(f"a frame of {length} bytes")
         return await reader.readexactly(length)
+
+
+async def _turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
 
 
 async def _write(writer: asyncio.StreamWriter, body: bytes) -> None:

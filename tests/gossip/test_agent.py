@@ -254,6 +254,19 @@ async def test_nothing_is_left_after_stop() -> None:
     assert len(asyncio.all_tasks()) == tasks
 
 
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_stream_that_comes_up_during_the_stop_is_closed(
+    launch: Launch, turns: int
+) -> None:
+    a = await launch("a")
+    with socket.create_connection(a.address, timeout=10.0) as stranger:
+        for _ in range(turns):  # Accepted, made a transport, given a task: stopped at each step.
+            await asyncio.sleep(0)
+        await a.stop()
+        with contextlib.suppress(ConnectionResetError):
+            assert stranger.recv(1) == b""
+
+
 def test_it_runs_under_uvloop_as_well() -> None:
     async def story() -> None:
         async with launching() as launch:
