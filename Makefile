@@ -19,6 +19,9 @@ STAMP_OLDEST := $(OLDEST)/installed.stamp
 # PYTEST_FLAGS="-n 0".
 SIDE_BY_SIDE := -n $(shell echo $$(($$(nproc 2>/dev/null || echo 2) + 1))) --maxprocesses 4 --no-loadscope-reorder
 
+# The tests start hundreds of processes: what one of them has compiled, the next ones need not.
+export PYTHONDONTWRITEBYTECODE :=
+
 DEMO_FLAGS ?=
 PYTEST_FLAGS ?=
 SEED ?= 0

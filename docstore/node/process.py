@@ -61,6 +61,7 @@ def run(config: Config) -> int:
     """
     sys.setswitchinterval(GIL_SWITCH_S)
     gc.set_threshold(*GC_THRESHOLDS)
+    gc.enable()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_main(config))

@@ -8,7 +8,13 @@ prefix of its leader's, and is never cut under that ballot again: what it has ac
 from collections.abc import Sequence
 
 from docstore.model.document import NO_BALLOT, Ballot, Ballots, ballots_until
-from docstore.storage.partitions import ErasePartition, TrimPartition
+from docstore.storage.partitions import (
+    CorruptPartition,
+    ErasePartition,
+    Oldest,
+    PartitionResult,
+    TrimPartition,
+)
 from docstore.streams.batch import Header, verified
 from docstore.streams.core import NEVER, Core
 from docstore.streams.fencing import Fencing
@@ -17,6 +23,8 @@ from docstore.streams.messages import Adopt, Append, Attach, Rejected
 
 SEEK_INTERVAL_S = 0.05
 """Between two attempts to join, when batches come that do not go on from where we are."""
+
+_ALL = 1 << 62
 
 
 class Following:
@@ -148,13 +156,36 @@ class Follower:
             self._restart_at(log, message)
         # Adopted in an earlier life: all that is here is a prefix already.
         if log.adopted != ballot and message.common < log.end:
+            was_committed = message.common < log.high
             core.counters["cut"] += 1
             log.cut(message.common)
             core.cut(log)
+            if was_committed:
+                self._relearn_producers(log)
+                return False
         log.joined = ballot
         core.save(log)
         core.counters["adopted"] += 1
         return True
+
+    def _relearn_producers(self, log: PartitionLog) -> None:
+        """Read who wrote what below what was cut: of committed batches only the newest are known.
+
+        Then attach again. It takes as long as a start does, and only an unclean election needs it.
+        """
+        core, cuts = self._core, log.cuts
+
+        def learn(found: PartitionResult) -> None:
+            if core.logs.get(log.name) is not log or log.cuts != cuts:
+                return
+            if isinstance(found, CorruptPartition):
+                log.full = False
+            else:
+                log.relearn_producers([each for each in found if isinstance(each, Header)])
+            self.seek(log)
+
+        core.save(log)
+        core.when_kept(lambda: core.look(Oldest(log.name, _ALL), learn))
 
     def _restart_at(self, log: PartitionLog, message: Adopt) -> None:
         """Begin with nothing where the leader's log starts, but for what it knows of producers."""

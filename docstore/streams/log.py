@@ -131,7 +131,29 @@ class PartitionLog:
         self.high = min(self.high, end)  # Of use after an unclean election only.
         self.ballots = ballots_until(self.ballots, end)
         self.producers.cut(end)
+        if end < self.saved_producers_at:
+            self._save_evicted_producers()
         self.cuts += 1
+
+    def _save_evicted_producers(self) -> None:
+        """Save what no header says any more, so that all headers are read again."""
+        known = ProducerState.unpack(self.saved_producers)
+        known.cut(self.start)
+        self.saved_producers, self.saved_producers_at = known.pack(self.start), self.start
+
+    def relearn_producers(self, headers: Sequence[Header]) -> None:
+        """Learn who wrote what from what is saved, and from the newest batches: these, and all after.
+
+        There are none between what is saved and the first of them.
+        """
+        self.producers = ProducerState.unpack(self.saved_producers)
+        newer = [header for header, _ in self.tail if not headers or header.base >= headers[-1].end]
+        headers = [*headers, *newer]
+        if headers:
+            self.producers.cut(headers[0].base)
+        for header in headers:
+            self.producers.note(header, self.high)
+        self.batches_since = len(headers)
 
     def clear(self, start: int, producers: bytes) -> None:
         """Begin again with nothing, at an offset; producers: what is known of those below it."""
@@ -212,12 +234,9 @@ def log_from_disk(found: PartitionRecovered) -> PartitionLog:
         durable=found.end,
         full=record.status is Status.FULL,
         last_us=found.last_us,
-        producers=ProducerState.unpack(record.producers),
         saved_high=record.high,
         saved_producers=record.producers,
         saved_producers_at=record.producers_at,
     )
-    for header in found.headers:
-        log.producers.note(header, log.high)
-    log.batches_since = len(found.headers)
+    log.relearn_producers(found.headers)
     return log

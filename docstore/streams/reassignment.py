@@ -6,6 +6,7 @@ left out; if that one leads, it makes way first. What is under way stands in the
 wants other replicas.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from docstore.ownership.by_lag import without
@@ -76,8 +77,11 @@ class Reassignment:
 
     def _gone(self, found: ReplicaSet) -> list[str]:
         """Return the replicas on nodes that leave the group, or have left it."""
+        return [node for node in found.replicas if self._leaves(node)]
+
+    def _leaves(self, node: str) -> bool:
         view = self._core.view
-        return [node for node in found.replicas if node in view.leavers or node not in view.members]
+        return node in view.leavers or node not in view.members
 
     def tick(self) -> None:
         """Go on with a few of them."""
@@ -100,12 +104,12 @@ class Reassignment:
         if not (found.adding or found.leaving):
             after = self._begun(known)
         elif not self._is_filled(found):
-            return
+            after = self._given_up(found)
         elif found.leader in found.leaving:
             self._make_way(known)
             return
         else:
-            after = self._ended(found)
+            after = self._left_out(found, found.leaving)
         if after is not None and after != found:
             self._controller.update(known, after)
 
@@ -114,12 +118,29 @@ class Reassignment:
         enough = len(live - set(found.leaving)) >= min(found.min_in_sync, len(live))
         return live.issuperset(found.adding) and enough and bool(live - set(found.leaving))
 
+    def _given_up(self, found: ReplicaSet) -> ReplicaSet | None:
+        """Return the document without a replica that will never be filled (rule RM2).
+
+        None while it may be. What is known of its data counts on: then it leaves as others do.
+        """
+        view, counted = self._core.view, {node for node, _ in (*found.lrs, *found.elr)}
+        if any(node not in counted and not view.is_alive(node) for node in found.adding):
+            return self._left_out(found, found.adding)
+        if any(map(self._leaves, found.adding)):
+            return replace(found, adding=(), leaving=found.adding)
+        return None
+
     def _begun(self, known: Governed) -> ReplicaSet | None:
         """Return the document that says which replica comes next, and which one goes for it."""
         found = known.found
         wanted = self._wanted.get(known.link)
+        if wanted is not None and any(map(self._leaves, wanted)):
+            del self._wanted[known.link]
+            wanted = None
         if wanted is not None:
             coming = [node for node in wanted if node not in found.replicas]
+            if not all(map(self._core.view.is_alive, coming)):
+                return None
             going = [node for node in found.replicas if node not in wanted]
             if not coming and not going:
                 return replace(found, replicas=wanted)
@@ -144,13 +165,13 @@ class Reassignment:
         ]
         return sorted(free, key=lambda node: view.zones.get(node, "") in zones)
 
-    def _ended(self, found: ReplicaSet) -> ReplicaSet:
-        """Return the document without those that leave: nothing rests on them any more."""
-        gone = [copy for copy in (*found.lrs, *found.elr) if copy[0] in found.leaving]
+    def _left_out(self, found: ReplicaSet, nodes: Sequence[str]) -> ReplicaSet:
+        """Return the document at the end of a move, without those on which nothing rests."""
+        gone = [copy for copy in (*found.lrs, *found.elr) if copy[0] in nodes]
         lrs, elr = without(found.lrs, found.elr, gone, found.min_in_sync)
         return replace(
             found,
-            replicas=tuple(node for node in found.replicas if node not in found.leaving),
+            replicas=tuple(node for node in found.replicas if node not in nodes),
             adding=(),
             leaving=(),
             lrs=lrs,

@@ -255,9 +255,7 @@ async def test_nothing_is_left_after_stop() -> None:
 
 
 @pytest.mark.parametrize("turns", range(6))
-async def test_a_stream_that_comes_up_during_the_stop_is_closed(
-    launch: Launch, turns: int
-) -> None:
+async def test_a_stream_that_comes_up_during_the_stop_is_closed(launch: Launch, turns: int) -> None:
     a = await launch("a")
     with socket.create_connection(a.address, timeout=10.0) as stranger:
         for _ in range(turns):  # Accepted, made a transport, given a task: stopped at each step.

@@ -126,6 +126,67 @@ def test_a_later_controller_goes_on_with_a_move_that_an_earlier_one_began() -> N
     assert len(group.document.replicas) == 2
 
 
+def begun(names: str, *, leaver: str) -> Group:
+    """Return a group in which a partition moves from `leaver` to d, whose disk keeps nothing."""
+    group = Group(names)
+    group.create("abc", least=2)
+    group.run(0.3)
+    group.produce("1", at="b")
+    group.hold_disk("d")
+    group.leavers = frozenset(leaver)
+    group.run(0.3)
+    assert group.document.adding == ("d",)
+    return group
+
+
+def test_a_replica_whose_node_dies_before_it_is_filled_is_given_up_for_another() -> None:
+    group = begun("abcde", leaver="c")
+    group.crash("d")
+    moved(group)
+    assert group.document.replicas == ("a", "b", "e")
+    assert group.document.adding == group.document.leaving == ()
+    assert not group.machines["a"].reassignment.blocks(0)
+
+
+def test_a_replica_whose_node_leaves_before_it_is_filled_is_given_up_for_another() -> None:
+    group = begun("abcde", leaver="c")
+    group.leavers = frozenset("cd")
+    moved(group)
+    assert group.document.replicas == ("a", "b", "e")
+    assert group.raw_log("e") == group.raw_log("a") != []
+
+
+def test_a_move_ends_when_its_reason_does_with_the_new_node() -> None:
+    group = begun("abcd", leaver="c")
+    group.leavers = frozenset()
+    group.names.remove("d")
+    group.crash("d")
+    moved(group)
+    assert group.document.replicas == ("a", "b", "c")
+    assert group.document.adding == group.document.leaving == ()
+
+
+def test_what_an_operator_wants_waits_for_the_dead_and_not_for_those_who_left() -> None:
+    group = Group("abcd")
+    group.create("ab")
+    group.run(0.3)
+    group.hold_disk("d")
+    group.feed("a", CommandAsked(1, LINK, ("place", ("a", "d"))))
+    group.run(0.3)
+    assert group.document.adding == ("d",)
+    group.crash("d")
+    moved(group)
+    assert group.document.replicas == ("a", "b")
+    group.start("d")
+    moved(group)
+    assert group.document.replicas == ("a", "d")
+    group.crash("d")
+    group.feed("a", CommandAsked(2, LINK, ("place", ("d", "b"))))
+    group.names.remove("d")
+    moved(group)
+    assert "d" not in group.document.replicas
+
+
 def test_the_preferred_leader_leads_again_once_it_has_been_in_step_for_long_enough() -> None:
     group = Group("abc", fail_back_s=2)
     group.govern("c")
