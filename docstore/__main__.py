@@ -8,7 +8,7 @@ def main() -> None:
     """Run the command line and end the process with its exit code."""
     if sys.flags.optimize:
         sys.exit("docstore: does not run under python -O: its assertions are part of it")
-    gc.disable()  # What is imported stays: looking through it again and again is a tenth of a start.
+    gc.disable()  # What is imported stays: to look through it is a tenth of a start.
     if sys.argv[1:2] == ["serve"]:
         from docstore.cli.serve import serve
 
