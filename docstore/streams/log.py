@@ -142,7 +142,7 @@ class PartitionLog:
         self.saved_producers, self.saved_producers_at = known.pack(self.start), self.start
 
     def relearn_producers(self, headers: Sequence[Header]) -> None:
-        """Learn who wrote what from what is saved and from the newest batches: these, and any later.
+        """Learn who wrote what: from what is saved, and from the newest batches and later ones.
 
         There are none between what is saved and the first of them.
         """
