@@ -68,15 +68,16 @@ class Driver(Stepping[Event, Effect]):
         links: PeerLinks,
         *,
         publish: Callable[[Row], None],
+        reconfigured: Callable[[Configuration], None],
         broken: Callable[[BaseException], None],
     ) -> None:
         super().__init__(replica, links, TABLE)
         self.replica = replica
         self.view = ReplicaView(replica)
         self.loop_lag_s = 0.0
-        self.reconfigured: Callable[[Configuration], None] = lambda configuration: None
         self._store = store
         self._publish = publish
+        self._reconfigured = reconfigured
         self._broken = broken
         self._requests = Requests[Answer](self.loop)
         self._changes = Requests[tuple[int, str, str]](self.loop)
@@ -164,7 +165,7 @@ class Driver(Stepping[Event, Effect]):
                 case Reconfigured(configuration):
                     self.links.configuration = configuration.id
                     # Later: it feeds events of its own, and this list is not done yet.
-                    self.loop.call_soon(self.reconfigured, configuration)
+                    self.loop.call_soon(self._reconfigured, configuration)
                 case ChangeAnswered(request, status, code, detail):
                     self._changes.answer(request, (status, code, detail))
                 case ReadIndexAnswered(request, found):

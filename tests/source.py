@@ -6,9 +6,10 @@ Everything is read with `ast`; nothing of the project is imported.
 import ast
 import fnmatch
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -21,6 +22,10 @@ class Source:
 
     path: str
     text: str
+
+    @property
+    def module(self) -> str:
+        return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
     @cached_property
     def tree(self) -> ast.Module:
@@ -75,6 +80,25 @@ def names(dotted: str, *modules: str) -> bool:
 def sources() -> list[Source]:
     files = [file for folder in FOLDERS for file in sorted((ROOT / folder).rglob("*.py"))]
     return [Source(file.relative_to(ROOT).as_posix(), file.read_text("utf-8")) for file in files]
+
+
+def circle_of(files: Sequence[Source]) -> list[str]:
+    """Return modules of which each imports the next, for types or late too; [] if there are none.
+
+    The first and the last are the same.
+    """
+    modules = {file.module for file in files}
+    graph = TopologicalSorter[str]()
+    for file in files:
+        for _, name in file.imports:
+            imported = name if name in modules else name.rpartition(".")[0]
+            if imported in modules and imported != file.module:
+                graph.add(file.module, imported)
+    try:
+        graph.prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
 
 
 @cache

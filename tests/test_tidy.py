@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.source import ROOT, Source, names, reached, sources
+from tests.source import ROOT, Source, circle_of, names, reached, sources
 
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 50
@@ -353,6 +353,11 @@ def house() -> list[Source]:
 def test_the_house_obeys(house: list[Source], rule: Rule) -> None:
     complaints = [complaint for source in house for complaint in rule(source)]
     assert not complaints, f"{rule.__doc__}\n" + "\n".join(complaints)
+
+
+def test_no_modules_import_each_other_in_a_circle(house: list[Source]) -> None:
+    """None of them could be understood, or tested, without all the others."""
+    assert circle_of([file for file in house if file.is_under("docstore", "gossip")]) == []
 
 
 def test_there_is_a_house(house: list[Source]) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.source import circle_of
 from tests.test_tidy import (
     EXAMPLE_LINES_MAX,
     FILE_LINES_MAX,
@@ -151,6 +152,17 @@ def test_each_rule_can_fail(rule: Rule, path: str, text: str) -> None:
 @pytest.mark.parametrize(("rule", "path", "text"), GOOD)
 def test_each_rule_lets_the_good_pass(rule: Rule, path: str, text: str) -> None:
     assert not list(rule(Source(path, text)))
+
+
+def test_a_circle_of_imports_is_found_also_for_types_and_in_functions() -> None:
+    files = [
+        Source("docstore/a/__init__.py", "from docstore.a import b"),
+        Source("docstore/a/b.py", "def f():\n    from docstore.c import C"),
+        Source("docstore/c.py", "if TYPE_CHECKING:\n    from docstore.a.d import D"),
+        Source("docstore/a/d.py", "import docstore.c"),
+    ]
+    assert sorted(set(circle_of(files))) == ["docstore.a.d", "docstore.c"]
+    assert circle_of(files[:3]) == []
 
 
 def test_each_rule_has_a_bad_example() -> None:

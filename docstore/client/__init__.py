@@ -9,8 +9,9 @@ the connection was refused, the answer was 503, which says that nothing was appl
 reads. An update whose answer is lost raises Unanswered.
 """
 
-from docstore.client.client import Changes, Client, Document
+from docstore.client.client import Client
 from docstore.client.consumer import ReadRecord
+from docstore.client.documents import Changes, Document
 from docstore.client.elections import Election, Lock
 from docstore.client.errors import (
     BadAddress,

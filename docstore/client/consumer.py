@@ -8,17 +8,15 @@ Batches come as they are stored, from the leader if it can be reached, else thro
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import orjson
 
 from docstore.client.leaders import Leaders
+from docstore.client.requests import Requests
 from docstore.streams.batch import body_of, header_of, unframed
 from docstore.streams.records import unpacked
-
-if TYPE_CHECKING:
-    from docstore.client.client import Client
 
 BATCHES = {"Accept": "application/vnd.docstore.batches"}
 PATIENCE_S = 60.0
@@ -69,7 +67,7 @@ class Reading(NamedTuple):
 
 
 async def consume(
-    client: "Client", topic: str, partition: int | None, reading: Reading
+    client: Requests, topic: str, partition: int | None, reading: Reading
 ) -> AsyncIterator[ReadRecord]:
     """Yield the records of a partition, or of all partitions side by side."""
     leaders = Leaders(client, topic)

@@ -25,11 +25,12 @@ import uuid
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
 import orjson
 
+from docstore.client.documents import Documents
 from docstore.client.errors import (
     BadAddress,
     ClientError,
@@ -39,9 +40,6 @@ from docstore.client.errors import (
     Unreachable,
 )
 from docstore.client.leases import Lease
-
-if TYPE_CHECKING:
-    from docstore.client.client import Client
 
 JSON = {"Content-Type": "application/json"}
 WAIT_S = 20
@@ -91,7 +89,7 @@ class Candidacy:
     campaigns, resigns, scope = "", "", ""
 
     def __init__(
-        self, client: "Client", name: str, *, candidate: str, lease: Lease | None, ttl_s: float
+        self, client: Documents, name: str, *, candidate: str, lease: Lease | None, ttl_s: float
     ) -> None:
         """candidate: "" for a name of its own. lease: one that is shared; None for one of ttl_s."""
         if not name or "/" in name:

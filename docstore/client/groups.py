@@ -15,17 +15,15 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 from urllib.parse import quote
 
-from docstore.client.consumer import ReadRecord
+from docstore.client.consumer import Reading, ReadRecord, consume
 from docstore.client.errors import ClientError, RequestFailed
 from docstore.client.membership import GroupEnded, Membership
+from docstore.client.requests import Requests
 from docstore.ownership.by_induction import Acquired, Event, Revoked
 from docstore.sessions.groups import GROUPS
-
-if TYPE_CHECKING:
-    from docstore.client.client import Client
 
 QUEUED_MAX = 1_000
 """Records that wait for who reads, of each partition."""
@@ -55,7 +53,7 @@ class ConsumerGroup(Membership):
 
     def __init__(
         self,
-        client: "Client",
+        client: Requests,
         name: str,
         topics: Sequence[str],
         *,
@@ -209,12 +207,8 @@ class ConsumerGroup(Membership):
             offset = await self._claim(reading)
             since = self._since if offset < 0 else str(offset)
             while True:
-                records = self._client.consume(
-                    reading.topic,
-                    partition=reading.partition,
-                    since=since,
-                    isolation=self._isolation,
-                )
+                way = Reading(since, self._isolation, follow=True)
+                records = consume(self._client, reading.topic, reading.partition, way)
                 try:
                     async for record in records:
                         await reading.records.put(record._replace(topic=reading.topic))

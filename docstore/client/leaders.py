@@ -5,15 +5,13 @@ Nobody waits for the news: until it is there, any other node is asked, and passe
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import orjson
 
 from docstore.client.errors import ClientError, RequestFailed, Unanswered, Unreachable
-
-if TYPE_CHECKING:
-    from docstore.client.client import Client
+from docstore.client.requests import Requests
 
 GROUP = "/core/node-groups/default"
 PAUSE_S = (0.02, 0.25)
@@ -28,7 +26,7 @@ have other leaders, and that is known."""
 class Leaders:
     """The partitions of one topic, and where their leaders are, as that was last heard of."""
 
-    def __init__(self, client: "Client", topic: str) -> None:
+    def __init__(self, client: Requests, topic: str) -> None:
         self._client = client
         self.path = f"/core/streams/{quote(topic, safe='')}"
         self.partitions = 0

@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -24,11 +24,9 @@ import orjson
 
 from docstore.client.boot_clock import boot_clock, drop_in_child
 from docstore.client.errors import ClientError, Unanswered
+from docstore.client.requests import Requests
 from docstore.ownership.proof import Proof
 from docstore.sessions.holder import Happening, Holder, KeepAlive, Lost
-
-if TYPE_CHECKING:
-    from docstore.client.client import Client
 
 LEASES = "/core/leases"
 JSON = {"Content-Type": "application/json"}
@@ -118,7 +116,7 @@ class Lease:
 class Leases:
     """All leases of one client."""
 
-    def __init__(self, client: "Client") -> None:
+    def __init__(self, client: Requests) -> None:
         self.clock = boot_clock()
         self._client = client
         self._holder = Holder()

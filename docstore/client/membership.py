@@ -12,13 +12,14 @@ import socket
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, assert_never
+from typing import Any, Self, assert_never
 from urllib.parse import quote
 
 import orjson
 
 from docstore.client.boot_clock import boot_clock, drop_in_child
 from docstore.client.errors import ClientError, RequestFailed
+from docstore.client.requests import Requests
 from docstore.ownership.by_induction import Event, Revoked
 from docstore.sessions.group_messages import (
     Fenced,
@@ -44,9 +45,6 @@ from docstore.sessions.member_events import (
     Tick,
 )
 
-if TYPE_CHECKING:
-    from docstore.client.client import Client
-
 HEADERS = {"Content-Type": "application/json"}
 LOOK_S = 1.0
 """The longest sleep: the clock of proofs may have gone on while that of the loop stood still."""
@@ -71,7 +69,7 @@ class Membership:
 
     def __init__(
         self,
-        client: "Client",
+        client: Requests,
         link: str,
         *,
         instance: str = "",

@@ -14,17 +14,15 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import orjson
 
 from docstore.client.errors import ClientError, RequestFailed
 from docstore.client.leaders import Leaders
+from docstore.client.requests import Requests
 from docstore.streams.records import Record, pack
 from docstore.streams.routing import partition_of
-
-if TYPE_CHECKING:
-    from docstore.client.client import Client
 
 JSON = {"Content-Type": "application/json"}
 MSGPACK = {"Content-Type": "application/msgpack"}
@@ -59,7 +57,7 @@ class Producer:
 
     def __init__(
         self,
-        client: "Client",
+        client: Requests,
         topic: str,
         *,
         id: str = "",  # noqa: A002 - as in `docstore produce --id`

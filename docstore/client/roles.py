@@ -11,16 +11,14 @@ happens in this process and at once; a write that travels takes the fence along.
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 from urllib.parse import quote
 
 from docstore.client.errors import ClientError, RequestFailed
 from docstore.client.membership import Callback, GroupEnded, Membership
+from docstore.client.requests import Requests
 from docstore.ownership.by_induction import Mode, partition_of
 from docstore.sessions.groups import ROLES
-
-if TYPE_CHECKING:
-    from docstore.client.client import Client
 
 
 class NotLeading(ClientError):
@@ -32,7 +30,7 @@ class Role(Membership):
 
     def __init__(
         self,
-        client: "Client",
+        client: Requests,
         name: str,
         *,
         roles: int = 1,

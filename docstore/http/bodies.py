@@ -14,6 +14,7 @@ from aiohttp import web
 
 from docstore.errors import BadRequest, TooLarge, TooSlow
 from docstore.http.encodings import inflater
+from docstore.http.ids import id_of_key, new_id
 from docstore.http.reading import PATCHES
 from docstore.http.representation import MSGPACK_TYPE
 from docstore.model import json
@@ -153,6 +154,29 @@ def written(body: bytes, media: str, *, bytes_max: int, options: ServiceOptions)
     return Written(raw, json.signature(state), theirs)
 
 
+NOTHING = Written(b"", b"", {})
+
+
+def written_of(state: dict[str, Any], *, bytes_max: int, options: ServiceOptions) -> Written:
+    """Return a whole new state that has been parsed. Raises BadRequest, TooLarge."""
+    theirs = parted(state)
+    _, state = with_expiry(b"", state, options)
+    return Written(_dumped(state, bytes_max), json.signature(state), theirs)
+
+
+def change_of(patch: dict[str, Any] | list[Any], *, bytes_max: int) -> Written:
+    """Return a patch that has been parsed. Raises BadRequest, TooLarge."""
+    theirs = parted(patch) if isinstance(patch, dict) else {}
+    return Written(_dumped(patch, bytes_max), b"", theirs)
+
+
+def _dumped(value: Any, bytes_max: int) -> bytes:
+    raw = json.dump(value)
+    if len(raw) > bytes_max:
+        raise TooLarge(f"a document has at most {bytes_max} bytes")
+    return raw
+
+
 def change(body: bytes, media: str, *, bytes_max: int) -> Written:
     """Return a patch. Raises BadRequest, TooLarge."""
     raw = json_bytes(body, media)
@@ -220,6 +244,12 @@ def check_self_link(theirs: dict[str, Any], link: str) -> None:
     named = theirs.get("documentSelfLink")
     if named is not None and named not in (link, link.rpartition("/")[2]):
         raise BadRequest("documentSelfLink differs from the path")
+
+
+def new_link(theirs: dict[str, Any], factory: str, key: str) -> str:
+    """Return where what a POST creates belongs; a retry under the same key meets it again."""
+    named = named_link(theirs, factory)
+    return named or f"{factory}/{id_of_key(factory, key) if key else new_id()}"
 
 
 def named_link(theirs: dict[str, Any], factory: str) -> str | None:

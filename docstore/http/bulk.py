@@ -14,16 +14,14 @@ from typing import Any
 
 from aiohttp import web
 
-from docstore.errors import BadRequest, DocstoreError, MethodNotAllowed, NotFound, TooLarge
+from docstore.errors import BadRequest, DocstoreError, NotFound
 from docstore.http import attaching, bodies, reading
 from docstore.http.backend import Backend
-from docstore.http.documents import PreconditionRequired
+from docstore.http.bulk_lines import NoOperation, operation_of, parsed
 from docstore.http.encodings import inflater
-from docstore.http.ids import id_of_key, new_id
 from docstore.http.large import LARGE_BYTES, LargeBodies
 from docstore.http.lines import (
     BROKEN_LINES_MAX,
-    LINE_DEPTH_MAX,
     InflatedLines,
     JsonLines,
     Lines,
@@ -34,22 +32,13 @@ from docstore.http.lines import (
 from docstore.http.quotas import WRITES, Quotas
 from docstore.http.representation import MSGPACK_TYPE
 from docstore.http.results import NDJSON_TYPE, Results, Submitted, answers
-from docstore.model import json
-from docstore.model.operation import Conditions, Operation
 from docstore.model.paths import SUFFIXES, canonical_link
-from docstore.model.service import Refusal, Service, ServiceOptions
-from docstore.services.registry import FACTORIES, SNAPSHOTS
+from docstore.model.service import Refusal
 
 BATCHES_IN_FLIGHT = 16
 BATCHES_OF_ALL = 24
 """Of all requests together: fewer lines and bytes than the protocol lets wait at one node. More
 would be refused by it; so they wait here, and their clients with them."""
-NO_SEQUENCE = -1
-WRITER = frozenset({"job", "batch", "sequence"})
-VERBS = frozenset({"PUT", "POST", "PATCH", "DELETE"})
-ONE_BY_ONE = frozenset({FACTORIES, SNAPSHOTS})
-"""Factories whose documents are looked at before they are stored, as this does not."""
-MEMBERS = frozenset({"op", "link", "body", "ifVersion", "mustExist", "recreate", "key", "writer"})
 TYPES = {NDJSON_TYPE: "", "application/ndjson": "", "application/json": "", MSGPACK_TYPE: ""}
 
 
@@ -153,15 +142,15 @@ class Bulk:
         submitted: list[tuple[Any, Submitted]] = []
         unknown: set[str] = set()
         jobs: Counter[str] = Counter()
-        backend = self._backend
+        backend, bytes_max = self._backend, self._state_bytes_max
         for line in lines:
             link = ""
             large = len(line) if isinstance(line, bytes) and len(line) > LARGE_BYTES else 0
             try:
                 if large:
-                    value, _ = await self._large.read(large, patience_s, partial(_parsed, line))
+                    value, _ = await self._large.read(large, patience_s, partial(parsed, line))
                 else:
-                    value = _parsed(line)
+                    value = parsed(line)
                 link = value["link"]
                 streak.broken, streak.has_operations = 0, True
                 factory = self._factory(link, value)
@@ -172,10 +161,10 @@ class Bulk:
                     unknown.add(factory)
                     raise NotFound(f"there is no factory {factory}")
                 if large:
-                    make = partial(self._operation, value, link, factory, service)
+                    make = partial(operation_of, value, factory, service.options, bytes_max)
                     operation, _ = await self._large.read(large, patience_s, make)
                 else:
-                    operation = self._operation(value, link, factory, service)
+                    operation = operation_of(value, factory, service.options, bytes_max)
                 submitted.append((operation.link, backend.submit(operation, patience_s)))
                 if operation.writer:
                     jobs[operation.writer[0]] += 1
@@ -197,69 +186,6 @@ class Bulk:
         if name in SUFFIXES:
             raise BadRequest("a utility's name cannot be an id")
         return factory
-
-    def _operation(
-        self, value: dict[str, Any], link: str, factory: str, service: Service
-    ) -> Operation:
-        verb = value.get("op", "PUT")
-        verb = verb.upper() if isinstance(verb, str) else ""
-        if verb not in VERBS:
-            raise BadRequest(f"op is one of {', '.join(sorted(VERBS))}")
-        if not MEMBERS.issuperset(value):
-            raise BadRequest(f"a line has no member {min(value.keys() - MEMBERS)[:40]!r}")
-        options = service.options
-        recreate, key = value.get("recreate", False), _key(value)
-        version = _version(value, options)
-        if options.needs_precondition and version is None and verb != "POST":
-            raise PreconditionRequired("this factory demands ifVersion")
-        must_exist = value.get("mustExist", False)
-        if not isinstance(recreate, bool) or not isinstance(must_exist, bool):
-            raise BadRequest("recreate and mustExist are true or false")
-        conditions = None
-        if must_exist or version is not None:
-            conditions = Conditions(match="*" if must_exist else None, version=version)
-        body, signature, patch = b"", b"", "handler" if verb == "PATCH" else ""
-        state = value.get("body")
-        if verb == "PATCH" and isinstance(state, list):  # An array is a JSON patch (RFC 6902).
-            attaching.refuse_in_patch(state)
-            body, patch = self._bytes(state), "json"
-        elif verb != "DELETE":
-            if verb != "PATCH" and isinstance(state, dict):
-                _, state = bodies.with_expiry(b"", state, options)
-            body, signature, link = self._body(state, link, factory, key)
-        if options.read_only:
-            raise MethodNotAllowed(f"what is at {factory} is not written like this")
-        if factory in ONE_BY_ONE:
-            raise BadRequest(f"what is at {factory} is written one by one: PUT or POST it")
-        return Operation(
-            verb, link, body, patch,
-            signature if verb != "PATCH" else b"",
-            conditions, recreate=recreate, creates=options.put_creates, key=key,
-            level=options.level, writer=_writer(value.get("writer"), options.level),
-        )  # fmt: skip
-
-    def _body(self, state: Any, link: str, factory: str, key: str) -> tuple[bytes, bytes, str]:
-        """Return the author's bytes, their signature, and the link, which a POST may leave open."""
-        if not isinstance(state, dict):
-            raise BadRequest("body is an object")
-        theirs = bodies.parted(state)
-        attaching.refuse_in_line(theirs)
-        if link == factory:
-            named = bodies.named_link(theirs, factory)
-            link = named or f"{factory}/{id_of_key(factory, key) if key else new_id()}"
-        elif theirs:
-            bodies.check_self_link(theirs, link)
-        return self._bytes(state), json.signature(state), link
-
-    def _bytes(self, body: Any) -> bytes:
-        packed = json.dump(body)
-        if len(packed) > self._state_bytes_max:
-            raise TooLarge(f"a document has at most {self._state_bytes_max} bytes")
-        return packed
-
-
-class NoOperation(BadRequest):
-    """A line cannot be read, or is something else than an operation."""
 
 
 @dataclass(slots=True)
@@ -287,58 +213,3 @@ class _Streak:
             raise BadRequest(f"{why}: is the body what its Content-Type says?")
         self.is_over = True
         return BadRequest(why)
-
-
-def _parsed(line: Any) -> dict[str, Any]:
-    """Return the operation that a line says. Raises NoOperation, or the error that a line is."""
-    if isinstance(line, DocstoreError):
-        raise line
-    if isinstance(line, bytes):
-        try:
-            line = json.parse(line, LINE_DEPTH_MAX)
-        except BadRequest as error:
-            raise NoOperation(str(error)) from None
-    if not isinstance(line, dict):
-        raise NoOperation("a line is an object")
-    if not isinstance(line.get("link"), str):
-        raise NoOperation("link is a path")
-    return line
-
-
-def _version(value: dict[str, Any], options: ServiceOptions) -> int | None:
-    """Return the version that a line is based on, None if it does not say."""
-    version = bodies.sent_version({"documentVersion": value.get("ifVersion")}, name="ifVersion")
-    body = value.get("body")
-    if version is None and options.strict_updates and isinstance(body, dict):
-        return bodies.sent_version(body)
-    return version
-
-
-def _key(value: dict[str, Any]) -> str:
-    key = value.get("key", "")
-    if not isinstance(key, str) or len(key.encode()) > reading.KEY_BYTES_MAX:
-        raise BadRequest(f"key is a string of at most {reading.KEY_BYTES_MAX} bytes")
-    return key
-
-
-def _writer(value: Any, level: int) -> tuple[Any, ...]:
-    """Return (job, batch, sequence) of a bulk job's line, () for any other."""
-    if value is None:
-        return ()
-    if level < 3:
-        raise BadRequest("writer needs a factory with ENFORCE_QUORUM")
-    fits = isinstance(value, dict) and {"job", "batch"} <= value.keys() <= WRITER
-    if not fits or not _is_name(value["job"]):
-        raise BadRequest('writer is {"job": text, "batch": number, "sequence"?: number}')
-    batch, sequence = value["batch"], value.get("sequence", NO_SEQUENCE)
-    if not _is_number(batch, 0) or not _is_number(sequence, NO_SEQUENCE):
-        raise BadRequest("writer: batch and sequence are whole numbers of 63 bits")
-    return value["job"], batch, sequence
-
-
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and 0 < len(value.encode()) <= reading.KEY_BYTES_MAX
-
-
-def _is_number(value: Any, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 1 << 63

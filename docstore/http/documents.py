@@ -11,7 +11,6 @@ from docstore.http import bodies, reading
 from docstore.http.attaching import attach, lease_of, with_lease
 from docstore.http.backend import Backend
 from docstore.http.declarations import declaration_bytes, without_warnings
-from docstore.http.ids import id_of_key, new_id
 from docstore.http.large import LARGE_BYTES, LargeBodies
 from docstore.http.problems import problem_of_answer
 from docstore.http.reply import Reply, header_lines
@@ -83,11 +82,9 @@ class Documents:
             bodies.check_self_link(theirs, link)
             await self._check_level(state, reading.timeout_s(request))
         else:
-            named = bodies.named_link(theirs, factory)
-            if named and factory == SNAPSHOTS:
-                check_snapshot_name(named.rpartition("/")[2])
-            # A retry under the same key must meet the same document.
-            link = named or f"{factory}/{id_of_key(factory, key) if key else new_id()}"
+            link = bodies.new_link(theirs, factory, key)
+            if factory == SNAPSHOTS:
+                check_snapshot_name(link.rpartition("/")[2])
         recreate: bool | int = reading.preference(request, "recreate") is not None
         operation = Operation(
             "POST",

@@ -34,17 +34,27 @@ log = structlog.get_logger("docstore.members.founding")
 class Founding:
     """What this node knows of its group before it can take part, and what it shows of itself."""
 
-    def __init__(self, config: Config, me: str, recovered: Recovered) -> None:
+    def __init__(
+        self,
+        config: Config,
+        me: str,
+        recovered: Recovered,
+        *,
+        learnt: Callable[[bytes], None],
+        outdated: Callable[[int], None],
+    ) -> None:
+        """learnt: told of a configuration that a member counts by and that is later than ours.
+
+        outdated: told when a peer has met a later life of our disk than this one.
+        """
         self._config = config
         self._me = me
         self._recovered = recovered
         stored = recovered.configuration
         self.current: Configuration | None = unpack_registered(stored).decided if stored else None
         self._was_stored = self.current is not None
-        self.learnt: Callable[[bytes], None] = lambda packed: None
-        """Called with a configuration that a member counts by and that is later than ours."""
-        self.outdated: Callable[[int], None] = lambda boot: None
-        """Called when a peer has met a later life of our disk than this one."""
+        self._learnt = learnt
+        self._outdated = outdated
         self._life = secrets.randbits(63)
         self._lives: dict[str, tuple[int, int]] = {}
         """Store id -> (boot, life): its latest start that this process has met."""
@@ -113,7 +123,7 @@ class Founding:
         """
         disk, boot, life = hello.seen
         if disk == self._recovered.store_id and _is_later((boot, life), self._own_life):
-            self.outdated(boot)
+            self._outdated(boot)
             return "our own disk is an older copy"
         known = self._lives.get(hello.store_id, (0, 0))
         if _is_later(known, (hello.boot, hello.life)):
@@ -136,7 +146,7 @@ class Founding:
         if self.current is None:
             return self._learn(hello, told)
         if told is not None and told.id > self.current.id:
-            self.learnt(hello.configuration)
+            self._learnt(hello.configuration)
         member = self.current.member(hello.sender)
         if member is None:
             return "not a member"

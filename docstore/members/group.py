@@ -66,13 +66,12 @@ class Group:
         self._membership = membership
         self._rpc = rpc
         self._hanging_up: dict[str, asyncio.TimerHandle] = {}
-        driver.reconfigured = self._use
         rpc.serve(ChangeGroup, self._change_here)
 
     def start(self) -> None:
         """Put the configuration that is in use into effect."""
         self._links.configuration = self._view.configuration.id
-        self._use(self._view.configuration)
+        self.use(self._view.configuration)
         for peer in self._view.peers:
             if self._links.is_linked(peer):
                 self._driver.feed(LinkMade(peer))
@@ -89,7 +88,7 @@ class Group:
 
     # What is decided
 
-    def _use(self, configuration: Configuration) -> None:
+    def use(self, configuration: Configuration) -> None:
         """Know the members by this configuration, find them, and let go of the others."""
         before = self._founding.others()
         self._founding.current = configuration

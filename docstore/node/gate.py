@@ -17,10 +17,10 @@ from docstore.node.running import RunningNode
 class Gate:
     """Lets requests through to the part of the node that serves, when there is one."""
 
-    def __init__(self) -> None:
+    def __init__(self, why_not: Callable[[], str]) -> None:
+        """why_not: says what keeps this node from knowing its group."""
         self.running: RunningNode | None = None
-        self.why_not: Callable[[], str] = lambda: "starting"
-        """Says what keeps this node from knowing its group."""
+        self._why_not = why_not
         self._leaving = False
         self._closed = False
 
@@ -48,7 +48,7 @@ class Gate:
     def inside(self) -> RunningNode:
         """Return what serves. Raises Unavailable before the group is known."""
         if self.running is None:
-            raise Unavailable("the group is not known yet: " + self.why_not())
+            raise Unavailable("the group is not known yet: " + self._why_not())
         return self.running
 
     def ready(self) -> tuple[bool, str]:
@@ -56,5 +56,5 @@ class Gate:
         if self._leaving:
             return False, "draining"
         if self.running is None:
-            return False, self.why_not()
+            return False, self._why_not()
         return self.running.status.ready()

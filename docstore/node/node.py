@@ -63,7 +63,7 @@ class Node:
     ) -> None:
         self.config = config
         self.stopping = asyncio.Event()
-        self.gate = Gate()
+        self.gate = Gate(self._why_not)
         self._store = store or SqliteStore(database_in(config.data))
         self._streams_store = streams_store or SqliteStreamStore(streams_in(config.data))
         self._http: HttpServer | None = None
@@ -83,7 +83,6 @@ class Node:
         recovered = await self._store.open()
         stack.push_async_callback(self._streams_store.close)
         parts = self.parts = self._parts(recovered, await self._streams_store.open())
-        self.gate.why_not = parts.founding.why_not
         await parts.links.start(config.peer_host, config.peer_port)
         stack.push_async_callback(parts.links.stop)
         stack.push_async_callback(self._stop_running)
@@ -105,8 +104,9 @@ class Node:
 
     def _parts(self, recovered: Recovered, streams_recovered: StreamsRecovered) -> Parts:
         node_id = identity(self.config, recovered)
-        founding = Founding(self.config, node_id, recovered)
-        founding.outdated = self._outdated
+        founding = Founding(
+            self.config, node_id, recovered, learnt=self._learnt, outdated=self._outdated
+        )
         links = PeerLinks(
             PeerEvents(
                 hello=founding.hello,
@@ -132,6 +132,9 @@ class Node:
             membership=Membership(self.config, node_id, recovered, self._view_changed),
         )
 
+    def _why_not(self) -> str:
+        return self.parts.founding.why_not()
+
     async def _join_group(self, recovered: Recovered) -> None:
         """Wait until the group is known, then take part in it."""
         parts = self.parts
@@ -148,7 +151,6 @@ class Node:
             self._broken(error)
         else:
             self.gate.open(running)
-            parts.founding.learnt = self._learnt
             running.start()
 
     # Stop

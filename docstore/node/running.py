@@ -16,6 +16,7 @@ from docstore.model.document import Row
 from docstore.node.parts import Parts
 from docstore.node.status import StatusPages
 from docstore.protocol.events import DrainAsked, LinkLost, LinkMade
+from docstore.protocol.group.configuration import Configuration
 from docstore.protocol.replica import Replica
 from docstore.protocol.timing import ReplicaConfig
 from docstore.reads.listings import Listings
@@ -62,8 +63,9 @@ class RunningNode:
         config, store, rpc = parts.config, parts.store, parts.rpc
         replica = self.replica = _replica(parts, recovered, declaring)
         driver = self.driver = Driver(
-            replica, store, parts.links, publish=self._publish, broken=broken
-        )
+            replica, store, parts.links,
+            publish=self._publish, reconfigured=self._reconfigured, broken=broken,
+        )  # fmt: skip
         view = GroupView(driver.view, clock)
         documents = GroupDocuments(driver.submit, store, view, STREAMS)
         self.streams = StreamsDriver(
@@ -93,6 +95,9 @@ class RunningNode:
         self.status = StatusPages(
             driver.view, store, rpc, self.resync, parts.membership.describe, self.group
         )
+
+    def _reconfigured(self, configuration: Configuration) -> None:
+        self.group.use(configuration)
 
     def _publish(self, row: Row) -> None:
         """Tell those parts of the node of a decided row that it concerns."""

@@ -67,7 +67,7 @@ class Coordinating:
         self._governed: dict[str, Governed] = {}
         self._deadlines: Deadlines[Key] = Deadlines(core)
         self._growing = Growing(core)
-        joining = Joining(self)
+        joining = Joining(self.confirm, self.reconcile)
         kind = path.rpartition("/")[2]
         self.calls: Mapping[str, Callable[[Served], None]] = {
             f"{kind}-pulse": self._pulsed,

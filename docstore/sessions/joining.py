@@ -7,7 +7,7 @@ A member that was fenced comes back under a new id and names its former one: it 
 that it had, so nobody needs to wait for the end of that session.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from docstore.model.service import Refusal
 from docstore.sessions.calling import Served
@@ -15,15 +15,16 @@ from docstore.sessions.governed import Governed
 from docstore.sessions.group_messages import Join, Joined, Leave, Left, plain
 from docstore.sessions.groups import MEMBERS_MAX, Member, checked_member
 
-if TYPE_CHECKING:
-    from docstore.sessions.coordinating import Coordinating
+Then = Callable[[Governed], None]
 
 
 class Joining:
     """Joins and leaves at a coordinator."""
 
-    def __init__(self, coordinating: "Coordinating") -> None:
-        self._coordinating = coordinating
+    def __init__(self, confirm: Callable[[Served, Then], None], reconcile: Then) -> None:
+        """confirm: a read names us its coordinator, then so. reconcile: write what has changed."""
+        self._confirm = confirm
+        self._reconcile = reconcile
 
     def asked(self, served: Served) -> None:
         """Let somebody in; the same id again is the same join."""
@@ -36,7 +37,7 @@ class Joining:
         except Refusal as refusal:
             served.refuse(refusal.status, "bad-request", refusal.detail)
             return
-        self._coordinating.confirm(served, lambda governed: self._join(served, governed, join))
+        self._confirm(served, lambda governed: self._join(served, governed, join))
 
     def _join(self, served: Served, governed: Governed, join: Join) -> None:
         group = governed.group
@@ -49,12 +50,12 @@ class Joining:
                 governed.changes.gone.add(join.former)
         governed.joining.setdefault(join.member, []).append(served)
         self.settle(governed)
-        self._coordinating.reconcile(governed)
+        self._reconcile(governed)
 
     def leaves(self, served: Served) -> None:
         """Let somebody out: at once, or when others have what it has."""
         leave = Leave(*served.argument)
-        self._coordinating.confirm(served, lambda governed: self._leave(served, governed, leave))
+        self._confirm(served, lambda governed: self._leave(served, governed, leave))
 
     def _leave(self, served: Served, governed: Governed, leave: Leave) -> None:
         changes = governed.changes
@@ -71,7 +72,7 @@ class Joining:
             changes.gone.add(leave.member)
         governed.leaving.setdefault(leave.member, []).append(served)
         self.settle(governed)
-        self._coordinating.reconcile(governed)
+        self._reconcile(governed)
 
     @staticmethod
     def settle(governed: Governed) -> None:

@@ -97,6 +97,9 @@ async def alone(store: SmallDisk) -> tuple[Driver, Replica]:
     def broken(error: BaseException) -> None:
         raise AssertionError(error)
 
-    driver = Driver(replica, store, links, publish=published.append, broken=broken)
+    driver = Driver(
+        replica, store, links,
+        publish=published.append, reconfigured=lambda configuration: None, broken=broken,
+    )  # fmt: skip
     driver.start()
     return driver, replica

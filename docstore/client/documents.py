@@ -1,0 +1,189 @@
+"""Documents, one by one and many at once, and leases, with which documents come and go."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import orjson
+
+from docstore.client.errors import RequestFailed
+from docstore.client.leases import Lease, Leases
+from docstore.client.requests import JSON, Requests
+
+NDJSON = {"Content-Type": "application/x-ndjson"}
+NOTHING: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document as a node gave it: its fields, its entity tag and its version."""
+
+    value: dict[str, Any]
+    etag: str
+
+    @property
+    def version(self) -> int:
+        """Return the version of this state."""
+        return int(self.value["documentVersion"])
+
+
+class Changes(NamedTuple):
+    """Some versions as they came about, and where the next ones begin."""
+
+    changes: list[dict[str, Any]]
+    next: str
+
+
+class Documents(Requests):
+    """Reads and writes the documents of a group."""
+
+    _leases: Leases | None = None
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the session; leases that are still held end by themselves."""
+        if self._leases is not None:
+            await self._leases.stop()
+        await super().__aexit__(kind, error, trace)
+
+    async def get(self, link: str, *, version: int | None = None, at: str = "") -> Document:
+        """Return a document as it is, or as it was."""
+        query = f"?documentVersion={version}" if version is not None else ""
+        query = f"?at={quote(at)}" if at else query
+        return await self._document("GET", link, query)
+
+    async def put(
+        self,
+        link: str,
+        value: dict[str, Any],
+        *,
+        if_match: str = "",
+        fence: str = "",
+        lease: Lease | None = None,
+    ) -> Document:
+        """Replace a document, or create it. fence: `<scope>:<token>`, of whoever is in charge.
+
+        lease: when it ends, the document is deleted, or released.
+        """
+        said = _said(if_match, fence, lease)
+        return await self._document("PUT", link, value=value, said=said)
+
+    async def patch(
+        self,
+        link: str,
+        value: dict[str, Any],
+        *,
+        if_match: str = "",
+        fence: str = "",
+        lease: Lease | None = None,
+    ) -> Document:
+        """Change some fields of a document."""
+        said = _said(if_match, fence, lease)
+        return await self._document("PATCH", link, value=value, said=said)
+
+    async def post(
+        self,
+        factory: str,
+        value: dict[str, Any],
+        *,
+        fence: str = "",
+        lease: Lease | None = None,
+    ) -> Document:
+        """Create a document with an id of its own."""
+        said = _said("", fence, lease)
+        return await self._document("POST", factory, value=value, said=said)
+
+    async def delete(self, link: str, *, if_match: str = "", fence: str = "") -> Document:
+        """Delete a document; its history stays."""
+        return await self._document("DELETE", link, said=_said(if_match, fence, None))
+
+    async def _document(
+        self,
+        method: str,
+        link: str,
+        query: str = "",
+        *,
+        value: Any = None,
+        said: Mapping[str, str] = NOTHING,
+    ) -> Document:
+        """Ask about one document. said: headers."""
+        headers = {**JSON, **said}
+        body = None if value is None else orjson.dumps(value)
+        _, answered, content = await self.request(method, quote(link) + query, body, headers)
+        return Document(orjson.loads(content), answered.get("ETag", ""))
+
+    async def history(self, link: str) -> list[dict[str, Any]]:
+        """Return all versions of a document, newest first."""
+        versions: list[dict[str, Any]] = []
+        path: str | None = f"{quote(link)}/versions?limit=500"
+        while path:
+            page = await self.json("GET", path)
+            versions += page["versions"]
+            path = page.get("nextPageLink")
+        return versions
+
+    async def ls(self, factory: str, *, expand: bool = False) -> list[Any]:
+        """Return the links under a factory, or the documents if `expand`."""
+        found: list[Any] = []
+        path: str | None = f"{quote(factory)}?$limit=1000" + ("&expand" if expand else "")
+        while path:
+            page = await self.json("GET", path)
+            found += page["documents"].values() if expand else page["documentLinks"]
+            path = page.get("nextPageLink")
+        return found
+
+    async def changes(
+        self, path: str = "", *, since: str = "latest", where: str = "", wait_s: int = 20
+    ) -> AsyncIterator[Changes]:
+        """Yield what changes at a path and below it, for ever; what is there already at once.
+
+        since: `next` of before, earliest, latest, a time with its zone, or a snapshot's name. None
+        is missed, whichever node answers. wait_s: for each answer; without changes it is empty.
+        """
+        while True:
+            asked = orjson.dumps({"prefix": path, "since": since, "where": where})
+            headers = JSON | {"Prefer": f"wait={wait_s}"}
+            _, _, content = await self.request(
+                "POST", "/core/changes", asked, headers, only_reads=True
+            )
+            *lines, ending = content.splitlines()
+            since = orjson.loads(ending)["next"]
+            yield Changes([orjson.loads(line) for line in lines], since)
+
+    async def declare(self, factory: str, **members: Any) -> None:
+        """Declare a factory; one that is there already is left as it is."""
+        try:
+            await self.json("POST", "/core/factories", {"path": factory, **members})
+        except RequestFailed as error:
+            if error.status != 409:
+                raise
+
+    def lease(
+        self, *, ttl_s: float = 10.0, behavior: str = "delete", holder: str = "", name: str = ""
+    ) -> Lease:
+        """Return a lease, for `async with`; see `docstore/client/leases.py`.
+
+        behavior: what becomes of documents that are attached to it, "delete" or "release".
+        holder: who it is, for people. name: its id, if it should be a certain one.
+        """
+        if self._leases is None:
+            self._leases = Leases(self)
+        return Lease(self._leases, ttl_s, behavior=behavior, holder=holder, name=name)
+
+    async def bulk(self, operations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Return a result for each operation, in their order."""
+        body = b"".join(orjson.dumps(operation) + b"\n" for operation in operations)
+        _, _, content = await self.request("POST", "/core/bulk", body, NDJSON)
+        return [orjson.loads(line) for line in content.splitlines()]
+
+
+def _said(if_match: str, fence: str, lease: Lease | None) -> dict[str, str]:
+    """Return the headers of a write."""
+    said = {"If-Match": if_match, "Fence": fence, "Docstore-Lease": lease.link if lease else ""}
+    return {name: each for name, each in said.items() if each}

@@ -1,0 +1,144 @@
+"""What a line of a bulk request says: one operation, in members where a request has headers.
+
+The counterpart of `documents.py`, for whom a path, headers and a body say it. What a body means is
+the same for both, and stands in `bodies.py`.
+"""
+
+from typing import Any
+
+from docstore.errors import BadRequest, DocstoreError, MethodNotAllowed
+from docstore.http import attaching, bodies, reading
+from docstore.http.documents import PreconditionRequired
+from docstore.http.lines import LINE_DEPTH_MAX
+from docstore.model import json
+from docstore.model.operation import Conditions, Operation
+from docstore.model.service import ServiceOptions
+from docstore.services.registry import FACTORIES, SNAPSHOTS
+
+NO_SEQUENCE = -1
+WRITER = frozenset({"job", "batch", "sequence"})
+VERBS = frozenset({"PUT", "POST", "PATCH", "DELETE"})
+ONE_BY_ONE = frozenset({FACTORIES, SNAPSHOTS})
+"""Factories whose documents are looked at before they are stored, as this does not."""
+MEMBERS = frozenset({"op", "link", "body", "ifVersion", "mustExist", "recreate", "key", "writer"})
+
+
+class NoOperation(BadRequest):
+    """A line cannot be read, or is something else than an operation."""
+
+
+def parsed(line: Any) -> dict[str, Any]:
+    """Return the operation that a line says. Raises NoOperation, or the error that a line is."""
+    if isinstance(line, DocstoreError):
+        raise line
+    if isinstance(line, bytes):
+        try:
+            line = json.parse(line, LINE_DEPTH_MAX)
+        except BadRequest as error:
+            raise NoOperation(str(error)) from None
+    if not isinstance(line, dict):
+        raise NoOperation("a line is an object")
+    if not isinstance(line.get("link"), str):
+        raise NoOperation("link is a path")
+    return line
+
+
+def operation_of(
+    value: dict[str, Any], factory: str, options: ServiceOptions, bytes_max: int
+) -> Operation:
+    """Return the operation on a document of `factory` that a parsed line says.
+
+    Raises BadRequest and other errors that are the line's answer.
+    """
+    verb = value.get("op", "PUT")
+    verb = verb.upper() if isinstance(verb, str) else ""
+    if verb not in VERBS:
+        raise BadRequest(f"op is one of {', '.join(sorted(VERBS))}")
+    if not MEMBERS.issuperset(value):
+        raise BadRequest(f"a line has no member {min(value.keys() - MEMBERS)[:40]!r}")
+    recreate, key = value.get("recreate", False), _key(value)
+    if not isinstance(recreate, bool):
+        raise BadRequest("recreate and mustExist are true or false")
+    conditions = _conditions(value, verb, options)
+    link, body, patch = value["link"], bodies.NOTHING, "handler" if verb == "PATCH" else ""
+    state = value.get("body")
+    if verb == "PATCH" and isinstance(state, list):  # An array is a JSON patch (RFC 6902).
+        attaching.refuse_in_patch(state)
+        body, patch = bodies.change_of(state, bytes_max=bytes_max), "json"
+    elif verb != "DELETE":
+        body = _body(state, verb, options, bytes_max)
+        if link == factory:
+            link = bodies.new_link(body.theirs, factory, key)
+        else:
+            bodies.check_self_link(body.theirs, link)
+    if options.read_only:
+        raise MethodNotAllowed(f"what is at {factory} is not written like this")
+    if factory in ONE_BY_ONE:
+        raise BadRequest(f"what is at {factory} is written one by one: PUT or POST it")
+    return Operation(
+        verb, link, body.raw, patch, body.signature, conditions,
+        recreate=recreate, creates=options.put_creates, key=key,
+        level=options.level, writer=_writer(value.get("writer"), options.level),
+    )  # fmt: skip
+
+
+def _body(state: Any, verb: str, options: ServiceOptions, bytes_max: int) -> bodies.Written:
+    if not isinstance(state, dict):
+        raise BadRequest("body is an object")
+    if verb == "PATCH":
+        body = bodies.change_of(state, bytes_max=bytes_max)
+    else:
+        body = bodies.written_of(state, bytes_max=bytes_max, options=options)
+    attaching.refuse_in_line(body.theirs)
+    return body
+
+
+def _conditions(value: dict[str, Any], verb: str, options: ServiceOptions) -> Conditions | None:
+    version = _version(value, options)
+    if options.needs_precondition and version is None and verb != "POST":
+        raise PreconditionRequired("this factory demands ifVersion")
+    must_exist = value.get("mustExist", False)
+    if not isinstance(must_exist, bool):
+        raise BadRequest("recreate and mustExist are true or false")
+    if must_exist or version is not None:
+        return Conditions(match="*" if must_exist else None, version=version)
+    return None
+
+
+def _version(value: dict[str, Any], options: ServiceOptions) -> int | None:
+    """Return the version that a line is based on, None if it does not say."""
+    version = bodies.sent_version({"documentVersion": value.get("ifVersion")}, name="ifVersion")
+    body = value.get("body")
+    if version is None and options.strict_updates and isinstance(body, dict):
+        return bodies.sent_version(body)
+    return version
+
+
+def _key(value: dict[str, Any]) -> str:
+    key = value.get("key", "")
+    if not isinstance(key, str) or len(key.encode()) > reading.KEY_BYTES_MAX:
+        raise BadRequest(f"key is a string of at most {reading.KEY_BYTES_MAX} bytes")
+    return key
+
+
+def _writer(value: Any, level: int) -> tuple[Any, ...]:
+    """Return (job, batch, sequence) of a bulk job's line, () for any other."""
+    if value is None:
+        return ()
+    if level < 3:
+        raise BadRequest("writer needs a factory with ENFORCE_QUORUM")
+    fits = isinstance(value, dict) and {"job", "batch"} <= value.keys() <= WRITER
+    if not fits or not _is_name(value["job"]):
+        raise BadRequest('writer is {"job": text, "batch": number, "sequence"?: number}')
+    batch, sequence = value["batch"], value.get("sequence", NO_SEQUENCE)
+    if not _is_number(batch, 0) or not _is_number(sequence, NO_SEQUENCE):
+        raise BadRequest("writer: batch and sequence are whole numbers of 63 bits")
+    return value["job"], batch, sequence
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value.encode()) <= reading.KEY_BYTES_MAX
+
+
+def _is_number(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 1 << 63
