@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from docstore.client import Client, LocalCluster
 from docstore.protocol.timing import ReplicaConfig
@@ -27,6 +28,7 @@ async def load(session: aiohttp.ClientSession, lines: bytes) -> Counter[int]:
         return Counter(json.loads(line)["status"] for line in (await response.read()).splitlines())
 
 
+@pytest.mark.thorough
 async def test_more_lines_than_may_wait_at_a_node_wait_with_their_clients(tmp_path: Path) -> None:
     with LocalCluster(1, tmp_path) as group:
         async with Client(group.urls) as store:

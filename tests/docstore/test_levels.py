@@ -94,6 +94,7 @@ def has(node: LocalNode, number: int) -> bool:
     return bool(shown(node, f"/carts/{number}").get("n") == number)
 
 
+@pytest.mark.thorough
 async def test_level_1_goes_on_alone_and_loses_nothing_over_kills(cluster: LocalCluster) -> None:
     await declared(cluster)
     first, *others = cluster.nodes

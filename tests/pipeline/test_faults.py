@@ -127,6 +127,7 @@ def _pass_on(source: socket.socket, sink: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("after", [1, 900, 20_000, 60_000])
+@pytest.mark.thorough
 def test_a15_a_scan_goes_on_where_it_broke_off(whole: Stage, after: int) -> None:
     plan, spans = plan_of(whole)
     proxy = BreakingProxy(plan["nodes"][0]["url"], after, 3)

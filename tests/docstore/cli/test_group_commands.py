@@ -100,6 +100,7 @@ def test_settings_of_a_later_node_fit_each_other(tmp_path: Path) -> None:
         assert (code, complaint in said) == (2, True), said
 
 
+@pytest.mark.thorough
 def test_a_lone_survivor_is_made_a_group_of_one(tmp_path: Path) -> None:
     with LocalCluster(3, tmp_path / "nodes") as group:
         url = ("--url", group.nodes[0].url)

@@ -47,6 +47,7 @@ def settled(cluster: LocalCluster) -> bool:
     )
 
 
+@pytest.mark.thorough
 async def test_nodes_behind_wildcards_form_a_group_and_may_move(cluster: LocalCluster) -> None:
     first, *_ = cluster.nodes
     async with Client([first.url]) as store:

@@ -44,7 +44,11 @@ def _reporters(node: Node) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    ("count", "bad"), [(100, 3), pytest.param(1000, 10, marks=pytest.mark.slow)]
+    ("count", "bad"),
+    [
+        pytest.param(100, 3, marks=pytest.mark.thorough),
+        pytest.param(1000, 10, marks=pytest.mark.slow),
+    ],
 )
 def test_23_members_that_hear_only_half_of_the_time(count: int, bad: int) -> None:
     world = acquainted(1, count)

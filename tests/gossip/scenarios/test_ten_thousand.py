@@ -50,6 +50,7 @@ def test_shared_tables_and_ordinary_ones_come_to_the_same_verdicts(seed: int) ->
     assert verdicts[0] == verdicts[1]
 
 
+@pytest.mark.thorough
 def test_47_a_crash_among_many_upon_shared_tables() -> None:
     world = crash(1000, 40)
     assert all_told_s(world, "n7", State.DEAD, 5.0) <= 30.0
