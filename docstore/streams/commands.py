@@ -27,7 +27,7 @@ class Commands:
         match event.command:
             case ("elect", unclean):
                 known.is_unclean = bool(unclean)
-                self._controller.elect(known, "it was asked for")
+                self._controller.elections.elect(known, "it was asked for")
             case ("lead", str(node)):
                 if found.resolution not in SERVING or not in_set(found.lrs, node):
                     return Problem(409, "not-in-sync", f"{node} is not in the live replica set")

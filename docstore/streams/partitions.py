@@ -233,14 +233,14 @@ class Partitions:
             case Fence():
                 self.fencing.fence(sender, message)
             case Fenced():
-                self.controller.fenced(sender, message)
+                self.controller.elections.fenced(sender, message)
             case Notice(documents):
                 for link, epoch, version, state in documents:
                     self._noticed(link, (epoch, version), state)
             case Promoted():
-                self.controller.promoted(sender, message)
+                self.controller.elections.promoted(sender, message)
             case Resign():
-                self.controller.resigned(sender, message)
+                self.controller.elections.resigned(sender, message)
             case Yield():
                 self.holding_back.asked_to_yield(sender, message)
             case Rejected():
@@ -304,7 +304,7 @@ class Partitions:
             self.follower.seek(log)
 
     def _rejected(self, sender: str, message: Rejected) -> None:
-        self.controller.rejected(sender, message)
+        self.controller.elections.rejected(sender, message)
         for name, epoch, code, promised, _ in message.partitions:
             log = self.core.logs.get(name)
             if log is None:

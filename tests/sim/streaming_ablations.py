@@ -18,9 +18,9 @@ from docstore.beside.updates import Updates
 from docstore.model.operation import Answer
 from docstore.ownership import by_lag
 from docstore.streams import controller, directory, fencing, governed, replica_set, roles
-from docstore.streams.controller import Controller
 from docstore.streams.core import Core
 from docstore.streams.doubt import Doubts
+from docstore.streams.elections import Elections
 from docstore.streams.events import Room
 from docstore.streams.fetching import Fetching
 from docstore.streams.follower import Follower
@@ -94,7 +94,7 @@ def _unknown_is_refused(self: Updates, update: Any, answer: Answer) -> None:
     _told(self, update, answer._replace(unknown=False, status=409) if answer.unknown else answer)
 
 
-def _always_unclean(self: Controller, known: Any, topic: Any) -> None:
+def _always_unclean(self: Elections, known: Any, topic: Any) -> None:
     known.is_asking, known.since, known.is_unclean = False, self._core.now, True
 
 
@@ -114,7 +114,7 @@ def _without_new(self: Leading) -> set[Copy]:
     return set(self.recorded)
 
 
-def _all_who_answer(self: Controller, known: Any) -> dict[str, Copy]:
+def _all_who_answer(self: Elections, known: Any) -> dict[str, Copy]:
     return {node: (node, each.copy) for node, each in sorted(known.answers.items()) if each.full}
 
 
@@ -129,7 +129,7 @@ def _advance_alone(self: Leader, leading: Leading) -> None:
     leading.least = least
 
 
-def _elect_at_once(self: Controller, known: Any, why: str) -> None:
+def _elect_at_once(self: Elections, known: Any, why: str) -> None:
     """Use the next epoch before any document says so."""
     if known.is_updating:
         return
@@ -137,8 +137,8 @@ def _elect_at_once(self: Controller, known: Any, why: str) -> None:
     known.since = self._core.now
     known.answers.clear()
     known.fenced_at = float("-inf")
-    self._electing[known.link] = known
-    self._go_on(known)
+    self._open[known.link] = known
+    self.go_on(known)
 
 
 def replace_found(found: ReplicaSet) -> ReplicaSet:
@@ -254,7 +254,7 @@ RULES: dict[str, Ablation] = {
         "RC2", ((Leading, "required", property(_without_new)),), SETS
     ),
     "anybody-is-elected": Ablation(
-        "RC5", ((Controller, "_holders", _all_who_answer), _ANY_MAY_FOLLOW), SETS
+        "RC5", ((Elections, "_holders", _all_who_answer), _ANY_MAY_FOLLOW), SETS
     ),
     "eligible-for-ever": Ablation("RC4", ((by_lag, "_with_eligible", _elr_kept), _ANY_MAY_FOLLOW)),
     "committed-by-too-few": Ablation("RC2", ((Leader, "advance", _advance_alone),), SETS),
@@ -262,7 +262,7 @@ RULES: dict[str, Ablation] = {
         "RF2", ((updates, "Conditions", _nothing), _ANY_MAY_FOLLOW), SETS
     ),
     "fenced-before-the-epoch-is-allocated": Ablation(
-        "RF3", ((Controller, "elect", _elect_at_once), _ANY_MAY_FOLLOW), CRASHES
+        "RF3", ((Elections, "elect", _elect_at_once), _ANY_MAY_FOLLOW), CRASHES
     ),
     "nodes-instead-of-copies": Ablation("RC5", ((Core, "new_copy", _same_copy),), DISKS),
     "leads-on-after-a-restart": Ablation("B2", ((Roles, "resign", _go_on_leading),), CRASHES),
@@ -297,7 +297,7 @@ RULES: dict[str, Ablation] = {
     "reset-when-the-disk-is-full": Ablation("RD1", ((Partitions, "step", _reset_when_full),), FULL),
     "members-leave-with-their-data": Ablation("RM1", ((Reassignment, "blocks", _never),), GROUPS),
     "unclean-without-leave": Ablation(
-        "RF5", ((Controller, "_may_be_unclean", _always_unclean),), OFFLINE
+        "RF5", ((Elections, "_may_be_unclean", _always_unclean),), OFFLINE
     ),
     "unknown-taken-for-refused": Ablation("RC2", ((Updates, "_told", _unknown_is_refused),), SETS),
     "elected-by-length-alone": Ablation("RF6", ((controller, "choose", _longest),), BEHIND),

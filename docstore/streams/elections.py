@@ -1,0 +1,255 @@
+"""Elections of leaders by smallest lag: a partition's states, its timers, its candidates.
+
+    ELECTION -> CANDIDATE_FOUND -> ONLINE, or OFFLINE until somebody is back who may lead
+
+Source: Fluvio's replica election (its states, its timer), with two things that it lacks: an epoch
+is allocated by a conditional update before anybody is fenced with it (rule RF3), and only copies of
+the data that the live replica set names may lead.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+from docstore.model.document import NO_BALLOT
+from docstore.ownership.by_lag import choose, elected
+from docstore.streams.core import NEVER, Core
+from docstore.streams.governed import Governed
+from docstore.streams.messages import Fence, Fenced, Promoted, Rejected, Resign, Standing
+from docstore.streams.replica_set import Copy, ReplicaSet, Resolution, link_of
+from docstore.streams.roles import SERVING
+from docstore.streams.topic import Topic
+from docstore.streams.topics import Topics
+
+
+class Elections:
+    """The partitions of a controller that have no leader, or need another."""
+
+    def __init__(
+        self,
+        core: Core,
+        topics: Topics,
+        governed: Mapping[str, Governed],
+        *,
+        update: Callable[[Governed, ReplicaSet], None],
+        notify: Callable[[Governed, str], None],
+    ) -> None:
+        """update: change a document. notify: tell a replica what it says."""
+        self._core = core
+        self._topics = topics
+        self._governed = governed
+        self._update = update
+        self._notify = notify
+        self._open: dict[str, Governed] = {}
+        """Those in a state that something must come of."""
+        self._unfit_until: dict[str, float] = {}
+
+    def enter(self, known: Governed) -> None:
+        """Begin what the state of a partition asks for."""
+        resolution = known.found.resolution
+        self._open[known.link] = known
+        if resolution is Resolution.ELECTION:
+            known.answers.clear()
+            known.fenced_at = NEVER
+        elif resolution is Resolution.OFFLINE:
+            known.excluded.clear()
+            known.alive = self._alive(known)
+        elif resolution in SERVING:
+            known.excluded.clear()
+            known.is_unclean = False
+        if resolution in SERVING or resolution is Resolution.DELETED:
+            self._open.pop(known.link)
+
+    def forget(self, link: str) -> None:
+        """A partition is not ours to govern any more."""
+        self._open.pop(link, None)
+
+    def tick(self) -> None:
+        """Go on with those that are open."""
+        for known in list(self._open.values()):
+            self.go_on(known)
+
+    def _alive(self, known: Governed) -> frozenset[str]:
+        return frozenset(node for node in known.eligible_nodes if self._core.view.is_alive(node))
+
+    def elect(self, known: Governed, why: str) -> None:  # Seam.
+        """Begin an election: the epoch is allocated first, and fences from then on."""
+        if known.is_updating:
+            return
+        found = known.found
+        self._core.counters["elections"] += 1
+        self._core.counters[f"elections because {why}"] += 1
+        after = replace(
+            found, epoch=found.epoch + 1, leader="", candidate="", resolution=Resolution.ELECTION
+        )
+        self._update(known, after)
+
+    def go_on(self, known: Governed) -> None:
+        """Do what the state of a partition asks for now."""
+        if known.is_updating or self._governed.get(known.link) is not known:
+            return
+        match known.found.resolution:
+            case Resolution.ELECTION:
+                self._gather(known)
+            case Resolution.CANDIDATE_FOUND:
+                self._wait_for_candidate(known)
+            case Resolution.OFFLINE:
+                self._wait_for_eligible(known)
+
+    def _gather(self, known: Governed) -> None:
+        """Fence the replicas; choose once all that are alive have answered, or time is over."""
+        core, found = self._core, known.found
+        waited_s = core.now - known.since
+        alive = self._alive(known)
+        if alive and alive <= known.answers.keys():
+            self._choose(known, is_over=waited_s >= core.config.gather_s)
+        elif waited_s >= core.config.gather_s:
+            self._choose(known, is_over=True)
+        if known.is_updating or core.now - known.fenced_at < core.config.gather_s / 2:
+            return
+        known.fenced_at = core.now
+        for node in found.replicas:
+            if node not in known.answers:
+                core.post(node, Fence, (known.name, found.epoch))
+
+    def fenced(self, sender: str, message: Fenced) -> None:
+        """A replica has promised, and says what it has."""
+        for fields in message.partitions:
+            standing = Standing(*fields)
+            known = self._of(standing.name)
+            if (
+                known is not None
+                and known.found.epoch == standing.epoch
+                and known.found.resolution is Resolution.ELECTION
+                and sender in known.found.replicas
+            ):
+                known.answers[sender] = standing
+                self.go_on(known)
+
+    def _choose(self, known: Governed, *, is_over: bool) -> None:
+        """Record the candidate, and with it who holds all that is committed."""
+        found = known.found
+        holders = self._holders(known)
+        able = holders.keys() - known.excluded
+        fit = {node for node in able - set(found.leaving) if self._is_fit(node)} or able
+        chosen = choose(
+            {node: (each.adopted, each.end) for node, each in known.answers.items() if node in fit},
+            known.rank,
+        )
+        if chosen is None:
+            if is_over:
+                self._update(known, replace(found, resolution=Resolution.OFFLINE))
+            return
+        copies = tuple(holders.values())
+        lrs, elr, unclean = found.lrs, found.elr, found.unclean
+        if known.is_unclean:
+            self._core.alarm(f"{known.link}: an unclean election may have lost records")
+            lrs, elr, copies, unclean = (holders[chosen],), (), (holders[chosen],), found.epoch
+        elif known.is_fresh:
+            lrs = copies
+        lrs, elr = elected(lrs, elr, copies, holders[chosen], found.min_in_sync)
+        after = replace(
+            found,
+            candidate=chosen,
+            lrs=lrs,
+            elr=elr,
+            unclean=unclean,
+            resolution=Resolution.CANDIDATE_FOUND,
+        )
+        self._update(known, after)
+
+    def _holders(self, known: Governed) -> dict[str, Copy]:  # Seam.
+        """Return the answers of copies that hold all that is committed (rule RC5), in order."""
+        named = {*known.found.lrs, *known.found.elr}
+        return {
+            node: (node, each.copy)
+            for node, each in sorted(known.answers.items())
+            if each.full
+            and (
+                known.is_unclean
+                or (node, each.copy) in named
+                or (known.is_fresh and each.end == 0 and each.adopted == NO_BALLOT)
+            )
+        }
+
+    def _is_fit(self, node: str) -> bool:
+        unfit_until = self._unfit_until.get(node, NEVER)
+        return (
+            self._core.view.may_own(node)
+            and self._core.now >= unfit_until
+            and node not in self._core.view.leavers
+        )
+
+    def promoted(self, sender: str, message: Promoted) -> None:
+        """The candidate's promise is durable: it leads."""
+        for name, epoch, _ in message.partitions:
+            known = self._of(name)
+            if known is None or known.found.epoch != epoch:
+                continue
+            found = known.found
+            if found.resolution is Resolution.CANDIDATE_FOUND and found.candidate == sender:
+                if not known.is_updating:
+                    after = replace(
+                        found, leader=sender, candidate="", resolution=Resolution.ONLINE
+                    )
+                    self._update(known, after)
+            elif found.leader == sender:
+                self._notify(known, sender)
+
+    def rejected(self, sender: str, message: Rejected) -> None:
+        """A candidate cannot lead, or a replica has promised more than it was asked for."""
+        for name, epoch, code, _, _ in message.partitions:
+            known = self._of(name)
+            if (
+                known is not None
+                and code == "stale-epoch"
+                and known.found.epoch == epoch
+                and known.found.resolution is Resolution.CANDIDATE_FOUND
+                and known.found.candidate == sender
+            ):
+                self._next_candidate(known)
+
+    def _wait_for_candidate(self, known: Governed) -> None:
+        """Wait for the candidate to say that it leads: then for the next one."""
+        core = self._core
+        waited_s = core.now - known.since
+        if waited_s > core.config.confirm_s or not core.view.is_alive(known.found.candidate):
+            self._next_candidate(known)
+
+    def _next_candidate(self, known: Governed) -> None:
+        known.excluded.add(known.found.candidate)
+        self._core.counters["next_candidates"] += 1
+        self.elect(known, "its candidate did not answer")
+
+    def _wait_for_eligible(self, known: Governed) -> None:
+        """Try again when somebody is back who may lead, and now and then while one is there."""
+        alive = self._alive(known)
+        waited_s = self._core.now - known.since
+        if not alive and waited_s > self._core.config.offline_retry_s and not known.is_asking:
+            # Nobody is there who has all that is committed: may somebody lead who has not? (RF5)
+            known.is_asking = True
+            self._topics.read(known.name, partial(self._may_be_unclean, known))
+        is_due = alive - known.alive or waited_s > self._core.config.offline_retry_s
+        if alive and (is_due or known.found.epoch == 0 or known.is_unclean):
+            self.elect(known, "somebody is back")
+
+    def _may_be_unclean(self, known: Governed, topic: Topic | None) -> None:  # Seam.
+        known.is_asking = False
+        known.since = self._core.now
+        if topic is not None and topic.incarnation == known.found.incarnation and topic.unclean:
+            known.is_unclean = True
+
+    def resigned(self, sender: str, message: Resign) -> None:
+        """A leader wants to be replaced; one whose disk is stuck is passed over for a while."""
+        for name, epoch, why in message.partitions:
+            known = self._of(name)
+            if known is None or known.found.epoch != epoch or known.found.leader != sender:
+                continue
+            if why == "stuck":
+                self._unfit_until[sender] = self._core.now + self._core.config.unfit_s
+            self.elect(known, f"its leader {why}")
+
+    def _of(self, name: str) -> Governed | None:
+        """Return the partition of that name, if it is ours."""
+        known = self._governed.get(link_of(name))
+        return known if known is not None and known.name == name else None
