@@ -14,10 +14,10 @@ SPARK_OLDEST := 4.2.1
 OLDEST := .venv-spark-oldest
 STAMP_OLDEST := $(OLDEST)/installed.stamp
 
-# One worker more than there are cores, since much of what a worker does is to wait; but not many
+# Two workers more than there are cores, since much of what a worker does is to wait; but not many
 # Sparks and groups of nodes at once. Who plays what stands in tests/side_by_side.py. For a debugger:
 # PYTEST_FLAGS="-n 0".
-SIDE_BY_SIDE := -n $(shell echo $$(($$(nproc 2>/dev/null || echo 2) + 1))) --maxprocesses 4 --no-loadscope-reorder
+SIDE_BY_SIDE := -n $(shell echo $$(($$(nproc 2>/dev/null || echo 2) + 2))) --maxprocesses 4 --no-loadscope-reorder
 
 # The tests start hundreds of processes: what one of them has compiled, the next ones need not.
 export PYTHONDONTWRITEBYTECODE :=

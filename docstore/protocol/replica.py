@@ -123,7 +123,7 @@ class Replica:
         self.decider = Decider(core, self._opened)
         self.owner = Owner(core, self.decider, self.confirmer)
         self.read_index = ReadIndex(core, self.confirmer)
-        self.proposer = Proposer(core, self.owner.stored)
+        self.proposer = Proposer(core, self.owner.past.stored)
         self.takeover = TakeOver(core, self.acceptor, self.decider, self.catchup)
         self.register = Register(core, _registered(recovered), vote_rng, self._use)
         self.spreader = Spreader(core, recovered)

@@ -195,8 +195,6 @@ def test_a15_a_node_that_dies_after_the_plan_is_gone_around(own: Stage) -> None:
     assert table.count() == 3000  # The plan is kept from here on, with all three nodes in it.
     own.cluster.kill(own.cluster.nodes[0])
     assert table.count() == 3000
-    own.cluster.start(own.cluster.nodes[0])
-    own.cluster.wait_ready()
 
 
 def test_a17_a_copy_behind_the_cut_says_so(whole: Stage) -> None:

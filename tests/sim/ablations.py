@@ -33,6 +33,7 @@ from docstore.protocol.road.confirm import Confirmer
 from docstore.protocol.road.decide import Decider
 from docstore.protocol.road.forward import Gateway
 from docstore.protocol.road.learn import Acceptor
+from docstore.protocol.road.past_reads import PastReads
 from docstore.protocol.road.serve import Owner
 from tests.sim.run import Profile
 
@@ -275,7 +276,7 @@ ABLATIONS: dict[str, Ablation] = {
     "tell-before-disk": Ablation("P3", ((Core, "flush", _tell_before_disk),), CRASHES),
     "local-read": Ablation("R1", ((Confirmer, "is_confirmed", _always),), CUTS),
     "dirty-read": Ablation("R3", ((Owner, "visible", _newest),), CUTS),
-    "past-before-disk": Ablation("R3", ((Owner, "holds", _always),), SLOW_DISKS),
+    "past-before-disk": Ablation("R3", ((PastReads, "holds", _always),), SLOW_DISKS),
     "retry-without-identity": Ablation("C1", ((Gateway, "identity", _fresh_identity),), TAKEOVERS),
     "forget-operations": Ablation(
         "C1",

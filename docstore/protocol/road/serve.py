@@ -24,7 +24,7 @@ from docstore.protocol.road import recall
 from docstore.protocol.road.confirm import Confirmer, Waiter
 from docstore.protocol.road.decide import Decider
 from docstore.protocol.road.handle import New, Outcome, Refused, Unchanged, handle
-from docstore.protocol.road.past import KEPT_VERSIONS_MAX, past_answer, past_query, trimmed_answer
+from docstore.protocol.road.past_reads import PastReads
 from docstore.storage.store import Corrupt, History, Newest, OfLog, Result
 
 HEAD_BYTES, ROW_BYTES = 250, 700
@@ -40,6 +40,7 @@ class Owner:
         self.core = core
         self.decider = decider
         self.confirmer = confirmer
+        self.past = PastReads(core, decider)
 
     def serve(self, inflight: Inflight) -> None:
         """Take an operation, if this node owns its slot or is about to."""
@@ -300,74 +301,8 @@ class Owner:
         if inflight.operation.select[0] == "current":
             self.core.reply(inflight, self._current(log, self.visible(head)))
             return
-        reign = log.reign
-        assert reign is not None
-        reign.past_reads.append((log.decided, inflight))
-        self._read_past(log, reign)
-
-    def stored(self, log: SlotLog, reign: Reign, end: int) -> None:
-        """This node's own disk has come to row `end`: count it, and read what waited for it."""
-        self.decider.own_disk(log, reign, end)
-        if log.reign is reign and reign.past_reads:
-            self._read_past(log, reign)
-
-    def _read_past(self, log: SlotLog, reign: Reign) -> None:
-        """Read older versions as soon as this disk holds all that was decided by then.
-
-        Others may have decided a row before the own disk had it: too early, it would be missing.
-        """
-        waiting, reign.past_reads = reign.past_reads, []
-        for until, inflight in waiting:
-            if self.holds(log, until):
-                self._read_disk(log, inflight, until)
-            else:
-                reign.past_reads.append((until, inflight))
-
-    def holds(self, log: SlotLog, until: int) -> bool:  # Seam.
-        """Say whether this node's own disk has come to row `until`."""
-        return log.durable >= until
-
-    def _read_disk(self, log: SlotLog, inflight: Inflight, until: int) -> None:
-        def found(rows: list[Row]) -> None:
-            answer = past_answer(inflight.operation.select, rows)
-            if answer.status == 404 and not rows and log.kept:
-                self._look_for_trimmed(log, inflight, until)
-            else:
-                self._tell_past(log, inflight, answer)
-
-        self._look_up(log, inflight, past_query(log.slot, inflight.operation, until), found)
-
-    def _look_for_trimmed(self, log: SlotLog, inflight: Inflight, until: int) -> None:
-        """Say 410 of a version that was there and was let go of, 404 of one that never was."""
-
-        def found(rows: list[Row]) -> None:
-            self._tell_past(log, inflight, trimmed_answer(inflight.operation.select, rows))
-
-        everything = History(log.slot, inflight.operation.link, None, KEPT_VERSIONS_MAX, until)
-        self._look_up(log, inflight, everything, found)
-
-    def _tell_past(self, log: SlotLog, inflight: Inflight, answer: Answer) -> None:
-        epoch = self.decider.epoch_of(log.slot)
-        self.core.reply(inflight, answer._replace(owner=self.core.me, epoch=epoch))
-
-    def _look_up(
-        self, log: SlotLog, inflight: Inflight, query: OfLog, found: Callable[[list[Row]], None]
-    ) -> None:
-        """Ask the disk for the past; hand the read back if the log loses rows meanwhile.
-
-        What is missing then was taken from this replica, which has left the slot or is filled anew.
-        """
-        cuts = log.cuts
-
-        def answered(result: Result) -> None:
-            if isinstance(result, Corrupt):
-                self.core.corrupt(log)
-            if isinstance(result, Corrupt) or log.cuts != cuts:
-                self.core.reply(inflight, None)
-            else:
-                found(result)
-
-        self.core.read(query, answered)
+        assert log.reign is not None
+        self.past.read(log, log.reign, inflight)
 
     def visible(self, head: Head) -> Row | None:  # Seam.
         """Return the version that readers may see: the newest decided one (rule R3)."""

@@ -109,7 +109,7 @@ def test_14_a_pause_of_a_minute(seeds: range) -> None:
         assert not falsely_dead(world, "n9")
 
 
-@trials(1, 100, thorough=3)
+@trials(2, 100, thorough=3)
 def test_16_starved_members_and_loss(seeds: range) -> None:
     first_s, false = [], 0
     for seed in seeds:
