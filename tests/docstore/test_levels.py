@@ -119,6 +119,25 @@ async def test_level_1_goes_on_alone_and_loses_nothing_over_kills(cluster: Local
         assert (await store.get("/carts/known", version=1)).version == 1
 
 
+async def test_a_node_that_starts_alone_still_knows_its_factories(cluster: LocalCluster) -> None:
+    await declared(cluster)
+    first, *others = cluster.nodes
+    for node in cluster.nodes:
+        cluster.kill(node)
+    cluster.start(first)
+    until(lambda: shown(first, "/carts/known"))
+    async with Client([first.url]) as store:
+        for link in ("/carts/known", "/sessions/known", "/carts/new"):
+            assert (await store.put(link, {"by": "one"})).value["by"] == "one"
+            assert (await store.get(link)).value["by"] == "one"
+    for node in others:
+        cluster.start(node)
+    cluster.wait_ready()
+    for node in others:
+        until(lambda node=node: shown(node, "/carts/new").get("by") == "one")
+        until(lambda node=node: shown(node, "/sessions/known").get("by") == "one")
+
+
 async def test_level_2_survives_a_disk_when_two_copies_were_told(cluster: LocalCluster) -> None:
     await declared(cluster)
     async with Client(cluster.urls) as store:
@@ -173,9 +192,8 @@ async def test_conditions_and_keys_hold_at_level_1(cluster: LocalCluster) -> Non
         assert (await store.put("/carts/c", {"n": 5})).version == 4
 
 
-@pytest.mark.parametrize(
-    "factory", ["/carts", pytest.param("/sessions", marks=pytest.mark.thorough)]
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("factory", ["/carts", "/sessions"])
 async def test_documents_follow_the_group_when_it_changes(tmp_path: Path, factory: str) -> None:
     with LocalCluster(3, tmp_path, ("--replication-factor", "2")) as cluster:
         await declared(cluster)

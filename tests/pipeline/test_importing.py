@@ -158,6 +158,7 @@ TYPES: dict[str, tuple[pa.DataType, Any, Any]] = {
 """Columns of a file: their type, a value, and what is stored of it."""
 
 
+@pytest.mark.thorough
 def test_the_columns_of_a_file_have_the_forms_of_the_table_of_types(
     stage: Stage, tmp_path: Path
 ) -> None:

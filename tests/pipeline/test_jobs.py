@@ -84,6 +84,7 @@ def test_a_dry_run_changes_nothing(stage: Stage, films: Path, tmp_path: Path) ->
         contents(stage, into)
 
 
+@pytest.mark.thorough
 def test_a_factory_goes_back_to_a_moment(stage: Stage, tmp_path: Path) -> None:
     stage.put({str(n): {"n": n} for n in range(50)})
     to = str(tmp_path / "out")
@@ -124,6 +125,7 @@ def test_a_view_fed_by_changes_equals_a_batch(stage: Stage, tmp_path: Path, turn
     assert stored.load(f"{stage.path}-view").filter("rows > 0").count() > 3
 
 
+@pytest.mark.thorough
 def test_a_factory_moves_while_it_is_written_to(stage: Stage) -> None:
     stage.put({str(n): {"n": n} for n in range(100)})
     with LocalCluster(1) as other:

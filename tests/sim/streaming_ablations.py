@@ -17,7 +17,7 @@ from docstore.beside import updates
 from docstore.beside.updates import Updates
 from docstore.model.operation import Answer
 from docstore.ownership import by_lag
-from docstore.streams import controller, directory, fencing, governed, replica_set, roles
+from docstore.streams import directory, elections, fencing, governed, replica_set, roles
 from docstore.streams.core import Core
 from docstore.streams.doubt import Doubts
 from docstore.streams.elections import Elections
@@ -300,7 +300,7 @@ RULES: dict[str, Ablation] = {
         "RF5", ((Elections, "_may_be_unclean", _always_unclean),), OFFLINE
     ),
     "unknown-taken-for-refused": Ablation("RC2", ((Updates, "_told", _unknown_is_refused),), SETS),
-    "elected-by-length-alone": Ablation("RF6", ((controller, "choose", _longest),), BEHIND),
+    "elected-by-length-alone": Ablation("RF6", ((elections, "choose", _longest),), BEHIND),
     "no-round-of-doubt": Ablation("RF7", ((Doubts, "is_gone", _not_heard),), DEAF),
 }
 

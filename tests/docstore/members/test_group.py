@@ -255,7 +255,8 @@ async def test_a_node_on_standby_joins_when_an_operator_says_so(cluster: LocalCl
     await asyncio.to_thread(until, lambda: members(waiting).get("n4") == "voter", 30.0)
 
 
-@pytest.mark.parametrize("lives", [1, pytest.param(2, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("lives", [1, 2])
 async def test_a_disk_put_back_from_an_older_copy_ends_the_node(
     cluster: LocalCluster, tmp_path: Path, lives: int
 ) -> None:
