@@ -8,7 +8,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 PIPELINE = "tests/pipeline/"
 LATER_HALF = "tests/pipeline/test_l"
-"""Two workers share the pipeline, each with a Spark session: what comes before this, and the rest."""
+"""Two workers share the pipeline, each with a Spark session: one plays what comes before this."""
 FOLDERS = ("tests/docstore/http/streams/",)
 LONGEST = (PIPELINE, "tests/docstore/http/streams/", "tests/kafka/", "tests/docstore/client/")
 """What takes longest, most of it in waiting, in the order in which it begins."""
