@@ -11,6 +11,7 @@ that thread. Callbacks run in it, and must not block it for longer than a proof 
 
 import asyncio
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -26,7 +27,7 @@ THREAD = "docstore"
 START_S = 60.0
 
 
-class _Threaded(Generic[Held]):
+class _Threaded(ABC, Generic[Held]):
     """A client and what it holds, on a loop of their own."""
 
     def __init__(self, urls: Sequence[str], what: dict[str, Any]) -> None:
@@ -43,8 +44,9 @@ class _Threaded(Generic[Held]):
         assert self._held is not None, "use `with`"
         return self._held
 
+    @abstractmethod
     def _make(self, client: Client) -> Held:
-        raise NotImplementedError
+        """Return what is to be held."""
 
     def __enter__(self) -> Self:
         """Start the thread, and take part."""

@@ -10,6 +10,7 @@ repair that.
 import asyncio
 import random
 import socket
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ class PeerEvents:
     lost: Callable[[str], None]
 
 
-class Framed(asyncio.Protocol):
+class Framed(asyncio.Protocol, ABC):
     """Cuts a byte stream into frames; the first is a Hello."""
 
     def __init__(self) -> None:
@@ -92,13 +93,13 @@ class Framed(asyncio.Protocol):
             self._hello_seen = True
             self.hello(unpack_hello(body))
 
+    @abstractmethod
     def hello(self, hello: Hello) -> None:
         """Take the peer's opening frame."""
-        raise NotImplementedError
 
+    @abstractmethod
     def frame(self, body: bytearray) -> None:
         """Take a frame of messages."""
-        raise NotImplementedError
 
     def close(self) -> None:
         """Drop the connection, with whatever is on its way."""

@@ -16,15 +16,13 @@ from docstore.storage.partitions import (
     TrimPartition,
 )
 from docstore.streams.batch import Header, verified
-from docstore.streams.core import NEVER, Core
+from docstore.streams.core import NEVER, WHOLE, Core
 from docstore.streams.fencing import Fencing
 from docstore.streams.log import PartitionLog
 from docstore.streams.messages import Adopt, Append, Attach, Rejected
 
 SEEK_INTERVAL_S = 0.05
 """Between two attempts to join, when batches come that do not go on from where we are."""
-
-_ALL = 1 << 62
 
 
 class Following:
@@ -180,12 +178,13 @@ class Follower:
                 return
             if isinstance(found, CorruptPartition):
                 log.full = False
+                core.save(log)
             else:
                 log.relearn_producers([each for each in found if isinstance(each, Header)])
             self.seek(log)
 
         core.save(log)
-        core.when_kept(lambda: core.look(Oldest(log.name, _ALL), learn))
+        core.when_kept(lambda: core.look(Oldest(log.name, WHOLE), learn))
 
     def _restart_at(self, log: PartitionLog, message: Adopt) -> None:
         """Begin with nothing where the leader's log starts, but for what it knows of producers."""
