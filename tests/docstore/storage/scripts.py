@@ -17,6 +17,7 @@ from docstore.storage.arrivals import (
     Standing,
 )
 from docstore.storage.ledger import Ledger
+from docstore.storage.overlaid import Tables
 from docstore.storage.store import (
     UNBOUNDED,
     After,
@@ -35,7 +36,6 @@ from docstore.storage.store import (
     SaveSlot,
     SlotRecord,
     Status,
-    Store,
     Tombstones,
     Trim,
     Truncate,
@@ -177,7 +177,7 @@ def queries() -> list[Query]:
     return asked
 
 
-async def told(store: Store) -> list[object]:
+async def told(store: Tables) -> list[object]:
     """Return all that a store can be asked."""
     everything: list[object] = [replace(await store.recover(), store_id="")]
     everything += await store.read(queries())
