@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from random import Random
 
-from docstore.links.frames import pack_frame, unpack_frame
+from docstore.links.frames import Packed, unpack_frame
 from docstore.model.operation import Operation
 from docstore.model.service import ServiceOptions
 from docstore.protocol.effects import Persist, Read, Respond, Send
@@ -31,7 +31,7 @@ from docstore.protocol.group.configuration import Configuration, MemberEntry, fi
 from docstore.protocol.replica import Replica
 from docstore.services.declared import DeclaredService
 from docstore.storage.store import Recovered
-from docstore.wire import Message
+from docstore.wire import PROTOCOL, Message
 
 NAMES = ("n1", "n2", "n3")
 SLOTS, LINKS = 1024, 3000
@@ -112,16 +112,17 @@ class Group:
             outbox, self._outbox = self._outbox, {}
             if not outbox:
                 return
+            packed = {name: Packed() for name in NAMES}
             for (sender, to), messages in outbox.items():
-                self._carry(sender, to, messages)
+                self._carry(sender, to, messages, packed[sender])
 
-    def _carry(self, sender: str, to: str, messages: Sequence[Message]) -> None:
+    def _carry(self, sender: str, to: str, messages: Sequence[Message], packed: Packed) -> None:
         begun = time.process_time()
-        frame = pack_frame(1, messages)
-        packed = time.process_time()
+        frame = packed.frame(1, messages, PROTOCOL)
+        carried = time.process_time()
         configuration, received = unpack_frame(memoryview(frame)[4:])
-        self.spent_s[sender] += packed - begun
-        self.spent_s[to] += time.process_time() - packed
+        self.spent_s[sender] += carried - begun
+        self.spent_s[to] += time.process_time() - carried
         for message in received:
             self.feed(to, Received(sender, message, configuration))
 
