@@ -111,6 +111,9 @@ class Core:
         self.leases = Leases(config.lease_s, now)
         self.holds: Holds | None = None  # What named snapshots need; None: there are none.
         self.routes_changed = self.claims_changed = False
+        self.ownership_changes = 0
+        """How often it has changed who owns which slot, as far as this node knows: until then holds
+        what timers have found out about slots."""
         self.unfit_until = NEVER
         self.draining_since = inf
         """When it was asked to give all slots away, for good; inf: it was not."""
@@ -168,6 +171,7 @@ class Core:
                 )
         # What they claimed is over, or will be heard again.
         self.claims.clear()
+        self.ownership_changes += 1
         for peer in self.peers.values():
             peer.claims = ()
 
@@ -228,6 +232,7 @@ class Core:
     def set_reign(self, log: SlotLog, reign: Reign | None) -> None:
         """Begin a reign over a slot, or end it."""
         log.reign, self._reigns = reign, None
+        self.ownership_changes += 1
 
     def slot_of(self, link: str) -> int:
         """Return the slot of a link."""

@@ -27,6 +27,8 @@ class Liveness:
         self.spreader = spreader
         self.ready = ready
         self._beat_at = NEVER
+        self._own_claims: tuple[tuple[int, bytes], ...] = ()
+        self._claims_as_of = -1
 
     def heard(self, sender: str) -> None:
         """Anything from a peer shows that it is there."""
@@ -58,6 +60,7 @@ class Liveness:
         for slot, epoch in claimed.items():
             if claims.get(slot, (0, "")) < (epoch, sender):
                 claims[slot] = (epoch, sender)
+        self.core.ownership_changes += 1
         self.core.routes_changed = True
 
     def beat(self) -> None:
@@ -87,6 +90,12 @@ class Liveness:
         return not self.spreader.has_spread()
 
     def _claims(self) -> tuple[tuple[int, bytes], ...]:
+        if self._claims_as_of != self.core.ownership_changes:
+            self._claims_as_of = self.core.ownership_changes
+            self._own_claims = self._bitmaps_of_open()
+        return self._own_claims
+
+    def _bitmaps_of_open(self) -> tuple[tuple[int, bytes], ...]:
         held: dict[int, list[int]] = {}
         for log, reign in self.core.reigns():
             if reign.phase is Phase.OPEN:
@@ -103,6 +112,7 @@ class Liveness:
         state.heard_at, state.linked, state.claims, state.arrived = NEVER, False, (), None
         for slot in [slot for slot, claim in self.core.claims.items() if claim[1] == peer]:
             del self.core.claims[slot]
+        self.core.ownership_changes += 1
         self.core.routes_changed = True
 
     def link_made(self, peer: str) -> None:
