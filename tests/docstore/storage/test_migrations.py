@@ -280,7 +280,8 @@ async def test_a_file_from_before_the_first_step_is_refused_in_words_that_help(
 async def test_no_step_is_played_on_a_damaged_file(
     stored: Stored, damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, played = tmp_path / "store.db", []
+    path = tmp_path / "store.db"
+    played: list[sqlite3.Connection] = []
     await one_start(stored, path)
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(damage.format(stored.kind.table))
