@@ -220,7 +220,9 @@ class ReplicaView:
     def has_to_give(self) -> bool:
         """Say whether this node owns slots, or leads the register, and another node could."""
         could = any(map(self._core.may_own, self._core.peers))
-        return (could and bool(self._core.reigns())) or self._replica.register.heir() is not None
+        if could and self._core.reigns():
+            return True
+        return self._replica.register.transfer.heir() is not None
 
     def is_still(self, slot: int) -> bool:
         """Say whether this node owns a slot, stands still, and has nothing under way there."""
