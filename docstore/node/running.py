@@ -153,7 +153,7 @@ class RunningNode:
         self.group.start()
         self.streams.start()
         self.sessions.start()
-        for peer in self.driver.view.links:
+        for peer in self.driver.view.members.links:
             self.streams.feed(streams.LinkMade(peer))
 
     async def stop(self) -> None:
