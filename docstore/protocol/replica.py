@@ -390,7 +390,7 @@ class Replica:
         self.register.restarted(_registered(recovered))
         if core.configuration.id != before:
             core.emit(Reconfigured(core.configuration))
-        core.unfit_until = core.now + core.config.unfit_s
+        core.unfit_until = core.now + core.config.leadership.unfit_s
         core.counters["disk_filled"] += 1
         self.gateway.restarted()
 

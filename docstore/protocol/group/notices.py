@@ -27,7 +27,7 @@ class CommitNotices:
         """Tell a node, unless it has just been told."""
         now, number = self.core.now, self.core.configuration.id
         told_at, told = self._told.get(peer, (NEVER, 0))
-        if told == number and now - told_at < self.core.config.resend_interval_s:
+        if told == number and now - told_at < self.core.config.sending.resend_interval_s:
             return
         self._told[peer] = (now, number)
         self.core.send_any(peer, Configured(self.core.configuration.pack()))

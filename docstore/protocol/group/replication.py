@@ -47,7 +47,7 @@ class Replication:
 
     def tick(self) -> None:
         """Beat when it is time: voters that lack the latest configuration are given it again."""
-        if self.core.now - self._beat_at >= self.core.config.heartbeat_interval_s:
+        if self.core.now - self._beat_at >= self.core.config.leadership.heartbeat_interval_s:
             self._beat()
 
     def _beat(self) -> None:

@@ -36,7 +36,7 @@ class StoredRegister:
             generation=stored.generation,
             voted_for=stored.voted_for,
             rng=self._rng,
-            times=Times(config.heartbeat_interval_s, config.owner_timeout_s),
+            times=Times(config.leadership.heartbeat_interval_s, config.leadership.owner_timeout_s),
             now=self.core.now,
         )
 

@@ -33,6 +33,7 @@ class Transfer:
     def tick(self) -> None:
         """Have the heir stand now; the message may be lost, so it is repeated."""
         heir, now = self.heir(), self.core.now
-        if heir is not None and now >= self._told_at + self.core.config.heartbeat_interval_s:
+        again_s = self.core.config.leadership.heartbeat_interval_s
+        if heir is not None and now >= self._told_at + again_s:
             self._told_at = now
             self.core.send_any(heir, Succeed(self.stored.voter.generation))

@@ -63,11 +63,12 @@ class Proposer:
         first, end = rows[0].n, log.end
         self._remember(reign, first)
         self.core.when_durable(lambda: self.stored(log, reign, end))
+        bounds = self.core.config.sending
         for peer, follower in reign.followers.items():
             if follower.sent != first - 1 or not self.core.peers[peer].linked:
                 continue
             follower.sent, follower.sent_at = end, self.core.now
-            for page in pages(rows, self.core.config.page_rows, self.core.config.page_bytes):
+            for page in pages(rows, bounds.page_rows, bounds.page_bytes):
                 offers.setdefault(peer, []).append(offer_of(log, reign, page[0].n, page))
 
     def _remember(self, reign: Reign, first: int) -> None:
@@ -84,7 +85,7 @@ class Proposer:
         size = 0
         for offer in offers:
             size += sum(len(row.state) for row in offer.rows)
-            if batch and size > self.core.config.page_bytes:
+            if batch and size > self.core.config.sending.page_bytes:
                 self.core.send(peer, Propose(batch))
                 batch, size = [], 0
             batch.append(offer)

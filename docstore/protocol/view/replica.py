@@ -118,12 +118,12 @@ class ReplicaView:
     @property
     def owner_patience_s(self) -> float:
         """Return for how long a request waits for a slot that has no owner."""
-        return self._core.config.owner_patience_s
+        return self._core.config.waiting.owner_patience_s
 
     @property
     def history_retention_s(self) -> float:
         """Return for how long versions that were replaced are kept, 0 for ever."""
-        return self._core.config.history_retention_s
+        return self._core.config.retention.history_s
 
     def wall_now_us(self, now: float | None = None) -> int:
         """Return the wall clock in microseconds since 1970, held back if it is wrong.
