@@ -108,7 +108,7 @@ class Core:
         self.believed_alive: frozenset[str] | None = None
         self.claims: dict[int, tuple[int, str]] = {}
         """slot -> (epoch, member) that says it holds the slot."""
-        self.leases = Leases(config.lease_s, now)
+        self.leases = Leases(config.leadership.lease_s, now)
         self.holds: Holds | None = None  # What named snapshots need; None: there are none.
         self.routes_changed = self.claims_changed = False
         self.ownership_changes = 0
@@ -182,7 +182,7 @@ class Core:
         if member == self.me:
             return True
         peer = self.peers[member]
-        heard = self.now - peer.heard_at <= self.config.owner_timeout_s
+        heard = self.now - peer.heard_at <= self.config.leadership.owner_timeout_s
         return heard and (self.believed_alive is None or member in self.believed_alive)
 
     def may_own(self, member: str) -> bool:
@@ -259,7 +259,7 @@ class Core:
         """
         return (
             not self._suffices_alone
-            and self.now - self.quorum_heard_at > self.config.quorum_grace_s
+            and self.now - self.quorum_heard_at > self.config.leadership.quorum_grace_s
         )
 
     def tick(self, wall_us: int) -> None:

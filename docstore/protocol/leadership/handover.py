@@ -83,13 +83,13 @@ class HandingOver:
             self.core.counters["handed_over"] += 1
             self._given.setdefault(heir, []).append(log.slot)
             self._released.append((log.slot, reign.ballot[0]))
-        elif self.core.now - reign.closing_since > self.core.config.closing_max_s:
+        elif self.core.now - reign.closing_since > self.core.config.leadership.closing_max_s:
             # Whoever waits here waits too long: serve, and try again later.
             self._reopen(log, reign)
 
     def _reopen(self, log: SlotLog, reign: Reign) -> None:
         reign.closing_since = None
-        reign.open_until = self.core.now + 5 * self.core.config.closing_max_s
+        reign.open_until = self.core.now + 5 * self.core.config.leadership.closing_max_s
         self.reopen(log, reign)
 
     def _heir(self, log: SlotLog, reign: Reign) -> str | None:
@@ -107,7 +107,7 @@ class HandingOver:
         if follower is None or not self.core.may_own(member) or not peer.linked:
             return False
         settled = self.core.is_draining or (
-            self.core.now - peer.here_since >= self.core.config.hand_back_after_s
+            self.core.now - peer.here_since >= self.core.config.leadership.hand_back_after_s
         )
         holds = follower.adopted and follower.acked >= log.decided
         return settled and holds and log.slot not in peer.faulty

@@ -35,7 +35,7 @@ class Liveness:
         peer = self.core.peers.get(sender)
         if peer is None:
             return  # Not a member, or not yet.
-        if self.core.now - peer.heard_at > self.core.config.owner_timeout_s:
+        if self.core.now - peer.heard_at > self.core.config.leadership.owner_timeout_s:
             self.core.routes_changed = True
             peer.here_since = self.core.now
         peer.heard_at = peer.last_word_at = self.core.now
@@ -66,7 +66,7 @@ class Liveness:
     def beat(self) -> None:
         """Send heartbeats when they are due, or at once when our claims have changed."""
         core = self.core
-        due = core.now - self._beat_at >= core.config.heartbeat_interval_s
+        due = core.now - self._beat_at >= core.config.leadership.heartbeat_interval_s
         if not due and not core.claims_changed:
             return
         self._beat_at, core.claims_changed = core.now, False
@@ -85,7 +85,8 @@ class Liveness:
     def _still_spreads(self) -> bool:
         """Say whether who follows us, as we drain, has not got what we have executed last."""
         core = self.core
-        if not core.is_draining or core.now - core.draining_since > core.config.quorum_grace_s:
+        patience_s = core.config.leadership.quorum_grace_s
+        if not core.is_draining or core.now - core.draining_since > patience_s:
             return False
         return not self.spreader.has_spread()
 
@@ -128,17 +129,17 @@ class Liveness:
         heard = {core.me, *(member for member in core.peers if self._is_heard(member))}
         if is_quorum(heard, core.configuration.sets):
             core.quorum_heard_at = core.now
-        silent = core.now - core.quorum_heard_at > core.config.quorum_lost_s
+        silent = core.now - core.quorum_heard_at > core.config.leadership.quorum_lost_s
         for log, reign in core.reigns():
             if silent or (reign.waiting and self._is_stuck(reign)):
                 core.counters["yields"] += 1
-                core.unfit_until = core.now + core.config.unfit_s
+                core.unfit_until = core.now + core.config.leadership.unfit_s
                 depose(core, log)
 
     def _is_stuck(self, reign: Reign) -> bool:
-        patience_s = self.core.config.quorum_lost_s
+        patience_s = self.core.config.leadership.quorum_lost_s
         return reign.phase is Phase.OPEN and self.core.now - reign.progress_at > patience_s
 
     def _is_heard(self, member: str) -> bool:
         heard_at = self.core.peers[member].heard_at
-        return self.core.now - heard_at <= self.core.config.quorum_grace_s
+        return self.core.now - heard_at <= self.core.config.leadership.quorum_grace_s

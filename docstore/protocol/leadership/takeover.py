@@ -65,7 +65,8 @@ class TakeOver:
     def consider(self) -> None:
         """Try for every slot that should be ours and is nobody's."""
         core = self.core
-        asking = self._votes and core.now - self._asked_at < core.config.attempt_timeout_s
+        times = core.config.leadership
+        asking = self._votes and core.now - self._asked_at < times.attempt_timeout_s
         if asking or core.now < self._not_before:
             return
         if self._votes:
@@ -115,7 +116,7 @@ class TakeOver:
     def _is_early(self, slot: int) -> bool:
         """Say whether somebody whom the hash prefers may just be starting, as this node is."""
         core = self.core
-        if core.now - core.started_at >= core.config.start_grace_s:
+        if core.now - core.started_at >= core.config.leadership.start_grace_s:
             return False
         replicas = core.placement.replicas(slot)
         preferred = replicas[: replicas.index(core.me)]
@@ -189,7 +190,7 @@ class TakeOver:
         ballot = next_ballot(core.epoch_seen, core.me)
         core.epoch_seen = ballot[0]
         core.counters["prepares"] += 1
-        deadline = core.now + core.config.attempt_timeout_s
+        deadline = core.now + core.config.leadership.attempt_timeout_s
         for slot in slots:
             log = core.logs[slot]
             log.promised = ballot
@@ -240,7 +241,7 @@ class TakeOver:
         best = self.best(log, full.values())
         reign.phase, reign.best = Phase.RECOVERING, best
         reign.base = best.end
-        reign.deadline = self.core.now + self.core.config.attempt_timeout_s
+        reign.deadline = self.core.now + self.core.config.leadership.attempt_timeout_s
         reign.identical = {
             sender
             for sender, each in full.items()
@@ -276,7 +277,7 @@ class TakeOver:
     def _fetch(self, log: SlotLog, reign: Reign) -> None:
         self.core.counters["fetches"] += 1
         source = min(reign.identical)
-        last = min(reign.base, log.end + self.core.config.page_rows)
+        last = min(reign.base, log.end + self.core.config.sending.page_rows)
         self.core.send(source, Fetch(log.slot, reign.ballot[0], log.end + 1, last))
 
     def fetch(self, sender: str, message: Fetch) -> None:
@@ -294,7 +295,8 @@ class TakeOver:
                 self.core.send(sender, answer)
 
         last = min(message.last, log.durable)
-        self.core.read(Rows(message.slot, message.first, last, self.core.config.page_bytes), found)
+        bounds = self.core.config.sending
+        self.core.read(Rows(message.slot, message.first, last, bounds.page_bytes), found)
 
     def fetched(self, sender: str, message: Fetched) -> None:
         """Append rows of the base to our log."""
@@ -312,7 +314,7 @@ class TakeOver:
         self.core.store_rows(log, rows)
         log.ballots = ballots_until(reign.best.ballots, log.end)
         self.core.save(log)
-        reign.deadline = self.core.now + self.core.config.attempt_timeout_s
+        reign.deadline = self.core.now + self.core.config.leadership.attempt_timeout_s
         if log.end == reign.base:
             self._root(log, reign)
         else:
@@ -350,5 +352,5 @@ class TakeOver:
     def _back_off(self) -> None:
         """Wait a random time, doubling its bound with each failure up to 32 times."""
         self._failures = min(self._failures + 1, 5)
-        bound = self.core.config.backoff_s * 2**self._failures
+        bound = self.core.config.leadership.backoff_s * 2**self._failures
         self._not_before = self.core.now + self.core.rng.random() * bound

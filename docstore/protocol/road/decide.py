@@ -52,7 +52,7 @@ class Decider:
         follower.sent = max(follower.sent, end)
         follower.copied = None
         if reign.phase is Phase.RECOVERING:
-            reign.deadline = self.core.now + self.core.config.attempt_timeout_s
+            reign.deadline = self.core.now + self.core.config.leadership.attempt_timeout_s
         if self.counts(reign, end):
             follower.adopted = True
             if sender in log.replicas:

@@ -73,8 +73,8 @@ class Proposer:
             offers.setdefault(peer, []).extend(offered)
 
     def _offers(self, log: SlotLog, reign: Reign, rows: Sequence[Row]) -> list[Offer]:
-        config = self.core.config
-        found = pages(rows, config.page_rows, config.page_bytes)
+        bounds = self.core.config.sending
+        found = pages(rows, bounds.page_rows, bounds.page_bytes)
         return [offer_of(log, reign, page[0].n, page) for page in found]
 
     def _remember(self, reign: Reign, first: int) -> None:
@@ -105,7 +105,7 @@ class Proposer:
         size = 0
         for offer in offers:
             size += sum([len(row.state) for row in offer.rows])
-            if batch and size > self.core.config.page_bytes:
+            if batch and size > self.core.config.sending.page_bytes:
                 messages.append(Propose(batch))
                 batch, size = [], 0
             batch.append(offer)
