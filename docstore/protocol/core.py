@@ -111,9 +111,7 @@ class Core:
         self.leases = Leases(config.leadership.lease_s, now)
         self.holds: Holds | None = None  # What named snapshots need; None: there are none.
         self.routes_changed = self.claims_changed = False
-        self.ownership_changes = 0
-        """How often it has changed who owns which slot, as far as this node knows: until then holds
-        what timers have found out about slots."""
+        self.ownership_changes = 0  # What timers found out about slots holds until it grows.
         self.unfit_until = NEVER
         self.draining_since = inf
         """When it was asked to give all slots away, for good; inf: it was not."""

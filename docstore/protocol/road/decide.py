@@ -101,6 +101,7 @@ class Decider:
 
     def _open(self, log: SlotLog, reign: Reign) -> None:
         reign.phase = Phase.OPEN
+        self.core.ownership_changes += 1
         reign.progress_at = self.core.now
         if reign.base > log.decided:
             self.core.publish(log, log.decided, reign.base)
