@@ -113,8 +113,7 @@ class Core:
         self.routes_changed = self.claims_changed = False
         self.ownership_changes = 0  # What timers found out about slots holds until it grows.
         self.unfit_until = NEVER
-        self.draining_since = inf
-        """When it was asked to give all slots away, for good; inf: it was not."""
+        self.draining_since = inf  # When it was asked to give all slots away, for good.
         self.quorum_heard_at = now
         self.dirty: set[int] = set()
         """Slots with rows that are not proposed yet."""
