@@ -8,7 +8,7 @@ writes are refused (see `transactions.py` for why), and the process ends.
 import errno
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ W = TypeVar("W")
 W_contra = TypeVar("W_contra", contravariant=True)
 
 WRITER = "writer"
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
 
 class FileWriter(Protocol[W_contra]):
@@ -81,7 +81,7 @@ class Database(Generic[W]):
             yield
         except (*FILE_ERRORS, SQLAlchemyError, OSError) as error:
             await self.close()
-            no_room = isinstance(error, OSError) and error.errno in _NO_ROOM
+            no_room = isinstance(error, OSError) and error.errno in NO_ROOM
             raise (DiskFull if no_room else StoreBroken)(f"{self.path}: {error}") from error
         except BaseException:
             await self.close()
@@ -119,6 +119,14 @@ class Database(Generic[W]):
         except StoreBroken as error:
             self._broken = str(error)
             raise
+
+    def before_closing(self, callback: Callable[[], Awaitable[None]]) -> None:
+        """Have something done while the lanes are still there, when the file is closed."""
+        self._stack.push_async_callback(callback)
+
+    def refuse(self, error: StoreBroken) -> None:
+        """Write nothing any more, since something else that belongs to the file has failed."""
+        self._broken = str(error)
 
     async def size_bytes(self) -> int:
         """Return the bytes of the file, its log and the log's index."""

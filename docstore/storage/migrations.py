@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from docstore.errors import StoreBroken
+from docstore.storage import journal_line
 from docstore.storage.packing import checksum, schema_checksum
 from docstore.storage.tables import SCHEMA
 
@@ -36,7 +37,7 @@ class Kind(NamedTuple):
     steps: Mapping[int, Step]
 
 
-DOCUMENTS = Kind("documents", "node", 2, {})
+DOCUMENTS = Kind("documents", "node", 3, {2: journal_line.create})
 STREAMS = Kind("streams", "file", 1, {})
 
 

@@ -1,0 +1,305 @@
+"""Commits go into the journal, and the tables follow: the shell around `backlog.py`.
+
+An entry is written by a thread of its own (`journal_thread.py`), one at a time. The tables follow
+in the writer's lane. All that is decided is decided in the loop.
+
+What can go wrong, and what is done: the journal cannot be written, or the tables cannot be, for any
+reason but room: the store is broken for good, and whoever runs it is told at once, since perhaps
+nobody waits for a commit. The tables find no room: commits are refused before anything is written,
+the ballast is given back, and the tables go on with that; commits are taken again once there is
+room for the ballast.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from docstore.errors import DiskFull, StoreBroken, StoreError
+from docstore.storage import entries
+from docstore.storage.backlog import Backlog, Batch
+from docstore.storage.ballast import Ballast
+from docstore.storage.database import NO_ROOM, WRITER, Database
+from docstore.storage.journal_thread import JournalThread
+from docstore.storage.overlay import Wait
+from docstore.storage.ring import Entry
+from docstore.storage.starting import Started
+from docstore.storage.store import Then, Write
+
+FOLLOW_S = 0.25
+"""So long commits gather for one transaction of the tables while nobody waits for them."""
+HURRY_S, HURRY_ROWS = 0.05, 200
+"""Those who wait may start a transaction only so often, while so many rows are behind."""
+FLUSH_S = 1.0
+FULL_PAUSE_S = 0.1
+BALLAST_PAUSE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Submitted:
+    writes: Sequence[Write]
+    body: bytes
+    then: Then
+    at: float
+
+
+class Journalling:
+    """Makes batches durable in the journal, and has the tables follow."""
+
+    def __init__(
+        self,
+        file: Database[Any],
+        started: Started,
+        ballast: Ballast,
+        *,
+        broken: Callable[[BaseException], None],
+    ) -> None:
+        """Start. broken: told of whatever fails outside of a commit."""
+        self._loop = asyncio.get_running_loop()
+        self.backlog = Backlog(started.ring, started.line, started.boot, self._loop.time())
+        self.overlay = self.backlog.overlay
+        self.is_full = not ballast.reserve()
+        self.waited_s = 0.0
+        """How long the last commit waited for the tables before it was written."""
+        self._file = file
+        self._writer = started.writer
+        self._ballast = ballast
+        self._broken = broken
+        self._thread = JournalThread(started.ring.files, self._loop)
+        self._error: StoreError | None = None
+        self._submitted: _Submitted | None = None
+        self._is_writing = False
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._began_at = -HURRY_S
+        self._is_closing = False
+        if self.is_full:
+            self._plan()
+
+    # --- commits ------------------------------------------------------------------------------
+
+    def submit(self, writes: Sequence[Write], then: Then) -> None:
+        """Begin to make `writes` durable, as `Store.submit` says."""
+        assert self._submitted is None, "one batch at a time"
+        if self._error is not None or self.is_full:
+            refused = self._error or DiskFull("there is no room for what was written before")
+            self._loop.call_soon(then, refused)
+            return
+        self._submitted = _Submitted(writes, entries.packed(writes), then, self._loop.time())
+        self._write()
+
+    def _write(self) -> None:
+        """Write what was submitted, if it is its turn and there is a place."""
+        submitted = self._submitted
+        if submitted is None or self._is_writing or self._error is not None:
+            return
+        if not self.backlog.fits(submitted.body):
+            self._plan(hurry=True)
+            return
+        entry = self.backlog.next(submitted.body)
+        if entry is None:
+            self._plan(hurry=True)
+            return
+        self._submitted = None
+        self.waited_s = self._loop.time() - submitted.at
+        self._hand_over(entry, submitted.writes, submitted.then)
+
+    def _hand_over(self, entry: Entry, writes: Sequence[Write], then: Then | None) -> None:
+        self._is_writing = True
+        self._thread.write(entry, partial(self._written, entry, writes, then))
+
+    def _written(
+        self, entry: Entry, writes: Sequence[Write], then: Then | None, failure: OSError | None
+    ) -> None:
+        self._is_writing = False
+        if failure is not None:
+            self._break(StoreBroken(f"writing to the journal: {failure}"), is_told=then is not None)
+        else:
+            # Before anybody is told, so that whoever reads what he was told of finds it.
+            self.backlog.durable(entry, writes)
+            self._plan()
+        if then is not None:
+            then(self._error)
+        self._write()
+
+    # --- the tables follow --------------------------------------------------------------------
+
+    async def followed(self, wait: Wait) -> None:
+        """Return once the tables have followed an entry. Raises StoreBroken."""
+        if self._error is not None:
+            raise self._error
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.append((wait.number, future))
+        self._plan(hurry=wait.hurry)
+        await future
+
+    def hurry(self) -> None:
+        """Have the tables follow soon."""
+        self._plan(hurry=True)
+
+    def _plan(self, *, hurry: bool = False) -> None:
+        """See to it that the tables go on, in time."""
+        if self._task is not None or self._error is not None or self._is_closing:
+            return  # It looks again at its end.
+        now = self._loop.time()
+        at = now + (FOLLOW_S if self.backlog.writes else FLUSH_S)
+        if self.backlog.is_due or self._is_straight:
+            at = now
+        elif hurry:
+            at = max(now, self._began_at + (HURRY_S if self.backlog.rows > HURRY_ROWS else 0))
+        if self._timer is not None:
+            if self._timer.when() <= at:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(at, self._begin)
+
+    def _begin(self) -> None:
+        self._timer = None
+        self._began_at = self._loop.time()
+        self._task = self._loop.create_task(self._follow())
+
+    @property
+    def _is_straight(self) -> bool:
+        return self._submitted is not None and not self.backlog.fits(self._submitted.body)
+
+    async def _follow(self) -> None:
+        """Have the tables go on, as far as anything is due or waited for."""
+        try:
+            await self._follow_what_is_due()
+        except Exception as error:  # noqa: BLE001 - what is acknowledged would be lost
+            self._break(error)
+        finally:
+            self._task = None
+        is_done = self.backlog.is_empty and self.backlog.is_flushed and not self.is_full
+        if not is_done or self._submitted is not None:
+            self._plan(hurry=bool(self._waiting))
+
+    async def _follow_what_is_due(self) -> None:
+        is_first = True
+        while is_first or self.backlog.is_due or self._is_straight:
+            is_first = False
+            batch = self.backlog.batch(self._loop.time())
+            if batch is not None:
+                await self._apply(batch)
+            elif self._is_straight and not self._is_writing:
+                await self._go_straight()
+            else:
+                break
+        if self.is_full and self.backlog.is_empty:
+            await self._take_ballast()
+        if self.backlog.is_empty and not self._is_writing and not self.is_full:
+            mark = self.backlog.mark()
+            if mark is not None:
+                self._hand_over(mark, (), None)
+
+    async def _apply(self, batch: Batch) -> None:
+        """Do a transaction of the tables; come back without it when there was no room."""
+        try:
+            await self._run(batch)
+        except DiskFull:
+            await self._without_room()
+            return
+        self.backlog.followed(batch, self._loop.time())
+        self._pass_waiting()
+        await self._make_a_file()
+        self._write()
+
+    async def _make_a_file(self) -> None:
+        """Make the next file of the journal, if there should be one and there is room for it."""
+        ring = self.backlog.ring
+        name = ring.wanted()
+        if name is None or self.is_full:
+            return
+        try:
+            await self._file.run(WRITER, lambda _: ring.make(name))
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+        else:
+            ring.made(name)
+
+    async def _run(self, batch: Batch) -> None:
+        await self._file.run(
+            WRITER,
+            lambda _: self._writer.follow(batch.writes, batch.line, durably=batch.durably),
+        )
+
+    async def _go_straight(self) -> None:
+        """Commit what is too large for the journal into the tables alone."""
+        submitted = self._submitted
+        assert submitted is not None
+        batch = self.backlog.straight(submitted.writes)
+        full: DiskFull | None = None
+        try:
+            await self._run(batch)
+            self.backlog.went_straight(batch, self._loop.time())
+        except DiskFull as error:
+            full = error  # Nothing of it is kept, and nothing was said.
+        self._submitted = None
+        submitted.then(full)
+
+    def _pass_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for number, future in waiting:
+            if number > self.overlay.followed:
+                self._waiting.append((number, future))
+            elif not future.done():
+                future.set_result(None)
+
+    # --- no room, and the end -----------------------------------------------------------------
+
+    async def _without_room(self) -> None:
+        """Refuse what is not acknowledged, and make room for what is."""
+        self.is_full = True
+        submitted, self._submitted = self._submitted, None
+        if submitted is not None:
+            submitted.then(DiskFull("there is no room for what was written before"))
+        if not self._ballast.release():
+            await asyncio.sleep(FULL_PAUSE_S)
+
+    async def _take_ballast(self) -> None:
+        """Take commits again once there is room for the ballast."""
+        self.is_full = not await self._file.run(WRITER, lambda _: self._ballast.reserve())
+        if self.is_full:
+            await asyncio.sleep(BALLAST_PAUSE_S)
+
+    def _break(self, error: BaseException, *, is_told: bool = False) -> None:
+        """Refuse everything from now on; is_told: whether a commit says so."""
+        if self._error is not None:
+            return
+        broken = error if isinstance(error, StoreBroken) else StoreBroken(f"the tables: {error!r}")
+        self._error = broken
+        self._file.refuse(broken)
+        submitted, self._submitted = self._submitted, None
+        if submitted is not None:
+            submitted.then(broken)
+        for _, future in self._waiting:
+            if not future.done():
+                future.set_exception(broken)
+        self._waiting = []
+        if submitted is None and not is_told:
+            self._broken(broken)
+
+    async def close(self) -> None:
+        """Finish what is under way; the tables have everything then, and need no journal."""
+        self._is_closing = True
+        if self._timer is not None:
+            self._timer.cancel()
+        while self._task is not None:
+            await asyncio.wait([self._task])
+        self._thread.close()
+        await asyncio.sleep(0)  # What the thread said last is heard.
+        try:
+            if self._error is None:
+                await self._finish()
+        except StoreError:
+            return  # The journal has it all, and the next start says what is wrong.
+
+    async def _finish(self) -> None:
+        while (batch := self.backlog.batch(self._loop.time())) is not None:
+            await self._run(batch)
+            self.backlog.followed(batch, self._loop.time())
+        self._pass_waiting()
+        await self._run(self.backlog.closing())
