@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from docstore.model.document import Row
 from docstore.storage import entries
 from docstore.storage.journal import Position
 from docstore.storage.journal_line import JournalLine
@@ -115,6 +116,12 @@ class Backlog:
     def is_flushed(self) -> bool:
         """Return whether a power cut would take nothing from the tables."""
         return self.ring.flushed == self._line.number
+
+    def rows_of(self, slot: int) -> list[Row]:
+        """Return the rows of a slot that the tables lack, in the order in which they came."""
+        appends = (write for each in self._waiting for write in each.writes)
+        rows = (row for write in appends if isinstance(write, Append | Base) for row in write.rows)
+        return [row for row in rows if row.slot == slot]
 
     def batch(self, now: float) -> Batch | None:
         """Return what the tables should do next, None for nothing."""

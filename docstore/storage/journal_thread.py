@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
+from typing import Protocol
 
 from docstore.storage.files import Files
 from docstore.storage.ring import Entry
@@ -14,13 +15,23 @@ from docstore.storage.ring import Entry
 Written = Callable[[OSError | None], None]
 
 
-class JournalThread:
+class JournalWriter(Protocol):
     """Writes entries in the order in which they are handed over."""
 
-    def __init__(self, files: Files, loop: asyncio.AbstractEventLoop) -> None:
+    def write(self, entry: Entry, then: Written) -> None:
+        """Write an entry; `then` is called in the loop with what went wrong, or None."""
+
+    def close(self) -> None:
+        """Finish what was handed over."""
+
+
+class JournalThread:
+    """A `JournalWriter` on a thread of its own."""
+
+    def __init__(self, files: Files) -> None:
         """Start the thread."""
         self._files = files
-        self._loop = loop
+        self._loop = asyncio.get_running_loop()
         self._entries: SimpleQueue[tuple[Entry, Written] | None] = SimpleQueue()
         self._thread = Thread(target=self._run, name="journal", daemon=True)
         self._thread.start()

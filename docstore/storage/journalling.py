@@ -11,21 +11,23 @@ room for the ballast.
 """
 
 import asyncio
+import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Protocol, TypeVar
 
 from docstore.errors import DiskFull, StoreBroken, StoreError
 from docstore.storage import entries
 from docstore.storage.backlog import Backlog, Batch
-from docstore.storage.ballast import Ballast
-from docstore.storage.database import NO_ROOM, WRITER, Database
-from docstore.storage.journal_thread import JournalThread
+from docstore.storage.database import NO_ROOM, WRITER
+from docstore.storage.journal_thread import JournalWriter
 from docstore.storage.overlay import Wait
 from docstore.storage.ring import Entry
 from docstore.storage.starting import Started
 from docstore.storage.store import Then, Write
+
+T = TypeVar("T")
 
 FOLLOW_S = 0.25
 """So long commits gather for one transaction of the tables while nobody waits for them."""
@@ -34,6 +36,26 @@ HURRY_S, HURRY_ROWS = 0.05, 200
 FLUSH_S = 1.0
 FULL_PAUSE_S = 0.1
 BALLAST_PAUSE_S = 1.0
+
+
+class Lanes(Protocol):
+    """The file that follows (`database.py`)."""
+
+    async def run(self, role: str, job: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what `job` returns for the connection of a lane."""
+
+    def refuse(self, error: StoreBroken) -> None:
+        """Write nothing any more."""
+
+
+class Room(Protocol):
+    """Room that is kept for the file (`ballast.py`)."""
+
+    def reserve(self) -> bool:
+        """Take the room, unless it is taken. Return whether there was enough."""
+
+    def release(self) -> bool:
+        """Give the room back. Return whether there was any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +71,18 @@ class Journalling:
 
     def __init__(
         self,
-        file: Database[Any],
+        file: Lanes,
         started: Started,
-        ballast: Ballast,
+        journal: JournalWriter,
+        ballast: Room,
         *,
         broken: Callable[[BaseException], None],
     ) -> None:
-        """Start. broken: told of whatever fails outside of a commit."""
+        """Start.
+
+        journal: over the files of the ring; ours to close. broken: told of whatever fails outside
+        of a commit.
+        """
         self._loop = asyncio.get_running_loop()
         self.backlog = Backlog(started.ring, started.line, started.boot, self._loop.time())
         self.overlay = self.backlog.overlay
@@ -66,7 +93,7 @@ class Journalling:
         self._writer = started.writer
         self._ballast = ballast
         self._broken = broken
-        self._thread = JournalThread(started.ring.files, self._loop)
+        self._journal = journal
         self._error: StoreError | None = None
         self._submitted: _Submitted | None = None
         self._is_writing = False
@@ -108,7 +135,7 @@ class Journalling:
 
     def _hand_over(self, entry: Entry, writes: Sequence[Write], then: Then | None) -> None:
         self._is_writing = True
-        self._thread.write(entry, partial(self._written, entry, writes, then))
+        self._journal.write(entry, partial(self._written, entry, writes, then))
 
     def _written(
         self, entry: Entry, writes: Sequence[Write], then: Then | None, failure: OSError | None
@@ -289,7 +316,7 @@ class Journalling:
             self._timer.cancel()
         while self._task is not None:
             await asyncio.wait([self._task])
-        self._thread.close()
+        self._journal.close()
         await asyncio.sleep(0)  # What the thread said last is heard.
         try:
             if self._error is None:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from docstore.errors import StoreBroken
-from docstore.storage import journal_line
 from docstore.storage.packing import checksum, schema_checksum
 from docstore.storage.tables import SCHEMA
 
@@ -37,7 +36,19 @@ class Kind(NamedTuple):
     steps: Mapping[int, Step]
 
 
-DOCUMENTS = Kind("documents", "node", 3, {2: journal_line.create})
+def _with_a_journal(connection: sqlite3.Connection) -> None:
+    """2 -> 3: the tables stand at a place in a journal, which is before its first entry."""
+    connection.execute(
+        "CREATE TABLE journal (key BLOB NOT NULL, number INTEGER NOT NULL, stamp BLOB NOT NULL,"
+        " alone INTEGER NOT NULL, checksum INTEGER NOT NULL)"
+    )
+    (key,) = connection.execute("SELECT randomblob(16)").fetchone()
+    line = (key, 0, bytes(8), 1)
+    values = "INSERT INTO journal (key, number, stamp, alone, checksum) VALUES (?, ?, ?, ?, ?)"
+    connection.execute(values, (*line, checksum(line)))
+
+
+DOCUMENTS = Kind("documents", "node", 3, {2: _with_a_journal})
 STREAMS = Kind("streams", "file", 1, {})
 
 

@@ -23,6 +23,7 @@ from docstore.storage import listing, reading, starting
 from docstore.storage.ballast import Ballast
 from docstore.storage.database import WRITER, Database
 from docstore.storage.disk_files import DiskFiles
+from docstore.storage.journal_thread import JournalThread
 from docstore.storage.journalling import Journalling
 from docstore.storage.overlaid import Overlaid
 from docstore.storage.starting import Sizes, Started
@@ -72,7 +73,10 @@ class SqliteStore:
 
     def _begin(self) -> None:
         assert self._started is not None
-        self._journalling = Journalling(self._file, self._started, self._ballast, broken=self._tell)
+        journal = JournalThread(self._started.ring.files)
+        self._journalling = Journalling(
+            self._file, self._started, journal, self._ballast, broken=self._tell
+        )
         self._file.before_closing(self._journalling.close)
         self._answers = Overlaid(
             self._journalling.overlay, _Tables(self._file), self._journalling.followed

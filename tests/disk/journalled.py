@@ -24,7 +24,7 @@ from tests.disk.power import Outcome
 from tests.disk.script import NO_FILE, batches, content, expected
 from tests.disk.vfs import Vfs
 
-SIZES = Sizes(file_bytes=16 * PAGE, files_max=3)
+SIZES = Sizes(file_bytes=8 * PAGE, files_max=3)
 
 
 class Journalled:

@@ -1,9 +1,11 @@
 """A journal and its tables: whatever happens at whatever call, what was acknowledged is there."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 
 import pytest
 
+from docstore.errors import DiskFull
 from docstore.storage import journal_line, writing
 from docstore.storage.backlog import Backlog, Batch
 from docstore.storage.journal_line import JournalLine
@@ -114,19 +116,12 @@ def test_a_commit_that_is_forgotten_for_want_of_room_is_found_out(
 
     class Forgetful(Journalled):
         def _run(self, batch: Batch) -> None:
-            try:
+            with contextlib.suppress(DiskFull):
                 super()._run(batch)
-            except writing.StoreBroken:
-                raise
-            except Exception:  # noqa: BLE001 - what is taken away here is what it says
-                self.forgotten = batch
 
     def problems(seed: int) -> list[str]:
         calls = fail_at(seed, 1 << 60, no_room, Forgetful).calls
-        return [
-            problem
-            for nth in range(1, calls + 1, 3)
-            for problem in fail_at(seed, nth, no_room, Forgetful).problems
-        ]
+        played = (fail_at(seed, nth, no_room, Forgetful) for nth in range(1, calls + 1, 3))
+        return [problem for each in played for problem in each.problems]
 
     assert any(problems(seed) for seed in range(3))

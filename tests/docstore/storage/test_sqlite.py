@@ -60,6 +60,10 @@ def size(path: Path) -> int:
     return path.stat().st_size
 
 
+def modes_in(path: Path) -> set[int]:
+    return {stat.S_IMODE(file.stat().st_mode) for file in path.iterdir()}
+
+
 async def by_hand(path: Path, store: SqliteStore, sql: str) -> None:
     """Change the file behind the store's back, once it has everything."""
     await store.recover()
@@ -191,8 +195,7 @@ async def test_only_its_owner_may_read_the_files(path: Path, store: SqliteStore)
     assert modes == dict.fromkeys(
         (f"store.db{end}" for end in ("", "-wal", "-shm", ".lock", ".ballast")), 0o600
     ) | {"store.db.journal": 0o700}
-    journal = [file.stat().st_mode for file in Path(f"{path}.journal").iterdir()]
-    assert {stat.S_IMODE(mode) for mode in journal} == {0o600}
+    assert modes_in(Path(f"{path}.journal")) == {0o600}
 
 
 async def test_the_log_is_copied_back_and_stays_short(path: Path, store: SqliteStore) -> None:
