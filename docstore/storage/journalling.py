@@ -12,6 +12,7 @@ room for the ballast.
 
 import asyncio
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -35,6 +36,7 @@ HURRY_S, HURRY_ROWS = 0.05, 200
 """Those who wait may start a transaction only so often, while so many rows are behind."""
 FLUSH_S = 1.0
 FULL_PAUSE_S = 0.1
+COUNTED = ("entries", "bytes", "transactions", "straight")
 BALLAST_PAUSE_S = 1.0
 
 
@@ -87,8 +89,8 @@ class Journalling:
         self.backlog = Backlog(started.ring, started.line, started.boot, self._loop.time())
         self.overlay = self.backlog.overlay
         self.is_full = not ballast.reserve()
-        self.waited_s = 0.0
-        """How long the last commit waited for the tables before it was written."""
+        self._counters: Counter[str] = Counter()
+        self._waits_s = self._writes_s = 0.0
         self._file = file
         self._writer = started.writer
         self._ballast = ballast
@@ -101,6 +103,7 @@ class Journalling:
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._began_at = -HURRY_S
+        self._handed_at = 0.0
         self._is_closing = False
         if self.is_full:
             self._plan()
@@ -130,17 +133,21 @@ class Journalling:
             self._plan(hurry=True)
             return
         self._submitted = None
-        self.waited_s = self._loop.time() - submitted.at
+        self._waits_s += self._loop.time() - submitted.at
         self._hand_over(entry, submitted.writes, submitted.then)
 
     def _hand_over(self, entry: Entry, writes: Sequence[Write], then: Then | None) -> None:
         self._is_writing = True
+        self._counters["entries"] += 1
+        self._counters["bytes"] += sum(map(len, entry.parts))
+        self._handed_at = self._loop.time()
         self._journal.write(entry, partial(self._written, entry, writes, then))
 
     def _written(
         self, entry: Entry, writes: Sequence[Write], then: Then | None, failure: OSError | None
     ) -> None:
         self._is_writing = False
+        self._writes_s += self._loop.time() - self._handed_at
         if failure is not None:
             self._break(StoreBroken(f"writing to the journal: {failure}"), is_told=then is not None)
         else:
@@ -150,6 +157,18 @@ class Journalling:
         if then is not None:
             then(self._error)
         self._write()
+
+    def measures(self) -> dict[str, float]:
+        """Return counters and gauges, by the ends of their names (docs/metrics.md)."""
+        counted = {f"{name}_total": float(self._counters[name]) for name in COUNTED}
+        return counted | {
+            "write_seconds_total": self._writes_s,
+            "wait_seconds_total": self._waits_s,
+            "behind_rows": float(self.backlog.rows),
+            "behind_bytes": float(self.backlog.bytes),
+            "unflushed_bytes": float(self.backlog.unflushed_bytes),
+            "full": float(self.is_full),
+        }
 
     # --- the tables follow --------------------------------------------------------------------
 
@@ -229,6 +248,7 @@ class Journalling:
             await self._without_room()
             return
         self.backlog.followed(batch, self._loop.time())
+        self._counters["transactions"] += 1
         self._pass_waiting()
         await self._make_a_file()
         self._write()
@@ -262,6 +282,7 @@ class Journalling:
         try:
             await self._run(batch)
             self.backlog.went_straight(batch, self._loop.time())
+            self._counters["straight"] += 1
         except DiskFull as error:
             full = error  # Nothing of it is kept, and nothing was said.
         self._submitted = None

@@ -1,14 +1,14 @@
 """What is durable in the journal and not yet in the tables, and how each query is answered by both.
 
-A commit is durable once its group is in the journal; the tables follow behind. So that every answer
+A commit is durable once its entry is in the journal; the tables follow behind. So that every answer
 is one that the tables would give had they followed all of it, a query is answered in one of four
 ways: by the rows that are here alone; by the tables up to where these rows begin, and then by these
-rows; by the tables, once they have followed a certain group; or by the tables as they are.
+rows; by the tables, once they have followed a certain entry; or by the tables as they are.
 
 Whoever asks looks here first and at the tables afterwards: what is here no more is there already,
-since a group leaves after the COMMIT that holds it. In the other order a document could be in
-neither. One event loop does all of it: groups come in it (when durable, before anybody is told) and
-go in it, so nothing changes while a plan is made, and no lock is needed. What changes between the
+since an entry leaves after the COMMIT that holds it. In the other order a document could be in
+neither. One event loop does all of it: entries come in it (when durable, before anybody is told)
+and go in it, so nothing changes while a plan is made, and no lock is needed. What changes between the
 plan and the tables' answer adds rows beyond the bounds that the tables are asked for, or takes rows
 of the slot away, which `merged` notices.
 
@@ -61,7 +61,7 @@ _updated_us = attrgetter("updated_us")
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The tables answer alone, once they have followed group `number`."""
+    """The tables answer alone, once they have followed entry `number`."""
 
     number: int
     hurry: bool = True
@@ -76,31 +76,31 @@ class Ask:
     rows: Sequence[Row] = ()
     """What is here beside it, in the order of the answer."""
     rewritten: int = 0
-    """The last group by then that took rows of the slot away."""
+    """The last entry by then that took rows of the slot away."""
     lacked: int = 0
-    """The last group by then that the answer may need, where the tables' own page may be short."""
+    """The last entry by then that the answer may need, where the tables' own page may be short."""
 
 
 Plan = list[Row] | Ask | Wait
 
 
 class Overlay:
-    """The groups that are durable and not yet followed."""
+    """The entries that are durable and not yet followed."""
 
     def __init__(self, followed: int = 0) -> None:
-        """followed: the last group that the tables have."""
+        """followed: the last entry that the tables have."""
         self.followed = followed
         self.last = followed
         self._slots: dict[int, _Slot] = {}
-        self._rewritten: dict[int, int] = {}  # Slot -> group; stays when that is followed.
+        self._rewritten: dict[int, int] = {}  # Slot -> entry; stays when that is followed.
         self._arrived: dict[tuple[int, str], int] = {}
         self._newest_arrival = self._restood = self._pruned = 0
 
     # What comes and goes
 
     def add(self, number: int, writes: Iterable[Write]) -> None:
-        """Take in a group that is durable now, before the tables can have followed it."""
-        assert number > self.last, "groups come in the order of their numbers"
+        """Take in an entry that is durable now, before the tables can have followed it."""
+        assert number > self.last, "entries come in the order of their numbers"
         self.last = number
         for write in writes:
             match write:
@@ -131,7 +131,7 @@ class Overlay:
             if of is None or row.slot != of.number:
                 of = self._slot(row.slot)
             of.rows.append(row)
-            of.groups.append(self.last)
+            of.entries.append(self.last)
             known = of.links.get(row.link)
             if known is None:
                 of.links[row.link] = [row]
@@ -143,7 +143,7 @@ class Overlay:
         self._rewritten[slot] = self.last
 
     def _slot(self, slot: int) -> "_Slot":
-        """Return what is here of a slot, which the last group speaks of."""
+        """Return what is here of a slot, which the last entry speaks of."""
         found = self._slots.get(slot)
         if found is None:
             found = self._slots[slot] = _Slot(slot)
@@ -151,7 +151,7 @@ class Overlay:
         return found
 
     def drop(self, until: int) -> None:
-        """Let go of the groups up to number `until`: the COMMIT that holds them has returned."""
+        """Let go of the entries up to number `until`: the COMMIT that holds them has returned."""
         assert self.followed <= until <= self.last
         self.followed = until
         for slot, of in list(self._slots.items()):
@@ -281,27 +281,27 @@ class Overlay:
 
 
 class _Slot:
-    """Rows of one slot, in the order of their groups; meaningless while the slot is rewritten."""
+    """Rows of one slot, in the order of their entries; meaningless while the slot is rewritten."""
 
-    __slots__ = ("groups", "last", "links", "number", "rows")
+    __slots__ = ("entries", "last", "links", "number", "rows")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.last = 0
-        """The last group that speaks of the slot."""
+        """The last entry that speaks of the slot."""
         self.rows: list[Row] = []
-        self.groups: list[int] = []
-        """Of each row the group that it came with."""
+        self.entries: list[int] = []
+        """Of each row the entry that it came with."""
         self.links: dict[str, list[Row]] = {}
 
     def drop(self, until: int) -> None:
-        """Let go of the rows of groups up to number `until`."""
-        count = bisect_right(self.groups, until)
+        """Let go of the rows of entries up to number `until`."""
+        count = bisect_right(self.entries, until)
         for link, number in Counter(row.link for row in self.rows[:count]).items():
             del self.links[link][:number]
             if not self.links[link]:
                 del self.links[link]
-        del self.rows[:count], self.groups[:count]
+        del self.rows[:count], self.entries[:count]
 
     def has_below(self, prefix: str, bound: int) -> bool:
         """Say whether there is a row with n <= `bound` whose link begins with `prefix`."""

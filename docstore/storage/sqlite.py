@@ -137,6 +137,12 @@ class SqliteStore:
         """Return slot -> (end, number of links, digest)."""
         return await self._all.digests(slots)
 
+    def measures(self) -> dict[str, float]:
+        """Return what there is to count of the journal, by the ends of the names."""
+        if self._journalling is None or self._started is None:
+            return {}
+        return {**self._journalling.measures(), "replayed": float(self._started.replayed)}
+
     async def size_bytes(self) -> int:
         """Return the bytes of the file, its log and the log's index, without the journal."""
         return await self._file.size_bytes()

@@ -370,6 +370,9 @@ class Store(Protocol):
         tombstones in its own time.
         """
 
+    def measures(self) -> Mapping[str, float]:
+        """Return what there is to count of a journal, by the ends of the names of the metrics."""
+
     async def size_bytes(self) -> int:
         """Return the bytes that the store takes on disk, its log included."""
 

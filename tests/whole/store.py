@@ -176,6 +176,10 @@ class SimulatedStore:
         assert isinstance(rows, list)
         return rows[0]
 
+    def measures(self) -> dict[str, float]:
+        """Return what there is to count."""
+        return self._journalling.measures()
+
     async def size_bytes(self) -> int:
         """Return the bytes of all files."""
         return sum(len(file.now) for file in self.disk.files.values())

@@ -83,7 +83,7 @@ async def play(script: Script, seed: int, store: Lagging) -> None:
 
 
 def race(script: Script, later: Batch, seed: int, store: Lagging) -> None:
-    """Have another group joined, and perhaps followed, between a plan and what comes of it."""
+    """Have another entry joined, and perhaps followed, between a plan and what comes of it."""
     rng = Random(seed)
     for batch, followed in script:
         store.commit(writes_after(store.tables(store.last), batch))
@@ -139,13 +139,13 @@ def test_what_joins_between_the_look_and_the_answer_changes_nothing_or_is_in_it(
 
 
 class EmptiedBeforeTheCommit(Lagging):
-    """Groups leave the overlay when the tables begin to follow them."""
+    """Entries leave the overlay when the tables begin to follow them."""
 
     committed = 0
 
-    def follow(self, groups: int) -> None:
+    def follow(self, entries: int) -> None:
         self.committed = self.overlay.followed
-        super().follow(groups)
+        super().follow(entries)
 
     @property
     def followed(self) -> int:
