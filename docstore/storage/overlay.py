@@ -8,9 +8,9 @@ rows; by the tables, once they have followed a certain entry; or by the tables a
 Whoever asks looks here first and at the tables afterwards: what is here no more is there already,
 since an entry leaves after the COMMIT that holds it. In the other order a document could be in
 neither. One event loop does all of it: entries come in it (when durable, before anybody is told)
-and go in it, so nothing changes while a plan is made, and no lock is needed. What changes between the
-plan and the tables' answer adds rows beyond the bounds that the tables are asked for, or takes rows
-of the slot away, which `merged` notices.
+and go in it, so nothing changes while a plan is made, and no lock is needed. What changes between
+the plan and the tables' answer adds rows beyond the bounds that the tables are asked for, or takes
+rows of the slot away, which `merged` notices.
 
 Writes that take rows away again (Truncate, Erase, Base, Trim, Purge) are not imitated here: until
 the tables have followed the last of them, their slot's queries wait.

@@ -147,7 +147,7 @@ async def recovered_end(path: Path) -> int:
 
 @pytest.mark.parametrize(
     ("calls", "when", "least"),
-    [("pwritev2", 12, 9), ("fsync,fdatasync", 14, 3)],
+    [("pwritev2", 12, 9), ("fsync,fdatasync", 17, 3)],
     ids=["the journal", "the tables"],
 )
 def test_a_failed_sync_breaks_the_store_for_ever(
