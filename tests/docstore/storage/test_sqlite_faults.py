@@ -147,7 +147,7 @@ async def recovered_end(path: Path) -> int:
 
 @pytest.mark.parametrize(
     ("calls", "when", "least"),
-    [("pwritev2", 12, 9), ("fsync,fdatasync", 17, 3)],
+    [("pwritev2", 12, 9), ("fdatasync", 10, 0)],
     ids=["the journal", "the tables"],
 )
 def test_a_failed_sync_breaks_the_store_for_ever(
@@ -172,9 +172,9 @@ def test_a_failed_sync_breaks_the_store_for_ever(
     assert "INJECTED" in (tmp_path / "trace").read_text()
     rows, errors = said(done.stdout)
     # One call failed, once; later ones would have worked, and are not made.
-    assert least < len(rows) < 300
+    assert least <= len(rows) < 300
     assert errors == ["StoreBroken"] * (300 - len(rows))
-    assert asyncio.run(recovered_end(path)) >= rows[-1]
+    assert asyncio.run(recovered_end(path)) >= max(rows, default=0)
 
 
 @pytest.mark.parametrize("until", [1, 25, 60])
