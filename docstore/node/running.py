@@ -72,7 +72,7 @@ class RunningNode:
             _partitions(parts, recovered, view), parts.streams, parts.links,
             documents=documents, broken=broken,
         )  # fmt: skip
-        replica.register.readiness.blocks = self.streams.machine.reassignment.blocks
+        replica.register.readiness.blocks = self.streams.machine.duties.reassignment.blocks
         self.stream_backend = StreamBackend(parts.node_id, self.streams, view, rpc, driver.submit)
         self.sessions = _sessions(parts, recovered, view, driver, broken)
         self.session_backend = SessionBackend(self.sessions, view)

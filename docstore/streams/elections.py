@@ -12,12 +12,11 @@ from dataclasses import replace
 from functools import partial
 
 from docstore.model.document import NO_BALLOT
-from docstore.ownership.by_lag import choose, elected
+from docstore.ownership.by_lag import LED, choose, elected
 from docstore.streams.core import NEVER, Core
 from docstore.streams.governed import Governed
 from docstore.streams.messages import Fence, Fenced, Promoted, Rejected, Resign, Standing
 from docstore.streams.replica_set import Copy, ReplicaSet, Resolution, link_of
-from docstore.streams.roles import SERVING
 from docstore.streams.topic import Topic
 from docstore.streams.topics import Topics
 
@@ -54,10 +53,10 @@ class Elections:
         elif resolution is Resolution.OFFLINE:
             known.excluded.clear()
             known.alive = self._alive(known)
-        elif resolution in SERVING:
+        elif resolution in LED:
             known.excluded.clear()
             known.is_unclean = False
-        if resolution in SERVING or resolution is Resolution.DELETED:
+        if resolution in LED or resolution is Resolution.DELETED:
             self._open.pop(known.link)
 
     def forget(self, link: str) -> None:

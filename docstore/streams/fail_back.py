@@ -6,11 +6,11 @@ that preference decides: there is no second way to become leader.
 
 from dataclasses import dataclass
 
+from docstore.ownership.by_lag import LED
 from docstore.streams.core import NEVER, Core
 from docstore.streams.governed import Governed
 from docstore.streams.leading import in_set
 from docstore.streams.messages import Yield
-from docstore.streams.roles import SERVING
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class FailBack:
         """A document says something new."""
         found = known.found
         preferred = found.replicas[0]
-        if found.resolution in SERVING and found.leader != preferred:
+        if found.resolution in LED and found.leader != preferred:
             self._misplaced.setdefault(known.link, Misplaced(known, self._core.now)).known = known
         else:
             self._misplaced.pop(known.link, None)

@@ -7,6 +7,7 @@ come level first, so that whoever is elected lacks nothing. One whose disk keeps
 """
 
 from docstore.streams.core import Core
+from docstore.streams.disk import Disk
 from docstore.streams.leader import Leader
 from docstore.streams.leading import Leading, in_set
 from docstore.streams.messages import Yield
@@ -20,8 +21,9 @@ ANYBODY = ""
 class HoldingBack:
     """What keeps the leaders of this node from appending."""
 
-    def __init__(self, core: Core, leader: Leader, roles: Roles) -> None:
+    def __init__(self, core: Core, disk: Disk, leader: Leader, roles: Roles) -> None:
         self._core = core
+        self._disk = disk
         self._leader = leader
         self._roles = roles
         self._probing: dict[str, Leading] = {}
@@ -68,7 +70,7 @@ class HoldingBack:
         leading.probed_at = self._core.now
         for follower in leading.followers.values():
             if follower.probe < leading.probe:
-                self._leader.probe(leading, follower)
+                self._leader.catchup.ask(leading, follower)
 
     def acked(self, leading: Leading) -> None:
         """A follower has answered."""
@@ -89,7 +91,7 @@ class HoldingBack:
                 return
         leading.probe = 0
         self._probing.pop(leading.log.name, None)
-        self._leader.release(leading)
+        self._leader.appending.release(leading)
 
     # Making way
 
@@ -126,7 +128,7 @@ class HoldingBack:
         if is_over and not core.draining and core.now >= leading.yield_until + core.config.yield_s:
             del self._yielding[name]
             leading.yielding_to = None
-            self._leader.release(leading)
+            self._leader.appending.release(leading)
 
     @property
     def leads_what_others_could(self) -> bool:
@@ -153,7 +155,7 @@ class HoldingBack:
 
     def _watch_disk(self) -> None:
         core = self._core
-        if core.now - core.keeps_nothing_since <= core.config.stuck_s or not core.has_room:
+        if core.now - self._disk.keeps_nothing_since <= core.config.stuck_s or not core.has_room:
             return
         if core.now - self._resigned_at < core.config.stuck_s:
             return

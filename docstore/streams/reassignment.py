@@ -9,14 +9,13 @@ wants other replicas.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from docstore.ownership.by_lag import without
+from docstore.ownership.by_lag import LED, without
 from docstore.streams.assignment import order_of
 from docstore.streams.controller import Controller
 from docstore.streams.core import NEVER, Core
 from docstore.streams.governed import Governed
 from docstore.streams.messages import Yield
 from docstore.streams.replica_set import ReplicaSet
-from docstore.streams.roles import SERVING
 
 
 class Reassignment:
@@ -99,7 +98,7 @@ class Reassignment:
 
     def _go_on(self, known: Governed) -> None:
         found = known.found
-        if known.is_updating or found.resolution not in SERVING:
+        if known.is_updating or found.resolution not in LED:
             return
         if not (found.adding or found.leaving):
             after = self._begun(known)

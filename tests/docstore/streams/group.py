@@ -325,7 +325,7 @@ class Group:
 
     def log(self, name: str) -> PartitionLog:
         """Return the partition at a node."""
-        return self.machines[name].core.logs[NAME]
+        return self.machines[name].logs[NAME]
 
     def leading(self) -> Leading:
         """Return what the leader knows, as its document names it."""
