@@ -7,7 +7,7 @@ The road of a record, and the file of each step:
 | enters | `http/produce.py`, `records.py` | 400, 413, 415 |
 | routed | `directory.py`, `producing.py` | 404; 503 no-leader; 504 forwarded without an answer |
 | judged | `producer_state.py` | 200 again, 409 fenced, gap, stale |
-| appended | `leader.py`, `appending.py` | 503 not-enough-replicas, partition-full: nothing is appended |
+| appended | `leader.py`, `appending.py` | 503 not-enough-replicas, partition-full: not appended |
 | kept, followed | `disk.py`, `catchup.py`, `follower.py` | - |
 | committed | `acknowledgements.py`, `high_watermark.py`, by `ownership/by_lag.py` | - |
 | answered | `purgatory.py` | 504 undecided: it may have happened |

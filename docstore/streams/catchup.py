@@ -71,13 +71,13 @@ class CatchUp:
         while (
             follower.is_attached
             and follower.sent < log.end
-            and follower.in_flight_bytes < config.in_flight_bytes
+            and follower.in_flight_bytes < config.replication.in_flight_bytes
             and not follower.is_looking
         ):
-            page = log.from_tail(follower.sent, log.end, config.page_bytes)
+            page = log.from_tail(follower.sent, log.end, config.replication.page_bytes)
             if page is None:
                 follower.is_looking = True
-                query = Batches(log.name, follower.sent, log.durable, config.page_bytes)
+                query = Batches(log.name, follower.sent, log.durable, config.replication.page_bytes)
                 self._disk.look(query, lambda result: self._looked(leading, follower, result))
                 return
             self._send(leading, follower, page)
@@ -151,7 +151,7 @@ class CatchUp:
         if not follower.is_attached:
             return False
         if follower.acked < log.end or not follower.has_joined:
-            if core.now - follower.progress_at >= core.config.resend_s:
+            if core.now - follower.progress_at >= core.config.replication.resend_s:
                 core.counters["resent"] += 1
                 follower.progress_at = core.now
                 follower.in_flight.clear()
@@ -166,7 +166,7 @@ class CatchUp:
             self._tell(leading, follower)
         elif follower.probe >= follower.news:
             return False
-        elif core.now - follower.progress_at >= core.config.resend_s:
+        elif core.now - follower.progress_at >= core.config.replication.resend_s:
             core.counters["told_again"] += 1
             self._tell(leading, follower)
         return True

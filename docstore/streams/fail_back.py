@@ -45,17 +45,17 @@ class FailBack:
     def tick(self) -> None:
         """Ask leaders to make way, a few at a time."""
         core = self._core
-        if not core.config.fail_back_s:
+        if not core.config.transfers.fail_back_s:
             return
         under_way = 0
         for each in self._misplaced.values():
             if not self._is_ready(each.known):
                 each.ready_since = core.now
-            elif core.now - each.asked_at < 2 * core.config.yield_s:
+            elif core.now - each.asked_at < 2 * core.config.transfers.yield_s:
                 under_way += 1
             elif (
-                core.now - each.ready_since >= core.config.fail_back_s
-                and under_way < core.config.transfers_max
+                core.now - each.ready_since >= core.config.transfers.fail_back_s
+                and under_way < core.config.transfers.transfers_max
             ):
                 under_way += 1
                 each.asked_at = core.now

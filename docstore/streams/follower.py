@@ -84,7 +84,7 @@ class Follower:
         core = self._core
         for log in list(self._seeking.values()):
             following = self.following[log.name]
-            if core.now - following.asked_at >= core.config.resend_s:
+            if core.now - following.asked_at >= core.config.replication.resend_s:
                 self._attach(log)
 
     def seeking_since(self, instant: float) -> list[str]:

@@ -39,7 +39,7 @@ class HoldingBack:
             self.ask_all()
         for leading in list(self._probing.values()):
             self._check(leading)
-            if leading.probe and core.now - leading.probed_at >= core.config.resend_s:
+            if leading.probe and core.now - leading.probed_at >= core.config.replication.resend_s:
                 self._ask(leading)
         if core.draining:
             for leading in self._leader.leading.values():
@@ -105,7 +105,7 @@ class HoldingBack:
     def _begin_to_yield(self, leading: Leading, to: str) -> None:
         if leading.yielding_to is None and leading.is_online:
             leading.yielding_to = to
-            leading.yield_until = self._core.now + self._core.config.yield_s
+            leading.yield_until = self._core.now + self._core.config.transfers.yield_s
             self._yielding[leading.log.name] = leading
 
     def _go_on(self, leading: Leading) -> None:
@@ -122,10 +122,14 @@ class HoldingBack:
         )
         is_over = core.now >= leading.yield_until
         is_ready = level or (is_over and core.draining)
-        if is_ready and core.now - leading.resigned_at >= core.config.resend_s:
+        if is_ready and core.now - leading.resigned_at >= core.config.replication.resend_s:
             leading.resigned_at = core.now
             self._roles.resign(leading.log, leading.epoch, "makes way")
-        if is_over and not core.draining and core.now >= leading.yield_until + core.config.yield_s:
+        if (
+            is_over
+            and not core.draining
+            and core.now >= leading.yield_until + core.config.transfers.yield_s
+        ):
             del self._yielding[name]
             leading.yielding_to = None
             self._leader.appending.release(leading)
@@ -149,15 +153,18 @@ class HoldingBack:
         core, name = self._core, leading.log.name
         if self._leader.leading.get(name) is not leading:
             del self._damaged[name]
-        elif core.now - leading.resigned_at >= core.config.resend_s:
+        elif core.now - leading.resigned_at >= core.config.replication.resend_s:
             leading.resigned_at = core.now
             self._roles.resign(leading.log, leading.epoch, "damaged")
 
     def _watch_disk(self) -> None:
         core = self._core
-        if core.now - self._disk.keeps_nothing_since <= core.config.stuck_s or not core.has_room:
+        if (
+            core.now - self._disk.keeps_nothing_since <= core.config.elections.stuck_s
+            or not core.has_room
+        ):
             return
-        if core.now - self._resigned_at < core.config.stuck_s:
+        if core.now - self._resigned_at < core.config.elections.stuck_s:
             return
         self._resigned_at = core.now
         for leading in self._leader.leading.values():

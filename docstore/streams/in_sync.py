@@ -148,7 +148,7 @@ class InSync:
                 copy not in found.lrs
                 and follower.node not in found.leaving
                 and since is not None
-                and self._core.now - since >= self._core.config.join_s
+                and self._core.now - since >= self._core.config.replication.join_s
             ):
                 self._core.counters["grown"] += 1
                 return with_added(found.lrs, found.elr, copy, found.min_in_sync)
@@ -162,7 +162,9 @@ class InSync:
         if follower is None or (follower.copy and follower.copy != data) or not follower.is_full:
             return True
         unlinked_s = self._core.now - follower.linked_at
-        return unlinked_s > self._core.config.unlinked_s or self._lags(leading, follower)
+        return unlinked_s > self._core.config.replication.unlinked_s or self._lags(
+            leading, follower
+        )
 
     def _is_settled(self, leading: Leading, follower: FollowerState) -> bool:
         """Say whether nothing will change about a follower until something happens."""

@@ -109,7 +109,7 @@ class Partitions:
         config = config or StreamsConfig()
         self.core = core = Core(node_id, view=view, rng=rng, config=config, now=now)
         self.logs = logs = Logs()
-        tails = Tails(config)
+        tails = Tails(config.memory)
         self.disk = disk = Disk(core, logs, tails, self._durable)
         self.replicas = replicas = Replicas(core, logs, tails, disk)
         replicas.recover(recovered)
@@ -187,7 +187,7 @@ class Partitions:
     def step(self, event: StreamEvent, now: float) -> list[StreamEffect]:  # Seam.
         """Return what `event` at `now` (monotonic seconds) asks of the world, in order."""
         core = self.core
-        stood_still = now - core.now > core.config.pause_s
+        stood_still = now - core.now > core.config.elections.pause_s
         core.now = now
         if stood_still:
             self.holding_back.ask_all()

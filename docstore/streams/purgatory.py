@@ -22,10 +22,10 @@ class Purgatory:
 
     def admit(self, pending: Pending) -> bool:
         """Let a request wait, unless too much does; then it is answered at once."""
-        core, config = self._core, self._core.config
+        core, bounds = self._core, self._core.config.memory
         if (
-            self._waiting >= config.waiting_max
-            or self._waiting_bytes + len(pending.body) > config.waiting_bytes_max
+            self._waiting >= bounds.waiting_max
+            or self._waiting_bytes + len(pending.body) > bounds.waiting_bytes_max
         ):
             why = produced(pending, "too-many-waiting", "this node is overloaded")
             core.send(pending.entry, why)

@@ -92,7 +92,7 @@ class Reassignment:
         under_way = 0
         for known in list(self._open.values()):
             is_begun = bool(known.found.adding or known.found.leaving)
-            if is_begun or under_way < self._core.config.transfers_max:
+            if is_begun or under_way < self._core.config.transfers.transfers_max:
                 under_way += 1
                 self._go_on(known)
 
@@ -179,6 +179,6 @@ class Reassignment:
 
     def _make_way(self, known: Governed) -> None:
         core = self._core
-        if core.now - self._asked_at.get(known.link, NEVER) >= 2 * core.config.yield_s:
+        if core.now - self._asked_at.get(known.link, NEVER) >= 2 * core.config.transfers.yield_s:
             self._asked_at[known.link] = core.now
             core.post(known.found.leader, Yield, (known.name, known.found.epoch, ""))

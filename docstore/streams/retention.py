@@ -36,7 +36,7 @@ class Retention:
 
     def opened(self, leading: Leading) -> None:
         """A partition is led here: look at it after a while, for as long as it is."""
-        self._plan(leading, self._core.config.retention_s)
+        self._plan(leading, self._core.config.upkeep.retention_s)
 
     def _plan(self, leading: Leading, after_s: float) -> None:
         heapq.heappush(self._due, (self._core.now + after_s, self._core.next_token(), leading))
@@ -55,7 +55,7 @@ class Retention:
         log = leading.log
         is_ours = topic is not None and topic.incarnation == log.incarnation
         if topic is None or not is_ours or not self._is_led(leading):
-            self._plan(leading, self._core.config.retention_s)
+            self._plan(leading, self._core.config.upkeep.retention_s)
             return
         self._disk.look(
             Size(log.name),
@@ -69,7 +69,7 @@ class Retention:
     ) -> None:
         log, core = leading.log, self._core
         if isinstance(found, CorruptPartition) or isinstance(size, CorruptPartition):
-            self._plan(leading, core.config.retention_s)
+            self._plan(leading, core.config.upkeep.retention_s)
             return
         headers = [each for each in found if isinstance(each, Header)]
         left = sum(each for each in size if isinstance(each, int))
@@ -89,4 +89,4 @@ class Retention:
             self._catchup.remind(leading)  # Their logs start later now.
             self._plan(leading, 0.0)
         else:
-            self._plan(leading, core.config.retention_s)
+            self._plan(leading, core.config.upkeep.retention_s)

@@ -167,7 +167,7 @@ class Roles:
         for name, told_at in list(self._promoting.items()):
             if name not in self._leader.leading:
                 del self._promoting[name]
-            elif core.now - told_at >= core.config.resend_s:
+            elif core.now - told_at >= core.config.replication.resend_s:
                 self._promoting[name] = core.now
                 self._tell_promoted(self._logs[name])
         for name in self._follower.seeking_since(core.now - READ_INTERVAL_S):

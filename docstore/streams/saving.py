@@ -21,14 +21,14 @@ class Saving:
     def tick(self) -> None:
         """Save them, every few seconds."""
         core = self._core
-        if core.now - self._saved_at < core.config.save_s:
+        if core.now - self._saved_at < core.config.upkeep.save_s:
             return
         self._saved_at = core.now
         raised, self._disk.raised = self._disk.raised, {}
         for log in raised.values():
             if not self._logs.holds(log):
                 continue
-            if log.batches_since >= core.config.snapshot_batches:
-                log.producers.expire(log.last_us - core.config.producer_expiry_us)
+            if log.batches_since >= core.config.upkeep.snapshot_batches:
+                log.producers.expire(log.last_us - core.config.upkeep.producer_expiry_us)
                 log.snapshot_producers()
             self._disk.save(log)

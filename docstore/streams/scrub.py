@@ -30,7 +30,7 @@ class Scrub:
         self._damaged = damaged
         self._left: deque[str] = deque()
         self._offset = 0
-        self._next_at = core.now + core.config.scrub_s
+        self._next_at = core.now + core.config.upkeep.scrub_s
         self._round_at = self._next_at
 
     def tick(self) -> None:
@@ -40,7 +40,7 @@ class Scrub:
             return
         if not self._left:
             self._left.extend(sorted(self._logs))
-            self._round_at = core.now + core.config.scrub_s
+            self._round_at = core.now + core.config.upkeep.scrub_s
             self._offset = 0
         self._next_at = core.now + PAGE_INTERVAL_S
         log = self._logs.get(self._left[0]) if self._left else None
@@ -48,7 +48,7 @@ class Scrub:
             self._next_partition()
             return
         offset = max(self._offset, log.start)
-        query = Batches(log.name, offset, log.durable, core.config.page_bytes)
+        query = Batches(log.name, offset, log.durable, core.config.replication.page_bytes)
         self._disk.look(query, lambda result: self._read(log, result))
 
     def _next_partition(self) -> None:

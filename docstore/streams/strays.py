@@ -25,7 +25,7 @@ class Strays:
     def tick(self) -> None:
         """Have the next one read its document, if it is time."""
         core, logs = self._core, self._logs
-        if (core.now - self._looked_at) * max(1, len(logs)) < core.config.strays_s:
+        if (core.now - self._looked_at) * max(1, len(logs)) < core.config.upkeep.strays_s:
             return
         self._looked_at = core.now
         if not self._left:
