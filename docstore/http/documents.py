@@ -1,6 +1,7 @@
 """Documents over HTTP: POST, PUT, PATCH, GET, HEAD, DELETE, their history and their past."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,9 +24,17 @@ from docstore.http.representation import (
 )
 from docstore.model import json
 from docstore.model.document import tag_of
-from docstore.model.operation import CURRENT, Answer, Conditions, Operation
+from docstore.model.operation import (
+    ANY_TOMBSTONE,
+    CONFLICTS,
+    CURRENT,
+    Answer,
+    Conditions,
+    Operation,
+    Select,
+)  # fmt: skip
 from docstore.model.paths import encoded
-from docstore.model.service import Service, ServiceOptions
+from docstore.model.service import LINEARIZABLE, Service, ServiceOptions
 from docstore.scans.names import check_snapshot_name
 from docstore.services.declared import options_of, path_of
 from docstore.services.registry import FACTORIES, SNAPSHOTS, check_declaration, declaration_link
@@ -85,14 +94,14 @@ class Documents:
             link = bodies.new_link(theirs, factory, key)
             if factory == SNAPSHOTS:
                 check_snapshot_name(link.rpartition("/")[2])
-        recreate: bool | int = reading.preference(request, "recreate") is not None
+        is_meant = reading.preference(request, "recreate") is not None
         operation = Operation(
-            "POST",
-            link,
-            raw,
+            verb="POST",
+            link=link,
+            body=raw,
             signature=signature,
             conditions=reading.conditions(request, version if options.strict_updates else None),
-            recreate=recreate or version or False,
+            recreate_below=ANY_TOMBSTONE if is_meant else version or None,
             key=key,
             replicas=self._replicas(request, options.level),
             fence=reading.fence(request, options.level),
@@ -130,16 +139,14 @@ class Documents:
         elif options.path == SNAPSHOTS:
             check_snapshot_name(link.rpartition("/")[2])
         operation = Operation(
-            "PUT",
-            link,
-            raw,
-            "",
-            signature,
-            self._conditions(request, service, theirs),
-            False,
-            options.put_creates,
-            reading.idempotency_key(request),
-            self._replicas(request, options.level),
+            verb="PUT",
+            link=link,
+            body=raw,
+            signature=signature,
+            conditions=self._conditions(request, service, theirs),
+            creates=options.put_creates,
+            key=reading.idempotency_key(request),
+            replicas=self._replicas(request, options.level),
             fence=reading.fence(request, options.level),
         )
         return await self._submit(request, operation, service, theirs, waited_s=waited_s)
@@ -160,10 +167,10 @@ class Documents:
                 raise UnsupportedMedia("a factory is patched with JSON or a merge patch")
             media = "handler"  # It knows what may change.
         operation = Operation(
-            "PATCH",
-            link,
-            patch.raw,
-            media,
+            verb="PATCH",
+            link=link,
+            body=patch.raw,
+            media=media,
             conditions=self._conditions(request, service, patch.theirs),
             key=reading.idempotency_key(request),
             replicas=self._replicas(request, service.options.level),
@@ -177,8 +184,8 @@ class Documents:
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
     ) -> Reply:
         operation = Operation(
-            "DELETE",
-            link,
+            verb="DELETE",
+            link=link,
             conditions=self._conditions(request, service, {}),
             key=reading.idempotency_key(request),
             replicas=self._replicas(request, service.options.level),
@@ -257,7 +264,7 @@ class Documents:
     ) -> Reply:
         media = reading.accepted_media(request)
         select = _selection(request.rel_url.query) if "?" in request.raw_path else CURRENT
-        operation = _at_level(Operation("GET", link, select=select), service)
+        operation = _at_level(Operation(verb="GET", link=link, select=select), service)
         wanted = reading.consistency(request)
         minimum = reading.min_version(request)
         patience_s = reading.timeout_s(request)
@@ -283,7 +290,7 @@ class Documents:
         before = None
         if "from" in query:
             before = reading.whole_number(query["from"], "from", 0, 1 << 62) + 1
-        operation = Operation("GET", link, select=("history", before, limit + 1))
+        operation = Operation(verb="GET", link=link, select=("history", before, limit + 1))
         asked = _at_level(operation, service)
         answer = await self._backend.submit(asked, reading.timeout_s(request))
         if not answer.is_success or answer.rows is None:
@@ -308,9 +315,9 @@ class Documents:
         if service.options.level == 3:
             raise NotFound("documents of level 3 have no conflicts")
         if request.method == "DELETE":
-            return await self._submit(request, Operation("RESOLVE", link), service)
+            return await self._submit(request, Operation(verb="RESOLVE", link=link), service)
         media = reading.accepted_media(request)
-        operation = _at_level(Operation("GET", link, select=("conflicts",)), service)
+        operation = _at_level(Operation(verb="GET", link=link, select=CONFLICTS), service)
         patience_s = reading.timeout_s(request)
         if reading.consistency(request) == "linearizable":
             answer = await self._backend.submit(operation, patience_s)
@@ -375,10 +382,10 @@ def not_allowed(method: str, allow: str) -> MethodNotAllowed:
 def _at_level(operation: Operation, service: Service) -> Operation:
     """Return the operation as one on a document of this service's level."""
     level = service.options.level
-    return operation if level == 3 else operation._replace(level=level)
+    return operation if level == LINEARIZABLE else replace(operation, level=level)
 
 
-def _selection(query: Mapping[str, str]) -> tuple[Any, ...]:
+def _selection(query: Mapping[str, str]) -> Select:
     if "watch" in query:
         raise BadRequest("watch is not offered yet")
     if "documentVersion" in query:

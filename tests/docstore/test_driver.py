@@ -25,7 +25,7 @@ async def test_nothing_is_stored_after_what_a_full_disk_has_lost() -> None:
         while not stopping:
             turn += 1
             body = b'{"name": "%d"}' % turn
-            operation = Operation("PUT", f"{LINK}{number}", body, creates=True)
+            operation = Operation(verb="PUT", link=f"{LINK}{number}", body=body, creates=True)
             asked.append(driver.submit(operation, 1.0))
             await asyncio.sleep(0.001)
         return [answer.status for answer in await asyncio.gather(*asked)]
@@ -40,7 +40,7 @@ async def test_nothing_is_stored_after_what_a_full_disk_has_lost() -> None:
                 while store.refused == before:
                     await asyncio.sleep(0.005)
             store.is_full = False
-        final = Operation("PUT", f"{LINK}-final", b'{"name": "final"}', creates=True)
+        final = Operation(verb="PUT", link=f"{LINK}-final", body=b'{"name": "final"}', creates=True)
         assert (await driver.submit(final, 5.0)).status == 201  # It serves again by itself.
         stopping = True
         statuses = [status for found in await asyncio.gather(*writers) for status in found]
@@ -76,7 +76,7 @@ async def test_a_document_is_read_while_a_page_of_a_log_is() -> None:
     answered: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
     try:
         replica.core.read(After(0, 0, 9, 9), answered.set_result)
-        found = await driver.submit(Operation("GET", LINK), 5.0)
+        found = await driver.submit(Operation(verb="GET", link=LINK), 5.0)
         assert found.status == 404
         assert not answered.done()
         store.may_answer.set()
