@@ -15,10 +15,10 @@ def depose(core: Core, log: SlotLog) -> None:  # Seam.
     reign = log.reign
     if reign is None:
         return
-    core.set_reign(log, None)
+    core.logs.set_reign(log, None)
     core.counters["reigns_ended"] += 1
     core.claims_changed = core.routes_changed = True
-    core.newly_decided.discard(log.slot)
+    core.logs.newly_decided.discard(log.slot)
     _take_back_fresh(core, log, reign)
     for _, inflight in (*reign.waiting, *reign.duplicates, *reign.lacking):
         core.reply(inflight, None, proposed=True)
@@ -36,7 +36,7 @@ def _take_back_fresh(core: Core, log: SlotLog, reign: Reign) -> None:
     """Take rows out of the log that this turn put there: nobody has heard of them."""
     if not reign.fresh:
         return
-    core.dirty.discard(log.slot)
+    core.logs.dirty.discard(log.slot)
     first = reign.fresh[0].n
     while reign.waiting and reign.waiting[-1][0] >= first:
         core.reply(reign.waiting.pop()[1], None)

@@ -144,13 +144,12 @@ class Replica:
         self._dispatch(event)
         while core.answers or core.routes_changed or core.corrupted:
             self._pass_on()
-        effects, core.out = core.out, []
-        return effects
+        return core.outbox.take()
 
     @property
     def wants_turn(self) -> bool:
         """Say whether something waits for TurnEnded."""
-        return self.core.has_more or self.gateway.has_more or self.confirmer.has_more
+        return self.core.outbox.has_more or self.gateway.has_more or self.confirmer.has_more
 
     def _dispatch(self, event: Event) -> None:
         match event:
@@ -162,14 +161,14 @@ class Replica:
             case TurnEnded():
                 self._end_turn()
             case Persisted(token):
-                self.core.persisted(token)
+                self.core.outbox.persisted(token)
             case QueriesAnswered(answers):
                 for token, result in answers:
-                    self.core.answer_read(token, result)
+                    self.core.outbox.answer_read(token, result)
             case Tick(wall_us):
                 self._tick(wall_us)
             case ViewChanged(alive):
-                self.core.believed_alive = alive
+                self.core.peers.believed_alive = alive
                 self.core.routes_changed = True
                 self.takeover.consider()
             case LinkLost(peer):
@@ -331,7 +330,7 @@ class Replica:
             item = (inflight.seq, inflight.attempt, answer, proposed)
             by_boot.setdefault(inflight.boot, []).append(item)
         for boot, answers in by_boot.items():
-            self.core.send(entry, Answered(boot, answers))
+            self.core.outbox.send(entry, Answered(boot, answers))
 
     # Turns and ticks
 
@@ -341,13 +340,13 @@ class Replica:
             self.proposer.propose_all()
             self.confirmer.start_round()
             self.gateway.flush()
-            core.flush()
+            core.outbox.flush()
             if not self.wants_turn:
                 return
 
     def _tick(self, wall_us: int) -> None:
         core = self.core
-        tick_s = core.now - core.ticked_at
+        tick_s = core.now - core.clock.ticked_at
         core.tick(wall_us)
         self.liveness.watch_quorum()
         self.register.tick()
@@ -389,7 +388,7 @@ class Replica:
         self.spreader.reset(recovered)
         self.register.restarted(_registered(recovered))
         if core.configuration.id != before:
-            core.emit(Reconfigured(core.configuration))
+            core.outbox.emit(Reconfigured(core.configuration))
         core.unfit_until = core.now + core.config.leadership.unfit_s
         core.counters["disk_filled"] += 1
         self.gateway.restarted()

@@ -25,6 +25,7 @@ from docstore.protocol.leadership.leases import Leases
 from docstore.protocol.leadership.takeover import TakeOver
 from docstore.protocol.log import SlotLog, log_from_disk
 from docstore.protocol.operations import Closed, Operations
+from docstore.protocol.outbox import Outbox
 from docstore.protocol.reign import Follower, Phase, Reign
 from docstore.protocol.replica import Replica
 from docstore.protocol.road import handle as handling
@@ -125,10 +126,10 @@ def _all_decided(self: Trimmer, log: SlotLog) -> int:
     return log.decided
 
 
-_flush = Core.flush
+_flush = Outbox.flush
 
 
-def _tell_before_disk(self: Core) -> None:
+def _tell_before_disk(self: Outbox) -> None:
     """Let out what speaks of the disk as soon as the turn ends."""
     batch = self.batch
     _flush(self)
@@ -171,7 +172,7 @@ def _resume(self: Replica, *arguments: Any, **keywords: Any) -> None:
     for log in self.core.logs.values():
         if log.promised[1] == self.core.me and log.adopted == log.promised:
             reign = Reign(log.promised, Phase.OPEN, float("inf"), base=log.end)
-            self.core.set_reign(log, reign)
+            self.core.logs.set_reign(log, reign)
             reign.ends = {self.core.me: log.end}
             reign.identical = set(log.replicas)
             reign.rooted = True
@@ -205,7 +206,7 @@ _gap: Callable[..., None] = Acceptor._gap
 
 def _gap_counts(self: Acceptor, sender: str, log: Any, epoch: int) -> None:
     """Acknowledge rows of a log that does not join: they are counted before it is adopted."""
-    self.core.accept(sender, log, epoch)
+    self.core.outbox.accept(sender, log, epoch)
     _gap(self, sender, log, epoch)
 
 
@@ -218,7 +219,7 @@ def _begin_full(core: Core, slot: int) -> SlotLog:
     """Let a slot that comes to this node count as if it had always been here, and empty."""
     log = log_from_disk(slot, core.placement, None)
     core.logs[slot] = log
-    core.save(log)
+    core.outbox.save(log)
     return log
 
 
@@ -273,7 +274,7 @@ ABLATIONS: dict[str, Ablation] = {
     "quorum-of-the-living": Ablation(
         "Q1", ((quorum, "is_quorum", _live_majority), (quorum, "decided_end", _live_decided)), CUTS
     ),
-    "tell-before-disk": Ablation("P3", ((Core, "flush", _tell_before_disk),), CRASHES),
+    "tell-before-disk": Ablation("P3", ((Outbox, "flush", _tell_before_disk),), CRASHES),
     "local-read": Ablation("R1", ((Confirmer, "is_confirmed", _always),), CUTS),
     "dirty-read": Ablation("R3", ((Owner, "visible", _newest),), CUTS),
     "past-before-disk": Ablation("R3", ((PastReads, "holds", _always),), SLOW_DISKS),

@@ -246,7 +246,7 @@ class World:
             log, reign = core.logs[0], core.logs[0].reign
             parts.append(
                 (log.promised, log.adopted, log.end, log.durable, log.decided, log.ballots,
-                 log.full, sorted(log.pending), len(core.unfinished), node.boot)
+                 log.full, sorted(log.pending), len(core.outbox.unfinished), node.boot)
             )  # fmt: skip
             parts.append([text for _, _, text in node.commits])
             parts.append(repr(node.disk.recovered("", 0).slots))

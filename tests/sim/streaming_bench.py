@@ -241,7 +241,9 @@ class ReplicaBench(Bench):
         """Return the documents of a node's own slots."""
         process = self.node(node)
         owned = [
-            log.slot for log, reign in process.replica.core.reigns() if reign.phase is Phase.OPEN
+            log.slot
+            for log, reign in process.replica.core.logs.reigns()
+            if reign.phase is Phase.OPEN
         ]
         found: Sequence[Row] = process.disk.below(f"{STREAMS}/", owned)
         return found

@@ -38,7 +38,7 @@ class Readiness:
     def is_complete(self) -> bool:  # Seam.
         """Say whether every slot has an owner that says so."""
         # This is asked at every tick, and it takes milliseconds to look at each slot of ours.
-        at_most = len(self.core.reigns()) + sum(map(len, self._said.values()))
+        at_most = len(self.core.logs.reigns()) + sum(map(len, self._said.values()))
         if at_most < self.core.placement.slots:
             return False
         return self.progress == self.core.placement.slots
@@ -61,7 +61,7 @@ class Readiness:
         if stage is Stage.STABLE:
             return []
         found = []
-        for log, reign in self.core.reigns():
+        for log, reign in self.core.logs.reigns():
             # A reign that is open while the stage is joint was opened by majorities of both.
             if reign.phase is Phase.OPEN and (stage is Stage.JOINT or self._is_filled(log)):
                 found.append(log.slot)

@@ -33,6 +33,7 @@ class HandingOver:
 
     def __init__(self, core: Core, reopen: Reopen) -> None:
         self.core = core
+        self.outbox = core.outbox
         self.reopen = reopen
         self._given: dict[str, list[int]] = {}
         self._released: list[tuple[int, int]] = []
@@ -41,7 +42,7 @@ class HandingOver:
     def tick(self) -> None:
         """Close slots that others should have, give away those that have come to rest."""
         self._given, self._released = {}, []
-        me, reigns = self.core.me, self.core.reigns()
+        me, reigns = self.core.me, self.core.logs.reigns()
         self._closed = sum(reign.closing_since is not None for _, reign in reigns)
         for log, reign in reigns:
             if reign.phase is Phase.OPEN and (
@@ -55,9 +56,9 @@ class HandingOver:
         released, self._released = self._released, []
         if released and self.core.has_leases:
             for peer in self.core.peers:
-                self.core.send(peer, Release(released))
+                self.outbox.send(peer, Release(released))
         for heir, slots in given.items():
-            self.core.send(heir, HandOver(to_bitmap(slots, self.core.placement.slots)))
+            self.outbox.send(heir, HandOver(to_bitmap(slots, self.core.placement.slots)))
 
     def _look(self, log: SlotLog, reign: Reign) -> None:
         heir = self._heir(log, reign)

@@ -29,6 +29,7 @@ class Decider:
 
     def __init__(self, core: Core, opened: Callable[[SlotLog, Reign], None]) -> None:
         self.core = core
+        self.outbox = core.outbox
         self.opened = opened
 
     def accepted(self, sender: str, message: Accepted) -> list[SlotLog]:
@@ -95,15 +96,15 @@ class Decider:
         reign.phase = Phase.OPEN
         reign.progress_at = self.core.now
         if reign.base > log.decided:
-            self.core.publish(log, log.decided, reign.base)
+            self.outbox.publish(log, log.decided, reign.base)
             log.decided = reign.base
             log.drop_stored()
-        self.core.newly_decided.add(log.slot)
+        self.core.logs.newly_decided.add(log.slot)
         self.opened(log, reign)
 
     def _decide(self, log: SlotLog, reign: Reign, reached: int) -> None:
         before, log.decided = log.decided, reached
-        self.core.publish(log, before, reached)
+        self.outbox.publish(log, before, reached)
         for n in range(before + 1, reached + 1):
             row = log.pending[n]
             head = reign.heads.get(row.link)
@@ -114,7 +115,7 @@ class Decider:
         if reign.duplicates:
             self._answer_duplicates(log, reign)
         reign.progress_at = self.core.now
-        self.core.newly_decided.add(log.slot)
+        self.core.logs.newly_decided.add(log.slot)
         self.core.counters["decided"] += reached - before
         log.drop_stored()
 
@@ -152,7 +153,7 @@ class Decider:
             copies = sum(end >= n for end in reign.ends.values())
             self.core.reply(inflight, self._success(result[0], inflight, copies))
 
-        self.core.read(Rows(log.slot, n, n), answer)
+        self.outbox.read(Rows(log.slot, n, n), answer)
 
     def _answer_duplicates(self, log: SlotLog, reign: Reign) -> None:
         ready = [entry for entry in reign.duplicates if entry[0] <= log.decided]
@@ -183,7 +184,7 @@ class Decider:
     def refused(self, sender: str, message: Refused) -> None:
         """A replica has promised these slots to a higher ballot: this reign is over (O5)."""
         for slot, epoch, promised in message.slots:
-            self.core.epoch_seen = max(self.core.epoch_seen, promised[0])
+            self.core.logs.epoch_seen = max(self.core.logs.epoch_seen, promised[0])
             log = self.core.logs.get(slot)
             if log and log.reign and log.reign.ballot == (epoch, self.core.me):
                 depose(self.core, log)
@@ -191,13 +192,13 @@ class Decider:
     def tell(self) -> None:
         """Tell replicas how far their slots are decided; they read by it."""
         news: dict[str, list[tuple[int, int, int]]] = {}
-        for slot in self.core.newly_decided:
+        for slot in self.core.logs.newly_decided:
             log = self.core.logs[slot]
             if log.reign is None or log.reign.phase is not Phase.OPEN:
                 continue
             entry = (slot, log.reign.ballot[0], log.decided)
             for peer in log.reign.followers:
                 news.setdefault(peer, []).append(entry)
-        self.core.newly_decided.clear()
+        self.core.logs.newly_decided.clear()
         for peer, slots in news.items():
-            self.core.send(peer, Decide(slots))
+            self.outbox.send(peer, Decide(slots))

@@ -21,6 +21,7 @@ class PastReads:
 
     def __init__(self, core: Core, decider: Decider) -> None:
         self._core = core
+        self._outbox = core.outbox
         self._decider = decider
 
     def read(self, log: SlotLog, reign: Reign, inflight: Inflight) -> None:
@@ -90,4 +91,4 @@ class PastReads:
             else:
                 found(result)
 
-        self._core.read(query, answered)
+        self._outbox.read(query, answered)

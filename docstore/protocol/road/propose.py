@@ -42,27 +42,28 @@ class Proposer:
 
     def __init__(self, core: Core, stored: Callable[[SlotLog, Reign, int], None]) -> None:
         self.core = core
+        self.outbox = core.outbox
         self.stored = stored
         """Called when rows up to n are on this node's own disk, which then counts."""
 
     def propose_all(self) -> None:
         """Store and offer the rows of this turn (rule O2)."""
         offers: dict[str, list[Offer]] = {}
-        for slot in self.core.dirty:
+        for slot in self.core.logs.dirty:
             log = self.core.logs[slot]
             if log.reign is not None:
                 self._propose(log, log.reign, offers)
-        self.core.dirty.clear()
+        self.core.logs.dirty.clear()
         for peer, all_offers in offers.items():
             self._send_bounded(peer, all_offers)
 
     def _propose(self, log: SlotLog, reign: Reign, offers: dict[str, list[Offer]]) -> None:
         rows, reign.fresh = reign.fresh, []
         assert rows
-        self.core.store_rows(log, rows)
+        self.outbox.store_rows(log, rows)
         first, end = rows[0].n, log.end
         self._remember(reign, first)
-        self.core.when_durable(lambda: self.stored(log, reign, end))
+        self.outbox.when_durable(lambda: self.stored(log, reign, end))
         bounds = self.core.config.sending
         for peer, follower in reign.followers.items():
             if follower.sent != first - 1 or not self.core.peers[peer].linked:
@@ -86,7 +87,7 @@ class Proposer:
         for offer in offers:
             size += sum(len(row.state) for row in offer.rows)
             if batch and size > self.core.config.sending.page_bytes:
-                self.core.send(peer, Propose(batch))
+                self.outbox.send(peer, Propose(batch))
                 batch, size = [], 0
             batch.append(offer)
-        self.core.send(peer, Propose(batch))
+        self.outbox.send(peer, Propose(batch))

@@ -38,6 +38,7 @@ class Owner:
 
     def __init__(self, core: Core, decider: Decider, confirmer: Confirmer) -> None:
         self.core = core
+        self.outbox = core.outbox
         self.decider = decider
         self.confirmer = confirmer
         self.past = PastReads(core, decider)
@@ -163,7 +164,7 @@ class Owner:
                 # What had to stay is not looked through again before it is half as much more.
                 reign.evict_above = reign.head_bytes * 3 // 2
 
-        self.core.read(query, answered)
+        self.outbox.read(query, answered)
 
     def _load(self, log: SlotLog, reign: Reign, inflight: Inflight) -> None:
         """Read a document's newest row."""
@@ -276,7 +277,7 @@ class Owner:
         log.pending[row.n] = row
         log.operations.note_identity(identity, row)
         if not reign.fresh:
-            self.core.dirty.add(log.slot)
+            self.core.logs.dirty.add(log.slot)
             if len(reign.waiting) == 0:
                 reign.progress_at = self.core.now
         reign.fresh.append(row)
