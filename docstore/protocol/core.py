@@ -112,6 +112,14 @@ class Core:
             return self.now >= self.unfit_until and not self.is_draining
         return self.is_alive(member) and self.peers[member].fit
 
+    @property
+    def ownership_changes(self) -> int:
+        """Return how often it has changed who owns which slot, as far as this node knows.
+
+        Until then holds what timers have found out about slots.
+        """
+        return self.peers.changes + self.logs.changes
+
     def slot_of(self, link: str) -> int:
         """Return the slot of a link."""
         return slot_of(link, self.placement.slots)

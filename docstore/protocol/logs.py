@@ -12,7 +12,7 @@ from docstore.storage.store import SlotRecovered
 class Logs(dict[int, SlotLog]):
     """slot -> log."""
 
-    __slots__ = ("_reigns", "dirty", "epoch_seen", "former", "newly_decided")
+    __slots__ = ("_reigns", "changes", "dirty", "epoch_seen", "former", "newly_decided")
 
     def __init__(self) -> None:
         super().__init__()
@@ -24,6 +24,8 @@ class Logs(dict[int, SlotLog]):
         """What was promised about slots that have left this node."""
         self.epoch_seen = 0
         """No epoch was heard of that is greater."""
+        self.changes = 0
+        """How often a reign has begun, opened or ended."""
         self._reigns: list[tuple[SlotLog, Reign]] | None = None  # None: not known any more.
 
     def reset(self, me: str, placement: Placement, found: Mapping[int, SlotRecovered]) -> None:
@@ -50,3 +52,4 @@ class Logs(dict[int, SlotLog]):
     def set_reign(self, log: SlotLog, reign: Reign | None) -> None:
         """Begin a reign over a slot, or end it."""
         log.reign, self._reigns = reign, None
+        self.changes += 1

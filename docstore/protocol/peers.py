@@ -34,7 +34,7 @@ class Peer:
 class Peers(dict[str, Peer]):
     """The others by name, those that leave and that come included."""
 
-    __slots__ = ("believed_alive", "claims", "count", "links", "quorum_heard_at")
+    __slots__ = ("believed_alive", "changes", "claims", "count", "links", "quorum_heard_at")
 
     def __init__(self, now: float) -> None:
         super().__init__()
@@ -44,12 +44,15 @@ class Peers(dict[str, Peer]):
         """Membership's opinion; None while it has none."""
         self.claims: dict[int, tuple[int, str]] = {}
         """slot -> (epoch, member) that says it holds the slot."""
+        self.changes = 0
+        """How often it has changed what members claim, or who they are."""
         self.count = True
         """Whether a majority takes any of them: a group of one has nobody to listen to."""
         self.quorum_heard_at = now
 
     def become(self, names: Iterable[str], now: float) -> None:
         """Take the members of another configuration; what is known of those that stay is kept."""
+        self.changes += 1
         before = dict(self)
         self.clear()
         for name in names:
@@ -62,9 +65,17 @@ class Peers(dict[str, Peer]):
     def claim(self, name: str, claimed: Mapping[int, int]) -> None:
         """Learn which slots a peer says that it holds, and no others. claimed: slot -> epoch."""
         claims = self.claims
+        self.changes += 1
         for slot in [slot for slot, claim in claims.items() if claim[1] == name]:
             if slot not in claimed:
                 del claims[slot]
         for slot, epoch in claimed.items():
             if claims.get(slot, (0, "")) < (epoch, name):
                 claims[slot] = (epoch, name)
+
+    def disclaim(self, name: str, slot: int) -> None:
+        """Learn that a peer does not hold a slot any more."""
+        claim = self.claims.get(slot)
+        if claim is not None and claim[1] == name:
+            del self.claims[slot]
+            self.changes += 1

@@ -52,8 +52,9 @@ class CatchUp:
     def _find_overdue(self) -> list[SlotLog]:
         """Return the slots to look after; last those that somebody waits for, or longest has."""
         found = []
+        before = self.core.now - self.core.config.sending.resend_interval_s
         for log, reign in self.core.logs.reigns():
-            if reign.phase is not Phase.PREPARING:
+            if reign.phase is not Phase.PREPARING and _has_late(log, reign, before):
                 times = [follower.sent_at for _, follower in self._lagging(log, reign)]
                 if times:
                     found.append((_is_awaited(log), -min(times), log))
@@ -192,6 +193,15 @@ class CatchUp:
             send(())
         else:
             self._pages.tail(log, reign, follower, first, last, send)
+
+
+def _has_late(log: SlotLog, reign: Reign, before: float) -> bool:
+    """Say whether a replica has not acknowledged all since then: the first look at each slot."""
+    end = log.end
+    for follower in reign.followers.values():  # A generator would cost more than what it yields.
+        if follower.sent_at <= before and not (follower.adopted and follower.acked >= end):
+            return True
+    return False
 
 
 def _is_awaited(log: SlotLog) -> bool:

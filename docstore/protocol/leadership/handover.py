@@ -38,17 +38,26 @@ class HandingOver:
         self._given: dict[str, list[int]] = {}
         self._released: list[tuple[int, int]] = []
         self._closed = 0
+        self._misplaced: list[tuple[SlotLog, Reign]] = []
+        """Slots of ours that the hash gives to somebody else, as of so many changes of owners."""
+        self._misplaced_as_of = -1
 
     def tick(self) -> None:
         """Close slots that others should have, give away those that have come to rest."""
         self._given, self._released = {}, []
-        me, reigns = self.core.me, self.core.logs.reigns()
+        reigns = self.core.logs.reigns() if self.core.is_draining else self._misplaced_ones()
         self._closed = sum(reign.closing_since is not None for _, reign in reigns)
         for log, reign in reigns:
-            if reign.phase is Phase.OPEN and (
-                log.replicas[0] != me or reign.closing_since is not None or self.core.is_draining
-            ):
+            if reign.phase is Phase.OPEN:
                 self._look(log, reign)
+
+    def _misplaced_ones(self) -> list[tuple[SlotLog, Reign]]:
+        core = self.core
+        if self._misplaced_as_of != core.ownership_changes:
+            self._misplaced_as_of = core.ownership_changes
+            reigns = core.logs.reigns()
+            self._misplaced = [each for each in reigns if each[0].replicas[0] != core.me]
+        return self._misplaced
 
     def tell(self) -> None:
         """Tell the heirs, after the heartbeat that says that we hold these slots no more."""

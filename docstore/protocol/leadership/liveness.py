@@ -29,6 +29,8 @@ class Liveness:
         self.spreader = spreader
         self.ready = ready
         self._beat_at = NEVER
+        self._own_claims: tuple[tuple[int, bytes], ...] = ()
+        self._claims_as_of = -1
 
     def heard(self, sender: str) -> None:
         """Anything from a peer shows that it is there."""
@@ -84,6 +86,12 @@ class Liveness:
         return not self.spreader.has_spread()
 
     def _claims(self) -> tuple[tuple[int, bytes], ...]:
+        if self._claims_as_of != self.core.ownership_changes:
+            self._claims_as_of = self.core.ownership_changes
+            self._own_claims = self._bitmaps_of_open()
+        return self._own_claims
+
+    def _bitmaps_of_open(self) -> tuple[tuple[int, bytes], ...]:
         held: dict[int, list[int]] = {}
         for log, reign in self.core.logs.reigns():
             if reign.phase is Phase.OPEN:

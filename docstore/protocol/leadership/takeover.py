@@ -54,6 +54,10 @@ class TakeOver:
         self._asked_at = NEVER
         self._not_before = NEVER
         self._failures = 0
+        self._without_owner: list[SlotLog] = []
+        self._unclaimed_as_of: tuple[int, set[str]] = (-1, set())
+        self._attempts: list[tuple[SlotLog, Reign]] = []
+        self._attempts_as_of = -1
 
     def forget(self) -> None:
         """Abandon a pre-vote: things are different now, and may be tried for at once."""
@@ -79,24 +83,28 @@ class TakeOver:
     def handed(self, sender: str, message: HandOver) -> None:
         """Take slots that their owner has just given up for us."""
         for slot in from_bitmap(message.slots):
-            claim = self.core.peers.claims.get(slot)
-            if claim is not None and claim[1] == sender:
-                del self.core.peers.claims[slot]
+            self.core.peers.disclaim(sender, slot)
         self.forget()
         self.consider()
 
     def _unclaimed(self) -> list[SlotLog]:
-        """Return the slots that nobody alive says it holds; mostly there are none."""
+        """Return the slots that nobody alive says it holds; mostly there are none.
+
+        Asked at every tick, and looked for only when something has changed.
+        """
         core = self.core
         alive = {peer for peer in core.peers if core.is_alive(peer)}
-        # Asked at every tick. Of slots that others hold there may be many more than of ours.
-        nobody = (0, "")
-        claim_of = core.peers.claims.get
-        return [
-            log
-            for slot, log in core.logs.items()
-            if log.reign is None and claim_of(slot, nobody)[1] not in alive
-        ]
+        as_of = (core.ownership_changes, alive)
+        if self._unclaimed_as_of != as_of:
+            nobody = (0, "")
+            claim_of = core.peers.claims.get
+            self._unclaimed_as_of = as_of
+            self._without_owner = [
+                log
+                for slot, log in core.logs.items()
+                if log.reign is None and claim_of(slot, nobody)[1] not in alive
+            ]
+        return self._without_owner
 
     def _should_try(self, log: SlotLog) -> bool:
         if log.reign is not None or not log.full or self.core.is_leased(log.slot, self.core.me):
@@ -325,11 +333,15 @@ class TakeOver:
 
     def expire(self) -> None:
         """Abandon attempts that have had their time (rule T4)."""
-        failed = False
-        for log, reign in self.core.logs.reigns():
-            if reign.phase is not Phase.OPEN and self.core.now >= reign.deadline:
-                depose(self.core, log)
-                self.core.counters["attempts_failed"] += 1
+        core, failed = self.core, False
+        if self._attempts_as_of != core.ownership_changes:
+            self._attempts_as_of = core.ownership_changes
+            reigns = core.logs.reigns()
+            self._attempts = [each for each in reigns if each[1].phase is not Phase.OPEN]
+        for log, reign in self._attempts:
+            if log.reign is reign and reign.phase is not Phase.OPEN and core.now >= reign.deadline:
+                depose(core, log)
+                core.counters["attempts_failed"] += 1
                 failed = True
         if failed:
             self._back_off()
