@@ -16,10 +16,10 @@ from docstore.converge.lineage import begotten, covers, lineage_of, stamp_after
 from docstore.converge.spread import Spreader
 from docstore.model.document import Row
 from docstore.model.operation import Answer
+from docstore.protocol.clients import Inflight
 from docstore.protocol.core import Core
 from docstore.protocol.identity import fingerprint, has_created, unpack_identity
 from docstore.protocol.operations import KEY_LIFE_US
-from docstore.protocol.reign import Inflight
 from docstore.protocol.road.handle import DELETED_SIGNATURE, New, Unchanged, handle
 from docstore.storage.arrivals import Lines
 from docstore.storage.store import Corrupt, Recovered, Result

@@ -12,6 +12,7 @@ from random import Random
 from docstore.model.operation import Answer
 from docstore.model.service import ServiceFor
 from docstore.ownership.by_hash import Placement
+from docstore.protocol.clients import Inflight
 from docstore.protocol.clock import WallClock
 from docstore.protocol.group.configuration import Configuration, unpack_registered
 from docstore.protocol.history.holds import Holds
@@ -22,7 +23,6 @@ from docstore.protocol.operations import Closed, Proposed
 from docstore.protocol.outbox import Outbox
 from docstore.protocol.peers import NEVER, Peers
 from docstore.protocol.quorum import is_quorum
-from docstore.protocol.reign import Inflight
 from docstore.protocol.slots import slot_of
 from docstore.protocol.timing import ReplicaConfig
 from docstore.storage.store import Recovered

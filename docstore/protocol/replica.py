@@ -14,8 +14,9 @@ from docstore.converge.execute import Executor
 from docstore.converge.messages import Following, Lack, Offering, Spread, Spreading, Supply
 from docstore.converge.spread import Spreader
 from docstore.converge.sweep import Sweeper
-from docstore.model.operation import Answer, answer_from_wire, operation_from_wire
+from docstore.model.operation import Answer, operation_from_wire
 from docstore.model.service import ServiceFor
+from docstore.protocol.clients import Inflight
 from docstore.protocol.core import Core
 from docstore.protocol.depose import depose
 from docstore.protocol.effects import Effect, Reconfigured
@@ -52,7 +53,7 @@ from docstore.protocol.leadership.liveness import Liveness
 from docstore.protocol.leadership.stillness import Stillness
 from docstore.protocol.leadership.takeover import TakeOver
 from docstore.protocol.log import SlotLog
-from docstore.protocol.reign import Inflight, Reign
+from docstore.protocol.reign import Reign
 from docstore.protocol.road.confirm import Confirmer
 from docstore.protocol.road.decide import Decider
 from docstore.protocol.road.forward import Gateway
@@ -244,7 +245,7 @@ class Replica:
             case Forward():
                 self._serve_forwarded(sender, message)
             case Answered():
-                self._take_answers(message)
+                self.gateway.received(message)
             case Heartbeat():
                 self.liveness.heartbeat(sender, message)
                 self.register.readiness.heard(sender, message)
@@ -296,13 +297,6 @@ class Replica:
             self.owner.serve(inflight)
         else:
             self.executor.serve(inflight)
-
-    def _take_answers(self, message: Answered) -> None:
-        if message.boot != self.core.boot:
-            return
-        for seq, attempt, fields, proposed in message.answers:
-            answer = None if fields is None else answer_from_wire(fields)
-            self.gateway.answered(seq, attempt, answer, proposed=proposed)
 
     def _pass_on(self) -> None:
         """Hand answers to the entry nodes they belong to, and what is homeless to new owners."""

@@ -26,7 +26,7 @@ from docstore.protocol.leadership.takeover import TakeOver
 from docstore.protocol.log import SlotLog, log_from_disk
 from docstore.protocol.operations import Closed, Operations
 from docstore.protocol.outbox import Outbox
-from docstore.protocol.reign import Follower, Phase, Reign
+from docstore.protocol.reign import Follower, Phase, Recovery, Reign
 from docstore.protocol.replica import Replica
 from docstore.protocol.road import handle as handling
 from docstore.protocol.road import recall
@@ -76,7 +76,8 @@ class Ablation:
 
 
 def _own_evidence(self: TakeOver, log: Any, evidence: Any) -> Any:
-    return log.reign.evidence.get(self.core.me) or max(evidence, key=lambda e: (e.adopted, e.end))
+    own = log.reign.recovery.evidence.get(self.core.me)
+    return own or max(evidence, key=lambda each: (each.adopted, each.end))
 
 
 def _longest(self: TakeOver, log: Any, evidence: Any) -> Any:
@@ -84,7 +85,7 @@ def _longest(self: TakeOver, log: Any, evidence: Any) -> Any:
 
 
 def _one_promise(self: TakeOver, log: Any, reign: Reign) -> bool:
-    return self.core.me in reign.evidence
+    return self.core.me in reign.recovery.evidence
 
 
 def _open_at_once(self: Decider, log: Any, reign: Reign) -> bool:
@@ -171,10 +172,10 @@ def _resume(self: Replica, *arguments: Any, **keywords: Any) -> None:
     _init(self, *arguments, **keywords)
     for log in self.core.logs.values():
         if log.promised[1] == self.core.me and log.adopted == log.promised:
-            reign = Reign(log.promised, Phase.OPEN, float("inf"), base=log.end)
+            reign = Reign(log.promised, Phase.OPEN, Recovery(float("inf")), base=log.end)
             self.core.logs.set_reign(log, reign)
             reign.ends = {self.core.me: log.end}
-            reign.identical = set(log.replicas)
+            reign.recovery.identical = set(log.replicas)
             reign.rooted = True
             log.decided = log.end
             reign.followers = {

@@ -254,7 +254,8 @@ class World:
                 followers = [(p, f.acked, f.sent, f.adopted) for p, f in reign.followers.items()]
                 parts.append(
                     (reign.ballot, reign.phase, reign.base, reign.rooted,
-                     sorted(reign.ends.items()), sorted(reign.evidence), len(reign.waiting),
+                     sorted(reign.ends.items()), sorted(reign.recovery.evidence),
+                     len(reign.clients.updates),
                      followers)
                 )  # fmt: skip
         return hashlib.blake2b(repr(parts).encode(), digest_size=12).digest()

@@ -124,7 +124,7 @@ class Liveness:
             core.peers.quorum_heard_at = core.now
         silent = core.now - core.peers.quorum_heard_at > core.config.leadership.quorum_lost_s
         for log, reign in core.logs.reigns():
-            if silent or (reign.waiting and self._is_stuck(reign)):
+            if silent or (reign.clients.updates and self._is_stuck(reign)):
                 core.counters["yields"] += 1
                 core.unfit_until = core.now + core.config.leadership.unfit_s
                 depose(core, log)

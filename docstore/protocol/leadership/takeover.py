@@ -21,7 +21,7 @@ from docstore.protocol.filling.catchup import CatchUp
 from docstore.protocol.log import SlotLog
 from docstore.protocol.owners import claimant, first_alive
 from docstore.protocol.peers import NEVER
-from docstore.protocol.reign import Follower, Phase, Reign
+from docstore.protocol.reign import Follower, Phase, Recovery, Reign
 from docstore.protocol.road.decide import Decider
 from docstore.protocol.road.learn import Acceptor
 from docstore.protocol.slots import from_bitmap, to_bitmap
@@ -194,7 +194,7 @@ class TakeOver:
         for slot in slots:
             log = core.logs[slot]
             log.promised = ballot
-            core.logs.set_reign(log, Reign(ballot, Phase.PREPARING, deadline))
+            core.logs.set_reign(log, Reign(ballot, Phase.PREPARING, Recovery(deadline)))
             core.outbox.save(log)
         message = Prepare(ballot[0], to_bitmap(slots, core.placement.slots))
         own = Promised(ballot[0], [self.acceptor.evidence(core.logs[slot]) for slot in slots])
@@ -215,7 +215,7 @@ class TakeOver:
                 continue
             if reign.ballot != (message.epoch, self.core.me):
                 continue
-            reign.evidence[sender] = evidence
+            reign.recovery.evidence[sender] = evidence
             if self.has_evidence(log, reign):
                 self._settle(log, reign)
 
@@ -225,8 +225,8 @@ class TakeOver:
         While the group changes, both sets must promise; what was ever decided is with a majority
         of the old one, so that newcomers need not be asked for it.
         """
-        full = [sender for sender, each in reign.evidence.items() if each.full]
-        promised = quorum.is_quorum(reign.evidence, log.voting)
+        full = [sender for sender, each in reign.recovery.evidence.items() if each.full]
+        promised = quorum.is_quorum(reign.recovery.evidence, log.voting)
         return promised and quorum.is_quorum(full, log.voting[:1])
 
     def best(self, log: SlotLog, evidence: Collection[Evidence]) -> Evidence:  # Seam.
@@ -237,12 +237,12 @@ class TakeOver:
 
     def _settle(self, log: SlotLog, reign: Reign) -> None:
         """Fix the base, and bring this node's log to it."""
-        full = {sender: each for sender, each in reign.evidence.items() if each.full}
+        full = {sender: each for sender, each in reign.recovery.evidence.items() if each.full}
         best = self.best(log, full.values())
-        reign.phase, reign.best = Phase.RECOVERING, best
+        reign.phase, reign.recovery.best = Phase.RECOVERING, best
         reign.base = best.end
-        reign.deadline = self.core.now + self.core.config.leadership.attempt_timeout_s
-        reign.identical = {
+        reign.recovery.deadline = self.core.now + self.core.config.leadership.attempt_timeout_s
+        reign.recovery.identical = {
             sender
             for sender, each in full.items()
             if (each.adopted, each.end) == (best.adopted, best.end)
@@ -252,7 +252,7 @@ class TakeOver:
             for peer in (*log.replicas, *log.learners)
             if peer != self.core.me
         }
-        if self.core.me in reign.identical:
+        if self.core.me in reign.recovery.identical:
             self._root(log, reign)
         else:
             self._go_to_common(log, reign, best)
@@ -276,7 +276,7 @@ class TakeOver:
 
     def _fetch(self, log: SlotLog, reign: Reign) -> None:
         self.core.counters["fetches"] += 1
-        source = min(reign.identical)
+        source = min(reign.recovery.identical)
         last = min(reign.base, log.end + self.core.config.sending.page_rows)
         self.outbox.send(source, Fetch(log.slot, reign.ballot[0], log.end + 1, last))
 
@@ -302,7 +302,7 @@ class TakeOver:
         """Append rows of the base to our log."""
         log = self.core.logs.get(message.slot)
         reign = log.reign if log else None
-        if log is None or reign is None or reign.best is None:
+        if log is None or reign is None or reign.recovery.best is None:
             return
         current = reign.ballot == (message.epoch, self.core.me)
         if not current or reign.phase is not Phase.RECOVERING or log.end >= reign.base:
@@ -312,9 +312,9 @@ class TakeOver:
             return
         log.extend(rows)
         self.outbox.store_rows(log, rows)
-        log.ballots = ballots_until(reign.best.ballots, log.end)
+        log.ballots = ballots_until(reign.recovery.best.ballots, log.end)
         self.outbox.save(log)
-        reign.deadline = self.core.now + self.core.config.leadership.attempt_timeout_s
+        reign.recovery.deadline = self.core.now + self.core.config.leadership.attempt_timeout_s
         if log.end == reign.base:
             self._root(log, reign)
         else:
@@ -339,7 +339,8 @@ class TakeOver:
             reigns = core.logs.reigns()
             self._attempts = [each for each in reigns if each[1].phase is not Phase.OPEN]
         for log, reign in self._attempts:
-            if log.reign is reign and reign.phase is not Phase.OPEN and core.now >= reign.deadline:
+            is_under_way = log.reign is reign and reign.phase is not Phase.OPEN
+            if is_under_way and core.now >= reign.recovery.deadline:
                 depose(core, log)
                 core.counters["attempts_failed"] += 1
                 failed = True

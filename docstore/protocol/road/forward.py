@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import inf
 
-from docstore.model.operation import Answer, Operation
+from docstore.model.operation import Answer, Operation, answer_from_wire
+from docstore.protocol.clients import Inflight
 from docstore.protocol.core import Core
 from docstore.protocol.effects import Respond
 from docstore.protocol.events import Requested
 from docstore.protocol.owners import claimant, owner_of
-from docstore.protocol.reign import Inflight
-from docstore.wire import Forward, Forwarded
+from docstore.wire import Answered, Forward, Forwarded
 
 NO_OWNER = Answer(503, "no-owner", "no owner could be reached in time")
 UNREACHABLE = Answer(503, "owner-unreachable", "this node cannot reach the owner: ask another")
@@ -156,6 +156,14 @@ class Gateway:
         return bool(self._outgoing)
 
     # Back
+
+    def received(self, message: Answered) -> None:
+        """Take what an owner answers to operations that were forwarded to it."""
+        if message.boot != self.core.boot:
+            return
+        for seq, attempt, fields, proposed in message.answers:
+            answer = None if fields is None else answer_from_wire(fields)
+            self.answered(seq, attempt, answer, proposed=proposed)
 
     def answered(self, seq: int, attempt: int, answer: Answer | None, *, proposed: bool) -> None:
         """Take the owner's answer to one attempt."""

@@ -80,7 +80,7 @@ class Proposer:
 
     def _remember(self, reign: Reign, first: int) -> None:
         """Note whose operations these are: from now on they may take effect."""
-        for n, inflight in reversed(reign.waiting):
+        for n, inflight in reversed(reign.clients.updates):
             if n < first:
                 return
             origin = (inflight.entry, inflight.boot)
