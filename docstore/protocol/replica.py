@@ -367,7 +367,6 @@ class Replica:
         core.counters["opened"] += 1
         reign.opened_as = core.counters["opened"]
         core.claims_changed = core.routes_changed = True
-        core.logs.changes += 1
         self.takeover.opened()
         self.owner.opened(log, reign)
 

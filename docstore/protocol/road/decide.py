@@ -103,6 +103,7 @@ class Decider:
 
     def _open(self, log: SlotLog, reign: Reign) -> None:
         reign.phase = Phase.OPEN
+        self.core.logs.changes += 1
         reign.progress_at = self.core.now
         if reign.base > log.decided:
             self.outbox.publish(log, log.decided, reign.base)
