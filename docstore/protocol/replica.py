@@ -6,6 +6,7 @@ thread can run a whole cluster in virtual time. This file only dispatches; each 
 own file, named in `docstore/__init__.py`.
 """
 
+from collections.abc import Callable
 from random import Random
 from typing import assert_never
 
@@ -108,8 +109,10 @@ class Replica:
         rng: Random,
         vote_rng: Random,
         config: ReplicaConfig | None = None,
+        blocks: Callable[[int], bool] = lambda slot: False,
         now: float = 0.0,
     ) -> None:
+        """blocks: whether the node still needs, for what it does beside, who leaves a slot."""
         self.core = core = Core(
             node_id,
             recovered,
@@ -126,7 +129,9 @@ class Replica:
         self.read_index = ReadIndex(core, self.confirmer)
         self.proposer = Proposer(core, self.owner.past.stored)
         self.takeover = TakeOver(core, self.acceptor, self.decider, self.catchup)
-        self.register = Register(core, _registered(recovered), vote_rng, self._use)
+        self.register = Register(
+            core, _registered(recovered), vote_rng, use=self._use, blocks=blocks
+        )
         self.spreader = Spreader(core, recovered)
         self.liveness = Liveness(core, self.spreader, self.register.readiness.bitmap)
         self.handover = HandingOver(core, self.owner.opened)

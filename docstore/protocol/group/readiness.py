@@ -19,10 +19,10 @@ from docstore.wire import Heartbeat
 class Readiness:
     """What is known of the slots, for the step that follows the configuration in use."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, blocks: Callable[[int], bool]) -> None:
+        """blocks: whether something else of this node still needs a member that leaves a slot."""
         self.core = core
-        self.blocks: Callable[[int], bool] = lambda slot: False
-        """Whether something else of this node still needs a member that leaves."""
+        self._blocks = blocks
         self._said: dict[str, frozenset[int]] = {}
         """Member -> its slots that are ready."""
 
@@ -74,7 +74,7 @@ class Readiness:
         lost disk would then be one too many. Of the others a majority is enough.
         """
         # First what mostly is not so yet: this is asked of all slots, again and again.
-        if self.blocks(log.slot):
+        if self._blocks(log.slot):
             return False
         if not all(self._holds_all(log, newcomer) for newcomer in log.learners):
             return False
