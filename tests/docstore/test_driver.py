@@ -75,7 +75,7 @@ async def test_a_document_is_read_while_a_page_of_a_log_is() -> None:
     driver, replica = await alone(store)
     answered: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
     try:
-        replica.core.read(After(0, 0, 9, 9), answered.set_result)
+        replica.core.outbox.read(After(0, 0, 9, 9), answered.set_result)
         found = await driver.submit(Operation("GET", LINK), 5.0)
         assert found.status == 404
         assert not answered.done()
