@@ -2,7 +2,7 @@
 
 `Reply` stands where a response of aiohttp's would, and `Connection` looks into its parser's
 queue. A failure here says what a version of aiohttp has changed: look at docstore/http/reply.py
-and listener.py before the bound in pyproject.toml is raised.
+and connection.py before the bound in pyproject.toml is raised.
 """
 
 import ast
@@ -18,7 +18,8 @@ from aiohttp.web_protocol import RequestHandler
 from pytest_aiohttp.plugin import AiohttpClient, AiohttpRawServer
 
 from docstore.http import listener
-from docstore.http.listener import Connection, Listener
+from docstore.http.connection import Connection
+from docstore.http.listener import Listener
 from docstore.http.metrics import HttpMetrics
 from docstore.http.reply import Reply
 from docstore.limits import Limits
@@ -61,7 +62,7 @@ def test_what_we_pass_is_taken(called: Any) -> None:
 
 
 def test_the_queue_is_named_here_as_the_connection_reads_it() -> None:
-    tree = ast.parse((ROOT / "docstore/http/listener.py").read_text("utf-8"))
+    tree = ast.parse((ROOT / "docstore/http/connection.py").read_text("utf-8"))
     (ours,) = (n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and n.name == "Connection")
     seen = {n.attr for n in ast.walk(ours) if isinstance(n, ast.Attribute) and _is_self(n.value)}
     private = {name for name in seen if name.startswith("_")}
