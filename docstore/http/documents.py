@@ -1,4 +1,4 @@
-"""Documents over HTTP: POST, PUT, PATCH, GET, HEAD, DELETE, their history and their past."""
+"""Documents over HTTP: POST, PUT, PATCH, GET, HEAD, DELETE."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -6,7 +6,7 @@ from typing import Any
 
 from aiohttp import web
 
-from docstore.errors import BadRequest, Conflict, MethodNotAllowed, NotFound, UnsupportedMedia
+from docstore.errors import BadRequest, Conflict, MethodNotAllowed, UnsupportedMedia
 from docstore.http import bodies, reading
 from docstore.http.attaching import attach, lease_of, with_lease
 from docstore.http.backend import Backend
@@ -16,10 +16,8 @@ from docstore.http.problems import problem_of_answer
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import (
     document_bytes,
-    document_json,
     entity_tag,
     fence_lines,
-    stitched,
 )
 from docstore.model import json
 from docstore.model.document import tag_of
@@ -33,9 +31,7 @@ from docstore.services.registry import FACTORIES, SNAPSHOTS, check_declaration, 
 DOCUMENT_METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH, PUT"
 READ_METHODS = "GET, HEAD, OPTIONS"
 FACTORY_METHODS = "GET, HEAD, OPTIONS, POST"
-CONFLICT_METHODS = "DELETE, GET, HEAD, OPTIONS"
 NOTHING: Mapping[str, Any] = {}
-HISTORY_LIMIT, HISTORY_LIMIT_MAX = 100, 1000
 
 Handler = Callable[[web.BaseRequest, str, Service, bytes], Awaitable[Reply]]
 
@@ -97,7 +93,7 @@ class Documents:
             replicas=self._replicas(request, options.level),
             fence=reading.fence(request, options.level),
         )
-        return await self._submit(request, operation, service, theirs, waited_s=waited_s)
+        return await self.submit(request, operation, service, theirs, waited_s=waited_s)
 
     async def _written(
         self, request: web.BaseRequest, body: bytes, options: ServiceOptions
@@ -142,7 +138,7 @@ class Documents:
             self._replicas(request, options.level),
             fence=reading.fence(request, options.level),
         )
-        return await self._submit(request, operation, service, theirs, waited_s=waited_s)
+        return await self.submit(request, operation, service, theirs, waited_s=waited_s)
 
     async def _patch(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
@@ -169,9 +165,7 @@ class Documents:
             replicas=self._replicas(request, service.options.level),
             fence=reading.fence(request, service.options.level),
         )
-        return await self._submit(
-            request, operation, service, patch.theirs, waited_s=patch.waited_s
-        )
+        return await self.submit(request, operation, service, patch.theirs, waited_s=patch.waited_s)
 
     async def _delete(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
@@ -184,7 +178,7 @@ class Documents:
             replicas=self._replicas(request, service.options.level),
             fence=reading.fence(request, service.options.level),
         )
-        return await self._submit(request, operation, service)
+        return await self.submit(request, operation, service)
 
     async def _options(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
@@ -228,7 +222,7 @@ class Documents:
                 raise BadRequest(detail)
         return wanted
 
-    async def _submit(
+    async def submit(
         self,
         request: web.BaseRequest,
         operation: Operation,
@@ -239,7 +233,7 @@ class Documents:
     ) -> Reply:
         """Have the owner do it. theirs: the document* fields of the body."""
         media = reading.accepted_media(request)
-        asked = _at_level(operation, service)
+        asked = at_level(operation, service)
         left_s = reading.timeout_s(request) - waited_s
         lease = lease_of(request, asked, theirs)
         if lease:
@@ -257,7 +251,7 @@ class Documents:
     ) -> Reply:
         media = reading.accepted_media(request)
         select = _selection(request.rel_url.query) if "?" in request.raw_path else CURRENT
-        operation = _at_level(Operation("GET", link, select=select), service)
+        operation = at_level(Operation("GET", link, select=select), service)
         wanted = reading.consistency(request)
         minimum = reading.min_version(request)
         patience_s = reading.timeout_s(request)
@@ -269,66 +263,12 @@ class Documents:
         reply.head += b"Docstore-Staleness-Ms: %d\r\n" % staleness_ms
         return reply
 
-    async def history(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
-        """Answer GET <link>/versions: history, newest first, in pages."""
-        if request.method == "OPTIONS":
-            return allowed(READ_METHODS)
-        if request.method not in ("GET", "HEAD"):
-            raise not_allowed(request.method, READ_METHODS)
-        media = reading.accepted_media(request)
-        query = request.rel_url.query
-        limit = reading.whole_number(
-            query.get("limit", str(HISTORY_LIMIT)), "limit", 1, HISTORY_LIMIT_MAX
-        )
-        before = None
-        if "from" in query:
-            before = reading.whole_number(query["from"], "from", 0, 1 << 62) + 1
-        operation = Operation("GET", link, select=("history", before, limit + 1))
-        asked = _at_level(operation, service)
-        answer = await self._backend.submit(asked, reading.timeout_s(request))
-        if not answer.is_success or answer.rows is None:
-            return self.reply(request, answer, service, media)
-        rows, kind = answer.rows, service.options.kind
-        page: dict[str, Any] = {
-            "documentSelfLink": link,
-            "versions": b"[%b]" % b",".join([document_json(row, kind) for row in rows[:limit]]),
-        }
-        if len(rows) > limit:
-            following = f"?from={rows[limit].version}&limit={limit}"
-            page["nextPageLink"] = encoded(link) + "/versions" + following
-        head = b"Content-Type: %b\r\n%b" % (media.encode(), _owner_lines(answer))
-        return Reply(200, stitched(page, media), head)
-
-    async def conflicts(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
-        """Answer <link>/conflicts: GET the branches that lost; DELETE declares them seen."""
-        if request.method == "OPTIONS":
-            return allowed(CONFLICT_METHODS)
-        if request.method not in ("GET", "HEAD", "DELETE"):
-            raise not_allowed(request.method, CONFLICT_METHODS)
-        if service.options.level == 3:
-            raise NotFound("documents of level 3 have no conflicts")
-        if request.method == "DELETE":
-            return await self._submit(request, Operation("RESOLVE", link), service)
-        media = reading.accepted_media(request)
-        operation = _at_level(Operation("GET", link, select=("conflicts",)), service)
-        patience_s = reading.timeout_s(request)
-        if reading.consistency(request) == "linearizable":
-            answer = await self._backend.submit(operation, patience_s)
-        else:
-            answer, _ = await self._backend.read_replica(operation, None, patience_s)
-        if not answer.is_success or answer.rows is None:
-            return self.reply(request, answer, service, media)
-        lost = b",".join([document_json(row, service.options.kind) for row in answer.rows])
-        page = {"documentSelfLink": link, "conflicts": b"[%b]" % lost}
-        head = b"Content-Type: %b\r\n%b" % (media.encode(), _owner_lines(answer))
-        return Reply(200, stitched(page, media), head)
-
     def reply(
         self, request: web.BaseRequest, answer: Answer, service: Service, media: str
     ) -> Reply:
         """Return the reply that an answer of the cluster is."""
         row, kind = answer.row, service.options.kind
-        head = _owner_lines(answer)
+        head = owner_lines(answer)
         if row is not None:
             head += b"Docstore-Version: %d\r\n" % row.version + fence_lines(row)
         if row is None or answer.status >= 300:
@@ -372,7 +312,7 @@ def not_allowed(method: str, allow: str) -> MethodNotAllowed:
     return error
 
 
-def _at_level(operation: Operation, service: Service) -> Operation:
+def at_level(operation: Operation, service: Service) -> Operation:
     """Return the operation as one on a document of this service's level."""
     level = service.options.level
     return operation if level == 3 else operation._replace(level=level)
@@ -389,7 +329,8 @@ def _selection(query: Mapping[str, str]) -> tuple[Any, ...]:
     return CURRENT
 
 
-def _owner_lines(answer: Answer) -> bytes:
+def owner_lines(answer: Answer) -> bytes:
+    """Return the header lines that say who has answered."""
     if not answer.owner:
         return b""
     return b"Docstore-Owner: %b\r\nDocstore-Epoch: %d\r\n" % (answer.owner.encode(), answer.epoch)

@@ -25,6 +25,7 @@ from docstore.http.documents import FACTORY_METHODS, READ_METHODS, Documents, al
 from docstore.http.elections import TURN_PATHS, ElectionPages
 from docstore.http.groups import GROUP_PATHS, GroupPages
 from docstore.http.guard import Guard
+from docstore.http.history import HistoryPages
 from docstore.http.large import LargeBodies
 from docstore.http.leases import LeasePages
 from docstore.http.listener import Listener
@@ -83,6 +84,7 @@ class HttpServer:
         self.metrics = HttpMetrics()
         large = LargeBodies()
         self._documents = Documents(backend, large, state_bytes_max=limits.body_bytes_max)
+        self._history = HistoryPages(backend, self._documents)
         self._core = CorePages(backend, self._documents, self.metrics)
         quotas = Quotas(backend)
         self._bulk = Bulk(
@@ -291,9 +293,9 @@ class HttpServer:
         if suffix == "available":
             return await self._core.available(request)
         if factory is None and suffix == "versions":
-            return await self._documents.history(request, link, service)
+            return await self._history.versions(request, link, service)
         if factory is None and suffix == "conflicts":
-            return await self._documents.conflicts(request, link, service)
+            return await self._history.conflicts(request, link, service)
         if factory is None and suffix == "explain":
             return await self._core.explain(request, link)
         raise NotFound(f"{suffix} is not offered here yet")
