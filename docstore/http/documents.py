@@ -1,18 +1,21 @@
 """Documents over HTTP: POST, PUT, PATCH, GET, HEAD, DELETE."""
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiohttp import web
+from aiohttp.hdrs import IF_NONE_MATCH
 
 from docstore.errors import BadRequest, Conflict, MethodNotAllowed, UnsupportedMedia
 from docstore.http import bodies, reading
-from docstore.http.attaching import attach, lease_of, with_lease
+from docstore.http.attaching import attached_first, lease_of
 from docstore.http.backend import Backend
 from docstore.http.declarations import declaration_bytes, without_warnings
 from docstore.http.large import LARGE_BYTES, LargeBodies
 from docstore.http.problems import problem_of_answer
+from docstore.http.reading import Head
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import (
     document_bytes,
@@ -32,6 +35,14 @@ DOCUMENT_METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH, PUT"
 READ_METHODS = "GET, HEAD, OPTIONS"
 FACTORY_METHODS = "GET, HEAD, OPTIONS, POST"
 NOTHING: Mapping[str, Any] = {}
+
+
+class Submitted(NamedTuple):
+    """What the owner has been asked for. media: in which the client takes the answer."""
+
+    answer: "asyncio.Future[Answer]"
+    media: str
+
 
 Handler = Callable[[web.BaseRequest, str, Service, bytes], Awaitable[Reply]]
 
@@ -115,22 +126,36 @@ class Documents:
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
     ) -> Reply:
         options = service.options
-        raw, signature, theirs, waited_s = await self._written(request, body, options)
-        if theirs:
-            bodies.check_self_link(theirs, link)
+        written = await self._written(request, body, options)
+        bodies.check_self_link(written.theirs, link)
         if options.path == FACTORIES:
-            raw, state = without_warnings(raw, json.load(raw))
-            signature = json.signature(state)
+            raw, state = without_warnings(written.raw, json.load(written.raw))
             check_declaration(link, state)
             await self._check_level(state, reading.timeout_s(request))
+            written = written._replace(raw=raw, signature=json.signature(state))
         elif options.path == SNAPSHOTS:
             check_snapshot_name(link.rpartition("/")[2])
+        submitted = self._submit_put(request, link, service, written)
+        return await self._replied(request, submitted, service)
+
+    def put(self, request: Head, link: str, service: Service, body: bytes) -> Submitted:
+        """Submit a PUT of a user's document, whose body is small enough to be read at once."""
+        media, most = reading.content_media(request, reading.BODIES), self._state_bytes_max
+        written = bodies.written(body, media, bytes_max=most, options=service.options)
+        if written.theirs:
+            bodies.check_self_link(written.theirs, link)
+        return self._submit_put(request, link, service, written)
+
+    def _submit_put(
+        self, request: Head, link: str, service: Service, written: bodies.Written
+    ) -> Submitted:
+        options, theirs = service.options, written.theirs
         operation = Operation(
             "PUT",
             link,
-            raw,
+            written.raw,
             "",
-            signature,
+            written.signature,
             self._conditions(request, service, theirs),
             False,
             options.put_creates,
@@ -138,7 +163,7 @@ class Documents:
             self._replicas(request, options.level),
             fence=reading.fence(request, options.level),
         )
-        return await self.submit(request, operation, service, theirs, waited_s=waited_s)
+        return self._submit_write(request, operation, service, theirs, written.waited_s)
 
     async def _patch(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
@@ -198,7 +223,7 @@ class Documents:
                 raise Conflict(detail)
 
     def _conditions(
-        self, request: web.BaseRequest, service: Service, theirs: dict[str, Any]
+        self, request: Head, service: Service, theirs: dict[str, Any]
     ) -> Conditions | None:
         version = bodies.sent_version(theirs) if theirs else None
         options = service.options
@@ -209,7 +234,7 @@ class Documents:
             raise PreconditionRequired("this factory demands If-Match or If-None-Match")
         return found
 
-    def _replicas(self, request: web.BaseRequest, level: int) -> int:
+    def _replicas(self, request: Head, level: int) -> int:
         """Return the copies that are asked for, if they may be: the quorum is never lowered."""
         wanted = reading.replicas(request)
         if wanted > 0:
@@ -231,18 +256,31 @@ class Documents:
         *,
         waited_s: float = 0.0,
     ) -> Reply:
-        """Have the owner do it. theirs: the document* fields of the body."""
+        """Have the owner carry out a write. theirs: the document* fields of the body."""
+        submitted = self._submit_write(request, operation, service, theirs, waited_s)
+        return await self._replied(request, submitted, service)
+
+    def _submit_write(
+        self,
+        request: Head,
+        operation: Operation,
+        service: Service,
+        theirs: Mapping[str, Any],
+        waited_s: float,
+    ) -> Submitted:
         media = reading.accepted_media(request)
         asked = at_level(operation, service)
         left_s = reading.timeout_s(request) - waited_s
         lease = lease_of(request, asked, theirs)
         if lease:
-            attached, left_s = await attach(self._backend, lease, asked, left_s)
-            if not attached.is_success:
-                return self.reply(request, attached, service, media)
-            asked = with_lease(asked, lease)
-        answer = await self._backend.submit(asked, left_s)
-        return self.reply(request, answer, service, media)
+            work = attached_first(self._backend, lease, asked, left_s)
+            return Submitted(asyncio.ensure_future(work), media)
+        return Submitted(self._backend.submit(asked, left_s), media)
+
+    async def _replied(
+        self, request: web.BaseRequest, submitted: Submitted, service: Service
+    ) -> Reply:
+        return self.reply(request, await submitted.answer, service, submitted.media)
 
     # Reading
 
@@ -251,21 +289,26 @@ class Documents:
     ) -> Reply:
         media = reading.accepted_media(request)
         select = _selection(request.rel_url.query) if "?" in request.raw_path else CURRENT
-        operation = at_level(Operation("GET", link, select=select), service)
         wanted = reading.consistency(request)
         minimum = reading.min_version(request)
-        patience_s = reading.timeout_s(request)
         if wanted == "linearizable":
-            answer = await self._backend.submit(operation, patience_s)
-            return self.reply(request, answer, service, media)
+            return await self._replied(request, self.get(request, link, service, select), service)
+        operation = at_level(Operation("GET", link, select=select), service)
+        patience_s = reading.timeout_s(request)
         answer, staleness_ms = await self._backend.read_replica(operation, minimum, patience_s)
         reply = self.reply(request, answer, service, media)
         reply.head += b"Docstore-Staleness-Ms: %d\r\n" % staleness_ms
         return reply
 
-    def reply(
-        self, request: web.BaseRequest, answer: Answer, service: Service, media: str
-    ) -> Reply:
+    def get(
+        self, request: Head, link: str, service: Service, select: Sequence[Any] = CURRENT
+    ) -> Submitted:
+        """Submit a linearizable read."""
+        media = reading.accepted_media(request)
+        operation = at_level(Operation("GET", link, select=select), service)
+        return Submitted(self._backend.submit(operation, reading.timeout_s(request)), media)
+
+    def reply(self, request: Head, answer: Answer, service: Service, media: str) -> Reply:
         """Return the reply that an answer of the cluster is."""
         row, kind = answer.row, service.options.kind
         head = owner_lines(answer)
@@ -281,7 +324,7 @@ class Documents:
         if answer.replicas:
             head += b"Docstore-Replicas: %d\r\n" % answer.replicas
         if request.method in ("GET", "HEAD"):
-            held = request.headers.get("If-None-Match")
+            held = request.headers.get(IF_NONE_MATCH)
             if held is not None:
                 tags = reading.tags(held, "If-None-Match", strong=False)
                 if reading.is_current(tags, tag_of(row, service.options.level)):
