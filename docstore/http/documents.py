@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from aiohttp import web
@@ -25,7 +25,7 @@ from docstore.http.representation import (
 from docstore.model import json
 from docstore.model.document import tag_of
 from docstore.model.operation import CURRENT, Answer, Conditions, Operation
-from docstore.model.paths import encoded
+from docstore.model.paths import SUFFIXES, encoded
 from docstore.model.service import Service, ServiceOptions
 from docstore.scans.names import check_snapshot_name
 from docstore.services.declared import options_of, path_of
@@ -73,6 +73,17 @@ class Documents:
         if handler is None:
             raise not_allowed(request.method, READ_METHODS if only_read else DOCUMENT_METHODS)
         return handler(request, link, service, body)
+
+    def service_of(self, path: str) -> Service | None:
+        """Return the service of the document at a canonical path, None if something else is there.
+
+        Or if this node has not heard of its factory yet.
+        """
+        parent, _, last = path.rpartition("/")
+        service = self._backend.service_at(parent)
+        if service is None or last in SUFFIXES or self._backend.service_at(path):
+            return None
+        return service
 
     async def create(
         self, request: web.BaseRequest, factory: str, service: Service, body: bytes
@@ -374,6 +385,9 @@ def _selection(query: Mapping[str, str]) -> tuple[Any, ...]:
 
 def owner_lines(answer: Answer) -> bytes:
     """Return the header lines that say who has answered."""
-    if not answer.owner:
-        return b""
-    return b"Docstore-Owner: %b\r\nDocstore-Epoch: %d\r\n" % (answer.owner.encode(), answer.epoch)
+    return _owner_lines(answer.owner, answer.epoch) if answer.owner else b""
+
+
+@lru_cache(maxsize=1024)
+def _owner_lines(owner: str, epoch: int) -> bytes:
+    return b"Docstore-Owner: %b\r\nDocstore-Epoch: %d\r\n" % (owner.encode(), epoch)

@@ -13,6 +13,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from docstore.http.connection import Connection
 from docstore.http.metrics import HttpMetrics
+from docstore.http.plain import PlainRequests
 from docstore.limits import Limits
 
 TOO_MANY = (
@@ -30,12 +31,14 @@ class Listener(web.Server):
     def __init__(
         self,
         handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+        plain: PlainRequests,
         limits: Limits,
         metrics: HttpMetrics,
         token_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
         """token_bytes: how long a header must be able to be, as long as that is more."""
         super().__init__(handle)
+        self._plain = plain
         self._limits = limits
         self._token_bytes = token_bytes
         self._metrics = metrics
@@ -61,6 +64,8 @@ class Listener(web.Server):
         line_bytes = max(limits.header_line_bytes_max, self._token_bytes())
         return Connection(
             self,
+            self._plain,
+            self._heard,
             self._metrics,
             limits.head_bytes_max + 2 * (line_bytes - limits.header_line_bytes_max),
             loop=asyncio.get_running_loop(),
@@ -100,14 +105,14 @@ class Listener(web.Server):
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
         """Forget the connection."""
         super().connection_lost(handler, exc)
-        self.heard(handler)
+        self._heard(handler)
         address = self._open.pop(handler, None)
         if address is not None:
             self._addresses[address] -= 1
             self._addresses += Counter()  # Drops the addresses that have none left.
             self._metrics.connections = len(self._open)
 
-    def heard(self, handler: RequestHandler) -> None:
+    def _heard(self, handler: RequestHandler) -> None:
         """Note that a connection has sent a request."""
         if self._silent:
             timer = self._silent.pop(handler, None)
