@@ -82,7 +82,7 @@ class RunningNode:
             driver.view, store, self.resync.compare, driver.feed, config.repair_interval_s
         )
         self.scans = Scans(driver, store, rpc, database_in(config.data), config.segments_mb << 20)
-        self.feed = Feed(driver.view, rpc, self.scans.page)
+        self.feed = Feed(driver.view, rpc, self.scans.page, self.scans.shown)
         owners = Owners(driver.view, rpc)
         self.listings = Listings(driver, store, rpc, owners)
         self.announcing = Announcing(driver, parts.registry, rpc, owners)
