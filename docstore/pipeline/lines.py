@@ -28,7 +28,7 @@ SET_BY_STORE = frozenset(
     " documentUpdateTimeMicros documentUpdateAction".split()
 )
 """Columns of rows that were read, which no document has as members."""
-ALSO_READ = frozenset("slot seq deleted digest".split())
+ALSO_READ = frozenset("slot seq deleted digest before documentExpirationTime".split())
 """Columns of rows that were read, whose names members may have as well."""
 
 
@@ -63,6 +63,8 @@ class Lines:
         names = schema.names
         if self._key not in names:
             raise ValueError(f"docstore: there is no column {self._key!r} to name documents by")
+        if self._sequence and self._sequence not in names:
+            raise ValueError(f"docstore: there is no column {self._sequence!r} to order rows by")
         check_name(schema, self._key)
         self._body = options.text("body", "body" if "body" in names else "")
         is_text = isinstance(_type_of(schema, self._body), StringType | BinaryType)

@@ -36,7 +36,7 @@ def test_a_row_that_lacks_what_it_needs_is_refused_alone(
     assert row(given, "id body", **options).wrong.startswith(wrong)
 
 
-OWN = ("slot", "seq", "deleted", "digest")
+OWN = ("slot", "seq", "deleted", "digest", "before", "documentExpirationTime")
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -54,3 +54,9 @@ def test_a_column_that_may_have_been_read_with_the_row_is_refused(name: str) -> 
         row({"id": "1"}, f"id n {name} documentVersion")
     line = row({"id": "1"}, f"id n {name} documentVersion", operation="delete")
     assert line.wrong == ""
+
+
+@pytest.mark.parametrize("option", ["key", "body", "sequenceby", "expectversion"])
+def test_a_column_that_is_asked_for_and_not_there_is_named(option: str) -> None:
+    with pytest.raises(ValueError, match="'zz'"):
+        row({"id": "1"}, "id n", **{option: "zz"})
