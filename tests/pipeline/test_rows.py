@@ -1,5 +1,7 @@
 """What a row means: its key, its body, which columns are members; or why it is refused."""
 
+import math
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -7,7 +9,7 @@ import pytest
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from docstore.pipeline.lines import Line, Lines
+from docstore.pipeline.lines import Line, Lines, version_of
 from docstore.pipeline.options import Options
 from tests.pipeline.test_types import kept
 
@@ -28,12 +30,24 @@ def row(given: dict[str, Any], names: str, **options: str) -> Line:
         ({"id": "1", "body": None}, {}, "body is null"),
         ({"id": "1", "body": ""}, {}, "body is not JSON"),
         ({"id": "1"}, {"operation": "delete", "expectversion": "body"}, "a row has nothing in"),
+        ({"id": "1", "body": "x"}, {"operation": "delete", "expectversion": "body"}, "body is 'x'"),
+        ({"id": "1", "body": "1.5"}, {"operation": "delete", "expectversion": "body"}, "body is"),
+        ({"id": "1", "body": "1_0"}, {"operation": "delete", "expectversion": "body"}, "body is"),
     ],
 )
 def test_a_row_that_lacks_what_it_needs_is_refused_alone(
     given: dict[str, Any], options: dict[str, str], wrong: str
 ) -> None:
     assert row(given, "id body", **options).wrong.startswith(wrong)
+
+
+@pytest.mark.parametrize(
+    ("value", "version"),
+    [(7, 7), ("7", 7), (7.0, 7), (Decimal("7.00"), 7), (-1, -1), (7.5, None), (math.nan, None),
+     (math.inf, None), (Decimal("0.1"), None), ("7.0", None), ("", None), (b"7", None)],
+)  # fmt: skip
+def test_a_version_is_a_whole_number_and_never_rounded(value: Any, version: int | None) -> None:
+    assert version_of(value) == version
 
 
 OWN = ("slot", "seq", "deleted", "digest", "before", "documentExpirationTime")
