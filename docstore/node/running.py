@@ -96,7 +96,7 @@ class RunningNode:
         )
 
     def _blocks(self, slot: int) -> bool:
-        return self.streams.machine.reassignment.blocks(slot)
+        return self.streams.machine.duties.reassignment.blocks(slot)
 
     def _reconfigured(self, configuration: Configuration) -> None:
         self.group.use(configuration)
