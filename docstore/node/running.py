@@ -82,7 +82,7 @@ class RunningNode:
             driver.view, store, self.resync.compare, driver.feed, config.repair_interval_s
         )
         self.scans = Scans(driver, store, rpc, database_in(config.data), config.segments_mb << 20)
-        self.feed = Feed(driver.view, rpc, self.scans.page)
+        self.feed = Feed(driver.view, rpc, self.scans.page, self.scans.shown)
         owners = Owners(driver.view, rpc)
         self.listings = Listings(driver, store, rpc, owners)
         self.announcing = Announcing(driver, parts.registry, rpc, owners)
@@ -96,7 +96,7 @@ class RunningNode:
         )
 
     def _blocks(self, slot: int) -> bool:
-        return self.streams.machine.reassignment.blocks(slot)
+        return self.streams.machine.duties.reassignment.blocks(slot)
 
     def _reconfigured(self, configuration: Configuration) -> None:
         self.group.use(configuration)

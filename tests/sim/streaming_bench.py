@@ -224,7 +224,7 @@ class ReplicaBench(Bench):
 
     def _recovered(self, streamer: Streamer) -> None:
         self.invariants.recovered(streamer)
-        self.node(streamer.name).blocks = streamer.partitions.reassignment.blocks
+        self.node(streamer.name).blocks = streamer.partitions.duties.reassignment.blocks
 
     def _send(self, source: str, life: int, to: str, message: Any) -> None:
         self.cluster.send_beside(source, life, to, message)
