@@ -6,9 +6,9 @@ memory and the batch that forms in one step, so that memory never says what the 
 
 from collections.abc import Callable, Sequence
 
+from docstore.converge.arrived import Arrived
 from docstore.converge.branches import Branches
 from docstore.converge.lineage import covers, lineage_of
-from docstore.converge.spread import Name, Spreader
 from docstore.model.document import Row
 from docstore.protocol.core import Core
 from docstore.protocol.effects import Alarm
@@ -19,19 +19,19 @@ from docstore.storage.store import Corrupt, Recovered, Result
 DOCUMENTS_MAX = 8192
 """Documents whose heads are kept in memory."""
 
+Name = tuple[str, str, int]
+"""(link, hand, stamp) of a version."""
+
 
 class Documents:
-    """Link -> heads, and what other disks send joining them.
+    """Link -> heads, and what other disks send joining them."""
 
-    stored: called with a number of arrival when it is durable.
-    """
-
-    def __init__(self, core: Core, spreader: Spreader, recovered: Recovered) -> None:
+    def __init__(self, core: Core, recovered: Recovered, stored: Callable[[int], None]) -> None:
+        """stored: called with a number of arrival when it is durable."""
         self.core = core
         self.outbox = core.outbox
-        self.spreader = spreader
-        spreader.take, spreader.lacking, spreader.heads = self.take, self.lacking, self.heads
-        self.stored: Callable[[int], None]
+        self._stored = stored
+        self.arrived = Arrived(recovered)
         self._known: dict[str, Branches] = {}
         self._loading: dict[str, list[Callable[[Branches | None], None]]] = {}
         self.operations = Operations()
@@ -40,6 +40,7 @@ class Documents:
 
     def reset(self, recovered: Recovered) -> None:
         """Begin again from what is on disk."""
+        self.arrived.reset(recovered)
         self._known.clear()
         self._loading.clear()
         self.operations.cut(recovered.arrived)
@@ -86,15 +87,15 @@ class Documents:
 
     def is_stored(self, branches: Branches) -> bool:
         """Say whether all heads of a document are on the disk."""
-        return all(head.row.n <= self.spreader.durable for head in branches.heads)
+        return all(head.row.n <= self.arrived.durable for head in branches.heads)
 
     def add(self, branches: Branches, row: Row) -> Row | None:
         """Let a version join its document and the batch; None if it was known."""
-        arrived = row._replace(n=self.spreader.next_number())
+        arrived = row._replace(n=self.arrived.next_number)
         before = _standings(branches)
         if not branches.add(arrived):
             return None
-        self.spreader.arrived(arrived)
+        self.arrived.note(arrived)
         self.operations.note(arrived)
         after = _standings(branches)
         self.outbox.store(Arrive(arrived, after.pop(arrived.n)))
@@ -106,7 +107,7 @@ class Documents:
         self.in_conflict += is_now - was
         self.core.counters["conflicts"] += len(branches.heads) > max(1, len(before))
         number = arrived.n
-        self.outbox.when_durable(lambda: self.stored(number))
+        self.outbox.when_durable(lambda: self._stored(number))
         return arrived
 
     # What others send
@@ -149,7 +150,7 @@ class Documents:
         def found(documents: dict[str, Branches]) -> None:
             every = (head.row for branches in documents.values() for head in branches.heads)
             rows = list(every)
-            if all(row.n <= self.spreader.durable for row in rows):
+            if all(row.n <= self.arrived.durable for row in rows):
                 then(rows)
             else:
                 self.outbox.when_durable(lambda: then(rows))
@@ -185,7 +186,7 @@ class Documents:
 
     def prune(self, rows: Sequence[Row]) -> None:
         """Remove versions; the last arrival stays, so that its number is not given again."""
-        numbers = [row.n for row in rows if row.n < self.spreader.durable]
+        numbers = [row.n for row in rows if row.n < self.arrived.durable]
         if numbers:
             self.core.counters["versions_pruned"] += len(numbers)
             self.outbox.store(Prune(numbers))

@@ -48,16 +48,15 @@ class Unanswered:
 class Executor:
     """The executing side of documents of levels 1 and 2."""
 
-    def __init__(self, core: Core, spreader: Spreader, documents: Documents) -> None:
+    def __init__(self, core: Core, recovered: Recovered) -> None:
         self.core = core
         self.outbox = core.outbox
-        self.spreader = spreader
-        self.documents = documents
-        documents.stored = self._stored
-        spreader.acked = self._settle
+        self.documents = Documents(core, recovered, self._stored)
+        self.arrived = self.documents.arrived
+        self.spreader = Spreader(core, self.documents, recovered, self._settle)
         self._unanswered: list[Unanswered] = []
         self._held: list[Inflight] = []
-        self._is_new_disk = not spreader.cursors
+        self._is_new_disk = not self.spreader.cursors
 
     def reset(self, recovered: Recovered) -> None:
         """Begin again from what is on disk; what was not durable has not happened."""
@@ -67,6 +66,8 @@ class Executor:
                 self._close(each.inflight)
             self.core.reply(each.inflight, DISK_FULL if lost else TOO_FEW, proposed=not lost)
         self._unanswered.clear()
+        self.documents.reset(recovered)
+        self.spreader.reset(recovered)
 
     def _stored(self, n: int) -> None:
         self.spreader.stored(n)
@@ -177,7 +178,7 @@ class Executor:
         operation, winner, core = inflight.operation, branches.winner, self.core
         lineages = branches.lineages
         parents, others = (lineages, []) if resolves else (lineages[:1], lineages[1:])
-        disk = self.spreader.disk
+        disk = self.arrived.disk
         stamp = stamp_after(core.wall_now_us(), lineages, disk)
         lineage = begotten(operation.level, parents, others, disk, stamp)
         inflight.created = not new.deleted and (winner is None or winner.deleted)
@@ -217,7 +218,7 @@ class Executor:
         unanswered, self._unanswered = self._unanswered, []
         for each in unanswered:
             copies = self.spreader.copies(each.row.n, each.row.slot)
-            if each.row.n <= self.spreader.durable and self._suffices(each, copies):
+            if each.row.n <= self.arrived.durable and self._suffices(each, copies):
                 status, epoch = 201 if each.inflight.created else 200, each.row.epoch
                 said = Answer(
                     status, row=each.row, replicas=copies, owner=self.core.me, epoch=epoch

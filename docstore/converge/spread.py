@@ -11,28 +11,21 @@ Source: the changes feed and checkpoints of CouchDB's replication; sending one's
 full and the rest by name is ours.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
+from docstore.converge.documents import Documents, Name
 from docstore.converge.lineage import lineage_of
 from docstore.converge.messages import Following, Lack, Offering, Spread, Spreading, Supply
 from docstore.model.document import Row
 from docstore.protocol.core import Core
 from docstore.protocol.peers import NEVER
 from docstore.storage.arrivals import Arrivals, SaveCursor
-from docstore.storage.shelf import row_bytes
 from docstore.storage.store import Corrupt, Recovered, Result
 
 HERE_AGAIN_S = 0.5
 """After so long on a new link a peer knows that we are here: it asks us what we are to execute."""
-
-RECENT_BYTES = 16 << 20
-"""Of the newest versions, kept in memory, so that a peer that keeps up costs no reads."""
-
-Name = tuple[str, str, int]
-"""(link, hand, stamp) of a version."""
 
 
 @dataclass(slots=True)
@@ -68,31 +61,23 @@ class Upstream:
 
 
 class Spreader:
-    """One node's part in bringing versions to everybody.
+    """One node's part in bringing versions to everybody."""
 
-    take: merges rows, and calls back once all of them are in the batch that forms.
-    lacking: calls back with the links of those names of which nothing is known here.
-    heads: calls back with the heads of these links.
-    """
-
-    def __init__(self, core: Core, recovered: Recovered) -> None:
+    def __init__(
+        self, core: Core, documents: Documents, recovered: Recovered, acked: Callable[[], None]
+    ) -> None:
+        """acked: called when a peer has told that it has more."""
         self.core = core
         self.outbox = core.outbox
-        self.take: Callable[[Sequence[Row], Callable[[], None]], None]
-        self.lacking: Callable[[Sequence[Name], Callable[[list[str]], None]], None]
-        self.heads: Callable[[Sequence[str], Callable[[list[Row]], None]], None]
-        self.acked: Callable[[], None] = lambda: None
-        """Called when a peer has told that it has more."""
+        self.documents = documents
+        self.arrived = documents.arrived
+        self._acked = acked
         self.reset(recovered)
 
     def reset(self, recovered: Recovered) -> None:
         """Begin again from what is on disk."""
-        self.disk = recovered.store_id[:12]
-        self.last = self.durable = recovered.arrived
         number = self.core.configuration.id
         self.cursors = {disk: n for disk, (told, n) in recovered.cursors.items() if told == number}
-        self._recent: deque[Row] = deque()
-        self._recent_bytes = 0
         self.downstreams: dict[str, Downstream] = {}
         self.upstreams: dict[str, Upstream] = {}
 
@@ -123,21 +108,9 @@ class Spreader:
 
     # What arrives here
 
-    def next_number(self) -> int:
-        """Return the number of the next arrival."""
-        return self.last + 1
-
-    def arrived(self, row: Row) -> None:
-        """Take note of a version that has joined the batch; it is offered once durable."""
-        self.last = row.n
-        self._recent.append(row)
-        self._recent_bytes += row_bytes(row)
-        while self._recent_bytes > RECENT_BYTES:
-            self._recent_bytes -= row_bytes(self._recent.popleft())
-
     def stored(self, n: int) -> None:
         """All up to number n is durable: send it."""
-        self.durable = max(self.durable, n)
+        self.arrived.stored(n)
         for peer in self.core.peers:
             if peer in self.downstreams:
                 self._push(peer)
@@ -147,7 +120,7 @@ class Spreader:
     def copies(self, n: int, slot: int) -> int:  # Seam.
         """Return on how many of the slot's replicas the arrival number n is, ours included."""
         others = [each for each in self.core.placement.replicas(slot) if each != self.core.me]
-        return sum(self.acked_by(each) >= n for each in others) + (self.durable >= n)
+        return sum(self.acked_by(each) >= n for each in others) + (self.arrived.durable >= n)
 
     def awaited(self, n: int, slot: int) -> bool:
         """Say whether a live replica of the slot has not got the arrival number n yet."""
@@ -169,36 +142,35 @@ class Spreader:
 
         A node on which nothing of the kind ever arrived says so in its heartbeats, and no more.
         """
-        if peer not in self.core.peers or not self.durable:
+        if peer not in self.core.peers or not self.arrived.durable:
             return
         theirs = self.downstreams.setdefault(peer, Downstream())
         theirs.sent, theirs.offered_at, theirs.asked = None, self.core.now, True
-        self.outbox.send(peer, Offering(self.disk, self.durable))
+        self.outbox.send(peer, Offering(self.arrived.disk, self.arrived.durable))
 
     def following(self, sender: str, message: Following) -> None:
         """A peer has all up to a number: send what came after it."""
         if message.asks:
             self.offer(sender)
-        if message.of != self.disk:
+        if message.of != self.arrived.disk:
             return
         theirs = self.downstreams.setdefault(sender, Downstream())
         theirs.disk, theirs.acked, theirs.sent, theirs.asked = message.disk, message.n, None, False
         self._push(sender)
-        self.acked()
+        self._acked()
 
     def _push(self, peer: str) -> None:
         theirs = self.downstreams.get(peer)
         if theirs is None or not theirs.disk or theirs.sent is not None or theirs.reading:
             return
-        if theirs.acked >= self.durable:
+        if theirs.acked >= self.arrived.durable:
             return
-        if self._recent and self._recent[0].n <= theirs.acked + 1:
-            skip = theirs.acked + 1 - self._recent[0].n
-            page = [self._recent[i] for i in range(skip, min(len(self._recent), skip + self._page))]
-            self._send_page(peer, theirs, page, self.durable)
+        page = self.arrived.after(theirs.acked, self._page)
+        if page is not None:
+            self._send_page(peer, theirs, page, self.arrived.durable)
             return
         theirs.reading = True
-        after, end = theirs.acked, self.durable
+        after, end = theirs.acked, self.arrived.durable
 
         def found(result: Result) -> None:
             theirs.reading = False
@@ -233,13 +205,15 @@ class Spreader:
             writer = lineage.hand.partition("@")[0]
             if writer == theirs.disk or not self._concerns(peer, row.slot):
                 continue
-            if writer == self.disk:
+            if writer == self.arrived.disk:
                 rows.append(row)
             else:
                 names.append((row.link, lineage.hand, row.updated_us))
         theirs.sent, theirs.sent_at = until, self.core.now
         self.core.counters["versions_spread"] += len(rows)
-        self.outbox.send(peer, Spread(self.disk, theirs.acked, until, self.durable, rows, names))
+        self.outbox.send(
+            peer, Spread(self.arrived.disk, theirs.acked, until, self.arrived.durable, rows, names)
+        )
 
     def _concerns(self, peer: str, slot: int) -> bool:
         placement = self.core.placement
@@ -250,10 +224,10 @@ class Spreader:
 
         def found(rows: list[Row]) -> None:
             self.core.counters["versions_supplied"] += len(rows)
-            self.outbox.send(sender, Supply(self.disk, message.n, rows))
+            self.outbox.send(sender, Supply(self.arrived.disk, message.n, rows))
 
-        if message.of == self.disk:
-            self.heads(message.links, found)
+        if message.of == self.arrived.disk:
+            self.documents.heads(message.links, found)
 
     # In
 
@@ -282,10 +256,12 @@ class Spreader:
             else:
                 self._take(sender, upstream, message, message.rows)
 
-        self.lacking(message.names, judged)
+        self.documents.lacking(message.names, judged)
 
     def _follow(self, sender: str, disk: str, *, asks: bool = False) -> None:
-        self.outbox.send(sender, Following(disk, self.cursors.get(disk, 0), self.disk, asks))
+        self.outbox.send(
+            sender, Following(disk, self.cursors.get(disk, 0), self.arrived.disk, asks)
+        )
 
     def supply(self, sender: str, message: Supply) -> None:
         """Take in what was lacking, with the page that it was lacking for."""
@@ -312,7 +288,7 @@ class Spreader:
                 upstream.taking = None
             self._follow(sender, page.disk)
 
-        self.take([row for row in rows if row.slot in self.core.logs], taken)
+        self.documents.take([row for row in rows if row.slot in self.core.logs], taken)
 
     def _upstream(self, peer: str) -> Upstream:
         return self.upstreams.setdefault(peer, Upstream(self.core.now))
@@ -323,8 +299,10 @@ class Spreader:
 
     def has_spread(self) -> bool:
         """Say whether every live peer has all that arrived here."""
-        return not self.durable or all(
-            self.acked_by(peer) >= self.last for peer in self.core.peers if self.core.is_alive(peer)
+        return not self.arrived.durable or all(
+            self.acked_by(peer) >= self.arrived.last
+            for peer in self.core.peers
+            if self.core.is_alive(peer)
         )
 
     def lags_behind(self) -> bool:
@@ -348,7 +326,7 @@ class Spreader:
     def tick(self) -> None:
         """Offer again to whoever has not answered in time."""
         late = self.core.now - 4 * self.core.config.sending.resend_interval_s
-        for peer in self.core.peers if self.durable else ():
+        for peer in self.core.peers if self.arrived.durable else ():
             theirs = self.downstreams.get(peer)
             overdue = theirs is None or self._is_overdue(theirs, late)
             if overdue and self.core.peers[peer].linked:

@@ -10,10 +10,8 @@ from collections.abc import Callable
 from random import Random
 from typing import assert_never
 
-from docstore.converge.documents import Documents
 from docstore.converge.execute import Executor
 from docstore.converge.messages import Following, Lack, Offering, Spread, Spreading, Supply
-from docstore.converge.spread import Spreader
 from docstore.converge.sweep import Sweeper
 from docstore.model.operation import Answer, operation_from_wire
 from docstore.model.service import ServiceFor
@@ -132,13 +130,12 @@ class Replica:
         self.register = Register(
             core, _registered(recovered), vote_rng, use=self._use, blocks=blocks
         )
-        self.spreader = Spreader(core, recovered)
+        self.executor = Executor(core, recovered)
+        self.documents, self.spreader = self.executor.documents, self.executor.spreader
         self.liveness = Liveness(core, self.spreader, self.register.readiness.bitmap)
         self.handover = HandingOver(core, self.owner.opened)
         self.stillness = Stillness(core, self.owner.opened)
         self.trimmer = Trimmer(core)
-        self.documents = Documents(core, self.spreader, recovered)
-        self.executor = Executor(core, self.spreader, self.documents)
         self.sweeper = Sweeper(core, self.documents)
         self.forgetter = Forgetter(core, self.documents.operations)
         self.gateway = Gateway(core, self._serve, self.executor.who)
@@ -383,8 +380,6 @@ class Replica:
         before = core.configuration.id
         core.reset(recovered)
         self.executor.reset(recovered)
-        self.documents.reset(recovered)
-        self.spreader.reset(recovered)
         self.register.restarted(_registered(recovered))
         if core.configuration.id != before:
             core.outbox.emit(Reconfigured(core.configuration))

@@ -44,7 +44,7 @@ def _lack_nothing(self: Documents, names: Any, then: Callable[[list[str]], None]
 
 
 def _all_peers_count(self: Spreader, n: int, slot: int) -> int:
-    return sum(each.acked >= n for each in self.downstreams.values()) + (self.durable >= n)
+    return sum(each.acked >= n for each in self.downstreams.values()) + (self.arrived.durable >= n)
 
 
 def _close_nothing(self: Executor, inflight: Any) -> None:

@@ -75,7 +75,9 @@ class Liveness:
         bitmap = to_bitmap(faulty, core.placement.slots) if faulty else b""
         wall_us = core.clock.own_us(core.now)
         fit = core.may_own(core.me) or self._still_spreads()
-        return Heartbeat(self._claims(), fit, bitmap, self.ready(), wall_us, self.spreader.durable)
+        return Heartbeat(
+            self._claims(), fit, bitmap, self.ready(), wall_us, self.spreader.arrived.durable
+        )
 
     def _still_spreads(self) -> bool:
         """Say whether who follows us, as we drain, has not got what we have executed last."""
