@@ -42,7 +42,7 @@ from docstore.protocol.events import (
 from docstore.protocol.group.change import Change
 from docstore.protocol.group.configuration import Configuration
 from docstore.protocol.replica import Replica
-from docstore.protocol.view import ReplicaView
+from docstore.protocol.view.replica import ReplicaView
 from docstore.stepping import TICK_S, Requests, Stepping, clock
 from docstore.storage.store import LONG, Query, Store, Write
 from docstore.trace.context import TRACEPARENT

@@ -1,39 +1,13 @@
 """Sessions in the simulator: nobody believes what another believes too, and nothing ends early."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from tests.docstore.sessions import test_leasing, test_moves
-from tests.docstore.sessions.group import Group
 from tests.sim.groups_ablations import BOTH
 from tests.sim.sessions import run
-from tests.sim.sessions_ablations import DELUDED, RULES, without
+from tests.sim.sessions_ablations import DELUDED
 from tests.sim.sessions_shapes import Shape, shape_of
-
-SEEDS_MAX = 200
-"""Which seed notices changes with every message; the first one that does is looked for."""
-
-# Ablation -> the test that fails with it.
-NOTICED_BY: dict[str, Callable[[], None]] = {
-    # No belief is wrong: leases end though they were renewed in time.
-    "deadlines-not-moved-after-a-pause": lambda: (
-        test_leasing.test_s4_a_node_that_stood_still_hears_what_waited_before_it_judges(Group())
-    ),
-    # A pulse of before a grant must come to a new coordinator before any of after it does, while
-    # another member joins: too seldom for seeds.
-    "released-though-to-stay": (
-        test_moves.test_g3_a_straggler_of_before_a_grant_is_no_release_when_somebody_joins_after_it
-    ),
-}
-
-
-@pytest.mark.parametrize("name", sorted(NOTICED_BY))
-def test_a_missing_rule_that_seeds_rarely_need_fails_a_test(name: str) -> None:
-    NOTICED_BY[name]()
-    with without(name), pytest.raises(AssertionError):
-        NOTICED_BY[name]()
 
 
 @pytest.mark.parametrize("seed", [*range(4), 30_776])
@@ -84,14 +58,3 @@ def test_a_successor_leads_when_it_has_heard_of_it_and_not_before() -> None:
 
 def test_a_seed_is_played_the_same_way_again() -> None:
     assert run(3, shape_of(3)).counters == run(3, shape_of(3)).counters
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("rule", sorted(RULES.keys() - NOTICED_BY.keys()))
-def test_a_missing_rule_is_noticed(rule: str) -> None:
-    shape = RULES[rule].shape
-    with without(rule):
-        outcomes = (run(seed, shape) for seed in range(SEEDS_MAX))
-        found = next(each for each in outcomes if each.problems or each.stuck)
-    whole = run(found.seed, shape)
-    assert (whole.problems, whole.stuck) == ([], [])

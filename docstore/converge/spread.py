@@ -212,7 +212,7 @@ class Spreader:
 
     @property
     def _page(self) -> int:
-        return self.core.config.page_rows
+        return self.core.config.sending.page_rows
 
     def _send_page(self, peer: str, box: Outbox, page: Sequence[Row], end: int) -> None:
         """Send what concerns the peer of a page of arrivals; none is left out up to `end`."""
@@ -224,7 +224,7 @@ class Spreader:
             weight += len(row.state)
             if row.n > until:
                 break
-            if weight > self.core.config.page_bytes and rows:
+            if weight > self.core.config.sending.page_bytes and rows:
                 until = row.n - 1
                 break
             lineage = lineage_of(row)
@@ -345,7 +345,7 @@ class Spreader:
 
     def tick(self) -> None:
         """Offer again to whoever has not answered in time."""
-        late = self.core.now - 4 * self.core.config.resend_interval_s
+        late = self.core.now - 4 * self.core.config.sending.resend_interval_s
         for peer in self.core.peers if self.durable else ():
             box = self.outboxes.get(peer)
             overdue = box is None or self._is_overdue(box, late)

@@ -27,9 +27,9 @@ class Sweeper:
             return
         self._swept_at = self.core.now
         config = self.core.config
-        self._sweep(Standing.LOSER, config.conflict_retention_s, self._drop_losers)
-        if config.history_retention_s > 0:
-            self._sweep(Standing.PAST, config.history_retention_s, self.documents.prune)
+        self._sweep(Standing.LOSER, config.retention.conflicts_s, self._drop_losers)
+        if config.retention.history_s > 0:
+            self._sweep(Standing.PAST, config.retention.history_s, self.documents.prune)
 
     def _sweep(
         self, standing: Standing, older_than_s: float, then: Callable[[list[Row]], None]

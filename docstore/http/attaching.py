@@ -13,12 +13,13 @@ from typing import Any
 from aiohttp import web
 
 from docstore.errors import BadRequest
+from docstore.http import reading
 from docstore.http.backend import Backend
 from docstore.model import json
 from docstore.model.document import LEASE
 from docstore.model.operation import Answer, Operation
 from docstore.services.attachments import attach_request
-from docstore.services.leases import LEASES
+from docstore.services.leases import LEASES, lease_link
 
 HEADER = "Docstore-Lease"
 WRITES = frozenset({"POST", "PUT", "PATCH"})
@@ -37,7 +38,7 @@ def lease_of(request: web.BaseRequest, operation: Operation, theirs: Mapping[str
 
     theirs: the document* fields of its body.
     """
-    said, named = request.headers.get(HEADER), theirs.get(LEASE)
+    said, named = reading.single(request, HEADER), theirs.get(LEASE)
     if operation.media == "json":
         refuse_header(request)
         refuse_in_patch(json.load(operation.body))
@@ -45,15 +46,14 @@ def lease_of(request: web.BaseRequest, operation: Operation, theirs: Mapping[str
         return ""
     if said is not None and operation.verb not in WRITES:
         raise BadRequest(f"{HEADER} is for writes that leave a document there")
-    if said is not None and "/" not in said:
-        said = f"{LEASES}/{said}"  # Its id will do.
+    said = None if said is None else lease_link(said)
     if said is not None and LEASE in theirs and named != said:
         raise BadRequest(f"{HEADER} and {LEASE} name different leases")
     if operation.level < 3:
         raise BadRequest(
             "only documents of level 3 live with a lease: elsewhere writes have no order"
         )
-    return _checked(named if said is None else said)
+    return _checked(LEASE, named) if said is None else _checked(HEADER, said)
 
 
 def refuse_header(request: web.BaseRequest) -> None:
@@ -79,10 +79,10 @@ def refuse_in_patch(patch: Any) -> None:
                 raise NotHere(LEASE)
 
 
-def _checked(link: Any) -> str:
+def _checked(where: str, link: Any) -> str:
     parent, _, name = link.rpartition("/") if isinstance(link, str) else ("", "", "")
     if parent != LEASES or not name:
-        raise BadRequest(f"{LEASE} is the link of a lease, such as {LEASES}/<id>")
+        raise BadRequest(f"{where} is the link of a lease, such as {LEASES}/<id>")
     return str(link)
 
 

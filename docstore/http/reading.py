@@ -184,9 +184,20 @@ def is_current(held: str | Sequence[Sequence[int]], tag: tuple[int, int]) -> boo
     return held == "*" or any(tuple(each) == tag for each in held)
 
 
+def single(request: web.BaseRequest, name: str) -> str | None:
+    """Return what a header says that comes once at the most, or None. Raises BadRequest.
+
+    A second one must not be overlooked: whoever sends it relies on it.
+    """
+    said = request.headers.get(name)
+    if said is not None and len(request.headers.getall(name)) > 1:
+        raise BadRequest(f"a request has one {name} at the most")
+    return said
+
+
 def idempotency_key(request: web.BaseRequest) -> str:
     """Return the client's key for this update, "" for none."""
-    key = request.headers.get("Idempotency-Key")
+    key = single(request, "Idempotency-Key")
     if key is None:
         return ""
     if not key.isprintable() or not 0 < len(key.encode("utf-8", "replace")) <= KEY_BYTES_MAX:
@@ -196,7 +207,7 @@ def idempotency_key(request: web.BaseRequest) -> str:
 
 def fence(request: web.BaseRequest, level: int) -> Sequence[str | int]:
     """Return the (scope, token) that an update goes under, () for none."""
-    raw = request.headers.get("Fence")
+    raw = single(request, "Fence")
     if raw is None:
         return ()
     if level < 3:

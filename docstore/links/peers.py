@@ -20,7 +20,7 @@ import structlog
 
 from docstore.links.frames import (
     FRAME_BYTES_MAX,
-    pack_frame,
+    Packed,
     pack_hello,
     unpack_frame,
     unpack_hello,
@@ -212,15 +212,15 @@ class Outbound(Framed):
         if self.transport is not None:
             self.transport.close()
 
-    def flush(self) -> None:
-        """Write what this turn had to say, as one frame."""
+    def flush(self, packed: Packed) -> None:
+        """Write what this turn had to say, as one frame. packed: the frames of the turn."""
         messages, self.queue = self.queue, []
         if self.transport is None or self.transport.is_closing():
             return
         if self.transport.get_write_buffer_size() > SEND_BUFFER_BYTES_MAX:
             self._links.counters["messages_dropped"] += len(messages)
             return
-        frame = pack_frame(self._links.configuration, messages, self._protocol)
+        frame = packed.frame(self._links.configuration, messages, self._protocol)
         self._links.counters["frames_sent"] += 1
         self._links.counters["bytes_sent"] += len(frame)
         self.transport.write(frame)
@@ -275,7 +275,7 @@ class PeerLinks:
             task.cancel()
         outbound = self._outbound.pop(peer, None)
         if outbound is not None:
-            outbound.flush()
+            outbound.flush(Packed())
             self._full.pop(outbound, None)
             outbound.hang_up()
 
@@ -290,8 +290,9 @@ class PeerLinks:
 
     def flush(self) -> None:
         """Let the frames of this turn leave."""
+        packed = Packed()
         for outbound in self._full:
-            outbound.flush()
+            outbound.flush(packed)
         self._full.clear()
 
     def is_linked(self, peer: str) -> bool:

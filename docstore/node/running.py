@@ -18,7 +18,7 @@ from docstore.node.status import StatusPages
 from docstore.protocol.events import DrainAsked, LinkLost, LinkMade
 from docstore.protocol.group.configuration import Configuration
 from docstore.protocol.replica import Replica
-from docstore.protocol.timing import ReplicaConfig
+from docstore.protocol.timing import LeadershipTimes, ReplicaConfig, Retention
 from docstore.reads.listings import Listings
 from docstore.reads.local import declarations
 from docstore.reads.owners import Owners
@@ -153,7 +153,7 @@ class RunningNode:
         self.group.start()
         self.streams.start()
         self.sessions.start()
-        for peer in self.driver.view.links:
+        for peer in self.driver.view.members.links:
             self.streams.feed(streams.LinkMade(peer))
 
     async def stop(self) -> None:
@@ -218,10 +218,12 @@ def _replica(parts: Parts, recovered: Recovered, declaring: Declaring) -> Replic
         rng=random.Random(life),
         vote_rng=random.Random(f"{life}/vote"),
         config=ReplicaConfig(
-            heartbeat_interval_s=config.heartbeat_interval_s,
-            owner_timeout_s=config.owner_timeout_s,
+            leadership=LeadershipTimes(
+                heartbeat_interval_s=config.heartbeat_interval_s,
+                owner_timeout_s=config.owner_timeout_s,
+            ),
+            retention=Retention(history_s=config.history_retention_s),
             remove_after_s=config.remove_after_s,
-            history_retention_s=config.history_retention_s,
         ),
         now=clock(),
     )

@@ -108,12 +108,12 @@ class Core:
         self.believed_alive: frozenset[str] | None = None
         self.claims: dict[int, tuple[int, str]] = {}
         """slot -> (epoch, member) that says it holds the slot."""
-        self.leases = Leases(config.lease_s, now)
+        self.leases = Leases(config.leadership.lease_s, now)
         self.holds: Holds | None = None  # What named snapshots need; None: there are none.
         self.routes_changed = self.claims_changed = False
+        self.ownership_changes = 0  # What timers found out about slots holds until it grows.
         self.unfit_until = NEVER
-        self.draining_since = inf
-        """When it was asked to give all slots away, for good; inf: it was not."""
+        self.draining_since = inf  # When it was asked to give all slots away, for good.
         self.quorum_heard_at = now
         self.dirty: set[int] = set()
         """Slots with rows that are not proposed yet."""
@@ -168,6 +168,7 @@ class Core:
                 )
         # What they claimed is over, or will be heard again.
         self.claims.clear()
+        self.ownership_changes += 1
         for peer in self.peers.values():
             peer.claims = ()
 
@@ -178,7 +179,7 @@ class Core:
         if member == self.me:
             return True
         peer = self.peers[member]
-        heard = self.now - peer.heard_at <= self.config.owner_timeout_s
+        heard = self.now - peer.heard_at <= self.config.leadership.owner_timeout_s
         return heard and (self.believed_alive is None or member in self.believed_alive)
 
     def may_own(self, member: str) -> bool:
@@ -228,6 +229,7 @@ class Core:
     def set_reign(self, log: SlotLog, reign: Reign | None) -> None:
         """Begin a reign over a slot, or end it."""
         log.reign, self._reigns = reign, None
+        self.ownership_changes += 1
 
     def slot_of(self, link: str) -> int:
         """Return the slot of a link."""
@@ -254,7 +256,7 @@ class Core:
         """
         return (
             not self._suffices_alone
-            and self.now - self.quorum_heard_at > self.config.quorum_grace_s
+            and self.now - self.quorum_heard_at > self.config.leadership.quorum_grace_s
         )
 
     def tick(self, wall_us: int) -> None:

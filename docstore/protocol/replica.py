@@ -210,7 +210,7 @@ class Replica:
                 if sender in self.core.peers:
                     self._receive(sender, message)
             case _ if configuration < self.core.configuration.id:
-                self.register.tell(sender)
+                self.register.notices.tell(sender)
             case _:
                 self.core.counters["messages_of_later_configuration"] += 1
 
@@ -229,7 +229,7 @@ class Replica:
         self.takeover.forget()
         self.spreader.reconfigured()
         for peer in sorted(before | core.peers.keys()):
-            self.register.tell(peer)
+            self.register.notices.tell(peer)
 
     def _receive(self, sender: str, message: Replicating | Spreading) -> None:
         match message:
@@ -390,7 +390,7 @@ class Replica:
         self.register.restarted(_registered(recovered))
         if core.configuration.id != before:
             core.emit(Reconfigured(core.configuration))
-        core.unfit_until = core.now + core.config.unfit_s
+        core.unfit_until = core.now + core.config.leadership.unfit_s
         core.counters["disk_filled"] += 1
         self.gateway.restarted()
 

@@ -42,6 +42,7 @@ class Scans:
     ) -> None:
         self._driver = driver
         self._view = driver.view
+        self._members, self._owners = driver.view.members, driver.view.owners
         self._store = store
         self._rpc = rpc
         self._pool = ScanPool(file, PROCESSES, segments_bytes)
@@ -52,7 +53,7 @@ class Scans:
     @property
     def slots(self) -> int:
         """Return how many slots the group has."""
-        return self._view.slots
+        return self._members.slots
 
     async def stop(self) -> None:
         """End the scanning processes."""
@@ -63,7 +64,7 @@ class Scans:
     @property
     def cluster(self) -> str:
         """Return the name of the group."""
-        return self._view.configuration.cluster_id
+        return self._members.configuration.cluster_id
 
     async def cut(self, as_of: str, timeout_s: float) -> Cut:
         """Return the cut of "latest", of a "barrier", of a time (ISO 8601), or of a token.
@@ -112,7 +113,7 @@ class Scans:
         deadline = loop.time() + timeout_s
         found: dict[int, SlotPosition] = {}
         while len(found) < self.slots:
-            asked = self._view.owners_of([n for n in range(self.slots) if n not in found])
+            asked = self._owners.owners_of([n for n in range(self.slots) if n not in found])
             left_s = deadline - loop.time()
             if left_s <= 0:
                 missing = self.slots - len(found)
@@ -154,7 +155,7 @@ class Scans:
     async def _confirmed(self, slots: Sequence[int], timeout_s: float) -> list[int]:
         """Return those that are ours, as a quorum has confirmed after this was called."""
         index = await self._driver.read_index(slots, timeout_s)
-        return [slot for slot in index if self._view.owns(slot)]
+        return [slot for slot in index if self._owners.owns(slot)]
 
     async def _back(self, ends: Mapping[int, int], at_us: int) -> dict[int, int]:
         """Return the last row of each slot that is not younger than a moment."""
@@ -186,15 +187,15 @@ class Scans:
 
     def layout(self) -> dict[str, Any]:
         """Return for each slot its owner and its replicas, by the numbers of nodes."""
-        placement = self._view.placement
-        names = list(self._view.configuration.names)
+        placement = self._members.placement
+        names = list(self._members.configuration.names)
         numbers = {name: number for number, name in enumerate(names)}
         return {
             "nodes": names,
-            "configuration": self._view.configuration.id,
-            "clusterId": self._view.configuration.cluster_id,
+            "configuration": self._members.configuration.id,
+            "clusterId": self._members.configuration.cluster_id,
             "owners": [
-                numbers.get(self._view.owner_of(slot) or "", -1) for slot in range(self.slots)
+                numbers.get(self._owners.owner_of(slot) or "", -1) for slot in range(self.slots)
             ],
             "replicas": [
                 [numbers[each] for each in placement.replicas(slot) if each in numbers]

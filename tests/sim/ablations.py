@@ -16,7 +16,7 @@ from docstore.ownership import ballot as fence
 from docstore.ownership.by_vote import Voter
 from docstore.protocol import quorum
 from docstore.protocol.core import Core
-from docstore.protocol.group import reconfigure, register
+from docstore.protocol.group import policy, reconfigure
 from docstore.protocol.group.change import advanced as _advanced
 from docstore.protocol.group.configuration import Configuration, Stage
 from docstore.protocol.group.readiness import Readiness
@@ -252,7 +252,7 @@ ABLATIONS: dict[str, Ablation] = {
     "leases-forgotten-at-start": Ablation("R2", ((Leases, "keeps_from", _forgets_leases),), LEASES),
     "purge-without-floor": Ablation("D3", ((Trimmer, "floor_over", _floor_as_it_was),), TRIMS),
     "purge-what-others-lack": Ablation("D3", ((Trimmer, "buried_until", _all_decided),), TRIMS),
-    "no-joint-phase": Ablation("M2", ((register, "advanced", _skip_joint),), CHANGES),
+    "no-joint-phase": Ablation("M2", ((policy, "advanced", _skip_joint),), CHANGES),
     "joint-left-before-all-is-open": Ablation(
         "M3", ((Readiness, "is_complete", _always),), CHANGES
     ),

@@ -8,7 +8,7 @@ from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.protocol.events import DrainAsked, ReadIndexAsked, Requested
 from docstore.protocol.reign import Phase
-from docstore.protocol.timing import ReplicaConfig
+from docstore.protocol.timing import LeadershipTimes, ReplicaConfig
 from docstore.sessions.core import Owners
 from tests.sim.cluster import Cluster
 from tests.sim.invariants import Invariants
@@ -30,7 +30,7 @@ class ReplicaBench(Bench):
             shape.size,
             factor=3 if shape.size > 3 else None,
             slots=shape.slots,
-            config=ReplicaConfig(unfit_s=2.0),
+            config=ReplicaConfig(leadership=LeadershipTimes(unfit_s=2.0)),
             prepare=self._prepare,
             reads="lease" if seed % 2 else "confirm",
         )

@@ -10,7 +10,7 @@ from docstore.model.service import Service
 from docstore.protocol.events import DrainAsked, Requested
 from docstore.protocol.group.configuration import Configuration
 from docstore.protocol.reign import Phase
-from docstore.protocol.timing import ReplicaConfig
+from docstore.protocol.timing import LeadershipTimes, ReplicaConfig
 from docstore.simulation.world import World
 from docstore.streams.replica_set import (
     STREAMS,
@@ -189,7 +189,7 @@ class ReplicaBench(Bench):
             shape.size,
             factor=3 if shape.size > 3 else None,
             slots=shape.slots,
-            config=ReplicaConfig(unfit_s=2.0),
+            config=ReplicaConfig(leadership=LeadershipTimes(unfit_s=2.0)),
             changes=shape.changes,
             prepare=self._prepare,
         )

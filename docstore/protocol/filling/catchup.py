@@ -39,7 +39,7 @@ class CatchUp:
 
     def _resend_overdue(self) -> None:
         core = self.core
-        if core.now - self._looked_at >= core.config.resend_interval_s / 2:
+        if core.now - self._looked_at >= core.config.sending.resend_interval_s / 2:
             self._looked_at = core.now
             self._overdue = self._find_overdue()
         sent = 0
@@ -50,8 +50,9 @@ class CatchUp:
     def _find_overdue(self) -> list[SlotLog]:
         """Return the slots to look after; last those that somebody waits for, or longest has."""
         found = []
+        before = self.core.now - self.core.config.sending.resend_interval_s
         for log, reign in self.core.reigns():
-            if reign.phase is not Phase.PREPARING:
+            if reign.phase is not Phase.PREPARING and _has_late(log, reign, before):
                 times = [follower.sent_at for _, follower in self._lagging(log, reign)]
                 if times:
                     found.append((_is_awaited(log), -min(times), log))
@@ -59,7 +60,7 @@ class CatchUp:
 
     def _lagging(self, log: SlotLog, reign: Reign) -> list[tuple[str, Follower]]:
         """Return the replicas within reach that have not answered for a while."""
-        before = self.core.now - self.core.config.resend_interval_s
+        before = self.core.now - self.core.config.sending.resend_interval_s
         return [
             (peer, follower)
             for peer, follower in reign.followers.items()
@@ -190,6 +191,15 @@ class CatchUp:
             send(())
         else:
             self._pages.tail(log, reign, follower, first, last, send)
+
+
+def _has_late(log: SlotLog, reign: Reign, before: float) -> bool:
+    """Say whether a replica has not acknowledged all since then: the first look at each slot."""
+    end = log.end
+    for follower in reign.followers.values():  # A generator would cost more than what it yields.
+        if follower.sent_at <= before and not (follower.adopted and follower.acked >= end):
+            return True
+    return False
 
 
 def _is_awaited(log: SlotLog) -> bool:

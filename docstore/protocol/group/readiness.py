@@ -86,4 +86,4 @@ class Readiness:
         follower = log.reign.followers.get(member) if log.reign else None
         if follower is None or not follower.adopted:
             return False
-        return log.decided - follower.acked <= self.core.config.page_rows
+        return log.decided - follower.acked <= self.core.config.sending.page_rows

@@ -67,8 +67,8 @@ class Trimmer:
         if not self._queue:
             self._asked = False
             config = self.core.config
-            recent = self.core.now - self._round_at < config.trim_interval_s
-            if config.history_retention_s <= 0 or recent:
+            recent = self.core.now - self._round_at < config.retention.trim_interval_s
+            if config.retention.history_s <= 0 or recent:
                 return
             self._round_at = self.core.now
             self._queue = sorted(self.core.logs, reverse=True)
@@ -103,7 +103,7 @@ class Trimmer:
 
     def _before_us(self) -> int:
         """Return the instant before which versions must have been replaced to be let go of."""
-        kept_s = self.core.config.history_retention_s
+        kept_s = self.core.config.retention.history_s
         old_us = self.core.wall_now_us() - int(kept_s * 1e6) if kept_s > 0 else 0
         return max(old_us, self.asked_us)
 
@@ -164,7 +164,7 @@ class Trimmer:
 
     def _bury(self, log: SlotLog) -> None:
         """Look for tombstones that are passed and old, and let the floor stand for them."""
-        retried_us = int(self.core.config.tombstone_retention_s * 1e6)
+        retried_us = int(self.core.config.retention.tombstones_s * 1e6)
         before_us = min(self._before_us(), self.core.wall_now_us() - retried_us)
         cuts = log.cuts
 

@@ -27,13 +27,15 @@ class Liveness:
         self.spreader = spreader
         self.ready = ready
         self._beat_at = NEVER
+        self._own_claims: tuple[tuple[int, bytes], ...] = ()
+        self._claims_as_of = -1
 
     def heard(self, sender: str) -> None:
         """Anything from a peer shows that it is there."""
         peer = self.core.peers.get(sender)
         if peer is None:
             return  # Not a member, or not yet.
-        if self.core.now - peer.heard_at > self.core.config.owner_timeout_s:
+        if self.core.now - peer.heard_at > self.core.config.leadership.owner_timeout_s:
             self.core.routes_changed = True
             peer.here_since = self.core.now
         peer.heard_at = peer.last_word_at = self.core.now
@@ -58,12 +60,13 @@ class Liveness:
         for slot, epoch in claimed.items():
             if claims.get(slot, (0, "")) < (epoch, sender):
                 claims[slot] = (epoch, sender)
+        self.core.ownership_changes += 1
         self.core.routes_changed = True
 
     def beat(self) -> None:
         """Send heartbeats when they are due, or at once when our claims have changed."""
         core = self.core
-        due = core.now - self._beat_at >= core.config.heartbeat_interval_s
+        due = core.now - self._beat_at >= core.config.leadership.heartbeat_interval_s
         if not due and not core.claims_changed:
             return
         self._beat_at, core.claims_changed = core.now, False
@@ -82,11 +85,18 @@ class Liveness:
     def _still_spreads(self) -> bool:
         """Say whether who follows us, as we drain, has not got what we have executed last."""
         core = self.core
-        if not core.is_draining or core.now - core.draining_since > core.config.quorum_grace_s:
+        patience_s = core.config.leadership.quorum_grace_s
+        if not core.is_draining or core.now - core.draining_since > patience_s:
             return False
         return not self.spreader.has_spread()
 
     def _claims(self) -> tuple[tuple[int, bytes], ...]:
+        if self._claims_as_of != self.core.ownership_changes:
+            self._claims_as_of = self.core.ownership_changes
+            self._own_claims = self._bitmaps_of_open()
+        return self._own_claims
+
+    def _bitmaps_of_open(self) -> tuple[tuple[int, bytes], ...]:
         held: dict[int, list[int]] = {}
         for log, reign in self.core.reigns():
             if reign.phase is Phase.OPEN:
@@ -103,6 +113,7 @@ class Liveness:
         state.heard_at, state.linked, state.claims, state.arrived = NEVER, False, (), None
         for slot in [slot for slot, claim in self.core.claims.items() if claim[1] == peer]:
             del self.core.claims[slot]
+        self.core.ownership_changes += 1
         self.core.routes_changed = True
 
     def link_made(self, peer: str) -> None:
@@ -118,17 +129,17 @@ class Liveness:
         heard = {core.me, *(member for member in core.peers if self._is_heard(member))}
         if is_quorum(heard, core.configuration.sets):
             core.quorum_heard_at = core.now
-        silent = core.now - core.quorum_heard_at > core.config.quorum_lost_s
+        silent = core.now - core.quorum_heard_at > core.config.leadership.quorum_lost_s
         for log, reign in core.reigns():
             if silent or (reign.waiting and self._is_stuck(reign)):
                 core.counters["yields"] += 1
-                core.unfit_until = core.now + core.config.unfit_s
+                core.unfit_until = core.now + core.config.leadership.unfit_s
                 depose(core, log)
 
     def _is_stuck(self, reign: Reign) -> bool:
-        patience_s = self.core.config.quorum_lost_s
+        patience_s = self.core.config.leadership.quorum_lost_s
         return reign.phase is Phase.OPEN and self.core.now - reign.progress_at > patience_s
 
     def _is_heard(self, member: str) -> bool:
         heard_at = self.core.peers[member].heard_at
-        return self.core.now - heard_at <= self.core.config.quorum_grace_s
+        return self.core.now - heard_at <= self.core.config.leadership.quorum_grace_s

@@ -51,6 +51,10 @@ class TakeOver:
         self._asked_at = NEVER
         self._not_before = NEVER
         self._failures = 0
+        self._without_owner: list[SlotLog] = []
+        self._unclaimed_as_of: tuple[int, set[str]] = (-1, set())
+        self._attempts: list[tuple[SlotLog, Reign]] = []
+        self._attempts_as_of = -1
 
     def forget(self) -> None:
         """Abandon a pre-vote: things are different now, and may be tried for at once."""
@@ -61,7 +65,8 @@ class TakeOver:
     def consider(self) -> None:
         """Try for every slot that should be ours and is nobody's."""
         core = self.core
-        asking = self._votes and core.now - self._asked_at < core.config.attempt_timeout_s
+        times = core.config.leadership
+        asking = self._votes and core.now - self._asked_at < times.attempt_timeout_s
         if asking or core.now < self._not_before:
             return
         if self._votes:
@@ -78,21 +83,28 @@ class TakeOver:
             claim = self.core.claims.get(slot)
             if claim is not None and claim[1] == sender:
                 del self.core.claims[slot]
+                self.core.ownership_changes += 1
         self.forget()
         self.consider()
 
     def _unclaimed(self) -> list[SlotLog]:
-        """Return the slots that nobody alive says it holds; mostly there are none."""
+        """Return the slots that nobody alive says it holds; mostly there are none.
+
+        Asked at every tick, and looked for only when something has changed.
+        """
         core = self.core
         alive = {peer for peer in core.peers if core.is_alive(peer)}
-        # Asked at every tick. Of slots that others hold there may be many more than of ours.
-        nobody = (0, "")
-        claim_of = core.claims.get
-        return [
-            log
-            for slot, log in core.logs.items()
-            if log.reign is None and claim_of(slot, nobody)[1] not in alive
-        ]
+        as_of = (core.ownership_changes, alive)
+        if self._unclaimed_as_of != as_of:
+            nobody = (0, "")
+            claim_of = core.claims.get
+            self._unclaimed_as_of = as_of
+            self._without_owner = [
+                log
+                for slot, log in core.logs.items()
+                if log.reign is None and claim_of(slot, nobody)[1] not in alive
+            ]
+        return self._without_owner
 
     def _should_try(self, log: SlotLog) -> bool:
         if log.reign is not None or not log.full or self.core.is_leased(log.slot, self.core.me):
@@ -104,7 +116,7 @@ class TakeOver:
     def _is_early(self, slot: int) -> bool:
         """Say whether somebody whom the hash prefers may just be starting, as this node is."""
         core = self.core
-        if core.now - core.started_at >= core.config.start_grace_s:
+        if core.now - core.started_at >= core.config.leadership.start_grace_s:
             return False
         replicas = core.placement.replicas(slot)
         preferred = replicas[: replicas.index(core.me)]
@@ -178,7 +190,7 @@ class TakeOver:
         ballot = next_ballot(core.epoch_seen, core.me)
         core.epoch_seen = ballot[0]
         core.counters["prepares"] += 1
-        deadline = core.now + core.config.attempt_timeout_s
+        deadline = core.now + core.config.leadership.attempt_timeout_s
         for slot in slots:
             log = core.logs[slot]
             log.promised = ballot
@@ -229,7 +241,7 @@ class TakeOver:
         best = self.best(log, full.values())
         reign.phase, reign.best = Phase.RECOVERING, best
         reign.base = best.end
-        reign.deadline = self.core.now + self.core.config.attempt_timeout_s
+        reign.deadline = self.core.now + self.core.config.leadership.attempt_timeout_s
         reign.identical = {
             sender
             for sender, each in full.items()
@@ -265,7 +277,7 @@ class TakeOver:
     def _fetch(self, log: SlotLog, reign: Reign) -> None:
         self.core.counters["fetches"] += 1
         source = min(reign.identical)
-        last = min(reign.base, log.end + self.core.config.page_rows)
+        last = min(reign.base, log.end + self.core.config.sending.page_rows)
         self.core.send(source, Fetch(log.slot, reign.ballot[0], log.end + 1, last))
 
     def fetch(self, sender: str, message: Fetch) -> None:
@@ -283,7 +295,8 @@ class TakeOver:
                 self.core.send(sender, answer)
 
         last = min(message.last, log.durable)
-        self.core.read(Rows(message.slot, message.first, last, self.core.config.page_bytes), found)
+        bounds = self.core.config.sending
+        self.core.read(Rows(message.slot, message.first, last, bounds.page_bytes), found)
 
     def fetched(self, sender: str, message: Fetched) -> None:
         """Append rows of the base to our log."""
@@ -301,7 +314,7 @@ class TakeOver:
         self.core.store_rows(log, rows)
         log.ballots = ballots_until(reign.best.ballots, log.end)
         self.core.save(log)
-        reign.deadline = self.core.now + self.core.config.attempt_timeout_s
+        reign.deadline = self.core.now + self.core.config.leadership.attempt_timeout_s
         if log.end == reign.base:
             self._root(log, reign)
         else:
@@ -320,11 +333,14 @@ class TakeOver:
 
     def expire(self) -> None:
         """Abandon attempts that have had their time (rule T4)."""
-        failed = False
-        for log, reign in self.core.reigns():
-            if reign.phase is not Phase.OPEN and self.core.now >= reign.deadline:
-                depose(self.core, log)
-                self.core.counters["attempts_failed"] += 1
+        core, failed = self.core, False
+        if self._attempts_as_of != core.ownership_changes:
+            self._attempts_as_of = core.ownership_changes
+            self._attempts = [each for each in core.reigns() if each[1].phase is not Phase.OPEN]
+        for log, reign in self._attempts:
+            if log.reign is reign and reign.phase is not Phase.OPEN and core.now >= reign.deadline:
+                depose(core, log)
+                core.counters["attempts_failed"] += 1
                 failed = True
         if failed:
             self._back_off()
@@ -336,5 +352,5 @@ class TakeOver:
     def _back_off(self) -> None:
         """Wait a random time, doubling its bound with each failure up to 32 times."""
         self._failures = min(self._failures + 1, 5)
-        bound = self.core.config.backoff_s * 2**self._failures
+        bound = self.core.config.leadership.backoff_s * 2**self._failures
         self._not_before = self.core.now + self.core.rng.random() * bound

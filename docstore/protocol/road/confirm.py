@@ -90,7 +90,7 @@ class Confirmer:
         if left_s <= 0 or not self._still_reigns(waiter):
             self._waiting.append(waiter)
             return
-        if left_s < self.core.config.lease_s / 2:
+        if left_s < self.core.config.leadership.lease_s / 2:
             renewal = Waiter(waiter.log, waiter.ballot, inf, _nothing, _nothing)
             if not any(each.log is waiter.log for each in self._waiting):
                 self._waiting.append(renewal)
@@ -120,7 +120,7 @@ class Confirmer:
     def resend(self) -> None:
         """Ask again when an answer is overdue."""
         asked = self._round
-        if asked and self.core.now - asked.sent_at >= self.core.config.resend_interval_s:
+        if asked and self.core.now - asked.sent_at >= self.core.config.sending.resend_interval_s:
             self._ask(asked)
 
     def asked(self, sender: str, message: Confirm) -> None:
@@ -214,8 +214,9 @@ class Confirmer:
     def _lease(self, asked: Round, log: SlotLog) -> None:  # Seam.
         """Trust the quorum for as long as all of it is sure to keep its word."""
         if self.core.has_leases and log.reign is not None:
-            until = self.leased_from(asked) + self.core.config.lease_s * (1 - CLOCKS_DIFFER)
-            until -= self.core.config.lease_guard_s
+            times = self.core.config.leadership
+            until = self.leased_from(asked) + times.lease_s * (1 - CLOCKS_DIFFER)
+            until -= times.lease_guard_s
             log.reign.lease_until = max(log.reign.lease_until, until)
 
     def leased_from(self, asked: Round) -> float:  # Seam.

@@ -52,12 +52,11 @@ class Decider:
         follower.sent = max(follower.sent, end)
         follower.copied = None
         if reign.phase is Phase.RECOVERING:
-            reign.deadline = self.core.now + self.core.config.attempt_timeout_s
+            reign.deadline = self.core.now + self.core.config.leadership.attempt_timeout_s
         if self.counts(reign, end):
             follower.adopted = True
             if sender in log.replicas:
-                reign.ends[sender] = max(reign.ends.get(sender, 0), end)
-                self.advance(log, reign)
+                self._count(log, reign, sender, end)
         return follower.sent
 
     def counts(self, reign: Reign, end: int) -> bool:
@@ -67,7 +66,16 @@ class Decider:
     def own_disk(self, log: SlotLog, reign: Reign, end: int) -> None:
         """Count this node's own disk, like any other replica's."""
         if log.reign is reign:
-            reign.ends[self.core.me] = max(reign.ends.get(self.core.me, 0), end)
+            self._count(log, reign, self.core.me, end)
+
+    def _count(self, log: SlotLog, reign: Reign, replica: str, end: int) -> None:
+        """Note how far a replica has come; what the quorum has decided before it changes nothing.
+
+        Whatever waits for decided rows was given when they were, but for more copies of them.
+        """
+        reign.ends[replica] = max(reign.ends.get(replica, 0), end)
+        is_settled = reign.rooted and reign.phase is Phase.OPEN and not reign.lacking
+        if end > log.decided or not is_settled:
             self.advance(log, reign)
 
     def advance(self, log: SlotLog, reign: Reign) -> None:
@@ -93,6 +101,7 @@ class Decider:
 
     def _open(self, log: SlotLog, reign: Reign) -> None:
         reign.phase = Phase.OPEN
+        self.core.ownership_changes += 1
         reign.progress_at = self.core.now
         if reign.base > log.decided:
             self.core.publish(log, log.decided, reign.base)

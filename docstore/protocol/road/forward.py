@@ -82,8 +82,8 @@ class Gateway:
         if self.core.lacks_quorum() and event.operation.level == 3:
             self.core.emit(Respond(event.request, NO_MAJORITY))
             return
-        crowded = len(self.pending) >= config.waiting_operations_max
-        if crowded or self._bytes + size > config.waiting_bytes_max:
+        crowded = len(self.pending) >= config.waiting.operations_max
+        if crowded or self._bytes + size > config.waiting.bytes_max:
             self.core.emit(Respond(event.request, NO_ROOM))
             return
         self._seq += 1
@@ -180,7 +180,8 @@ class Gateway:
             pending.doubts.discard(attempt)
         if attempt != pending.attempt:
             return
-        delay = min(RETRY_S_MAX, self.core.config.backoff_s * 2 ** min(pending.attempt, 5))
+        backoff_s = self.core.config.leadership.backoff_s
+        delay = min(RETRY_S_MAX, backoff_s * 2 ** min(pending.attempt, 5))
         pending.sent_to = None
         pending.not_before = self.core.now + self.core.rng.random() * delay
         self._unsent[pending.seq] = pending
@@ -213,7 +214,7 @@ class Gateway:
         if core.lacks_quorum():
             owned = [each for each in self.pending.values() if each.operation.level == 3]
             self._give_up(owned, NO_MAJORITY)
-        if core.now >= core.draining_since + core.config.drain_patience_s:
+        if core.now >= core.draining_since + core.config.waiting.drain_patience_s:
             self._give_up(list(self.pending.values()), STOPPING)
         over = core.now + tick_s
         if self._soonest <= over:
@@ -221,8 +222,8 @@ class Gateway:
             self._give_up([each for each in pendings if each.deadline <= over], NO_OWNER)
             self._soonest = min((each.deadline for each in pendings), default=inf)
         self._despair()
-        if self._longest < core.now - core.config.forward_retry_s:
-            self._ask_again(core.now - core.config.forward_retry_s)
+        if self._longest < core.now - core.config.waiting.retry_s:
+            self._ask_again(core.now - core.config.waiting.retry_s)
 
     def _ask_again(self, late: float) -> None:
         """Try again what has been with another node since before `late`."""
@@ -245,9 +246,9 @@ class Gateway:
         core, config = self.core, self.core.config
         for pending in [each for each in self._unsent.values() if not each.doubts]:
             waited_s = core.now - pending.since
-            if waited_s > config.owner_patience_s:
+            if waited_s > config.waiting.owner_patience_s:
                 self._respond(pending, NO_OWNER)
-            elif waited_s > config.link_patience_s and self._is_cut_off(pending):
+            elif waited_s > config.waiting.link_patience_s and self._is_cut_off(pending):
                 self._respond(pending, UNREACHABLE)
 
     def _is_cut_off(self, pending: Pending) -> bool:

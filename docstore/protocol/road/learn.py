@@ -251,9 +251,9 @@ class Acceptor:
     def _has_gathered_enough(self, log: SlotLog) -> bool:
         """Say whether more pages of a copy should not wait in memory."""
         config, rows = self.core.config, log.gathered
-        if len(rows) >= GATHERED_PAGES * config.page_rows:
+        if len(rows) >= GATHERED_PAGES * config.sending.page_rows:
             return True
-        return sum(len(row.state) for row in rows) >= config.page_bytes
+        return sum(len(row.state) for row in rows) >= config.sending.page_bytes
 
     def _store_gathered(self, log: SlotLog) -> None:
         rows, log.gathered = log.gathered, []

@@ -157,7 +157,8 @@ class Owner:
             for each in waiting:
                 # From the door again: two attempts of one operation may have waited here.
                 self._enter(log, reign, each)
-            if reign.head_bytes > max(reign.evict_above, self.core.config.head_bytes_per_slot):
+            bound = self.core.config.memory.head_bytes_per_slot
+            if reign.head_bytes > max(reign.evict_above, bound):
                 self._evict(log, reign)
                 # What had to stay is not looked through again before it is half as much more.
                 reign.evict_above = reign.head_bytes * 3 // 2
@@ -177,10 +178,10 @@ class Owner:
 
     def _evict(self, log: SlotLog, reign: Reign) -> None:
         """Forget the documents that came first, but none that the disk does not have yet."""
-        safe = min(log.decided, log.durable)
+        safe, bound = min(log.decided, log.durable), self.core.config.memory.head_bytes_per_slot
         reign.head_bytes = sum(_weight(head.newest) for head in reign.heads.values())
         for link in list(reign.heads):
-            if reign.head_bytes <= self.core.config.head_bytes_per_slot // 2:
+            if reign.head_bytes <= bound // 2:
                 return
             newest = reign.heads[link].newest
             if newest is None or newest.n <= safe:
