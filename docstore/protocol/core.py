@@ -104,7 +104,7 @@ class Core:
         self.configuration: Configuration
         self.placement: Placement
         self.peers: dict[str, Peer] = {}  # The others, those that leave and that come included.
-        self.links: set[str] = set()  # Nodes that a connection stands to, members or not.
+        self.links: dict[str, int] = {}  # Node, member or not -> protocol of the link to it.
         self.believed_alive: frozenset[str] | None = None
         self.claims: dict[int, tuple[int, str]] = {}
         """slot -> (epoch, member) that says it holds the slot."""

@@ -7,6 +7,7 @@ everybody when a new one comes into use. What is decided may be taken from anyon
 from docstore.protocol.core import NEVER, Core
 from docstore.protocol.group.configuration import unpack_configuration
 from docstore.protocol.group.stored import StoredRegister
+from docstore.protocol.group.stored_forms import may_tell
 from docstore.wire import Configured
 
 
@@ -28,6 +29,8 @@ class CommitNotices:
         now, number = self.core.now, self.core.configuration.id
         told_at, told = self._told.get(peer, (NEVER, 0))
         if told == number and now - told_at < self.core.config.sending.resend_interval_s:
+            return
+        if not may_tell(self.core, peer, self.core.configuration):
             return
         self._told[peer] = (now, number)
         self.core.send_any(peer, Configured(self.core.configuration.pack()))

@@ -106,7 +106,7 @@ class Liveness:
 
     def link_lost(self, peer: str) -> None:
         """A broken connection is news: the peer is not heard until it speaks again."""
-        self.core.links.discard(peer)
+        self.core.links.pop(peer, None)
         state = self.core.peers.get(peer)
         if state is None:
             return
@@ -116,9 +116,9 @@ class Liveness:
         self.core.ownership_changes += 1
         self.core.routes_changed = True
 
-    def link_made(self, peer: str) -> None:
+    def link_made(self, peer: str, protocol: int) -> None:
         """Tell a peer of us. What was sent before may be lost: the timers will send it again."""
-        self.core.links.add(peer)
+        self.core.links[peer] = protocol
         if peer in self.core.peers:
             self.core.peers[peer].linked = True
             self.core.send(peer, self._heartbeat())
