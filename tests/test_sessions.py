@@ -1,13 +1,14 @@
 """Sessions in the simulator: nobody believes what another believes too, and nothing ends early."""
 
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
 from tests.sim.groups_ablations import BOTH
 from tests.sim.sessions import run
 from tests.sim.sessions_ablations import DELUDED
-from tests.sim.sessions_shapes import Shape, shape_of
+from tests.sim.sessions_shapes import HEALING_S, Shape, shape_of
 
 
 @pytest.mark.parametrize("seed", [*range(4), 30_776])
@@ -36,6 +37,20 @@ def test_n10_without_faults_nobody_stops_leading_what_stays_its_own(mode: str) -
     assert (outcome.problems, outcome.stuck) == ([], [])
     assert outcome.counters["acquired"] > outcome.counters["fenced left"] > 0
     assert (outcome.counters["fenced silent"], outcome.counters["fenced fenced"]) == (0, 0)
+
+
+@pytest.mark.slow
+def test_in_ten_hours_of_exclusive_roles_no_two_lead_at_one_instant() -> None:
+    """Clocks are 2 % too fast or too slow, and everything fails that can."""
+    lasted_s, looks = 0.0, 0
+    for seed in count(1_000_000):
+        shape = replace(shape_of(seed), turns=(), groups=("/core/roles/r",), mode="exclusive")
+        outcome = run(seed, shape)
+        assert (outcome.problems, outcome.stuck) == ([], []), seed
+        lasted_s, looks = lasted_s + shape.faults_s + HEALING_S, looks + outcome.counters["SI1"]
+        if lasted_s >= 36_000.0:
+            break
+    assert looks > 1_000_000
 
 
 @pytest.mark.parametrize("seed", [1, 2])

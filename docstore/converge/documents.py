@@ -28,6 +28,7 @@ class Documents:
 
     def __init__(self, core: Core, spreader: Spreader, recovered: Recovered) -> None:
         self.core = core
+        self.outbox = core.outbox
         self.spreader = spreader
         spreader.take, spreader.lacking, spreader.heads = self.take, self.lacking, self.heads
         self.stored: Callable[[int], None]
@@ -66,14 +67,14 @@ class Documents:
             del self._loading[link]
             branches = None
             if isinstance(result, Corrupt):
-                self.core.emit(Alarm(f"{link}: a version does not match its checksum"))
+                self.outbox.emit(Alarm(f"{link}: a version does not match its checksum"))
             else:
                 branches = self._known[link] = Branches.of(result)
                 self._make_room()
             for each in waiting:
                 each(branches)
 
-        self.core.read(Heads(self.core.slot_of(link), link), found)
+        self.outbox.read(Heads(self.core.slot_of(link), link), found)
 
     def _make_room(self) -> None:
         """Forget the documents that came first, but none that the disk does not have yet."""
@@ -96,16 +97,16 @@ class Documents:
         self.spreader.arrived(arrived)
         self.operations.note(arrived)
         after = _standings(branches)
-        self.core.store(Arrive(arrived, after.pop(arrived.n)))
+        self.outbox.store(Arrive(arrived, after.pop(arrived.n)))
         for n, standing in before.items():
             now = after.get(n, Standing.PAST)
             if now is not standing:
-                self.core.store(Stand(n, now))
+                self.outbox.store(Stand(n, now))
         was, is_now = len(before) > 1, len(branches.heads) > 1
         self.in_conflict += is_now - was
         self.core.counters["conflicts"] += len(branches.heads) > max(1, len(before))
         number = arrived.n
-        self.core.when_durable(lambda: self.stored(number))
+        self.outbox.when_durable(lambda: self.stored(number))
         return arrived
 
     # What others send
@@ -151,7 +152,7 @@ class Documents:
             if all(row.n <= self.spreader.durable for row in rows):
                 then(rows)
             else:
-                self.core.when_durable(lambda: then(rows))
+                self.outbox.when_durable(lambda: then(rows))
 
         self._each(set(links), found)
 
@@ -187,7 +188,7 @@ class Documents:
         numbers = [row.n for row in rows if row.n < self.spreader.durable]
         if numbers:
             self.core.counters["versions_pruned"] += len(numbers)
-            self.core.store(Prune(numbers))
+            self.outbox.store(Prune(numbers))
 
     def _horizon_us(self) -> int:
         return self.core.wall_now_us() - int(self.core.config.retention.conflicts_s * 1e6)

@@ -16,10 +16,10 @@ from docstore.converge.lineage import begotten, covers, lineage_of, stamp_after
 from docstore.converge.spread import Spreader
 from docstore.model.document import Row
 from docstore.model.operation import Answer
+from docstore.protocol.clients import Inflight
 from docstore.protocol.core import Core
 from docstore.protocol.identity import fingerprint, has_created, unpack_identity
 from docstore.protocol.operations import KEY_LIFE_US
-from docstore.protocol.reign import Inflight
 from docstore.protocol.road.handle import DELETED_SIGNATURE, New, Unchanged, handle
 from docstore.storage.arrivals import Lines
 from docstore.storage.store import Corrupt, Recovered, Result
@@ -50,6 +50,7 @@ class Executor:
 
     def __init__(self, core: Core, spreader: Spreader, documents: Documents) -> None:
         self.core = core
+        self.outbox = core.outbox
         self.spreader = spreader
         self.documents = documents
         documents.stored = self._stored
@@ -209,7 +210,7 @@ class Executor:
         if branches is None or self.documents.is_stored(branches):
             self.core.reply(inflight, said)
         else:
-            self.core.when_durable(lambda: self.core.reply(inflight, said))
+            self.outbox.when_durable(lambda: self.core.reply(inflight, said))
 
     def _settle(self) -> None:
         """Answer the updates that have as many copies as they wait for."""
@@ -271,7 +272,7 @@ class Executor:
         operation = inflight.operation
         branches = self.documents.known(operation.link)
         if branches is not None and not self.documents.is_stored(branches):
-            self.core.when_durable(lambda: self._once(inflight))
+            self.outbox.when_durable(lambda: self._once(inflight))
             return
 
         def found(result: Result) -> None:
@@ -285,7 +286,7 @@ class Executor:
             else:
                 self.documents.load(operation.link, lambda found: self._meet(inflight, found))
 
-        self.core.read(Lines(self.core.slot_of(operation.link), operation.link, LINES_MAX), found)
+        self.outbox.read(Lines(self.core.slot_of(operation.link), operation.link, LINES_MAX), found)
 
     def _told(self, inflight: Inflight, row: Row) -> Answer | None:
         """Return the answer if this version is the operation's, or of its key."""
@@ -330,7 +331,7 @@ class Executor:
             line = list({row.version: row for row in reversed(line)}.values())[::-1]
             self._answer(inflight, _selected(inflight.operation.select, line))
 
-        self.core.read(Lines(winner.slot, winner.link, LINES_MAX), found)
+        self.outbox.read(Lines(winner.slot, winner.link, LINES_MAX), found)
 
     # Time
 

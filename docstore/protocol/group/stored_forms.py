@@ -21,7 +21,7 @@ FORMS: tuple[int, ...] = ()
 
 def with_forms_allowed(core: Core) -> Configuration | None:
     """Return a configuration that allows the newest form that all members read, if one is due."""
-    read = [core.links.get(member, 0) for member in core.peers]
+    read = [core.peers.links.get(member, 0) for member in core.peers]
     latest = core.configuration.stored_protocol
     due = [form for form in FORMS if form > latest and _is_read_by_all(form, read)]
     if not due:
@@ -33,7 +33,7 @@ def with_forms_allowed(core: Core) -> Configuration | None:
 
 def may_tell(core: Core, peer: str, configuration: Configuration) -> bool:
     """Say whether a node that is linked can read a configuration."""
-    return configuration.stored_protocol <= core.links.get(peer, FIRST_PROTOCOL)
+    return configuration.stored_protocol <= core.peers.links.get(peer, FIRST_PROTOCOL)
 
 
 def _is_read_by_all(form: int, read: list[int]) -> bool:
