@@ -15,7 +15,7 @@ from docstore.converge.lineage import lineage_of
 from docstore.errors import DocstoreError
 from docstore.model.document import Row, tag_of
 from docstore.model.operation import Answer, Conditions, Operation
-from docstore.protocol.view import ReplicaView
+from docstore.protocol.view.replica import ReplicaView
 from docstore.storage.store import Expired, Store
 from docstore.upkeep.background import Background
 
@@ -72,8 +72,8 @@ class Expiring:
 
     def _is_ours(self, row: Row, level: int) -> bool:
         if level < 3:
-            return self._view.executes(row.slot, 2) == self._view.me
-        return self._view.owns(row.slot)
+            return self._view.owners.executes(row.slot, 2) == self._view.members.me
+        return self._view.owners.owns(row.slot)
 
     def _delete(self, row: Row, level: int) -> "asyncio.Future[Answer]":
         if level < 3:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from docstore.errors import StoreBroken
 from docstore.model.operation import Operation
 from docstore.storage.store import (
     LONG,
@@ -10,6 +11,8 @@ from docstore.storage.store import (
     Query,
     Result,
     Rows,
+    Then,
+    Write,
 )
 from tests.docstore.alone import LINK, SmallDisk, alone
 
@@ -57,6 +60,36 @@ async def test_nothing_is_stored_after_what_a_full_disk_has_lost() -> None:
         await driver.stop()
 
 
+class FailingDisk(SmallDisk):
+    """A store that fails for good when it is told to."""
+
+    fails = False
+
+    def submit(self, writes: Sequence[Write], then: Then) -> None:
+        if self.fails:
+            asyncio.get_running_loop().call_soon(then, StoreBroken("the disk is gone"))
+        else:
+            super().submit(writes, then)
+
+
+async def test_a_disk_that_fails_is_told_of_and_keeps_nobody_waiting() -> None:
+    store = FailingDisk()
+    driver, _ = await alone(store)
+    failures: list[BaseException] = []
+    driver._broken = failures.append
+    async with asyncio.timeout(10):
+        found = await driver.submit(Operation("GET", LINK), 5.0)
+        assert found.status == 404
+        store.fails = True
+        put = Operation("PUT", LINK, b'{"name": "a"}', creates=True)
+        asked = driver.submit(put, 5.0)
+        while not failures:
+            await asyncio.sleep(0.005)
+        await driver.stop()
+    assert asked.cancelled()
+    assert isinstance(failures[0], StoreBroken)
+
+
 class SlowPages(SmallDisk):
     """A store that answers long queries when it is told to."""
 
@@ -75,7 +108,7 @@ async def test_a_document_is_read_while_a_page_of_a_log_is() -> None:
     driver, replica = await alone(store)
     answered: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
     try:
-        replica.core.read(After(0, 0, 9, 9), answered.set_result)
+        replica.core.outbox.read(After(0, 0, 9, 9), answered.set_result)
         found = await driver.submit(Operation("GET", LINK), 5.0)
         assert found.status == 404
         assert not answered.done()

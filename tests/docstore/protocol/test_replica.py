@@ -215,7 +215,7 @@ def test_a_group_of_one_does_not_doubt_itself_after_standing_still() -> None:
     alone, among_three = opened_alone(), opened()
     late = 30.0
     for machine in (alone, among_three):
-        assert machine.core.now < late - machine.core.config.quorum_lost_s
+        assert machine.core.now < late - machine.core.config.leadership.quorum_lost_s
     operation = Operation("PUT", "/t/a", b"{}", creates=True)
     refused = among_three.step(Requested(1, operation, late + 5), late)
     assert [each.answer.code for each in refused if isinstance(each, Respond)] == ["no-quorum"]
