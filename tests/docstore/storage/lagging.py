@@ -6,14 +6,15 @@ from random import Random
 from docstore.model.document import Row
 from docstore.storage.ledger import Ledger
 from docstore.storage.overlaid import Overlaid
-from docstore.storage.overlay import Overlay, Wait
+from docstore.storage.overlay import Overlay
+from docstore.storage.plan import Wait
 from docstore.storage.store import Bounds, Query, Recovered, Result, Write
 
 
 class Lagging:
     """The tables of a store, and its journal. What is read goes through `reads`.
 
-    Each time the tables are asked they have followed some groups more than they are known to have,
+    Each time the tables are asked they have followed some entries more than they are known to have,
     as a follower on a thread of its own would have them; at least those that were waited for.
     """
 
@@ -21,36 +22,36 @@ class Lagging:
         self.overlay = overlay
         self.reads: Overlaid = Overlaid(overlay, self, self._wait)
         self._rng = rng
-        self._moments = [Ledger()]  # As the tables were, are or will be after each group.
+        self._moments = [Ledger()]  # As the tables were, are or will be after each entry.
         self._needed = 0
 
     def commit(self, writes: Sequence[Write]) -> None:
-        """Make a group durable."""
+        """Make an entry durable."""
         ledger = self._moments[-1].copy()
         ledger.apply(writes)
         self._moments.append(ledger)
         self.overlay.add(len(self._moments) - 1, writes)
 
-    def follow(self, groups: int) -> None:
-        """Have the tables follow so many groups."""
-        self.overlay.drop(min(self.overlay.followed + groups, self.last))
+    def follow(self, entries: int) -> None:
+        """Have the tables follow so many entries."""
+        self.overlay.drop(min(self.overlay.followed + entries, self.last))
 
     @property
     def followed(self) -> int:
-        """Return which group the tables have followed at least."""
+        """Return which entry the tables have followed at least."""
         return self.overlay.followed
 
     @property
     def last(self) -> int:
-        """Return the number of the last group."""
+        """Return the number of the last entry."""
         return len(self._moments) - 1
 
     def tables(self, number: int) -> Ledger:
-        """Return the tables as they are once they have followed a group."""
+        """Return the tables as they are once they have followed an entry."""
         return self._moments[number]
 
     def at_some_moment(self, needed: int = 0) -> Ledger:
-        """Return the tables as somebody finds them who asks when they have at least a group."""
+        """Return the tables as somebody finds them who asks when they have at least an entry."""
         return self._moments[self._rng.randint(max(needed, self.followed), self.last)]
 
     async def _wait(self, wait: Wait) -> None:
