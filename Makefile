@@ -117,7 +117,7 @@ bench-streams: $(STAMP) ## Streams beside NATS JetStream; installs nats-server i
 	$(BIN)/python -m bench.streams $(BENCH_FLAGS)
 
 .PHONY: bench-owners
-bench-owners: $(STAMP) ## Locks beside etcd; installs etcd-server if it may (BENCH_FLAGS=--short).
+bench-owners: $(STAMP) ## Locks and leases beside etcd; installs etcd-server if it may (BENCH_FLAGS=--short).
 	$(BIN)/python -m bench.owners $(BENCH_FLAGS)
 
 .PHONY: bench-gossip

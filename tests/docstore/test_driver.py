@@ -115,7 +115,7 @@ async def test_a_document_is_read_while_something_else_takes_longer(query: Query
     answered: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
     try:
         store.slow = query
-        replica.core.read(query, answered.set_result)
+        replica.core.outbox.read(query, answered.set_result)
         found = await driver.submit(Operation("GET", LINK), 5.0)
         assert found.status == 404
         assert not answered.done()

@@ -50,10 +50,23 @@ else:
         await server.stop(0.1)
 
 
+WAYS: dict[str, dict[str, str]] = {"plain": {}, "a task": {"X-Request-Id": "unusual"}}
+"""By which a PUT or GET of a document is served -> a header that makes it so (see `plain.py`)."""
+
+BOTH_WAYS = pytest.mark.parametrize("way", WAYS, indirect=True)
+"""For tests of what is the same by either."""
+
+
 @pytest.fixture
-async def client(base_url: str) -> AsyncIterator[aiohttp.ClientSession]:
+def way(request: pytest.FixtureRequest) -> dict[str, str]:
+    """The header that makes a client's requests go one way; plain, unless the test says."""
+    return WAYS[getattr(request, "param", "plain")]
+
+
+@pytest.fixture
+async def client(base_url: str, way: dict[str, str]) -> AsyncIterator[aiohttp.ClientSession]:
     timeout = aiohttp.ClientTimeout(total=20)
-    async with aiohttp.ClientSession(base_url, timeout=timeout) as session:
+    async with aiohttp.ClientSession(base_url, headers=way, timeout=timeout) as session:
         yield session
 
 

@@ -209,6 +209,26 @@ def test_l14_a_change_that_was_answered_outlives_its_leader(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_l15_a_change_that_its_leader_alone_has_is_used_by_nobody(seed: int) -> None:
+    world, cluster, _ = group(seed, 5)
+    leader = elected(world, cluster)
+    world.run(world.now + 0.5)
+    sever(cluster, leader.name)
+    leader.feed(ChangeAsked(7, removal(cluster, leader)))
+    world.run(world.now + 0.1)
+    assert leader.replica.register.latest.id == 2
+    cluster.crash(leader.name)
+    cluster.network.cuts.clear()
+    world.run(world.now + 5.0)
+    cluster.start(leader.name)  # Others have offered theirs in a generation of their own since.
+    world.run(world.now + 5.0)
+    registers = [process.replica.register for process in cluster.processes.values() if process.up]
+    assert {register.latest.id for register in registers} == {1}
+    assert {register.core.configuration.id for register in registers} == {1}
+    assert cluster.configuration.id == 1, "it was in use somewhere, once"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_l17_what_an_earlier_leader_stored_at_a_majority_is_kept(seed: int) -> None:
     world, cluster, _ = group(seed, 5)
     leader = elected(world, cluster)
