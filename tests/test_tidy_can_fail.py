@@ -22,12 +22,12 @@ from tests.test_tidy import (
     pipeline_is_imported_by_nobody,
     pure_modules_stay_pure,
     simulator_is_its_own_shell,
-    sizes,
     storage_keeps_bytes,
     the_protocol_is_seen_by_its_alphabets,
     the_protocol_runs_one_way,
     things_are_short,
 )
+from tests.test_tidy_classes import sizes
 
 LONG_FUNCTION = "def f():\n" + "    x = 1\n" * FUNCTION_LINES_MAX
 BAD: list[tuple[Rule, str, str]] = [
