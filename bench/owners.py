@@ -1,4 +1,4 @@
-"""Locks and leases beside etcd's: one machine, one run, the same clients, one system loaded at a time.
+"""Locks and leases beside etcd's: one machine, one run, one system loaded at a time.
 
 `python -m bench.owners` prints the table and keeps the figures in bench/results/owners.json. Both
 have three members with their defaults. etcd is asked at its leader, docstore at the owner of each

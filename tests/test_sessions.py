@@ -8,6 +8,7 @@ import pytest
 from tests.sim.groups_ablations import BOTH
 from tests.sim.sessions import run
 from tests.sim.sessions_ablations import DELUDED
+from tests.sim.sessions_bench import RegisterBench
 from tests.sim.sessions_shapes import HEALING_S, Shape, shape_of
 
 
@@ -64,6 +65,19 @@ def test_a_role_that_nobody_led_is_led_in_time_once_everything_is_mended() -> No
     outcome = run(81, shape_of(81))
     assert (outcome.problems, outcome.stuck) == ([], [])
     assert outcome.counters["SI3"] > 100
+
+
+def test_a_reign_ends_with_its_process_however_soon_it_is_back() -> None:
+    bench = RegisterBench(0, Shape())
+    link = bench.shape.turns[0]
+    owner = bench.owner_of(link)
+    before = bench.view(owner).reign_of(link)
+    bench.hosts.crash(owner)
+    bench.hosts.start(owner)
+    assert not bench.view(owner).owns(link)
+    bench.world.run(1.0)
+    assert bench.owner_of(link) == owner
+    assert bench.view(owner).reign_of(link) > before
 
 
 def test_a_successor_leads_when_it_has_heard_of_it_and_not_before() -> None:

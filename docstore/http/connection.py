@@ -118,7 +118,7 @@ class Connection(RequestHandler):
         elif self._messages:
             waiter.set_result(None)
         else:
-            self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
+            self._next_keepalive_close_time = self._loop.time() + self.keepalive_timeout
             if self._keepalive_handle is None:
                 self._keepalive_handle = self._loop.call_at(
                     self._next_keepalive_close_time, self._process_keepalive

@@ -117,7 +117,7 @@ class RunningNode:
 
     def link_made(self, peer: str) -> None:
         """A connection to a node stands."""
-        self.driver.feed(LinkMade(peer))
+        self.driver.feed(LinkMade(peer, self._parts.links.protocol_of(peer)))
         self.streams.feed(streams.LinkMade(peer))
 
     def link_lost(self, peer: str) -> None:

@@ -38,8 +38,8 @@ class Peers(dict[str, Peer]):
 
     def __init__(self, now: float) -> None:
         super().__init__()
-        self.links: set[str] = set()
-        """Nodes that a connection stands to, members or not."""
+        self.links: dict[str, int] = {}
+        """Node, member or not, that a connection stands to -> its protocol."""
         self.believed_alive: frozenset[str] | None = None
         """Membership's opinion; None while it has none."""
         self.claims: dict[int, tuple[int, str]] = {}

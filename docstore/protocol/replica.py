@@ -178,8 +178,8 @@ class Replica:
                 self.liveness.link_lost(peer)
                 self.gateway.link_lost(peer)
                 self.takeover.consider()
-            case LinkMade(peer):
-                self.liveness.link_made(peer)
+            case LinkMade(peer, protocol):
+                self.liveness.link_made(peer, protocol)
                 self.catchup.doubt(peer)
                 self.spreader.link_made(peer)
             case ResyncAsked(slots):

@@ -23,9 +23,10 @@ from docstore.storage.store import (
 from docstore.storage.submitting import Submissions, committed, unheard
 from docstore.storage.writing import Writer
 from tests.disk.connection import Connection
+from tests.disk.disk import Disk
 from tests.disk.failures import error_of_disk, no_room
 from tests.disk.script import NO_FILE
-from tests.disk.vfs import Disk, Vfs
+from tests.disk.vfs import Vfs
 
 
 class SimulatedStore:

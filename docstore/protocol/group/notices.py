@@ -7,6 +7,7 @@ everybody when a new one comes into use. What is decided may be taken from anyon
 from docstore.protocol.core import Core
 from docstore.protocol.group.configuration import unpack_configuration
 from docstore.protocol.group.stored import StoredRegister
+from docstore.protocol.group.stored_forms import may_tell
 from docstore.protocol.peers import NEVER
 from docstore.wire import Configured
 
@@ -30,6 +31,8 @@ class CommitNotices:
         now, number = self.core.now, self.core.configuration.id
         told_at, told = self._told.get(peer, (NEVER, 0))
         if told == number and now - told_at < self.core.config.sending.resend_interval_s:
+            return
+        if not may_tell(self.core, peer, self.core.configuration):
             return
         self._told[peer] = (now, number)
         self.outbox.send_any(peer, Configured(self.core.configuration.pack()))

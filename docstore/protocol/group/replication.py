@@ -10,6 +10,7 @@ from docstore.protocol.core import Core
 from docstore.protocol.group.configuration import Configuration, unpack_configuration
 from docstore.protocol.group.requests import ChangeRequests
 from docstore.protocol.group.stored import StoredRegister
+from docstore.protocol.group.stored_forms import may_tell
 from docstore.protocol.peers import NEVER
 from docstore.wire import Follow, Lead
 
@@ -58,8 +59,9 @@ class Replication:
         packed = self.stored.latest.pack()
         decided = self.core.configuration.id
         for peer in self.stored.other_voters():
-            known = self._stored_by.get(peer) == number
-            self.outbox.send_any(peer, Lead(generation, number, decided, b"" if known else packed))
+            is_needed = self._stored_by.get(peer) != number
+            offered = packed if is_needed and may_tell(self.core, peer, self.stored.latest) else b""
+            self.outbox.send_any(peer, Lead(generation, number, decided, offered))
 
     def followed(self, sender: str, message: Follow) -> None:
         """Count who has stored what we offer."""

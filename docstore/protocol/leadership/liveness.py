@@ -103,7 +103,7 @@ class Liveness:
 
     def link_lost(self, peer: str) -> None:
         """A broken connection is news: the peer is not heard until it speaks again."""
-        self.core.peers.links.discard(peer)
+        self.core.peers.links.pop(peer, None)
         state = self.core.peers.get(peer)
         if state is None:
             return
@@ -111,9 +111,9 @@ class Liveness:
         self.core.peers.claim(peer, {})
         self.core.routes_changed = True
 
-    def link_made(self, peer: str) -> None:
+    def link_made(self, peer: str, protocol: int) -> None:
         """Tell a peer of us. What was sent before may be lost: the timers will send it again."""
-        self.core.peers.links.add(peer)
+        self.core.peers.links[peer] = protocol
         if peer in self.core.peers:
             self.core.peers[peer].linked = True
             self.outbox.send(peer, self._heartbeat())

@@ -30,7 +30,7 @@ from tests.source import ROOT
 
 QUEUE = {
     "_close", "_current_request", "_force_close", "_keepalive_handle",
-    "_keepalive_timeout", "_loop", "_messages", "_next_keepalive_close_time", "_parser",
+    "_loop", "_messages", "_next_keepalive_close_time", "_parser",
     "_process_keepalive", "_reading_paused", "_request_count", "_waiter",
 }  # fmt: skip
 """What `Connection` reads or writes of its parser's queue, and of who waits for it."""

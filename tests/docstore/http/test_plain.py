@@ -504,11 +504,13 @@ async def test_a_client_that_does_not_read_is_not_served_on(served: Serving) -> 
         await wire.ask(asked("PUT", "/t/big", body=big))
         (connection,) = served.connections
         sent = 0
-        while not connection._messages:  # One at a time, so that each is plain.
-            assert sent < asking
-            sent += 1
-            wire.writer.write(asked("GET", "/t/big"))
-            await until(lambda: served_so_far["GET", 200] == sent or connection._messages)
+        async with asyncio.timeout(SOON_S):
+            while not connection._messages:
+                assert sent < asking
+                if served_so_far["GET", 200] == sent:  # One at a time, so that each is plain.
+                    sent += 1
+                    wire.writer.write(asked("GET", "/t/big"))
+                await asyncio.sleep(0.001)
         assert connection.writing_paused
         for _ in range(sent):
             assert len(await wire.answer()) > len(big)
