@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.source import circle_of
+from tests.source import circle_of, sizes
 from tests.test_tidy import (
     EXAMPLE_LINES_MAX,
     FILE_LINES_MAX,
