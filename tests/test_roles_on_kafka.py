@@ -2,12 +2,10 @@
 
 import pytest
 
-from tests.sim.kafka_ablations import RULES, run
+from tests.sim.kafka_ablations import run
 
 SEEDS = range(80)
 SEEDS_MANY = range(80, 5_000)
-SEEDS_MAX = 200
-"""A missing rule must be noticed by then."""
 
 
 def test_no_seed_lets_two_lead_at_one_instant() -> None:
@@ -21,8 +19,3 @@ def test_no_seed_lets_two_lead_at_one_instant() -> None:
 @pytest.mark.thorough
 def test_no_seed_of_thousands_lets_two_lead_at_one_instant() -> None:
     assert [seed for seed in SEEDS_MANY if run(seed).problems] == []
-
-
-@pytest.mark.parametrize("rules", sorted(RULES.keys() - {"all"}))
-def test_a_missing_rule_lets_two_lead_at_one_instant(rules: str) -> None:
-    assert any(run(seed, rules).problems for seed in range(SEEDS_MAX))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from docstore.protocol.group.configuration import Stage
-from docstore.protocol.view import ReplicaView
+from docstore.protocol.view.replica import ReplicaView
 
 
 class View(Protocol):
@@ -65,19 +65,20 @@ class GroupView:
     def __init__(self, replica: ReplicaView, clock: Callable[[], float]) -> None:
         """clock: by which both machines are stepped."""
         self._replica = replica
+        self._members, self._owners = replica.members, replica.owners
         self._clock = clock
 
     @property
     def members(self) -> tuple[str, ...]:
         """Return the ids of the members that hold data, those that come and go included."""
-        configuration = self._replica.configuration
+        configuration = self._members.configuration
         every = (*configuration.members, *configuration.next_members)
         return tuple(sorted({each.id for each in every if not each.observes and not each.lost}))
 
     @property
     def leavers(self) -> frozenset[str]:
         """Return the members that are on their way out."""
-        configuration = self._replica.configuration
+        configuration = self._members.configuration
         if configuration.stage is Stage.STABLE:
             return frozenset()
         staying = {each.id for each in configuration.next_members}
@@ -86,7 +87,7 @@ class GroupView:
     @property
     def zones(self) -> dict[str, str]:
         """Return member -> zone, "" for none."""
-        configuration = self._replica.configuration
+        configuration = self._members.configuration
         every = (*configuration.members, *configuration.next_members)
         return {each.id: each.zone for each in every}
 
@@ -98,24 +99,24 @@ class GroupView:
     @property
     def lacks_quorum(self) -> bool:
         """Say whether a majority of the members is not heard."""
-        return self._replica.lacks_quorum
+        return self._members.lacks_quorum
 
     @property
     def is_draining(self) -> bool:
         """Say whether this node gives everything away, and takes no more."""
-        return self._replica.is_draining
+        return self._members.is_draining
 
     def is_alive(self, node: str) -> bool:
         """Say whether a node is heard. False for strangers; True for this one."""
-        return self._replica.is_alive(node)
+        return self._members.is_alive(node)
 
     def is_linked(self, node: str) -> bool:
         """Say whether a connection to a node stands."""
-        return self._replica.is_connected(node)
+        return self._members.is_connected(node)
 
     def may_own(self, node: str) -> bool:
         """Say whether a node is heard, and has not just yielded."""
-        return self._replica.may_own(node)
+        return self._members.may_own(node)
 
     def owns(self, link: str) -> bool:
         """Say whether this node owns the slot of a document: then it is its controller."""
@@ -123,11 +124,11 @@ class GroupView:
 
     def reign_of(self, link: str) -> int:
         """Return the epoch under which this node owns the slot of a document, 0 if it does not."""
-        return self._replica.reign_of(self._replica.slot_of(link))
+        return self._owners.reign_of(self._replica.slot_of(link))
 
     def owner_of(self, link: str) -> str:
         """Return who owns the slot of a document as far as is known, "" if nobody does."""
-        return self._replica.owner_of(self._replica.slot_of(link)) or ""
+        return self._owners.owner_of(self._replica.slot_of(link)) or ""
 
     def wall_now_us(self) -> int:
         """Return the wall clock in microseconds since 1970, held back if it is wrong."""
@@ -139,4 +140,4 @@ class GroupView:
 
     def owned(self) -> list[int]:
         """Return the slots that this node owns."""
-        return self._replica.owned()
+        return self._owners.owned()

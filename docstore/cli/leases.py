@@ -26,7 +26,7 @@ Json = dict[str, Any]
 
 @lease.command("create")
 def create(
-    ttl: Annotated[float, typer.Option(help="Seconds, from 0.5 to 3600.")] = 10.0,
+    ttl: Annotated[float, typer.Option(min=0.5, max=3600, help="Seconds.")] = 10.0,
     name: Annotated[str, typer.Option("--id", help="Its id; else one is made.")] = "",
     release: Annotated[
         bool, typer.Option(help="What is attached stays, and is not deleted.")

@@ -219,8 +219,7 @@ class ConsumerGroup(Membership):
                         raise
                 await asyncio.sleep(PAUSE_S)  # Nobody answers for the moment.
         except ClientError as error:
-            is_fenced = isinstance(error, RequestFailed) and error.code == "fenced"
-            if not reading.is_ending and not is_fenced:
+            if not reading.is_ending and not _is_anothers(error):
                 self._problem = error
                 self._arrived.set()
 
@@ -235,10 +234,9 @@ class ConsumerGroup(Membership):
         while True:
             try:
                 page = await self._client.json("PATCH", quote(link), body)
-            except RequestFailed as error:
-                if error.status < 500:
+            except ClientError as error:
+                if isinstance(error, RequestFailed) and error.status < 500:
                     raise
-            except ClientError:
                 await asyncio.sleep(PAUSE_S)  # A claim may be asked for again.
             else:
                 reading.committed = reading.done = page["offset"]
@@ -274,11 +272,11 @@ class ConsumerGroup(Membership):
         except RequestFailed as error:
             if error.status != 409:
                 raise
-            page = error.problem  # Fenced: all of them are another's by now.
+            page = error.problem  # All of them are another's by now.
         for (reading, done), result in zip(moved, page["offsets"], strict=True):
             if result["status"] == 200:
                 reading.committed = max(reading.committed, done)
-            elif result.get("code") == "fenced":
+            elif result["status"] == 409:
                 self._stop(reading)
 
     async def _commit_on(self) -> None:
@@ -286,3 +284,8 @@ class ConsumerGroup(Membership):
             await asyncio.sleep(self._commit_s)
             with contextlib.suppress(ClientError):  # The next one says the same, and more.
                 await self.commit()
+
+
+def _is_anothers(error: ClientError) -> bool:
+    """Say whether the partition is somebody else's by now."""
+    return isinstance(error, RequestFailed) and error.code in ("fenced", "other-token")

@@ -11,17 +11,19 @@ from collections.abc import Container, Mapping
 from dataclasses import replace
 from typing import Any
 
-from aiohttp import web
+from multidict import istr
 
 from docstore.errors import BadRequest
+from docstore.http import reading
 from docstore.http.backend import Backend
+from docstore.http.reading import Head
 from docstore.model import json
 from docstore.model.document import LEASE
 from docstore.model.operation import Answer, Operation
 from docstore.services.attachments import attach_request
-from docstore.services.leases import LEASES
+from docstore.services.leases import LEASES, lease_link
 
-HEADER = "Docstore-Lease"
+HEADER = istr("Docstore-Lease")
 WRITES = frozenset({"POST", "PUT", "PATCH"})
 PLACE = f"/{LEASE}"
 
@@ -33,12 +35,12 @@ class NotHere(BadRequest):
         super().__init__(f"{what} comes with a PUT, a POST or a merge patch of one document")
 
 
-def lease_of(request: web.BaseRequest, operation: Operation, theirs: Mapping[str, Any]) -> str:
+def lease_of(request: Head, operation: Operation, theirs: Mapping[str, Any]) -> str:
     """Return the link of the lease that a write goes under, "" for none. Raises BadRequest.
 
     theirs: the document* fields of its body.
     """
-    said, named = request.headers.get(HEADER), theirs.get(LEASE)
+    said, named = reading.single(request, HEADER), theirs.get(LEASE)
     if operation.media == "json":
         refuse_header(request)
         refuse_in_patch(json.load(operation.body))
@@ -46,18 +48,17 @@ def lease_of(request: web.BaseRequest, operation: Operation, theirs: Mapping[str
         return ""
     if said is not None and operation.verb not in WRITES:
         raise BadRequest(f"{HEADER} is for writes that leave a document there")
-    if said is not None and "/" not in said:
-        said = f"{LEASES}/{said}"  # Its id will do.
+    said = None if said is None else lease_link(said)
     if said is not None and LEASE in theirs and named != said:
         raise BadRequest(f"{HEADER} and {LEASE} name different leases")
     if operation.level < 3:
         raise BadRequest(
             "only documents of level 3 live with a lease: elsewhere writes have no order"
         )
-    return _checked(named if said is None else said)
+    return _checked(LEASE, named) if said is None else _checked(HEADER, said)
 
 
-def refuse_header(request: web.BaseRequest) -> None:
+def refuse_header(request: Head) -> None:
     """Refuse a lease where nothing would be attached to it."""
     if HEADER in request.headers:
         raise NotHere(HEADER)
@@ -80,10 +81,10 @@ def refuse_in_patch(patch: Any) -> None:
                 raise NotHere(LEASE)
 
 
-def _checked(link: Any) -> str:
+def _checked(where: str, link: Any) -> str:
     parent, _, name = link.rpartition("/") if isinstance(link, str) else ("", "", "")
     if parent != LEASES or not name:
-        raise BadRequest(f"{LEASE} is the link of a lease, such as {LEASES}/<id>")
+        raise BadRequest(f"{where} is the link of a lease, such as {LEASES}/<id>")
     return str(link)
 
 
@@ -98,6 +99,16 @@ async def attach(
     deadline = loop.time() + timeout_s
     answer = await backend.submit(attach_request(lease, write.link), timeout_s)
     return answer_of(answer, lease), deadline - loop.time()
+
+
+async def attached_first(
+    backend: Backend, lease: str, write: Operation, timeout_s: float
+) -> Answer:
+    """Write a document once its lease knows of it; a refusal by the lease is the answer."""
+    attached, left_s = await attach(backend, lease, write, timeout_s)
+    if not attached.is_success:
+        return attached
+    return await backend.submit(with_lease(write, lease), left_s)
 
 
 def answer_of(answer: Answer, lease: str) -> Answer:

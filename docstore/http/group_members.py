@@ -119,13 +119,13 @@ def _join(asked: State) -> Join:
 def _said(member: str, asked: State) -> Pulse | Wait:
     fields = Fields(asked)
     kind = fields.text("kind")
+    if kind not in ("HeartbeatRequest", "WaitRequest"):
+        raise BadRequest("a member takes HeartbeatRequest and WaitRequest")
     generation = fields.whole("generation", -1, NUMBER_MAX)
     listing = fields.whole("listing", 0, NUMBER_MAX)
     if kind == "WaitRequest":
         fields.end()
         return Wait(member, generation, listing)
-    if kind != "HeartbeatRequest":
-        raise BadRequest("a member takes HeartbeatRequest and WaitRequest")
     number = fields.whole("number", 0, NUMBER_MAX)
     owned = fields.texts("owned") if "owned" in asked else None
     answered = fields.whole("answered", 0, NUMBER_MAX, default=0)

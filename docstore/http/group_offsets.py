@@ -35,6 +35,12 @@ class NoSuchGroup(NotFound):
     code = "no-such-group"
 
 
+class OtherToken(Conflict):
+    """The group has not granted it: the token is another group's, or another partition's."""
+
+    code = "other-token"
+
+
 class OffsetPages:
     """Answers everything under `.../offsets`."""
 
@@ -49,9 +55,9 @@ class OffsetPages:
         match request.method:
             case "POST":
                 results = await self._commit(link, asked, timeout_s)
-                is_fenced = all(each.get("code") == "fenced" for each in results)
+                is_refused = all(each["status"] == 409 for each in results)
                 page = {"offsets": results}
-                if is_fenced and results:
+                if is_refused and results:
                     return Reply(409, encode(page, media), _head(media))
                 return page_reply(page, media)
             case "PATCH":
@@ -99,12 +105,27 @@ class OffsetPages:
 
     async def _patch(self, link: str, path: str, asked: State, timeout_s: float) -> Answer:
         """Claim, or reset: that only while nobody is a member."""
-        if asked.get("kind") == "ResetRequest":
-            if (await self._group(link, timeout_s)).members:
-                raise GroupNotEmpty("offsets are set while nobody is a member of the group")
-        elif asked.get("kind") != "ClaimRequest":
-            raise BadRequest("an offset takes ClaimRequest and ResetRequest")
+        match asked.get("kind"):
+            case "ResetRequest":
+                _, group = await self._group(link, timeout_s)
+                if group.members:
+                    raise GroupNotEmpty("offsets are set while nobody is a member of the group")
+            case "ClaimRequest":
+                await self._check_granted(link, path, asked.get("token"), timeout_s)
+            case _:
+                raise BadRequest("an offset takes ClaimRequest and ResetRequest")
         return await self._change(link, path, asked, timeout_s)
+
+    async def _check_granted(self, link: str, offset: str, token: object, timeout_s: float) -> None:
+        """Raise OtherToken for one that is too great: it would shut out who has the partition.
+
+        Whoever claims has heard of its tenure, which a majority had decided before.
+        """
+        version, group = await self._group(link, timeout_s)
+        held = group.tenure.get(offset.removeprefix(offset_link(link, "")))
+        newest = version if held is None else held.token
+        if isinstance(token, int) and token > newest:
+            raise OtherToken(f"no token above {newest} has been granted here")
 
     async def _change(self, link: str, offset: str, change: State, timeout_s: float) -> Answer:
         """Change an offset, which is made if its group has the partition."""
@@ -112,7 +133,7 @@ class OffsetPages:
         answer = await self._backend.submit(operation, timeout_s)
         if answer.status != 404:
             return answer
-        group = await self._group(link, timeout_s)
+        _, group = await self._group(link, timeout_s)
         if offset not in [offset_link(link, each) for each in group.partitions]:
             return answer._replace(detail="the group has no such partition")
         absent = Conditions(none_match="*")
@@ -122,14 +143,16 @@ class OffsetPages:
             return answer
         return await self._backend.submit(operation, timeout_s)
 
-    async def _group(self, link: str, timeout_s: float) -> Group:
+    async def _group(self, link: str, timeout_s: float) -> tuple[int, Group]:
+        """Return the version of a group's document, and the group."""
         answer = await self._backend.submit(Operation(verb="GET", link=link), timeout_s)
         if answer.status == 404:
             raise NoSuchGroup(f"there is nothing at {link}")
-        group = read_group(answer.row.state) if answer.is_success and answer.row else None
-        if group is None:
+        row = answer.row if answer.is_success else None
+        group = None if row is None else read_group(row.state)
+        if row is None or group is None:
             raise Unavailable(f"{link} cannot be read: {answer.detail}")
-        return group
+        return row.version, group
 
     async def _rows(
         self, link: str, group: Group, timeout_s: float
@@ -147,7 +170,7 @@ class OffsetPages:
         return list(await asyncio.gather(*map(read, group.partitions)))
 
     async def _all(self, link: str, timeout_s: float) -> list[dict[str, Any]]:
-        group = await self._group(link, timeout_s)
+        _, group = await self._group(link, timeout_s)
         found = []
         for partition, row in await self._rows(link, group, timeout_s):
             topic, _, number = partition.rpartition("/")

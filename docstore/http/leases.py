@@ -28,7 +28,7 @@ from docstore.model import json
 from docstore.model.operation import Answer, Operation
 from docstore.model.paths import SUFFIXES, canonical_link
 from docstore.model.service import Refusal, Service
-from docstore.services.leases import LEASES, Lease, Phase, asked_lease, read_lease
+from docstore.services.leases import LEASES, Lease, Phase, asked_lease, lease_link, read_lease
 
 METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH"
 BATCH_METHODS = "OPTIONS, POST"
@@ -205,8 +205,13 @@ def _ids(asked: dict[str, object]) -> list[str]:
     ids = asked.pop("leases", None)
     if asked or not isinstance(ids, list) or not 0 < len(ids) <= BATCH_MAX:
         raise BadRequest(f"the body has the member leases, an array of 1 to {BATCH_MAX} ids")
-    for each in ids:
-        if not isinstance(each, str) or "/" in each:
-            raise BadRequest("leases are named by their ids")
-        canonical_link(f"{LEASES}/{each}")
-    return list(dict.fromkeys(ids))
+    return list(dict.fromkeys(map(_id, ids)))
+
+
+def _id(named: object) -> str:
+    """Return the id of a lease that is named by it, or by its link. Raises BadRequest."""
+    parent, _, name = lease_link(named).rpartition("/") if isinstance(named, str) else ("", "", "")
+    if parent != LEASES:
+        raise BadRequest("leases are named by their ids, or by their links")
+    canonical_link(f"{LEASES}/{name}")
+    return name

@@ -60,10 +60,11 @@ def problem(
 
 def problem_of_answer(answer: Answer, *, instance: str, kind: str, head: bytes) -> Reply:
     """Return the problem that an answer of the cluster is."""
+    missing = f"there is nothing at {instance}" if answer.status == 404 else ""
     return problem(
         answer.status,
         answer.code or "not-found",
-        answer.detail,
+        answer.detail or missing,
         instance=instance,
         unknown=answer.unknown,
         kind=kind,

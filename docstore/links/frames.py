@@ -1,6 +1,7 @@
 """How messages are packed into frames: msgpack behind a length, rows and evidence restored."""
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import is_
 from typing import Any, TypeVar
 
 import msgpack
@@ -78,6 +79,27 @@ def pack_frame(configuration: int, messages: Iterable[Message], protocol: int = 
         packed = [(_TAGS[kind], *fields) for kind, fields in said if fields is not None]
     body: bytes = msgpack.packb((configuration, packed))
     return len(body).to_bytes(4, "big") + body
+
+
+class Packed:
+    """The frames of one turn: what is said alike to several peers is packed once."""
+
+    def __init__(self) -> None:
+        self._said: Sequence[Message] = ()
+        self._protocol = 0
+        self._frame = b""
+
+    def frame(self, configuration: int, messages: Sequence[Message], protocol: int) -> bytes:
+        """Return the frame of these messages, with its length in front; see `pack_frame`."""
+        if protocol != self._protocol or not _are_same(messages, self._said):
+            self._said, self._protocol = messages, protocol
+            self._frame = pack_frame(configuration, messages, protocol)
+        return self._frame
+
+
+def _are_same(messages: Sequence[Message], others: Sequence[Message]) -> bool:
+    """Say whether these are the very same messages: to compare what is in them would cost more."""
+    return len(messages) == len(others) and all(map(is_, messages, others))
 
 
 def unpack_frame(body: bytes | bytearray | memoryview) -> tuple[int, list[Message]]:

@@ -58,7 +58,7 @@ class Group:
         rpc: Rpc,
     ) -> None:
         self._me = me
-        self._view = driver.view
+        self._members = driver.view.members
         self._driver = driver
         self._founding = founding
         self._lookup = lookup
@@ -70,11 +70,11 @@ class Group:
 
     def start(self) -> None:
         """Put the configuration that is in use into effect."""
-        self._links.configuration = self._view.configuration.id
-        self.use(self._view.configuration)
-        for peer in self._view.peers:
+        self._links.configuration = self._members.configuration.id
+        self.use(self._members.configuration)
+        for peer in self._members.peers:
             if self._links.is_linked(peer):
-                self._driver.feed(LinkMade(peer))
+                self._driver.feed(LinkMade(peer, self._links.protocol_of(peer)))
 
     def stop(self) -> None:
         """Forget what was planned."""
@@ -84,7 +84,7 @@ class Group:
     @property
     def has_left(self) -> bool:
         """Say whether the group goes on without this node."""
-        return self._me not in self._view.configuration.names
+        return self._me not in self._members.configuration.names
 
     # What is decided
 
@@ -96,6 +96,7 @@ class Group:
         for peer in others:
             if handle := self._hanging_up.pop(peer, None):
                 handle.cancel()
+        self._links.end_before(configuration.stored_protocol)
         self._lookup.look_for(others)
         loop = asyncio.get_running_loop()
         for peer in sorted(before.keys() - others.keys()):
@@ -116,7 +117,7 @@ class Group:
         for peer, address in self._membership.peer_addresses().items():
             if peer in known:
                 self._links.connect(peer, address)
-        members = frozenset(self._view.configuration.names)
+        members = frozenset(self._members.configuration.names)
         self._driver.feed(ViewChanged(members - self._membership.gone()))
 
     # Changes
@@ -142,7 +143,7 @@ class Group:
             await asyncio.sleep(ASK_AGAIN_S)
 
     async def _change_at_leader(self, asked: Json, timeout_s: float) -> tuple[int, str, str]:
-        leader = self._view.leader
+        leader = self._members.leader
         if leader is None:
             leader = next((m for m in self._voters() if self._links.is_linked(m)), None)
         if leader is None:
@@ -158,7 +159,7 @@ class Group:
             return 504, "undecided", str(error)
 
     def _voters(self) -> list[str]:
-        members = self._view.configuration.members
+        members = self._members.configuration.members
         return [each.id for each in members if each.votes and each.id != self._me]
 
     async def _change_here(self, request: ChangeGroup) -> tuple[int, str, str]:
@@ -166,7 +167,7 @@ class Group:
 
         A node that does not vote hears no leader, and asks any voter.
         """
-        leader, asked = self._view.leader, request.asked
+        leader, asked = self._members.leader, request.asked
         if leader in (None, self._me) or asked.get("passedOn"):
             return await self._driver.change(_change_of(asked))
         return await self._ask(str(leader), {**asked, "passedOn": True}, PASS_ON_TIMEOUT_S)
@@ -175,7 +176,7 @@ class Group:
 
     def page(self, members: list[Json]) -> Json:
         """Return the configuration, as the node group's page shows it."""
-        configuration = self._view.configuration
+        configuration = self._members.configuration
         voters = [each.id for each in configuration.members if each.votes]
         page: Json = {
             "id": configuration.id,
@@ -185,7 +186,8 @@ class Group:
             "replicationFactor": configuration.replication_factor,
             "voters": voters,
             "quorum": majority(voters),
-            "leader": self._view.leader,
+            "leader": self._members.leader,
+            "storedProtocol": configuration.stored_protocol,
             "members": _entries(configuration, members),
         }
         if configuration.forced:
@@ -193,7 +195,7 @@ class Group:
         if configuration.next_members:
             page["change"] = {
                 "members": [each.id for each in configuration.next_members],
-                "slotsReady": self._view.slots_ready,
+                "slotsReady": self._members.slots_ready,
             }
         return page
 

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 
-from docstore.protocol.view import ReplicaView
+from docstore.protocol.view.replica import ReplicaView
 from docstore.streams.partitions import Partitions
 
 POLL_S = 0.02
@@ -14,5 +14,5 @@ async def all_given_away(view: ReplicaView, partitions: Partitions, timeout_s: f
     holding_back = partitions.holding_back
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(timeout_s):
-            while view.has_to_give or holding_back.leads_what_others_could:  # noqa: ASYNC110 - once
+            while view.owners.has_to_give or holding_back.leads_what_others_could:  # noqa: ASYNC110 - once
                 await asyncio.sleep(POLL_S)

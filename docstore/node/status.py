@@ -18,9 +18,10 @@ from docstore.model.fences import fences_of
 from docstore.ownership.by_hash import member_points, ranking
 from docstore.protocol.group.configuration import Configuration
 from docstore.protocol.slots import slot_of
-from docstore.protocol.view import ReplicaView
+from docstore.protocol.view.replica import ReplicaView
 from docstore.storage.store import Newest, Store
 from docstore.upkeep.resync import Resync
+from docstore.wire import PROTOCOL
 
 Json = dict[str, Any]
 
@@ -43,31 +44,33 @@ class StatusPages:
         self._resync = resync
         self._members = members
         self._group = group
-        self._slots = view.slots
+        self._slots = view.members.slots
         rpc.serve(DescribeCopy, self._copy_here)
 
     @property
     def configuration(self) -> Configuration:
         """The configuration in use."""
-        return self._view.configuration
+        return self._view.members.configuration
 
     # One document
 
     async def explain(self, link: str, timeout_s: float) -> Json:
         """Return where a document lives and why, and who would take over."""
         slot = slot_of(link, self._slots)
-        placement = self._view.placement
+        placement = self._view.members.placement
         points = {
             member.id: member_points(member.id, placement.points_per_node)
             for member in self.configuration.members
         }
         replicas = placement.replicas(slot)
-        owner = self._view.owner_of(slot)
+        owner = self._view.owners.owner_of(slot)
         order = [
             {"id": member, "distance": f"{gap:064x}"}
             for gap, member in ranking(slot, self._slots, points)
         ]
-        heir = next((each for each in replicas if each != owner and self._view.may_own(each)), None)
+        heir = next(
+            (each for each in replicas if each != owner and self._view.members.may_own(each)), None
+        )
         held = await asyncio.gather(*(self._held(each, slot, link, timeout_s) for each in replicas))
         return {
             "documentSelfLink": link,
@@ -122,7 +125,7 @@ class StatusPages:
 
     def group_available(self) -> bool:
         """Say whether a majority of the members is connected and everybody alive is linked."""
-        return self._view.is_whole
+        return self._view.members.is_whole
 
     def selector(self, name: str) -> Json | None:
         """Return a node selector's table and shares."""
@@ -133,9 +136,9 @@ class StatusPages:
         }
         if name not in factors:
             return None
-        placement = self._view.placement
+        placement = self._view.members.placement
         copies = factors[name] or len(self.configuration.members)
-        owners = [self._view.owner_of(slot) for slot in range(self._slots)]
+        owners = [self._view.owners.owner_of(slot) for slot in range(self._slots)]
         preferred = Counter(placement.replicas(slot)[0] for slot in range(self._slots))
         owned = Counter(owner for owner in owners if owner)
         return {
@@ -162,9 +165,9 @@ class StatusPages:
         """Say whether every slot has an open owner that we can reach."""
         if self._group.has_left:
             return False, "this node is not a member of the group any more"
-        if self._view.lacks_quorum:
+        if self._view.members.lacks_quorum:
             return False, "a majority of the members is not connected"
-        ownerless = sum(not self._view.has_owner(slot) for slot in range(self._slots))
+        ownerless = sum(not self._view.owners.has_owner(slot) for slot in range(self._slots))
         if ownerless:
             return False, f"{ownerless} of {self._slots} slots have no open owner yet"
         return True, ""
@@ -173,16 +176,17 @@ class StatusPages:
         """Return the part of the management page that the protocol knows."""
         ready, why_not = self.ready()
         return {
-            "id": self._view.me,
+            "id": self._view.members.me,
             "version": __version__,
+            "protocol": PROTOCOL,
             "ready": ready,
             "reason": why_not,
             "slots": {
                 "held": len(self._view.logs),
-                "owned": len(self._view.owned()),
+                "owned": len(self._view.owners.owned()),
                 "faulty": self._slots_faulty(),
             },
-            "replicationLag": dict(self._view.lag()),
+            "replicationLag": dict(self._view.replication.lag()),
             "compaction": self.compaction(),
             "counters": dict(sorted(self._view.counters.items())),
         }
@@ -200,9 +204,9 @@ class StatusPages:
     def metrics(self) -> Mapping[str, float]:
         """Return the protocol's counters and gauges."""
         values = {f"docstore_protocol_{k}_total": float(v) for k, v in self._view.counters.items()}
-        for peer, rows in self._view.lag().items():
+        for peer, rows in self._view.replication.lag().items():
             values[f'docstore_replication_lag_rows{{peer="{peer}"}}'] = float(rows)
-        values["docstore_slots_owned"] = float(len(self._view.owned()))
+        values["docstore_slots_owned"] = float(len(self._view.owners.owned()))
         values["docstore_slots_faulty"] = float(self._slots_faulty())
         values["docstore_documents_in_conflict"] = float(self._view.documents_in_conflict)
         return values
@@ -219,7 +223,7 @@ class StatusPages:
         if link is None or is_factory:
             return self._resync.start(link, range(self._slots), slots_per_second)
         slot = slot_of(link, self._slots)
-        owner = self._view.owner_of(slot)
+        owner = self._view.owners.owner_of(slot)
         if owner is None:
             raise Unavailable(f"slot {slot} has no owner now")
         holding = await self._rpc.call(owner, DescribeCopy(slot, link), timeout_s)
@@ -231,7 +235,7 @@ class StatusPages:
         """Return node -> slot -> [end, links, digest] of the slots in use."""
         pages: Json = {}
         every = list(range(self._slots))
-        for member in self._view.configuration.names:
+        for member in self._view.members.configuration.names:
             try:
                 answer = await self._rpc.call(member, DigestSlots(every), timeout_s)
             except Unavailable:

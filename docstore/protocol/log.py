@@ -1,7 +1,7 @@
 """One slot as one replica holds it: a log without holes, under a promise.
 
 Memory runs ahead of the disk by what is in the batch that forms; `durable` says how far the
-disk has come. Nothing is told to anybody before it is durable: see `core.py`.
+disk has come. Nothing is told to anybody before it is durable: see `outbox.py`.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from docstore.model.document import Ballot, Ballots, Row, ballot_added, ballot_at, ballots_until
 from docstore.ownership.by_hash import Placement
 from docstore.protocol.operations import Operations
-from docstore.protocol.reign import Reign
+from docstore.protocol.reign import Phase, Reign
 from docstore.storage.store import SlotRecord, SlotRecovered, Status
 
 
@@ -55,6 +55,12 @@ class SlotLog:
     def last_ballot(self) -> Ballot:
         """Return the ballot of the row at `end`; NO_BALLOT when there is none."""
         return ballot_at(self.ballots, self.end)
+
+    @property
+    def open_reign(self) -> Reign | None:
+        """Return the reign under which this node owns the slot, None if it does not, or not yet."""
+        reign = self.reign
+        return reign if reign is not None and reign.phase is Phase.OPEN else None
 
     def record(self) -> SlotRecord:
         """Return what is kept on disk beside the rows."""

@@ -123,7 +123,7 @@ class Listings:
         """
         slots = list(from_bitmap(bitmap))
         if level < 3:
-            behind = self._view.is_behind(level)
+            behind = self._view.owners.is_behind(level)
             return {} if behind else {s: UNBOUNDED for s in slots if s in self._view.logs}
         index = await self._driver.read_index(slots, timeout_s)
         await self._driver.stored()

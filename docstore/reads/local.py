@@ -16,7 +16,7 @@ from docstore.protocol.road.past import (
     past_query,
     trimmed_answer,
 )
-from docstore.protocol.view import ReplicaView
+from docstore.protocol.view.replica import ReplicaView
 from docstore.storage.store import UNBOUNDED, Corrupt, History, Newest, Result, Store
 
 POLL_S = 0.02
@@ -59,8 +59,8 @@ async def read_here(
             return None  # What is missing is missing here: it leaves this node, or is filled anew.
         version = answer.row.version if answer.row else -1
         if min_version is None or version >= min_version:
-            owner = view.owner_of(slot) or ""
-            return answer._replace(owner=owner), view.silent_ms(owner)
+            owner = view.owners.owner_of(slot) or ""
+            return answer._replace(owner=owner), view.members.silent_ms(owner)
         if loop.time() >= deadline:
             detail = f"version {min_version} has not arrived here in time"
             return Answer(503, "version-not-here", detail), 0

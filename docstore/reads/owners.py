@@ -12,7 +12,7 @@ from docstore.errors import NoQuorum, Unavailable
 from docstore.links.requests import Answered, ToOwner
 from docstore.links.rpc import Rpc
 from docstore.protocol.slots import from_bitmap
-from docstore.protocol.view import ReplicaView
+from docstore.protocol.view.replica import ReplicaView
 
 AGAIN_S = 0.05
 """Between two attempts to find owners for slots that have none."""
@@ -25,6 +25,7 @@ class Owners:
 
     def __init__(self, view: ReplicaView, rpc: Rpc) -> None:
         self._view = view
+        self._members, self._owners = view.members, view.owners
         self._rpc = rpc
         self._as_of = (0, 0.0)
         self._owned: dict[str, list[int]] = {}
@@ -40,12 +41,12 @@ class Owners:
         """
         loop = asyncio.get_running_loop()
         began = progress_at = loop.time()
-        slots = self._view.slots
+        slots = self._members.slots
         missing, answers = set(range(slots)), []
         while missing:
             left_s = began + timeout_s - loop.time()
             waited_s = loop.time() - progress_at
-            if level == 3 and self._view.lacks_quorum:
+            if level == 3 and self._members.lacks_quorum:
                 raise NoQuorum("this node does not hear a majority of the members")
             if left_s <= 0 or waited_s > self._view.owner_patience_s:
                 raise Unavailable(f"{len(missing)} of {slots} slots have no owner that answers")
@@ -70,15 +71,15 @@ class Owners:
         key = (level, self._view.ticked_at)
         if self._as_of != key:
             self._as_of = key
-            self._owned = self._by_owner(range(self._view.slots), level)
+            self._owned = self._by_owner(range(self._members.slots), level)
         return self._owned
 
     def _by_owner(self, slots: Iterable[int], level: int) -> dict[str, list[int]]:
         if level == 3:
-            return self._view.owners_of(slots)
+            return self._owners.owners_of(slots)
         owners: dict[str, list[int]] = {}
         for slot in slots:
-            owner = self._view.executes(slot, level)
+            owner = self._owners.executes(slot, level)
             if owner is not None:
                 owners.setdefault(owner, []).append(slot)
         return owners
@@ -101,4 +102,4 @@ class Owners:
 
     def _is_lost(self, owner: str, level: int) -> bool:
         """Say whether an answer is not to be waited for any more."""
-        return (level == 3 and self._view.lacks_quorum) or not self._view.is_alive(owner)
+        return (level == 3 and self._members.lacks_quorum) or not self._members.is_alive(owner)

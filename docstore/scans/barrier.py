@@ -41,6 +41,7 @@ class Barrier:
         self._driver = driver
         self._rpc = rpc
         self._view = driver.view
+        self._owners = driver.view.owners
         self._confirmed = confirmed
         rpc.serve(StandStill, self._stand_still)
         rpc.serve(ConfirmReigns, self._confirm)
@@ -73,7 +74,7 @@ class Barrier:
             except Unavailable:
                 return ()
 
-        asked = self._view.owners_of(range(slots)).items()
+        asked = self._owners.owners_of(range(slots)).items()
         answers = await asyncio.gather(*(ask(owner, its) for owner, its in asked))
         return [said for answer in answers for said in answer]
 
@@ -84,17 +85,17 @@ class Barrier:
         until = loop.time() + asked.seconds
         slots = list(from_bitmap(asked.slots))
         while True:
-            if loop.time() >= until or all(map(self._view.is_still, slots)):
+            if loop.time() >= until or all(map(self._owners.is_still, slots)):
                 break
             await asyncio.sleep(POLL_S)
-        return [self._standing(slot) for slot in slots if self._view.is_still(slot)]
+        return [self._standing(slot) for slot in slots if self._owners.is_still(slot)]
 
     def _standing(self, slot: int) -> SlotStanding:
         log = self._view.logs[slot]
-        epoch = self._view.reign_of(slot)
+        epoch = self._owners.reign_of(slot)
         return SlotStanding(slot, epoch, log.last_ballot[0], log.end, log.kept)
 
     async def _confirm(self, asked: ConfirmReigns) -> list[tuple[int, int]]:
         """Answer with the epochs of reigns that a quorum has confirmed since the request came."""
         slots = await self._confirmed(list(from_bitmap(asked.slots)), asked.timeout_s)
-        return [(slot, self._view.reign_of(slot)) for slot in slots]
+        return [(slot, self._owners.reign_of(slot)) for slot in slots]

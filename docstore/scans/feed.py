@@ -15,7 +15,7 @@ from docstore.errors import NoQuorum, SnapshotGone, Unavailable
 from docstore.links.requests import ChangeLines, ReadChanges
 from docstore.links.rpc import Rpc
 from docstore.model.document import ballot_at
-from docstore.protocol.view import ReplicaView
+from docstore.protocol.view.replica import ReplicaView
 from docstore.scans.cut import Cut, Position
 
 COLUMNS = (
@@ -58,10 +58,15 @@ class Stretch(NamedTuple):
 class Feed:
     """Reads stretches of all slots."""
 
-    def __init__(self, view: ReplicaView, rpc: Rpc, pages: Pages) -> None:
+    def __init__(
+        self, view: ReplicaView, rpc: Rpc, pages: Pages, shown: Callable[[int], int]
+    ) -> None:
+        """shown: up to which row of a slot `pages` find what is decided."""
         self._view = view
+        self._members = view.members
         self._rpc = rpc
         self._pages = pages
+        self._shown = shown
         self._seen = 0
         self._seen_at = 0.0
         self._turn = 0
@@ -72,7 +77,7 @@ class Feed:
 
         Raises SnapshotGone; Unavailable where no majority is heard, since nothing new comes there.
         """
-        if self._view.lacks_quorum:
+        if self._members.lacks_quorum:
             raise NoQuorum("this node does not hear a majority of the members: ask another")
         positions = since.by_slot()
         asked = {
@@ -104,7 +109,7 @@ class Feed:
     async def news(self, since: int, timeout_s: float) -> None:
         """Return when there may be changes after `seen()` was `since`, or the time is over."""
         loop = asyncio.get_running_loop()
-        is_all_here = len(self._by_holder(range(self._view.slots))) == 1
+        is_all_here = len(self._by_holder(range(self._members.slots))) == 1
         deadline = loop.time() + (timeout_s if is_all_here else min(ELSEWHERE_S, timeout_s))
         while self.seen() == since and loop.time() < deadline:  # noqa: ASYNC110 - a sum has no event
             await asyncio.sleep(min(POLL_S, max(0.0, deadline - loop.time())))
@@ -114,7 +119,7 @@ class Feed:
         now = asyncio.get_running_loop().time()
         if now >= self._seen_at + POLL_S:  # However many wait, it is counted once.
             self._seen_at = now
-            self._seen = sum(map(self._view.readable_until, self._view.logs))
+            self._seen = sum(map(self._shown, self._view.logs))
         return self._seen
 
     # Who has what
@@ -129,8 +134,11 @@ class Feed:
     def _holder(self, slot: int) -> str:
         log = self._view.logs.get(slot)
         if log is not None and log.full:
-            return self._view.me
-        candidates = [self._view.owner_of(slot), *self._view.placement.replicas(slot)]
+            return self._members.me
+        candidates = [
+            self._view.owners.owner_of(slot),
+            *self._members.placement.replicas(slot),
+        ]
         linked = (each for each in candidates if each and self._rpc.reaches(each))
         return next(linked, "")
 
@@ -155,7 +163,7 @@ class Feed:
 
     async def _read_here(self, wanted: Wanted, after: Mapping[int, int], rows: int) -> ChangeLines:
         """Read what this copy has."""
-        shown = self._view.readable_until
+        shown = self._shown
         spans = [(s, n, shown(s)) for s, n in sorted(after.items()) if shown(s) > n]
         lines: list[bytes] = []
         reached: dict[int, int] = {}

@@ -31,6 +31,8 @@ from docstore.storage.store import After, Corrupt, LastBefore, Store
 
 PROCESSES = max(1, min(4, os.cpu_count() or 1))
 POLL_S = 0.02
+FOLLOW_S = 2.0
+"""So long the node's file may take to have what is durable; it does not lie behind by more."""
 ASK_AGAIN_S = 0.1
 
 
@@ -42,6 +44,7 @@ class Scans:
     ) -> None:
         self._driver = driver
         self._view = driver.view
+        self._members, self._owners = driver.view.members, driver.view.owners
         self._store = store
         self._rpc = rpc
         self._pool = ScanPool(file, PROCESSES, segments_bytes)
@@ -52,7 +55,7 @@ class Scans:
     @property
     def slots(self) -> int:
         """Return how many slots the group has."""
-        return self._view.slots
+        return self._members.slots
 
     async def stop(self) -> None:
         """End the scanning processes."""
@@ -63,7 +66,7 @@ class Scans:
     @property
     def cluster(self) -> str:
         """Return the name of the group."""
-        return self._view.configuration.cluster_id
+        return self._members.configuration.cluster_id
 
     async def cut(self, as_of: str, timeout_s: float) -> Cut:
         """Return the cut of "latest", of a "barrier", of a time (ISO 8601), or of a token.
@@ -112,7 +115,7 @@ class Scans:
         deadline = loop.time() + timeout_s
         found: dict[int, SlotPosition] = {}
         while len(found) < self.slots:
-            asked = self._view.owners_of([n for n in range(self.slots) if n not in found])
+            asked = self._owners.owners_of([n for n in range(self.slots) if n not in found])
             left_s = deadline - loop.time()
             if left_s <= 0:
                 missing = self.slots - len(found)
@@ -154,7 +157,7 @@ class Scans:
     async def _confirmed(self, slots: Sequence[int], timeout_s: float) -> list[int]:
         """Return those that are ours, as a quorum has confirmed after this was called."""
         index = await self._driver.read_index(slots, timeout_s)
-        return [slot for slot in index if self._view.owns(slot)]
+        return [slot for slot in index if self._owners.owns(slot)]
 
     async def _back(self, ends: Mapping[int, int], at_us: int) -> dict[int, int]:
         """Return the last row of each slot that is not younger than a moment."""
@@ -186,15 +189,15 @@ class Scans:
 
     def layout(self) -> dict[str, Any]:
         """Return for each slot its owner and its replicas, by the numbers of nodes."""
-        placement = self._view.placement
-        names = list(self._view.configuration.names)
+        placement = self._members.placement
+        names = list(self._members.configuration.names)
         numbers = {name: number for number, name in enumerate(names)}
         return {
             "nodes": names,
-            "configuration": self._view.configuration.id,
-            "clusterId": self._view.configuration.cluster_id,
+            "configuration": self._members.configuration.id,
+            "clusterId": self._members.configuration.cluster_id,
             "owners": [
-                numbers.get(self._view.owner_of(slot) or "", -1) for slot in range(self.slots)
+                numbers.get(self._owners.owner_of(slot) or "", -1) for slot in range(self.slots)
             ],
             "replicas": [
                 [numbers[each] for each in placement.replicas(slot) if each in numbers]
@@ -207,7 +210,8 @@ class Scans:
     async def arrived(self, scan: Scan, timeout_s: float) -> tuple[list[int], list[int]]:
         """Wait until this copy has what a scan asks for.
 
-        Returns the slots that are not here at all, and those that did not arrive in time.
+        Returns the slots that are not here at all, and those that did not arrive in time. What has
+        arrived is waited for until it is in the file, which the scanning processes read themselves.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
@@ -219,8 +223,27 @@ class Scans:
                 if self._is_here(slot) and not self._has(slot, until)
             ]
             if not late or elsewhere or loop.time() >= deadline:
-                return elsewhere, late
+                return elsewhere, late or await self._not_in_file(scan)
             await asyncio.sleep(POLL_S)
+
+    async def _not_in_file(self, scan: Scan) -> list[int]:
+        """Wait until the file has what a scan asks for; return the slots where it never came."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + FOLLOW_S
+        behind = self._store.behind
+        while True:
+            late = [slot for slot, _, until in scan.spans if until >= behind(slot)]
+            if not late or loop.time() >= deadline:
+                return late
+            self._store.hurry()
+            await asyncio.sleep(POLL_S)
+
+    def shown(self, slot: int) -> int:
+        """Return up to which row of a slot scanning processes find what is decided here."""
+        until, behind = self._view.readable_until(slot), self._store.behind(slot)
+        if until >= behind:
+            self._store.hurry()
+        return min(until, behind - 1)
 
     async def page(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         """Return one page of a scan, as `scans/worker.py` answers it.

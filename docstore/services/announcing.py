@@ -43,7 +43,7 @@ class Announcing:
     async def announce(self, row: Row, timeout_s: float) -> None:
         """Return once a declaration is in force everywhere. Raises Unavailable."""
         asked = FollowDeclaration(tuple(row), 3, self._view.bitmap(()), TELL_S)
-        others = [peer for peer in self._view.peers if self._rpc.reaches(peer)]
+        others = [peer for peer in self._view.members.peers if self._rpc.reaches(peer)]
         tellings = (self._rpc.call(peer, asked, TELL_S) for peer in others)
         telling = asyncio.gather(*tellings, return_exceptions=True)
         await self._owners.ask(partial(FollowDeclaration, tuple(row)), 3, timeout_s)

@@ -16,7 +16,7 @@ import structlog
 
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service
-from docstore.protocol.view import ReplicaView
+from docstore.protocol.view.replica import ReplicaView
 from docstore.services.registry import Registry, declaration_link
 
 REFRESH_S = 5.0

@@ -84,6 +84,11 @@ class Lease:
         )  # fmt: skip
 
 
+def lease_link(name: str) -> str:
+    """Return the link of a lease that somebody names: by its link, or by its id alone."""
+    return name if "/" in name else f"{LEASES}/{name}"
+
+
 def asked_lease(asked: State) -> Lease:
     """Return the lease that a client asks for. Raises Refusal."""
     fields = Fields(asked)

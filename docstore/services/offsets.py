@@ -1,7 +1,8 @@
 """How far a group has read a partition of a topic: claimed first, then read on from there.
 
 `/core/groups/<group>/offsets/<topic>/<partition>`. Who has a new tenure claims it with its token,
-and the answer of the claim is where to begin (GO1). Then a smaller token commits nothing (GO2). So
+and the answer of the claim is where to begin (GO1). From then on no other token commits anything
+(GO2): neither a smaller one, nor one that claimed the offset of a group that was deleted since. So
 the last commit of the one before is either in what the claim returns, or refused: nothing lies
 between. Under one token offsets only grow: a late repetition does not take them back.
 """
@@ -84,6 +85,8 @@ def _after(state: State, said: State) -> State | None:  # Seam.
     if said["token"] < state["token"]:
         detail = f"token {state['token']} has claimed it: whoever held yours is not in charge"
         raise Refusal(detail, status=409, code="fenced")
+    if "offset" in said and said["token"] > state["token"]:
+        raise Refusal(f"token {said['token']} has not claimed it", status=409, code="not-claimed")
     is_same_tenure = said["token"] == state["token"]
     if is_same_tenure and said.get("offset", NOTHING) <= state["offset"]:
         return None

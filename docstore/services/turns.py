@@ -15,7 +15,7 @@ from docstore.model.paths import canonical_link
 from docstore.model.service import Refusal, ServiceOptions, State
 from docstore.ownership import by_store
 from docstore.ownership.by_store import QUEUE_MAX, Candidate, Past, Turns, Vacant
-from docstore.services.leases import LEASES, TURNS
+from docstore.services.leases import LEASES, TURNS, lease_link
 
 ELECTIONS, LOCKS = TURNS
 CAMPAIGNS: Mapping[str, str] = {ELECTIONS: "CampaignRequest", LOCKS: "AcquireRequest"}
@@ -91,7 +91,7 @@ def _is_past(value: Any) -> bool:
 
 def candidate_of(fields: Fields, value: Any = None) -> Candidate:
     """Take a candidate out of a request or a document. Raises Refusal (400)."""
-    name, lease = name_of(fields, "candidate"), fields.text("lease")
+    name, lease = name_of(fields, "candidate"), lease_link(fields.text("lease"))
     try:
         canonical_link(lease)
     except BadRequest as error:
@@ -154,8 +154,8 @@ def changed(turns: Turns, asked: State, path: str, version: int) -> Turns:
             fields.end()
             check_value(value)
             return by_store.proclaimed(turns, name, token, value, number=number)
-    named = f"a {CAMPAIGNS[path]}, {RESIGNS[path]}, TransferRequest or ProclaimRequest"
-    raise Refusal(f"what lies at {path} takes {named}", status=400)
+    kinds = f"{CAMPAIGNS[path]}, {RESIGNS[path]}, TransferRequest, ProclaimRequest"
+    raise Refusal(f"kind is one of {kinds}", status=400)
 
 
 def _holder_in(fields: Fields) -> tuple[str, int]:

@@ -13,9 +13,6 @@ import msgpack
 from docstore.model.document import Row
 from docstore.storage.store import SlotRecord, Status
 
-FORMAT = 2
-"""Raised when a file of before could not be read by the code of after."""
-
 _HEAD = struct.Struct(">5qB6I")
 
 

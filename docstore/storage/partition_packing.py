@@ -12,9 +12,6 @@ from docstore.storage.partition_tables import BASE_BITS
 from docstore.storage.partitions import PartitionRecord
 from docstore.storage.store import Status
 
-FORMAT = 1
-"""Raised when a file of before could not be read by the code of after."""
-
 _BASE = (1 << BASE_BITS) - 1
 
 

@@ -12,8 +12,7 @@ from typing import assert_never
 
 from docstore.errors import StoreBroken
 from docstore.storage import partition_tables as tables
-from docstore.storage.packing import schema_checksum
-from docstore.storage.partition_packing import FORMAT, FileLine, Tail, record_of
+from docstore.storage.partition_packing import FileLine, Tail, record_of
 from docstore.storage.partitions import (
     At,
     Batches,
@@ -27,7 +26,6 @@ from docstore.storage.partitions import (
     StreamsRecovered,
 )
 from docstore.storage.store import Status
-from docstore.storage.tables import SCHEMA
 from docstore.storage.transactions import FILE_ERRORS, is_unreadable, snapshot
 from docstore.streams.batch import Header, header_from, is_of, place_of, verified
 
@@ -215,19 +213,10 @@ def tails_of(connection: sqlite3.Connection) -> dict[int, Tail]:
 
 
 def file_line(connection: sqlite3.Connection) -> FileLine:
-    """Return the line of the file; StoreBroken if it is not ours or of another format."""
-    try:
-        found = connection.execute(tables.FORMATS).fetchall()
-    except sqlite3.OperationalError as error:
-        raise StoreBroken(f"not a store of streams: {error}") from error
-    formats = [number for (number,) in found]
-    if formats != [FORMAT]:
-        raise StoreBroken(f"the file has format {formats}, we know only {FORMAT}")
+    """Return the line of a file of this version; StoreBroken if it is damaged."""
     line = FileLine.of(connection.execute(tables.FILE).fetchone())
     if line is None:
         raise StoreBroken("the line of the file is damaged")
-    if line.schema != schema_checksum(connection.execute(SCHEMA).fetchall()):
-        raise StoreBroken("the definitions of the tables are damaged")
     return line
 
 

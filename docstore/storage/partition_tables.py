@@ -111,7 +111,6 @@ _from = batches.c.id >= bindparam("first")
 _between = (_from, batches.c.id < bindparam("beyond"))
 DELETE_BATCHES = sql(delete(batches).where(*_between), "first", "beyond")
 
-FORMATS = sql(select(file.c.format))
 FILE = sql(select(file))
 INSERT_FILE = sql(insert(file), *all_of(file))
 UPDATE_FILE = sql(

@@ -15,9 +15,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import assert_never
 
+from docstore.storage import migrations
 from docstore.storage import partition_tables as tables
 from docstore.storage.packing import schema_checksum
-from docstore.storage.partition_packing import FORMAT, FileLine, Tail, base_of, columns_of
+from docstore.storage.partition_packing import FileLine, Tail, base_of, columns_of
 from docstore.storage.partition_reading import (
     Damaged,
     file_line,
@@ -64,14 +65,14 @@ class PartitionWriter:
         self._wal = wal
         self._pages = 0
         """About how many pages the log has got since it was copied back."""
-        self.line = FileLine(FORMAT, 0, 0, 0)
+        self.line = FileLine(migrations.STREAMS.format, 0, 0, 0)
         self._tails: dict[str, Tail] = {}
         self._copies: dict[str, str] = {}
         self._old: dict[str, str] = {}
         """Partitions that are as they were found in a file that was too old, and their copies."""
 
     def prepare(self, boots: int | None) -> bool:
-        """Create the tables in an empty file, or check that they are ours; count the boot.
+        """Create the tables in an empty file, or make them those of this version; count the boot.
 
         boots: how many there were, by the count beside the file; None if there is none. Returns
         whether the file is older than what this node may have promised.
@@ -82,9 +83,10 @@ class PartitionWriter:
                 for statement in tables.CREATE:
                     execute(statement)
                 schema = schema_checksum(execute(SCHEMA).fetchall())
-                line = FileLine(FORMAT, 0, 0, schema)
+                line = self.line._replace(schema=schema)
                 execute(tables.INSERT_FILE, line.columns())
             else:
+                migrations.migrate(self._connection, migrations.STREAMS)
                 line = file_line(self._connection)
             records, tails = records_of(self._connection), tails_of(self._connection)
             # The first start may have ended before it was counted beside the file, not before it

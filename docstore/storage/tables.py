@@ -207,7 +207,6 @@ UPDATE_NODE = sql(
 )
 
 SCHEMA = "SELECT sql FROM sqlite_master ORDER BY name"
-FORMATS = sql(select(node.c.format))
 NODE = sql(select(node))
 SLOT = sql(select(slots).where(*_is(slots.c.slot)), "slot")
 SLOTS = sql(select(slots).order_by(slots.c.slot))

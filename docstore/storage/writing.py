@@ -12,7 +12,7 @@ from typing import assert_never
 
 from docstore.errors import StoreBroken
 from docstore.model.document import Row, expiry_us
-from docstore.storage import branching, packing, tables
+from docstore.storage import branching, migrations, packing, tables
 from docstore.storage.arrivals import Arrive, Prune, SaveCursor, Stand
 from docstore.storage.store import (
     Append,
@@ -46,9 +46,9 @@ class Writer:
         self._changes_due = 1000
 
     def prepare(self, store_id: str) -> None:
-        """Create the tables in an empty file, or check that they are ours; count the boot.
+        """Create the tables in an empty file, or make them those of this version; count the boot.
 
-        store_id: the name of the disk if it is a new one.
+        store_id: the name of the disk if it is a new one. Raises StoreBroken, DiskFull.
         """
         execute = self._connection.execute
         with transaction(self._connection):
@@ -56,12 +56,11 @@ class Writer:
                 for statement in tables.CREATE:
                     execute(statement)
                 schema = packing.schema_checksum(execute(tables.SCHEMA).fetchall())
-                line = packing.NodeLine(packing.FORMAT, store_id, 1, None, schema)
+                line = packing.NodeLine(migrations.DOCUMENTS.format, store_id, 1, None, schema)
                 execute(tables.INSERT_NODE, line.columns())
             else:
+                migrations.migrate(self._connection, migrations.DOCUMENTS)
                 line = node_line(self._connection)
-                if line.schema != packing.schema_checksum(execute(tables.SCHEMA).fetchall()):
-                    raise StoreBroken("the definitions of the tables are damaged")
                 execute(tables.UPDATE_NODE, line._replace(boot=line.boot + 1).columns())
 
     def commit(self, writes: Sequence[Write]) -> None:
@@ -168,14 +167,7 @@ class _Batch:
 
 
 def node_line(connection: sqlite3.Connection) -> packing.NodeLine:
-    """Return the line of the node; StoreBroken if the file is not ours or of another format."""
-    try:
-        found = connection.execute(tables.FORMATS).fetchall()
-    except sqlite3.OperationalError as error:
-        raise StoreBroken(f"not a store of ours: {error}") from error
-    formats = [number for (number,) in found]
-    if formats != [packing.FORMAT]:
-        raise StoreBroken(f"the file has format {formats}, we know only {packing.FORMAT}")
+    """Return the line of the node, in a file that was prepared; StoreBroken if it is damaged."""
     line = packing.NodeLine.of(connection.execute(tables.NODE).fetchone())
     if line is None:
         raise StoreBroken("the line of the node is damaged")

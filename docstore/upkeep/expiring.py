@@ -16,7 +16,7 @@ from docstore.errors import DocstoreError
 from docstore.model.document import Row, tag_of
 from docstore.model.operation import Answer, Conditions, Operation
 from docstore.model.service import LINEARIZABLE, PRIMARY, Level
-from docstore.protocol.view import ReplicaView
+from docstore.protocol.view.replica import ReplicaView
 from docstore.storage.store import Expired, Store
 from docstore.upkeep.background import Background
 
@@ -73,8 +73,8 @@ class Expiring:
 
     def _is_ours(self, row: Row, level: Level) -> bool:
         if level < LINEARIZABLE:
-            return self._view.executes(row.slot, PRIMARY) == self._view.me
-        return self._view.owns(row.slot)
+            return self._view.owners.executes(row.slot, PRIMARY) == self._view.members.me
+        return self._view.owners.owns(row.slot)
 
     def _delete(self, row: Row, level: Level) -> "asyncio.Future[Answer]":
         if level < LINEARIZABLE:

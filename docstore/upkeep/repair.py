@@ -16,7 +16,7 @@ import structlog
 
 from docstore.errors import DocstoreError
 from docstore.protocol.events import SlotDoubted
-from docstore.protocol.view import LogView, ReplicaView
+from docstore.protocol.view.replica import LogView, ReplicaView
 from docstore.storage.store import Corrupt, Rows, Store
 from docstore.upkeep.background import Background
 from docstore.upkeep.resync import SLOTS_AT_ONCE, batched
@@ -76,7 +76,7 @@ class Repair:
             held = self._view.logs.get(slot)  # It may have gone to another node meanwhile.
             if held is not None:
                 await self._scrub(held)
-        owned = [slot for slot in slots if self._view.owns(slot)]
+        owned = [slot for slot in slots if self._view.owners.owns(slot)]
         if owned:
             self.counters["compared"] += len(owned)
             self.counters["differed"] += await self._compare(owned)

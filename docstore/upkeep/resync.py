@@ -25,7 +25,7 @@ from docstore.links.requests import (
 )
 from docstore.links.rpc import Rpc
 from docstore.protocol.events import ResyncAsked, SlotDoubted
-from docstore.protocol.view import ReplicaView
+from docstore.protocol.view.replica import ReplicaView
 from docstore.storage.store import Store
 
 RUNS_KEPT = 32
@@ -92,8 +92,9 @@ class Resync:
         rpc: Rpc,
         feed: Callable[[ResyncAsked | SlotDoubted], None],
     ) -> None:
-        self._me = view.me
+        self._me = view.members.me
         self._view = view
+        self._members = view.members
         self._store = store
         self._rpc = rpc
         self._feed = feed
@@ -128,7 +129,7 @@ class Resync:
     async def status(self, run_id: str | None, timeout_s: float) -> dict[str, Any]:
         """Return the status of a run, wherever it runs. Raises NotFound."""
         home = self._me if run_id is None else run_id.rpartition(".")[0]
-        if home != self._me and home not in self._view.peers:
+        if home != self._me and home not in self._members.peers:
             raise NotFound(f"there is no synchronisation {run_id}")
         page = await self._rpc.call(home, ReadResync(run_id), timeout_s)
         if page is None:
@@ -138,7 +139,7 @@ class Resync:
     async def control(self, run_id: str, action: str, timeout_s: float) -> dict[str, Any]:
         """Pause, resume or cancel a run, wherever it is; return its page. Raises NotFound."""
         home = run_id.rpartition(".")[0]
-        if home != self._me and home not in self._view.peers:
+        if home != self._me and home not in self._members.peers:
             raise NotFound(f"there is no synchronisation {run_id}")
         page = await self._rpc.call(home, ControlResync(run_id, action), timeout_s)
         if page is None:
@@ -195,7 +196,7 @@ class Resync:
 
     async def _part(self, run: Run, slots: Sequence[int]) -> None:
         """Have the owners of some slots do their shares, all at the same time."""
-        shares = self._view.owners_of(slots)
+        shares = self._view.owners.owners_of(slots)
         lost = len(slots) - sum(map(len, shares.values()))
         if lost:
             run.errors.append(f"{lost} slots have no owner now")
@@ -218,7 +219,7 @@ class Resync:
 
     async def _own_share(self, slots: Sequence[int]) -> Share:
         """Bring the replicas of slots that we own to our logs, and compare."""
-        lacking = sum(map(self._view.lacking, slots))
+        lacking = sum(map(self._view.replication.lacking, slots))
         self._feed(ResyncAsked(slots))
         deadline = time.monotonic() + OWNER_TIMEOUT_S
         behind = self._behind(slots)
@@ -234,13 +235,13 @@ class Resync:
 
     def _behind(self, slots: Sequence[int]) -> Counter[str]:
         """Return connected replica -> number of slots in which it is not at our log's end."""
-        return Counter(peer for slot in slots for peer in self._view.behind(slot))
+        return Counter(peer for slot in slots for peer in self._view.replication.behind(slot))
 
     async def _compare(self, slots: Sequence[int]) -> tuple[int, int]:
         """Compare digests at equal ends; return documents compared and replicas doubted."""
         members: set[str] = set()
         for slot in slots:
-            members.update(self._view.placement.replicas(slot))
+            members.update(self._members.placement.replicas(slot))
         found: dict[str, dict[int, tuple[int, int, str]]] = {}
         for member in sorted(members):
             try:
@@ -262,7 +263,7 @@ class Resync:
         if len(votes) < 2:
             return 0
         (end, links, digest), count = votes.most_common(1)[0]
-        if count <= len(self._view.placement.replicas(slot)) // 2:
+        if count <= len(self._members.placement.replicas(slot)) // 2:
             return 0
         odd = [
             member

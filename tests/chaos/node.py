@@ -24,8 +24,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import docstore.converge.arrived
 import docstore.converge.documents
-import docstore.converge.spread
 import docstore.driver
 import docstore.http.leases
 import docstore.http.reply
@@ -34,7 +34,7 @@ import docstore.protocol.operations
 import docstore.storage.sqlite
 from docstore.__main__ import main
 from docstore.links.peers import PeerLinks
-from docstore.protocol.timing import ReplicaConfig
+from docstore.protocol.timing import MemoryBounds, ReplicaConfig, Retention
 from gossip.transport import Transport
 
 LOOK_S = 0.05
@@ -76,7 +76,7 @@ class SkewedTime:
 
 
 def configured(shorter: dict[str, Any], **settings: Any) -> ReplicaConfig:
-    """Return the protocol's settings with some of them replaced."""
+    """Return the protocol's settings, with whole groups of them replaced."""
     return ReplicaConfig(**(settings | shorter))
 
 
@@ -114,13 +114,16 @@ def install(control: Control) -> None:
     shorter: dict[str, Any] = {}
     retention_s = control.get("retention_s", 0.0)
     if retention_s:
-        shorter["history_retention_s"] = retention_s
-        shorter["tombstone_retention_s"] = max(retention_s, control.get("retries_s", 0.0))
-        shorter["trim_interval_s"] = 1.0
+        shorter["retention"] = Retention(
+            history_s=retention_s,
+            tombstones_s=max(retention_s, control.get("retries_s", 0.0)),
+            trim_interval_s=1.0,
+        )
     if control.get("small_memory", False):
-        shorter["head_bytes_per_slot"] = ReplicaConfig().head_bytes_per_slot // 16
+        smaller = MemoryBounds().head_bytes_per_slot // 16
+        shorter["memory"] = MemoryBounds(head_bytes_per_slot=smaller)
         docstore.converge.documents.DOCUMENTS_MAX //= 16
-        docstore.converge.spread.RECENT_BYTES //= 16
+        docstore.converge.arrived.RECENT_BYTES //= 16
         docstore.protocol.operations.KEY_LIFE_US //= 10
         for role, kib in docstore.storage.sqlite._CACHE_KIB.items():
             docstore.storage.sqlite._CACHE_KIB[role] = kib // 16

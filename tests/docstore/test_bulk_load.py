@@ -9,10 +9,10 @@ import aiohttp
 import pytest
 
 from docstore.client import Client, LocalCluster
-from docstore.protocol.timing import ReplicaConfig
+from docstore.protocol.timing import WaitingBounds
 
 STREAMS = 20
-LINES = ReplicaConfig().waiting_operations_max // 4
+LINES = WaitingBounds().operations_max // 4
 
 
 def stream(number: int) -> bytes:

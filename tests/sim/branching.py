@@ -14,7 +14,7 @@ from docstore.model.document import Row
 from docstore.model.operation import Answer, Conditions, Operation
 from docstore.protocol.events import DrainAsked, Requested
 from docstore.protocol.identity import unpack_identity
-from docstore.protocol.timing import ReplicaConfig
+from docstore.protocol.timing import ReplicaConfig, SendingBounds
 from docstore.simulation.world import World
 from docstore.storage.arrivals import Heads, Lines
 from tests.sim.cluster import Cluster
@@ -164,7 +164,7 @@ class Writer:
 def run(seed: int, shape: Shape) -> Outcome:
     """Return the outcome of a seed; the same for the same, always."""
     outcome, world, told = Outcome(seed), World(seed), Told()
-    config = ReplicaConfig(page_rows=shape.page_rows)
+    config = ReplicaConfig(sending=SendingBounds(page_rows=shape.page_rows))
     cluster = Cluster(world, shape.size, factor=shape.factor, slots=2, config=config)
     for index, process in enumerate(cluster.processes.values()):
         # Their service is one of this level from the next start on, which is now.

@@ -57,6 +57,7 @@ Change = tuple[Any, str, Any]
 _changed: Callable[..., None] = Coordinating.changed
 _fence: Callable[..., None] = Coordinating._fence
 _told: Callable[..., list[Any]] = Member._changed
+_after: Callable[..., Any] = offsets._after
 
 
 def _the_rest(self: Coordinating, known: Any) -> None:
@@ -127,6 +128,11 @@ def _unfenced(state: Any, said: Any) -> Any:
     return state | said
 
 
+def _unclaimed(state: Any, said: Any) -> Any:
+    """Take commits of a token that has claimed nothing."""
+    return state | said if said["token"] > state["token"] else _after(state, said)
+
+
 def _read_only(self: Participant, member: Member, partition: str, token: int) -> None:
     """Read where to begin, and claim nothing."""
     if not self._leads(member, partition, token):
@@ -187,7 +193,11 @@ GROUP_RULES: dict[str, tuple[str, tuple[Change, ...], Shape]] = {
     ),
     "fenced-and-gone": ("G5", ((Coordinating, "_fence", _fenced_and_gone),), SLOW),
     "fenced-and-believing": ("GM4", ((Member, "_drop", _believes_on),), SLOW),
-    "not-claimed": ("GO1", ((Participant, "_claim", _read_only),), CONSUMERS),
+    "not-claimed": (
+        "GO1",
+        ((Participant, "_claim", _read_only), (offsets, "_after", _unclaimed)),
+        CONSUMERS,
+    ),
     "commits-of-anybody": ("GO2", ((offsets, "_after", _unfenced),), CONSUMERS),
     "nobody-for-a-while": ("G4", ((reconciling, "PASSES", {"": _not_both}),), BOTH),
 }

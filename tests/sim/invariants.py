@@ -41,7 +41,7 @@ class Invariants:
         self._check_register(process)
         core = process.replica.core
         reigning = [log.slot for log in core.logs.values() if log.reign is not None]
-        if [log.slot for log, reign in core.reigns() if log.reign is reign] != reigning:
+        if [log.slot for log, reign in core.logs.reigns() if log.reign is reign] != reigning:
             raise Violation(f"{process.name} does not know which slots it tries to own")
         for log in core.logs.values():
             self._check_promise(process, log)
@@ -61,12 +61,11 @@ class Invariants:
             if self._configurations[used.id] != used.pack():
                 raise Violation(f"I8: two contents of configuration {used.id}")
         self._used[process.name] = used.id
-        if register.voter.role is Role.LEADER:
-            leader = self._leaders.setdefault(register.voter.generation, process.name)
+        voter = register.stored.voter
+        if voter.role is Role.LEADER:
+            leader = self._leaders.setdefault(voter.generation, process.name)
             if leader != process.name:
-                raise Violation(
-                    f"{leader} and {process.name} lead generation {register.voter.generation}"
-                )
+                raise Violation(f"{leader} and {process.name} lead generation {voter.generation}")
 
     def _check_promise(self, process: Process, log: SlotLog) -> None:
         """I1: within a life a promise never decreases; over a restart the disk keeps it."""

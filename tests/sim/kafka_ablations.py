@@ -1,6 +1,6 @@
 """Roles on Kafka with one of their rules taken away, and in the paper's plain form.
 
-problems = run(seed=7, rules="no era").problems
+problems = run(seed=7, rules="no-era").problems
 """
 
 from collections.abc import Callable
@@ -63,10 +63,10 @@ def _windows(grace_s: float | None = None) -> Windows:
 
 RULES: dict[str, Callable[[World], Arena]] = {
     "all": lambda world: Arena(world, _windows(), Membership),
-    "no grace": lambda world: Arena(world, _windows(0.0), Membership),
-    "no era": lambda world: Arena(world, _windows(), WithoutEra),
-    "receipt as proof": lambda world: Arena(world, _windows(), ByReceipt),
-    "the paper's plain form": lambda world: Arena(world, _windows(0.0), ByReceipt),
+    "no-grace": lambda world: Arena(world, _windows(0.0), Membership),
+    "no-era": lambda world: Arena(world, _windows(), WithoutEra),
+    "receipt-as-proof": lambda world: Arena(world, _windows(), ByReceipt),
+    "as-in-the-paper": lambda world: Arena(world, _windows(0.0), ByReceipt),
 }
 """Rules by what is missing of them. The plain form: receipt, T < S, no grace, no token."""
 

@@ -9,7 +9,7 @@ from math import inf
 from docstore.model.operation import Operation
 from docstore.protocol.events import Requested
 from docstore.protocol.group.configuration import Stage
-from docstore.protocol.timing import ReplicaConfig
+from docstore.protocol.timing import LeadershipTimes, ReplicaConfig, Retention, SendingBounds
 from docstore.simulation.world import World
 from tests.sim.cluster import Cluster
 from tests.sim.invariants import Invariants, Violation
@@ -109,11 +109,13 @@ def run(seed: int, profile: Profile, watch: Callable[[str], None] | None = None)
 
 def _founded(world: World, profile: Profile) -> Cluster:
     config = ReplicaConfig(
-        page_rows=profile.page_rows,
-        hand_back_after_s=profile.hand_back_s,
-        history_retention_s=profile.retention_s,
-        tombstone_retention_s=max(profile.retention_s, RETRIES_S),
-        trim_interval_s=0.2,
+        leadership=LeadershipTimes(hand_back_after_s=profile.hand_back_s),
+        sending=SendingBounds(page_rows=profile.page_rows),
+        retention=Retention(
+            history_s=profile.retention_s,
+            tombstones_s=max(profile.retention_s, RETRIES_S),
+            trim_interval_s=0.2,
+        ),
     )
     return Cluster(
         world,

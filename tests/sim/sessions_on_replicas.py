@@ -8,7 +8,7 @@ from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.protocol.events import DrainAsked, ReadIndexAsked, Requested
 from docstore.protocol.reign import Phase
-from docstore.protocol.timing import ReplicaConfig
+from docstore.protocol.timing import LeadershipTimes, ReplicaConfig
 from docstore.sessions.core import Owners
 from tests.sim.cluster import Cluster
 from tests.sim.invariants import Invariants
@@ -30,7 +30,7 @@ class ReplicaBench(Bench):
             shape.size,
             factor=3 if shape.size > 3 else None,
             slots=shape.slots,
-            config=ReplicaConfig(unfit_s=2.0),
+            config=ReplicaConfig(leadership=LeadershipTimes(unfit_s=2.0)),
             prepare=self._prepare,
             reads="lease" if seed % 2 else "confirm",
         )
@@ -74,7 +74,7 @@ class ReplicaBench(Bench):
     def survey(self, node: str) -> Sequence[Row]:
         """Return the documents of a node's own slots."""
         process, keeper = self._process(node), self.keepers[node]
-        reigns = process.replica.core.reigns()
+        reigns = process.replica.core.logs.reigns()
         owned = [log.slot for log, reign in reigns if reign.phase is Phase.OPEN]
         found = [process.disk.below(f"{path}/", owned) for path in keeper.sessions.paths]
         return [row for rows in found for row in rows]

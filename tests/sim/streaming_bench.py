@@ -10,7 +10,7 @@ from docstore.model.service import Service
 from docstore.protocol.events import DrainAsked, Requested
 from docstore.protocol.group.configuration import Configuration
 from docstore.protocol.reign import Phase
-from docstore.protocol.timing import ReplicaConfig
+from docstore.protocol.timing import LeadershipTimes, ReplicaConfig
 from docstore.simulation.world import World
 from docstore.streams.replica_set import (
     STREAMS,
@@ -191,7 +191,7 @@ class ReplicaBench(Bench):
             shape.size,
             factor=3 if shape.size > 3 else None,
             slots=shape.slots,
-            config=ReplicaConfig(unfit_s=2.0),
+            config=ReplicaConfig(leadership=LeadershipTimes(unfit_s=2.0)),
             changes=shape.changes,
             prepare=self._prepare,
         )
@@ -226,8 +226,7 @@ class ReplicaBench(Bench):
 
     def _recovered(self, streamer: Streamer) -> None:
         self.invariants.recovered(streamer)
-        readiness = self.node(streamer.name).replica.register.readiness
-        readiness.blocks = streamer.partitions.duties.reassignment.blocks
+        self.node(streamer.name).blocks = streamer.partitions.duties.reassignment.blocks
 
     def _send(self, source: str, life: int, to: str, message: Any) -> None:
         self.cluster.send_beside(source, life, to, message)
@@ -243,7 +242,9 @@ class ReplicaBench(Bench):
         """Return the documents of a node's own slots."""
         process = self.node(node)
         owned = [
-            log.slot for log, reign in process.replica.core.reigns() if reign.phase is Phase.OPEN
+            log.slot
+            for log, reign in process.replica.core.logs.reigns()
+            if reign.phase is Phase.OPEN
         ]
         found: Sequence[Row] = process.disk.below(f"{STREAMS}/", owned)
         return found

@@ -31,6 +31,7 @@ class Copying:
 
     def __init__(self, core: Core, pages: Pages, asked_by: Asked) -> None:
         self.core = core
+        self.outbox = core.outbox
         self._pages = pages
         self._asked_by = asked_by
         self._copying: dict[str, set[int]] = {}
@@ -73,7 +74,7 @@ class Copying:
         """Say whether rows have waited for a while for what only this replica may bring."""
         if log.reign is None or log.decided >= log.end:
             return False
-        return self.core.now - log.reign.progress_at >= self.core.config.resend_interval_s
+        return self.core.now - log.reign.progress_at >= self.core.config.sending.resend_interval_s
 
     def _go_on(self, log: SlotLog, reign: Reign, peer: str, gap: Gap) -> int:
         """Send the first page, or the next when the one before has arrived.
@@ -86,14 +87,14 @@ class Copying:
             return 0  # An answer to something older.
         goes_on = gap.copying and not gap.full
         after, last = gap.end if goes_on else 0, log.end - len(reign.fresh)
-        count = min(self.core.config.page_rows, ROWS_AT_ONCE)
+        count = min(self.core.config.sending.page_rows, ROWS_AT_ONCE)
         self.core.counters["copy_pages"] += 1
 
         def send(rows: Sequence[Row]) -> None:
             until = rows[-1].n if rows else after
             follower.copied, follower.sent, follower.sent_at = until, until, self.core.now
             ballots = ballots_until(log.ballots, max(until, log.kept))
-            self.core.send(
+            self.outbox.send(
                 peer,
                 Copy(
                     log.slot, reign.ballot[0], reign.base, after, log.kept, log.floor,
@@ -112,9 +113,9 @@ class Copying:
     def _may_copy(self, peer: str, slot: int) -> bool:
         """Bound how many slots are copied to one replica at once: only a whole one is of use."""
         slots = self._copying.setdefault(peer, set())
-        if slot not in slots and len(slots) >= self.core.config.copies_max:
+        if slot not in slots and len(slots) >= self.core.config.sending.copies_max:
             slots -= {each for each in slots if not self._is_copying(peer, each)}
-            if len(slots) >= self.core.config.copies_max:
+            if len(slots) >= self.core.config.sending.copies_max:
                 return False
         slots.add(slot)
         return True

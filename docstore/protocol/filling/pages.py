@@ -17,13 +17,14 @@ class Pages:
 
     def __init__(self, core: Core) -> None:
         self.core = core
+        self.outbox = core.outbox
 
     def from_memory(self, log: SlotLog, first: int, last: int) -> list[Row]:
         """Return a page of rows that follow each other; `first` must be in memory."""
         rows, size = [log.pending[first]], len(log.pending[first].state)
         for n in range(first + 1, last + 1):
             row = log.pending.get(n)
-            if row is None or size + len(row.state) > self.core.config.page_bytes:
+            if row is None or size + len(row.state) > self.core.config.sending.page_bytes:
                 break
             rows.append(row)
             size += len(row.state)
@@ -33,7 +34,7 @@ class Pages:
         self, log: SlotLog, reign: Reign, follower: Follower, first: int, last: int, then: Then
     ) -> None:
         """Call `then` with rows first.. of the log: at least one, at most a page."""
-        last = min(last, first + self.core.config.page_rows - 1)
+        last = min(last, first + self.core.config.sending.page_rows - 1)
         if first in log.pending:
             then(self.from_memory(log, first, last))
             return
@@ -43,14 +44,14 @@ class Pages:
                 then(rows)
 
         # Beyond `durable` the disk may still hold rows that were cut in memory.
-        query = Rows(log.slot, first, min(last, log.durable), self.core.config.page_bytes)
+        query = Rows(log.slot, first, min(last, log.durable), self.core.config.sending.page_bytes)
         self._ask_disk(log, reign, follower, query, of_the_log)
 
     def left(
         self, log: SlotLog, reign: Reign, follower: Follower, after: int, count: int, then: Then
     ) -> None:
         """Call `then` with the next rows that are left after one, from the disk."""
-        query = After(log.slot, after, log.durable, count, self.core.config.page_bytes)
+        query = After(log.slot, after, log.durable, count, self.core.config.sending.page_bytes)
         self._ask_disk(log, reign, follower, query, then)
 
     def _ask_disk(
@@ -67,4 +68,4 @@ class Pages:
             elif result:
                 then(result)
 
-        self.core.read(query, found)
+        self.outbox.read(query, found)

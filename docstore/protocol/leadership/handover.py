@@ -33,21 +33,31 @@ class HandingOver:
 
     def __init__(self, core: Core, reopen: Reopen) -> None:
         self.core = core
+        self.outbox = core.outbox
         self.reopen = reopen
         self._given: dict[str, list[int]] = {}
         self._released: list[tuple[int, int]] = []
         self._closed = 0
+        self._misplaced: list[tuple[SlotLog, Reign]] = []
+        """Slots of ours that the hash gives to somebody else, as of so many changes of owners."""
+        self._misplaced_as_of = -1
 
     def tick(self) -> None:
         """Close slots that others should have, give away those that have come to rest."""
         self._given, self._released = {}, []
-        me, reigns = self.core.me, self.core.reigns()
+        reigns = self.core.logs.reigns() if self.core.is_draining else self._misplaced_ones()
         self._closed = sum(reign.closing_since is not None for _, reign in reigns)
         for log, reign in reigns:
-            if reign.phase is Phase.OPEN and (
-                log.replicas[0] != me or reign.closing_since is not None or self.core.is_draining
-            ):
+            if reign.phase is Phase.OPEN:
                 self._look(log, reign)
+
+    def _misplaced_ones(self) -> list[tuple[SlotLog, Reign]]:
+        core = self.core
+        if self._misplaced_as_of != core.ownership_changes:
+            self._misplaced_as_of = core.ownership_changes
+            reigns = core.logs.reigns()
+            self._misplaced = [each for each in reigns if each[0].replicas[0] != core.me]
+        return self._misplaced
 
     def tell(self) -> None:
         """Tell the heirs, after the heartbeat that says that we hold these slots no more."""
@@ -55,9 +65,9 @@ class HandingOver:
         released, self._released = self._released, []
         if released and self.core.has_leases:
             for peer in self.core.peers:
-                self.core.send(peer, Release(released))
+                self.outbox.send(peer, Release(released))
         for heir, slots in given.items():
-            self.core.send(heir, HandOver(to_bitmap(slots, self.core.placement.slots)))
+            self.outbox.send(heir, HandOver(to_bitmap(slots, self.core.placement.slots)))
 
     def _look(self, log: SlotLog, reign: Reign) -> None:
         heir = self._heir(log, reign)
@@ -74,13 +84,13 @@ class HandingOver:
             self.core.counters["handed_over"] += 1
             self._given.setdefault(heir, []).append(log.slot)
             self._released.append((log.slot, reign.ballot[0]))
-        elif self.core.now - reign.closing_since > self.core.config.closing_max_s:
+        elif self.core.now - reign.closing_since > self.core.config.leadership.closing_max_s:
             # Whoever waits here waits too long: serve, and try again later.
             self._reopen(log, reign)
 
     def _reopen(self, log: SlotLog, reign: Reign) -> None:
         reign.closing_since = None
-        reign.open_until = self.core.now + 5 * self.core.config.closing_max_s
+        reign.open_until = self.core.now + 5 * self.core.config.leadership.closing_max_s
         self.reopen(log, reign)
 
     def _heir(self, log: SlotLog, reign: Reign) -> str | None:
@@ -98,7 +108,7 @@ class HandingOver:
         if follower is None or not self.core.may_own(member) or not peer.linked:
             return False
         settled = self.core.is_draining or (
-            self.core.now - peer.here_since >= self.core.config.hand_back_after_s
+            self.core.now - peer.here_since >= self.core.config.leadership.hand_back_after_s
         )
         holds = follower.adopted and follower.acked >= log.decided
         return settled and holds and log.slot not in peer.faulty

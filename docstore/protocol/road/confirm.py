@@ -18,8 +18,9 @@ from math import inf
 
 from docstore.model.document import Ballot
 from docstore.protocol import quorum
-from docstore.protocol.core import NEVER, Core
+from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
+from docstore.protocol.peers import NEVER
 from docstore.wire import Confirm, Confirmed, Release
 
 Voting = tuple[tuple[str, ...], ...]
@@ -77,6 +78,7 @@ class Confirmer:
 
     def __init__(self, core: Core) -> None:
         self.core = core
+        self.outbox = core.outbox
         self._waiting: list[Waiter] = []
         self._reads: list[IndexRead] = []
         self._round: Round | None = None
@@ -90,7 +92,7 @@ class Confirmer:
         if left_s <= 0 or not self._still_reigns(waiter):
             self._waiting.append(waiter)
             return
-        if left_s < self.core.config.lease_s / 2:
+        if left_s < self.core.config.leadership.lease_s / 2:
             renewal = Waiter(waiter.log, waiter.ballot, inf, _nothing, _nothing)
             if not any(each.log is waiter.log for each in self._waiting):
                 self._waiting.append(renewal)
@@ -120,7 +122,7 @@ class Confirmer:
     def resend(self) -> None:
         """Ask again when an answer is overdue."""
         asked = self._round
-        if asked and self.core.now - asked.sent_at >= self.core.config.resend_interval_s:
+        if asked and self.core.now - asked.sent_at >= self.core.config.sending.resend_interval_s:
             self._ask(asked)
 
     def asked(self, sender: str, message: Confirm) -> None:
@@ -132,7 +134,7 @@ class Confirmer:
                 refused.append((slot, epoch, log.promised))
             elif self.core.has_leases:
                 self.core.leases.grant(slot, epoch, sender, self.core.now)
-        self.core.send(sender, Confirmed(message.round, refused))
+        self.outbox.send(sender, Confirmed(message.round, refused))
 
     def answered(self, sender: str, message: Confirmed) -> None:
         """Count an answer; refused slots have been deposed before this is called."""
@@ -178,7 +180,7 @@ class Confirmer:
         counting = {peer for each in sets for replicas in each for peer in replicas}
         for peer in self.core.peers:
             if peer in counting and peer not in asked.heard:
-                self.core.send(peer, message)
+                self.outbox.send(peer, message)
 
     def _conclude(self, asked: Round) -> None:
         """Release the waiters whose replica set has answered in a quorum."""
@@ -214,8 +216,9 @@ class Confirmer:
     def _lease(self, asked: Round, log: SlotLog) -> None:  # Seam.
         """Trust the quorum for as long as all of it is sure to keep its word."""
         if self.core.has_leases and log.reign is not None:
-            until = self.leased_from(asked) + self.core.config.lease_s * (1 - CLOCKS_DIFFER)
-            until -= self.core.config.lease_guard_s
+            times = self.core.config.leadership
+            until = self.leased_from(asked) + times.lease_s * (1 - CLOCKS_DIFFER)
+            until -= times.lease_guard_s
             log.reign.lease_until = max(log.reign.lease_until, until)
 
     def leased_from(self, asked: Round) -> float:  # Seam.

@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import inf
 
-from docstore.model.operation import Answer, Operation
+from docstore.model.operation import Answer, Operation, answer_from_wire
+from docstore.protocol.clients import Inflight
 from docstore.protocol.core import Core
 from docstore.protocol.effects import Respond
 from docstore.protocol.events import Requested
-from docstore.protocol.reign import Inflight
-from docstore.wire import Forward, Forwarded
+from docstore.protocol.owners import claimant, owner_of
+from docstore.wire import Answered, Forward, Forwarded
 
 NO_OWNER = Answer(503, "no-owner", "no owner could be reached in time")
 UNREACHABLE = Answer(503, "owner-unreachable", "this node cannot reach the owner: ask another")
@@ -63,6 +64,7 @@ class Gateway:
     ) -> None:
         """serve: takes what this node is to execute. executor: who does so at levels 1 and 2."""
         self.core = core
+        self.outbox = core.outbox
         self.serve = serve
         self.executor = executor
         self.pending: OrderedDict[int, Pending] = OrderedDict()  # Whose first is found at once.
@@ -80,11 +82,11 @@ class Gateway:
         config = self.core.config
         size = len(event.operation.body)
         if self.core.lacks_quorum() and event.operation.level == 3:
-            self.core.emit(Respond(event.request, NO_MAJORITY))
+            self.outbox.emit(Respond(event.request, NO_MAJORITY))
             return
-        crowded = len(self.pending) >= config.waiting_operations_max
-        if crowded or self._bytes + size > config.waiting_bytes_max:
-            self.core.emit(Respond(event.request, NO_ROOM))
+        crowded = len(self.pending) >= config.waiting.operations_max
+        if crowded or self._bytes + size > config.waiting.bytes_max:
+            self.outbox.emit(Respond(event.request, NO_ROOM))
             return
         self._seq += 1
         self._bytes += size
@@ -98,7 +100,7 @@ class Gateway:
         slot = self.core.slot_of(pending.operation.link)
         level = pending.operation.level
         has_owner = level == 3
-        owner = self.core.owner_of(slot) if has_owner else self.executor(slot, level)
+        owner = owner_of(self.core, slot) if has_owner else self.executor(slot, level)
         if owner == self.core.me:
             log = self.core.logs.get(slot)
             if not has_owner or (log is not None and log.reign is not None):
@@ -146,7 +148,7 @@ class Gateway:
         outgoing, self._outgoing = self._outgoing, {}
         for owner, operations in outgoing.items():
             self.core.counters["forwarded"] += len(operations)
-            self.core.send(owner, Forward(operations))
+            self.outbox.send(owner, Forward(operations))
 
     @property
     def has_more(self) -> bool:
@@ -154,6 +156,14 @@ class Gateway:
         return bool(self._outgoing)
 
     # Back
+
+    def received(self, message: Answered) -> None:
+        """Take what an owner answers to operations that were forwarded to it."""
+        if message.boot != self.core.boot:
+            return
+        for seq, attempt, fields, proposed in message.answers:
+            answer = None if fields is None else answer_from_wire(fields)
+            self.answered(seq, attempt, answer, proposed=proposed)
 
     def answered(self, seq: int, attempt: int, answer: Answer | None, *, proposed: bool) -> None:
         """Take the owner's answer to one attempt."""
@@ -180,7 +190,8 @@ class Gateway:
             pending.doubts.discard(attempt)
         if attempt != pending.attempt:
             return
-        delay = min(RETRY_S_MAX, self.core.config.backoff_s * 2 ** min(pending.attempt, 5))
+        backoff_s = self.core.config.leadership.backoff_s
+        delay = min(RETRY_S_MAX, backoff_s * 2 ** min(pending.attempt, 5))
         pending.sent_to = None
         pending.not_before = self.core.now + self.core.rng.random() * delay
         self._unsent[pending.seq] = pending
@@ -189,7 +200,7 @@ class Gateway:
         del self.pending[pending.seq]
         self._unsent.pop(pending.seq, None)
         self._bytes -= len(pending.operation.body)
-        self.core.emit(Respond(pending.request, answer))
+        self.outbox.emit(Respond(pending.request, answer))
 
     # Time and change
 
@@ -213,7 +224,7 @@ class Gateway:
         if core.lacks_quorum():
             owned = [each for each in self.pending.values() if each.operation.level == 3]
             self._give_up(owned, NO_MAJORITY)
-        if core.now >= core.draining_since + core.config.drain_patience_s:
+        if core.now >= core.draining_since + core.config.waiting.drain_patience_s:
             self._give_up(list(self.pending.values()), STOPPING)
         over = core.now + tick_s
         if self._soonest <= over:
@@ -221,8 +232,8 @@ class Gateway:
             self._give_up([each for each in pendings if each.deadline <= over], NO_OWNER)
             self._soonest = min((each.deadline for each in pendings), default=inf)
         self._despair()
-        if self._longest < core.now - core.config.forward_retry_s:
-            self._ask_again(core.now - core.config.forward_retry_s)
+        if self._longest < core.now - core.config.waiting.retry_s:
+            self._ask_again(core.now - core.config.waiting.retry_s)
 
     def _ask_again(self, late: float) -> None:
         """Try again what has been with another node since before `late`."""
@@ -245,15 +256,15 @@ class Gateway:
         core, config = self.core, self.core.config
         for pending in [each for each in self._unsent.values() if not each.doubts]:
             waited_s = core.now - pending.since
-            if waited_s > config.owner_patience_s:
+            if waited_s > config.waiting.owner_patience_s:
                 self._respond(pending, NO_OWNER)
-            elif waited_s > config.link_patience_s and self._is_cut_off(pending):
+            elif waited_s > config.waiting.link_patience_s and self._is_cut_off(pending):
                 self._respond(pending, UNREACHABLE)
 
     def _is_cut_off(self, pending: Pending) -> bool:
         if pending.operation.level < 3:
             return False
-        owner = self.core.claimant(self.core.slot_of(pending.operation.link))
+        owner = claimant(self.core, self.core.slot_of(pending.operation.link))
         return owner not in (None, self.core.me) and not self.core.peers[str(owner)].linked
 
     def _give_up(self, pendings: Iterable[Pending], refusal: Answer) -> None:

@@ -24,7 +24,9 @@ def offer_of(log: SlotLog, reign: Reign, first: int, rows: Sequence[Row]) -> Off
 
 def pages(rows: Sequence[Row], rows_max: int, bytes_max: int) -> list[Sequence[Row]]:
     """Return the rows cut into messages of bounded size, in order; no rows give one page."""
-    if len(rows) <= rows_max and sum(len(row.state) for row in rows) <= bytes_max:
+    if len(rows) == 1 or (
+        len(rows) <= rows_max and sum(len(row.state) for row in rows) <= bytes_max
+    ):
         return [rows]
     result: list[list[Row]] = [[]]
     size = 0
@@ -42,50 +44,71 @@ class Proposer:
 
     def __init__(self, core: Core, stored: Callable[[SlotLog, Reign, int], None]) -> None:
         self.core = core
+        self.outbox = core.outbox
         self.stored = stored
         """Called when rows up to n are on this node's own disk, which then counts."""
 
     def propose_all(self) -> None:
         """Store and offer the rows of this turn (rule O2)."""
         offers: dict[str, list[Offer]] = {}
-        for slot in self.core.dirty:
+        for slot in self.core.logs.dirty:
             log = self.core.logs[slot]
             if log.reign is not None:
                 self._propose(log, log.reign, offers)
-        self.core.dirty.clear()
-        for peer, all_offers in offers.items():
-            self._send_bounded(peer, all_offers)
+        self.core.logs.dirty.clear()
+        self._send(offers)
 
     def _propose(self, log: SlotLog, reign: Reign, offers: dict[str, list[Offer]]) -> None:
         rows, reign.fresh = reign.fresh, []
         assert rows
-        self.core.store_rows(log, rows)
+        self.outbox.store_rows(log, rows)
         first, end = rows[0].n, log.end
         self._remember(reign, first)
-        self.core.when_durable(lambda: self.stored(log, reign, end))
+        self.outbox.when_durable(lambda: self.stored(log, reign, end))
+        offered: list[Offer] = []
         for peer, follower in reign.followers.items():
             if follower.sent != first - 1 or not self.core.peers[peer].linked:
                 continue
             follower.sent, follower.sent_at = end, self.core.now
-            for page in pages(rows, self.core.config.page_rows, self.core.config.page_bytes):
-                offers.setdefault(peer, []).append(offer_of(log, reign, page[0].n, page))
+            offered = offered or self._offers(log, reign, rows)
+            offers.setdefault(peer, []).extend(offered)
+
+    def _offers(self, log: SlotLog, reign: Reign, rows: Sequence[Row]) -> list[Offer]:
+        bounds = self.core.config.sending
+        found = pages(rows, bounds.page_rows, bounds.page_bytes)
+        return [offer_of(log, reign, page[0].n, page) for page in found]
 
     def _remember(self, reign: Reign, first: int) -> None:
         """Note whose operations these are: from now on they may take effect."""
-        for n, inflight in reversed(reign.waiting):
+        for n, inflight in reversed(reign.clients.updates):
             if n < first:
                 return
             origin = (inflight.entry, inflight.boot)
             self.core.proposed.note(origin, inflight.seq, inflight.oldest)
 
-    def _send_bounded(self, peer: str, offers: list[Offer]) -> None:
-        """Send offers in messages of bounded size, so that no frame grows without limit."""
+    def _send(self, offers: dict[str, list[Offer]]) -> None:
+        """Send each peer its offers. Those that are offered the same are sent the same messages.
+
+        Links pack what is the same once.
+        """
+        last: list[Offer] = []
+        messages: list[Propose] = []
+        for peer, offered in offers.items():
+            if offered != last:
+                last, messages = offered, self._bounded(offered)
+            for message in messages:
+                self.outbox.send(peer, message)
+
+    def _bounded(self, offers: list[Offer]) -> list[Propose]:
+        """Return messages of bounded size, so that no frame grows without limit."""
+        messages = []
         batch: list[Offer] = []
         size = 0
         for offer in offers:
-            size += sum(len(row.state) for row in offer.rows)
-            if batch and size > self.core.config.page_bytes:
-                self.core.send(peer, Propose(batch))
+            size += sum([len(row.state) for row in offer.rows])
+            if batch and size > self.core.config.sending.page_bytes:
+                messages.append(Propose(batch))
                 batch, size = [], 0
             batch.append(offer)
-        self.core.send(peer, Propose(batch))
+        messages.append(Propose(batch))
+        return messages

@@ -32,7 +32,9 @@ def is_known(log: SlotLog, operation: Operation, attempt: int, now_us: int) -> b
 def next_page(log: SlotLog, link: str, config: ReplicaConfig) -> History | None:
     """Return the query for the next older rows of a document; None when that is deep enough."""
     known = log.operations.recalled(link)
-    if known.rows >= config.recall_rows:
+    rest = config.memory.recall_rows - known.rows
+    if rest <= 0:
         return None
-    limit = min(config.page_rows, config.recall_rows - known.rows)
-    return History(log.slot, link, known.oldest, limit, log.operations.since - 1, config.page_bytes)
+    page = config.sending
+    limit, until = min(page.page_rows, rest), log.operations.since - 1
+    return History(log.slot, link, known.oldest, limit, until, page.page_bytes)

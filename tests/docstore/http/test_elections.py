@@ -70,6 +70,18 @@ async def test_l01_the_first_to_campaign_makes_the_election_and_the_others_see_i
 
 
 @pytest.mark.usefixtures("leases")
+async def test_a_lease_is_named_by_its_link_or_by_its_id(client: Client) -> None:
+    first = await campaign(client, "a")
+    again = await ask(client, "Campaign", candidate="a", lease="a")
+    assert again == first
+    assert again[1]["holder"]["lease"] == lease("a")
+    assert (await ask(client, "Resign", candidate="a", lease="a"))[0] == 200
+    for wrong in ("", "/core/locks/a", "/a/b/c/", 7):
+        asked = await ask(client, "Campaign", candidate="a", lease=wrong)
+        assert asked == (400, "refused-by-service")
+
+
+@pytest.mark.usefixtures("leases")
 async def test_a_lease_that_has_ended_or_never_was_does_not_campaign(
     client: Client, node: SingleNode
 ) -> None:

@@ -5,8 +5,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.docstore.http.conftest import Declare
+from tests.docstore.http.conftest import BOTH_WAYS, Declare
 from tests.docstore.http.problem import problem_of
+
+pytestmark = BOTH_WAYS
 
 Client = aiohttp.ClientSession
 
@@ -56,6 +58,27 @@ async def test_every_kind_of_update_is_fenced(client: Client, factory: str) -> N
 async def test_a_malformed_fence_is_400(client: Client, factory: str, raw: str) -> None:
     async with await put(client, f"{factory}/a", raw) as response:
         assert "Fence" in (await problem_of(response, 400))["detail"]
+
+
+async def test_a_second_fence_is_refused_and_not_overlooked(client: Client, factory: str) -> None:
+    twice = [("Fence", "a:1"), ("Fence", "b:1")]
+    async with client.put(f"{factory}/a", json={}, headers=twice) as response:
+        assert "one Fence" in (await problem_of(response, 400))["detail"]
+    async with client.get(f"{factory}/a") as response:
+        assert response.status == 404
+
+
+async def test_a_ninth_scope_is_409_and_changes_nothing(client: Client, factory: str) -> None:
+    link = f"{factory}/a"
+    for number in range(8):
+        async with await put(client, link, f"s{number}:1") as response:
+            assert response.status < 300
+    async with await put(client, link, "s8:1") as response:
+        problem = await problem_of(response, 409)
+        assert (problem["errorCode"], "8 scopes" in problem["detail"]) == ("too-many-fences", True)
+    async with client.get(link) as response:
+        assert (await response.json())["documentVersion"] == 7
+        assert len(response.headers.getall("Fence")) == 8
 
 
 async def test_the_last_colon_parts_scope_and_token(client: Client, factory: str) -> None:

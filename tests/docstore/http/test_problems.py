@@ -48,7 +48,7 @@ async def test_what_the_cluster_says_is_a_problem(
         assert response.headers["Docstore-Epoch"] == "4"
         assert response.headers.get("Docstore-Version") == ("7" if answer.row else None)
     assert (body["outcome"], body["errorCode"]) == (outcome, answer.code)
-    assert body["detail"] == (answer.detail or "Not Found")
+    assert body["detail"] == (answer.detail or f"there is nothing at {LINK}")
     assert body["documentKind"] == "example:ExampleService"
 
 

@@ -1,15 +1,23 @@
-"""Bad days for a simulated vote: who leads is cut off, stopped, killed; and rules that lack."""
+"""Bad days for a simulated vote: who leads is cut off, stopped, killed, half heard."""
 
 from collections.abc import Callable
 from random import Random
 
-from docstore.ownership.by_vote import Role, Times
+from docstore.ownership.by_vote import Times
 from docstore.ownership.elector import Elector
-from docstore.ownership.elector_messages import Follow
-from docstore.simulation.electors import Electors
+from docstore.simulation.electors import RHO, Electors
 
 QUICK = Times(heartbeat_s=0.1, patience_s=0.4)
 """More elections in the same time."""
+
+
+def elected(arena: Electors, *, but: str = "", within_s: float = 10.0) -> str:
+    """Let time pass until somebody else leads; return who."""
+    end = arena.world.now + within_s
+    while arena.leaders() in ([], [but]):
+        assert arena.world.now < end, "nobody was elected"
+        arena.run(0.005)
+    return arena.leaders()[0]
 
 
 def storm(arena: Electors, seconds: float) -> None:
@@ -49,58 +57,44 @@ def restart_all(arena: Electors, is_meant: Callable[[], bool] = lambda: True) ->
             arena.restart(name)
 
 
-# Electors that lack one rule each.
+def weather(seed: int, make: Callable[..., Elector] = Elector) -> None:
+    """Thirty seconds of bad days; then somebody must lead whom all know."""
+    size = (3, 5, 4, 3)[seed % 4]
+    arena = Electors(size, seed=seed, loss=0.05, times=QUICK, make=make)
+    arena.network.weather.straggle = (0.02, 0.3)[seed % 2]
+    storm(arena, 30)
+    arena.network.weather.straggle = arena.network.weather.loss = 0.0
+    arena.run(5)
+    [leader] = arena.leaders()
+    assert {arena.generation(name) for name in arena.processes} == {arena.generation(leader)}
 
 
-class Fickle(Elector):
-    """Votes in earnest although it hears a leader, or has just started."""
+def half_heard(seed: int, make: Callable[..., Elector] = Elector) -> tuple[Electors, str, str, str]:
+    """Return a group of three whose leader is not heard by one, who therefore asks the third.
 
-    def _is_bound(self, now: float) -> bool:
-        return False
-
-
-class Hasty(Elector):
-    """Votes as soon as it has started."""
-
-    def __init__(self, *arguments: object, **settings: object) -> None:
-        super().__init__(*arguments, **settings)  # type: ignore[arg-type]
-        self._bound_until = -1.0
-
-
-class Stubborn(Elector):
-    """Leads for as long as it hears of no other."""
-
-    def leads(self, now: float) -> bool:
-        return self.role is Role.LEADER
-
-    def _check_quorum(self, now: float) -> None:
-        pass
+    The leader's clock is slow, so it believes for long; those of the others are fast.
+    """
+    arena = Electors(3, seed=seed, times=Times(heartbeat_s=0.1, patience_s=2.4), make=make)
+    for process in arena.processes.values():
+        process._rate = 1 + RHO
+    leader = elected(arena)
+    deaf, third = (name for name in "abc" if name != leader)
+    process = arena.processes[leader]
+    process._offset_s += (process._rate - (1 - RHO)) * arena.world.now
+    process._rate = 1 - RHO
+    arena.network.cuts |= {(leader, deaf), (deaf, leader)}
+    arena.run(10)
+    assert arena.leaders() == [leader]
+    return arena, leader, deaf, third
 
 
-class Exact(Elector):
-    """Trusts its clock: no allowance for rates."""
-
-    def __init__(self, *arguments: object, **settings: object) -> None:
-        super().__init__(*arguments, **(settings | {"rho": 0.0}))  # type: ignore[arg-type]
-
-
-class Receiver(Elector):
-    """Counts an answer from when it came."""
-
-    def _followed_by(self, sender: str, follow: Follow, now: float) -> None:
-        super()._followed_by(sender, follow._replace(sent_s=now), now)
+def restart_third(seed: int, make: Callable[..., Elector] = Elector) -> None:
+    arena, _, _, third = half_heard(seed, make)
+    arena.restart(third)
+    arena.run(5)
 
 
-class Forgetful(Elector):
-    """Votes as if each start were its first."""
-
-    def __init__(self, *arguments: object, **settings: object) -> None:
-        super().__init__(*arguments, **(settings | {"stored": (0, "")}))  # type: ignore[arg-type]
-
-
-class Clinging(Elector):
-    """Hands over to a successor, and goes on believing."""
-
-    def leads(self, now: float) -> bool:
-        is_handing = self.role is Role.LEADER and bool(self._successor)
-        return is_handing or super().leads(now)
+def cut_leader(seed: int, make: Callable[..., Elector] = Elector) -> None:
+    arena, leader, _, _ = half_heard(seed, make)
+    arena.cut(leader)
+    elected(arena, but=leader)

@@ -201,7 +201,7 @@ def test_a_full_queue_takes_nobody_but_who_is_in_it() -> None:
     [
         {"kind": "CampaignRequest", "candidate": "", "lease": lease("a")},
         {"kind": "CampaignRequest", "candidate": "a", "lease": "/core/examples/a"},
-        {"kind": "CampaignRequest", "candidate": "a", "lease": "a"},
+        {"kind": "CampaignRequest", "candidate": "a", "lease": ""},
         {"kind": "CampaignRequest", "candidate": "a", "lease": lease("a"), "more": 1},
         {"kind": "CampaignRequest", "candidate": "a", "lease": lease("a"),
          "value": "x" * VALUE_BYTES_MAX},

@@ -9,7 +9,7 @@ from docstore.ownership.by_vote import Recency, Role, Times, Voter
 from docstore.protocol.events import ChangeAsked, DiskFilled, DrainAsked, Requested
 from docstore.protocol.group.change import Change, Kind
 from docstore.protocol.group.configuration import Configuration, Stage
-from docstore.protocol.timing import ReplicaConfig
+from docstore.protocol.timing import LeadershipTimes, ReplicaConfig
 from docstore.simulation.world import World
 from docstore.wire import Succeed
 from tests.sim.cluster import Cluster
@@ -41,7 +41,7 @@ def leaders(cluster: Cluster) -> list[Process]:
         cluster.processes[name]
         for name in cluster.names
         if cluster.processes[name].up
-        and cluster.processes[name].replica.register.voter.role is Role.LEADER
+        and cluster.processes[name].replica.register.stored.voter.role is Role.LEADER
     ]
 
 
@@ -89,7 +89,7 @@ def test_l01_three_fresh_nodes_elect_one_leader_within_three_seconds(seed: int) 
     assert leaders(cluster) == [leader]
     registers = [cluster.processes[name].replica.register for name in cluster.names]
     assert {each.leader for each in registers} == {leader.name}
-    assert len({each.voter.generation for each in registers}) == 1
+    assert len({each.stored.voter.generation for each in registers}) == 1
 
 
 def test_l02_one_of_three_elects_nobody_and_requests_are_refused() -> None:
@@ -124,10 +124,10 @@ def test_l06_a_voter_that_restarts_still_refuses_others() -> None:
     world, cluster, _ = group(2)
     leader = elected(world, cluster)
     follower = next(n for n in cluster.names if n != leader.name)
-    before = cluster.processes[follower].replica.register.voter
+    before = cluster.processes[follower].replica.register.stored.voter
     cluster.crash(follower)
     cluster.start(follower)
-    after = cluster.processes[follower].replica.register.voter
+    after = cluster.processes[follower].replica.register.stored.voter
     assert (after.generation, after.voted_for) == (before.generation, before.voted_for)
 
 
@@ -152,7 +152,7 @@ def test_a_pre_vote_binds_nobody_and_spares_a_leader_that_is_heard() -> None:
 def test_l09_candidates_at_once_elect_at_most_one_leader_of_a_generation(seed: int) -> None:
     world, cluster, _ = group(seed, 5)
     for name in cluster.names:
-        cluster.processes[name].replica.register.voter._heard_at = -10.0
+        cluster.processes[name].replica.register.stored.voter._heard_at = -10.0
     elected(world, cluster)  # The invariants watch every step.
     world.run(world.now + 2.0)
     assert len(leaders(cluster)) == 1
@@ -167,15 +167,16 @@ def test_l10_a_leader_in_the_minority_decides_nothing_and_follows_when_healed(se
     sever(cluster, old.name, companion)
     old.feed(ChangeAsked(7, removal(cluster, old)))
     world.run(world.now + 6.0)
-    assert old.replica.register.voter.role is not Role.LEADER
+    assert old.replica.register.stored.voter.role is not Role.LEADER
     new = elected(world, cluster)
     assert new.name not in (old.name, companion)
     assert old.replica.core.configuration.id == 1
-    assert old.replica.register.latest.id == 2  # Scenario L11: a tail that never was decided,
+    copy = old.replica.register.stored
+    assert copy.latest.id == 2  # Scenario L11: a tail that never was decided,
     cluster.network.cuts.clear()
     world.run(world.now + 3.0)
     assert old.replica.register.leader == new.name
-    assert old.replica.register.latest == new.replica.register.latest  # and is gone.
+    assert copy.latest == new.replica.register.stored.latest  # and is gone.
     assert {p.replica.core.configuration.id for p in cluster.processes.values() if p.life} == {1}
 
 
@@ -208,6 +209,26 @@ def test_l14_a_change_that_was_answered_outlives_its_leader(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_l15_a_change_that_its_leader_alone_has_is_used_by_nobody(seed: int) -> None:
+    world, cluster, _ = group(seed, 5)
+    leader = elected(world, cluster)
+    world.run(world.now + 0.5)
+    sever(cluster, leader.name)
+    leader.feed(ChangeAsked(7, removal(cluster, leader)))
+    world.run(world.now + 0.1)
+    assert leader.replica.register.stored.latest.id == 2
+    cluster.crash(leader.name)
+    cluster.network.cuts.clear()
+    world.run(world.now + 5.0)
+    cluster.start(leader.name)  # Others have offered theirs in a generation of their own since.
+    world.run(world.now + 5.0)
+    registers = [process.replica.register for process in cluster.processes.values() if process.up]
+    assert {register.stored.latest.id for register in registers} == {1}
+    assert {register.core.configuration.id for register in registers} == {1}
+    assert cluster.configuration.id == 1, "it was in use somewhere, once"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_l17_what_an_earlier_leader_stored_at_a_majority_is_kept(seed: int) -> None:
     world, cluster, _ = group(seed, 5)
     leader = elected(world, cluster)
@@ -217,13 +238,14 @@ def test_l17_what_an_earlier_leader_stored_at_a_majority_is_kept(seed: int) -> N
 
     def holders() -> int:
         return sum(
-            p.life > 0 and p.replica.register.latest.id == 2 for p in cluster.processes.values()
+            p.life > 0 and p.replica.register.stored.latest.id == 2
+            for p in cluster.processes.values()
         )
 
     while holders() < 3:
         world.run(world.now + 0.0005)
     cluster.crash(leader.name)
-    assert register.latest.id == 2
+    assert register.stored.latest.id == 2
     # Whoever follows has it, and offers it in a generation of its own before it counts.
     final = settled(world, cluster, 4, 20.0)
     assert len(final.members) == 4
@@ -240,11 +262,11 @@ def test_l22_a_leader_that_drains_is_followed_within_two_heartbeats(seed: int) -
     old.feed(DrainAsked())  # With a change under way: it is decided first, or nobody takes over.
     begun = world.now
     while leaders(cluster) in ([], [old]):
-        assert world.now < begun + 2 * ReplicaConfig().heartbeat_interval_s
+        assert world.now < begun + 2 * LeadershipTimes().heartbeat_interval_s
         world.run(world.now + 0.001)
     [new] = (each for each in leaders(cluster) if each is not old)
     assert new.name != behind  # It is not up to date.
-    assert new.replica.register.latest.id == 2
+    assert new.replica.register.stored.latest.id == 2
     cluster.network.cuts.clear()
     assert len(settled(world, cluster, 4, 20.0).members) == 4  # The successor carries it on.
     assert leaders(cluster) == [new]
@@ -257,11 +279,11 @@ def test_l22_only_the_leader_itself_can_ask_for_its_succession() -> None:
     others = (name for name in cluster.configuration.names if name != leader.name)
     one, other = (cluster.processes[name] for name in others)
     register = one.replica.register
-    register.succeed(other.name, Succeed(register.voter.generation))
-    register.succeed(leader.name, Succeed(register.voter.generation - 1))
-    assert register.voter.role is Role.FOLLOWER
-    register.succeed(leader.name, Succeed(register.voter.generation))
-    assert register.voter.role is Role.CANDIDATE
+    register.election.succeed(other.name, Succeed(register.stored.voter.generation))
+    register.election.succeed(leader.name, Succeed(register.stored.voter.generation - 1))
+    assert register.stored.voter.role is Role.FOLLOWER
+    register.election.succeed(leader.name, Succeed(register.stored.voter.generation))
+    assert register.stored.voter.role is Role.CANDIDATE
 
 
 def test_l25_a_voter_whose_disk_is_full_goes_back_to_what_the_disk_says() -> None:
@@ -271,6 +293,6 @@ def test_l25_a_voter_whose_disk_is_full_goes_back_to_what_the_disk_says() -> Non
     one = cluster.processes["n0"]
     register = one.replica.register
     stored = one.disk.recovered(one.store_id, one.boot)
-    register.voter.generation += 1  # What a batch that fails would have stored.
+    register.stored.voter.generation += 1  # What a batch that fails would have stored.
     one.feed(DiskFilled(stored))
-    assert one.replica.register.voter.generation == register._saved.generation
+    assert one.replica.register.stored.voter.generation == register.stored._saved.generation

@@ -7,7 +7,7 @@ import pytest
 
 from docstore.ownership.elector import Elector
 from docstore.simulation.electors import Violation
-from tests.docstore.ownership.storm import Stubborn
+from tests.docstore.ownership.lacking import Stubborn
 from tests.source import ROOT
 
 PAGE = (ROOT / "docs/ownership.md").read_text("utf-8")

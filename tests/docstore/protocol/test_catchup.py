@@ -27,10 +27,10 @@ def victim_of(trio: Trio) -> str:
 
 def test_a_disk_slower_than_our_patience_is_filled_page_after_page(trio: Trio) -> None:
     victim = victim_of(trio)
-    trio.sync_s[victim] = 5 * CONFIG.resend_interval_s
+    trio.sync_s[victim] = 5 * CONFIG.sending.resend_interval_s
     trio.damage(victim)
     assert trio.run_until(lambda: trio.is_whole(victim), 120)
-    pages = ROWS // CONFIG.page_rows
+    pages = ROWS // CONFIG.sending.page_rows
     # None is sent from the beginning again; a few are on their way twice.
     assert pages <= trio.sent[victim, Copy] <= 2 * pages
 
@@ -40,21 +40,22 @@ def test_pages_of_a_copy_are_stored_many_at_a_time(trio: Trio) -> None:
     before = trio.stored[victim]
     trio.damage(victim)
     assert trio.run_until(lambda: trio.is_whole(victim), 10)
-    at_once = GATHERED_PAGES * CONFIG.page_rows
+    at_once = GATHERED_PAGES * CONFIG.sending.page_rows
     # The last one may have a row that was written meanwhile.
     assert trio.stored[victim] - before <= ROWS // at_once + 2
 
 
 def test_large_documents_do_not_gather_in_memory(trio: Trio) -> None:
     victim, owner = victim_of(trio), trio.replicas[trio.owner()].core.logs[0]
-    page = CONFIG.page_bytes // 2
+    page = CONFIG.sending.page_bytes // 2
     trio.write(8, b"x" * page)
     assert trio.run_until(lambda: owner.decided >= ROWS + 8, 10)
     trio.damage(victim)
     before = trio.stored[victim]
     assert trio.run_until(lambda: trio.is_whole(victim), 10)
     # Two of these rows are as much as may wait; by their number all eight could.
-    assert trio.stored[victim] - before >= ROWS // (GATHERED_PAGES * CONFIG.page_rows) + 8 // 2
+    at_once = GATHERED_PAGES * CONFIG.sending.page_rows
+    assert trio.stored[victim] - before >= ROWS // at_once + 8 // 2
 
 
 def test_what_a_copy_has_gathered_is_lost_with_the_process(trio: Trio) -> None:
@@ -62,7 +63,7 @@ def test_what_a_copy_has_gathered_is_lost_with_the_process(trio: Trio) -> None:
     victim = victim_of(trio)
     trio.damage(victim)
     log = trio.replicas[victim].core.logs[0]
-    assert trio.run_until(lambda: len(log.gathered) >= CONFIG.page_rows, 5)
+    assert trio.run_until(lambda: len(log.gathered) >= CONFIG.sending.page_rows, 5)
     trio.restart(victim)
     assert not trio.replicas[victim].core.logs[0].full
     assert trio.run_until(lambda: trio.is_whole(victim), 20)
@@ -86,7 +87,7 @@ def test_damage_in_the_middle_of_a_copy_begins_it_anew(trio: Trio) -> None:
     before = trio.sent[victim, Copy]
     trio.damage(victim)
     assert trio.run_until(lambda: trio.is_whole(victim), 20)
-    assert trio.sent[victim, Copy] >= before + ROWS // CONFIG.page_rows
+    assert trio.sent[victim, Copy] >= before + ROWS // CONFIG.sending.page_rows
 
 
 def test_pages_of_before_and_after_a_trim_are_not_put_together(trio: Trio) -> None:
@@ -100,7 +101,7 @@ def test_pages_of_before_and_after_a_trim_are_not_put_together(trio: Trio) -> No
     before = trio.sent[victim, Copy]
     assert trio.run_until(lambda: trio.is_whole(victim), 20)
     assert log.floor == owners.floor
-    assert trio.sent[victim, Copy] >= before + ROWS // CONFIG.page_rows
+    assert trio.sent[victim, Copy] >= before + ROWS // CONFIG.sending.page_rows
 
 
 def test_what_somebody_waits_for_does_not_stand_in_line(
@@ -128,7 +129,7 @@ def test_who_stands_in_line_is_not_asked_again(trio: Trio, monkeypatch: pytest.M
 
 def test_a_copy_whose_last_answer_is_lost_is_over_all_the_same(trio: Trio) -> None:
     victim = victim_of(trio)
-    trio.sync_s[victim] = CONFIG.resend_interval_s / 2
+    trio.sync_s[victim] = CONFIG.sending.resend_interval_s / 2
     trio.damage(victim)
     log = trio.replicas[victim].core.logs[0]
     assert trio.run_until(lambda: log.full, 20)

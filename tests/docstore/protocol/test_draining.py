@@ -12,7 +12,7 @@ def test_what_still_waits_at_a_node_that_stops_is_told_that_nobody_knows() -> No
     # No disk comes to an end: the update is neither decided nor refused.
     trio.sync_s = dict.fromkeys(NAMES, 1e9)
     entry = next(name for name in NAMES if name != trio.owner())
-    patience_s = trio.replicas[entry].core.config.drain_patience_s
+    patience_s = trio.replicas[entry].core.config.waiting.drain_patience_s
     update = Operation(verb="PUT", link="/t/a", body=b"{}", creates=True)
     trio.feed(entry, Requested(1, update, trio.now + 1000))
     trio.run_until(lambda: False, 2 * patience_s)
@@ -83,14 +83,14 @@ def test_what_is_given_need_not_wait_for_votes_that_do_not_come() -> None:
     trio.run_until(lambda: trio.replicas[preferred].takeover._votes, 0.1)
     asked_at = trio.now
     assert successor(trio) == preferred
-    assert trio.now < asked_at + CONFIG.attempt_timeout_s
+    assert trio.now < asked_at + CONFIG.leadership.attempt_timeout_s
 
 
 def test_a_slot_is_left_to_whom_the_hash_prefers_and_may_just_be_starting() -> None:
     trio = Trio()
     preferred = trio.replicas["n1"].core.logs[0].replicas[0]
     trio.cut_off = {preferred}
-    assert not trio.run_until(trio.owner, 0.9 * CONFIG.start_grace_s)
+    assert not trio.run_until(trio.owner, 0.9 * CONFIG.leadership.start_grace_s)
     trio.cut_off = set()
     assert trio.run_until(trio.owner, 1)
     assert trio.owner() == preferred

@@ -83,8 +83,8 @@ def test_who_granted_a_lease_promises_the_slot_to_nobody_else_before_it_is_over(
     now = world.now
     machine = cluster.processes[replica].replica
     machine.step(Received(owner, Confirm(1, [(0, epoch)])), now)
-    assert not promises(machine, now + CONFIG.lease_s - 0.001, candidate, epoch + 5)
-    assert promises(machine, now + CONFIG.lease_s, candidate, epoch + 5)
+    assert not promises(machine, now + CONFIG.leadership.lease_s - 0.001, candidate, epoch + 5)
+    assert promises(machine, now + CONFIG.leadership.lease_s, candidate, epoch + 5)
 
 
 def test_the_holder_itself_is_not_kept_waiting_and_may_release() -> None:
@@ -108,8 +108,8 @@ def test_who_has_just_started_promises_nothing_for_as_long_as_it_may_have_grante
     cluster.start(replica)
     machine, now = cluster.processes[replica].replica, world.now
     epoch = machine.core.logs[0].promised[0]
-    assert not promises(machine, now + CONFIG.lease_s - 0.001, candidate, epoch + 5)
-    assert promises(machine, now + CONFIG.lease_s, candidate, epoch + 5)
+    assert not promises(machine, now + CONFIG.leadership.lease_s - 0.001, candidate, epoch + 5)
+    assert promises(machine, now + CONFIG.leadership.lease_s, candidate, epoch + 5)
 
 
 def test_a_lease_counts_from_the_question_not_from_the_answer() -> None:
@@ -123,12 +123,13 @@ def test_a_lease_counts_from_the_question_not_from_the_answer() -> None:
     # Answers take two thirds of a lease to come back.
     cluster.network.cuts = {(other, owner) for other in cluster.names if other != owner}
     read(world, cluster, owner)
-    world.run(asked_at + CONFIG.lease_s * 0.66)
+    world.run(asked_at + CONFIG.leadership.lease_s * 0.66)
     cluster.network.cuts = set()
-    world.run(asked_at + CONFIG.lease_s * 0.9)
+    world.run(asked_at + CONFIG.leadership.lease_s * 0.9)
     assert reign.lease_until > NEVER
     turn_s = 0.01  # The question leaves at the end of the turn in which the read came.
-    assert reign.lease_until <= asked_at + turn_s + CONFIG.lease_s - CONFIG.lease_guard_s
+    times = CONFIG.leadership
+    assert reign.lease_until <= asked_at + turn_s + times.lease_s - times.lease_guard_s
 
 
 @pytest.mark.parametrize("seed", range(6))

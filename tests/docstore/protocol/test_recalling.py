@@ -8,6 +8,7 @@ import pytest
 from docstore.model.operation import Operation
 from docstore.protocol.events import Received, Tick
 from docstore.protocol.operations import KEY_LIFE_US
+from docstore.protocol.timing import MemoryBounds
 from docstore.storage.store import History
 from docstore.wire import Answered, Forward, Forwarded
 from tests.docstore.protocol.trio import Trio
@@ -75,7 +76,7 @@ class Group(Trio):
     def bound(self, rows: int) -> None:
         """Have documents be read back so far only."""
         core = self.replicas[self.owner()].core
-        core.config = replace(core.config, recall_rows=rows)
+        core.config = replace(core.config, memory=MemoryBounds(recall_rows=rows))
 
 
 def restarted(first: Forwarded, later: int) -> Group:

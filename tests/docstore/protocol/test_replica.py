@@ -20,6 +20,7 @@ from docstore.protocol.events import (
     TurnEnded,
 )
 from docstore.protocol.group.configuration import Configuration, MemberEntry, first_registered
+from docstore.protocol.heads import Heads
 from docstore.protocol.reign import Phase
 from docstore.protocol.replica import Replica
 from docstore.storage.store import Append, Recovered, Version
@@ -215,7 +216,7 @@ def test_a_group_of_one_does_not_doubt_itself_after_standing_still() -> None:
     alone, among_three = opened_alone(), opened()
     late = 30.0
     for machine in (alone, among_three):
-        assert machine.core.now < late - machine.core.config.quorum_lost_s
+        assert machine.core.now < late - machine.core.config.leadership.quorum_lost_s
     operation = Operation(verb="PUT", link="/t/a", body=b"{}", creates=True)
     refused = among_three.step(Requested(1, operation, late + 5), late)
     assert [each.answer.code for each in refused if isinstance(each, Respond)] == ["no-quorum"]
@@ -227,14 +228,14 @@ def test_documents_that_must_stay_in_memory_are_not_looked_through_for_each_new_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     machine, looks = opened(), 0
-    evict = machine.owner._evict
+    evict = Heads._evict
 
     def counted(*given: Any) -> None:
         nonlocal looks
         looks += 1
         evict(*given)
 
-    monkeypatch.setattr(machine.owner, "_evict", counted)
+    monkeypatch.setattr(Heads, "_evict", counted)
     reign = machine.core.logs[0].reign
     assert reign is not None
     for request in range(400):

@@ -21,13 +21,13 @@ from docstore.protocol.events import (
 from docstore.protocol.group.configuration import Configuration, MemberEntry, first_registered
 from docstore.protocol.reign import Phase
 from docstore.protocol.replica import Replica
-from docstore.protocol.timing import ReplicaConfig
+from docstore.protocol.timing import ReplicaConfig, SendingBounds
 from docstore.storage.ledger import Ledger
 from docstore.storage.store import Append, Base, Query, SaveConfiguration
 from tests.sim.process import Appending
 
 NAMES = ("n1", "n2", "n3")
-CONFIG = ReplicaConfig(page_rows=4)
+CONFIG = ReplicaConfig(sending=SendingBounds(page_rows=4))
 TICK_S, LINK_S, SYNC_S = 0.05, 0.001, 0.005
 
 

@@ -153,7 +153,7 @@ async def test_a_disk_that_forgot_a_promise_or_its_name_is_refused(path: Path, d
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(damage)
     for _ in range(2):
-        with pytest.raises(StoreBroken, match=r"damaged|format|not a store of ours"):
+        with pytest.raises(StoreBroken, match=r"damaged|format|not a store of documents"):
             await SqliteStore(path).open()
 
 
@@ -164,7 +164,7 @@ async def test_files_that_are_not_ours_are_refused(path: Path) -> None:
     other = Path(f"{path}.other")
     with closing(sqlite3.connect(other)) as connection, connection:
         connection.execute("CREATE TABLE theirs (x)")
-    with pytest.raises(StoreBroken, match="not a store of ours"):
+    with pytest.raises(StoreBroken, match="not a store of documents"):
         await SqliteStore(other).open()
 
 

@@ -11,7 +11,7 @@ from docstore.beside.view import GroupView
 from docstore.errors import DiskFull
 from docstore.model import json
 from docstore.model.operation import Operation
-from docstore.protocol.view import ReplicaView
+from docstore.protocol.view.replica import ReplicaView
 from docstore.stepping import clock
 from docstore.storage.partitions import (
     AppendBatches,

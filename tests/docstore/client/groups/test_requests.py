@@ -171,17 +171,57 @@ async def test_offsets_of_what_is_no_partition_are_refused(
     assert (await refused(client, "POST", f"{consumers}/offsets", body))[0] == 400
 
 
+async def join_alone(client: Client, group: str) -> dict[str, int]:
+    """Have a member join, and return the tokens of all partitions."""
+    await join(client, group, "x")
+    return dict((await client.json("PATCH", f"{group}/members/x", pulse(1)))["assigned"])
+
+
+async def test_a_token_that_the_group_has_not_granted_claims_nothing(
+    client: Client, consumers: str, name: str
+) -> None:
+    path, claim = f"{consumers}/offsets/{name}/0", {"kind": "ClaimRequest", "token": 7}
+    assert await refused(client, "PATCH", path, claim) == (409, "other-token")
+    token = (await join_alone(client, consumers))[f"{name}/0"]
+    above = claim | {"token": token + 1}
+    assert await refused(client, "PATCH", path, above) == (409, "other-token")
+    assert (await client.json("PATCH", path, claim | {"token": token}))["token"] == token
+
+
+async def test_a_commit_of_before_its_group_was_made_again_is_none(
+    client: Client, consumers: str, name: str
+) -> None:
+    """A member that has not heard of it must not say where the new group begins."""
+    token = (await join_alone(client, consumers))[f"{name}/0"]
+    await client.json(
+        "PATCH", f"{consumers}/offsets/{name}/0", {"kind": "ClaimRequest", "token": token}
+    )
+    await client.json("DELETE", f"{consumers}/members/x")
+    await client.json("DELETE", consumers)
+    await client.json("POST", "/core/groups", {"name": name, "topics": [name]})
+    late = {"topic": name, "partition": 0, "offset": 9, "token": token}
+    with pytest.raises(RequestFailed) as error:
+        await client.json("POST", f"{consumers}/offsets", {"offsets": [late]})
+    assert error.value.status == 409
+    [result] = error.value.problem["offsets"]
+    assert (result["status"], result["code"]) == (409, "not-claimed")
+    [offset] = (await client.json("GET", f"{consumers}/offsets"))["offsets"]
+    assert offset["offset"] == -1
+
+
 async def test_offsets_are_kept_of_the_partitions_of_a_group_and_of_no_others(
     client: Client, consumers: str, name: str
 ) -> None:
-    commit = {"topic": name, "partition": 0, "offset": 4, "token": 1}
+    token = (await join_alone(client, consumers))[f"{name}/0"]
+    claim = {"kind": "ClaimRequest", "token": token}
+    path = f"{consumers}/offsets/{name}"
+    assert (await client.json("PATCH", f"{path}/0", claim))["offset"] == -1
+    assert (await refused(client, "PATCH", f"{path}/1", claim))[0] == 404
+    commit = {"topic": name, "partition": 0, "offset": 4, "token": token}
     other = commit | {"partition": 1}
     page = await client.json("POST", f"{consumers}/offsets", {"offsets": [commit, other]})
     assert [each["status"] for each in page["offsets"]] == [200, 404]
-    claim = {"kind": "ClaimRequest", "token": 2}
-    path = f"{consumers}/offsets/{name}"
     assert (await client.json("PATCH", f"{path}/0", claim))["offset"] == 4
-    assert (await refused(client, "PATCH", f"{path}/1", claim))[0] == 404
     nobody = "/core/groups/nobody/offsets"
     assert await refused(client, "PATCH", f"{nobody}/{name}/0", claim) == (404, "no-such-group")
     assert await refused(client, "GET", nobody) == (404, "no-such-group")

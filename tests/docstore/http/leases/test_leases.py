@@ -123,6 +123,10 @@ async def test_where_nobody_would_attach_anything_a_lease_is_refused(node: Sessi
     assert await ask(node, "DELETE", "/notes/plain", Docstore_Lease=lease) == malformed
     both = {"documentLeaseLink": f"{LEASES}/another"}
     assert await ask(node, "PUT", "/notes/plain", both, Docstore_Lease=lease) == malformed
+    twice = [("Docstore-Lease", lease), ("Docstore-Lease", f"{LEASES}/another")]
+    async with node.put("/notes/plain", json={}, headers=twice) as response:
+        assert "one Docstore-Lease" in (await response.json(content_type=None))["detail"]
+        assert response.status == 400
     lines = [
         {"link": "/notes/bulk", "op": "PUT", "body": {"documentLeaseLink": lease}},
         {"link": "/notes/plain", "op": "PATCH", "body": patch},
@@ -219,6 +223,8 @@ async def test_many_leases_are_kept_alive_in_one_request(node: Session, other: S
     assert sorted(page["alive"]) == sorted(ids[1:])
     assert sorted(page["gone"]) == sorted(["nobody", ids[0]])
     assert page["unknown"] == []
+    by_link = {"leases": [f"{LEASES}/{ids[1]}", ids[1]]}
+    assert (await ask(other, "POST", f"{LEASES}/keep-alive", by_link))[1]["alive"] == [ids[1]]
     bad: list[Any] = [
         {}, {"leases": []}, {"leases": "x"}, {"leases": [1]}, {"leases": ["a/b"]},
         {"leases": ["x"] * 10_001}, {"leases": ["x"], "more": 1},

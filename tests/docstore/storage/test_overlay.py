@@ -1,0 +1,113 @@
+"""Overlay and tables together answer as if the tables had followed everything."""
+
+import asyncio
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from docstore.storage.overlay import Overlay
+from docstore.storage.plan import Ask, Wait
+from docstore.storage.store import (
+    UNBOUNDED,
+    Append,
+    History,
+    Newest,
+    SaveSlot,
+    SlotRecord,
+    Trim,
+    Truncate,
+)
+from tests.docstore.storage.lagging import Batch, Lagging, Script, batches, play, race, steps
+from tests.docstore.storage.logs import FOR_EVER, Author
+
+A, B = "/notes/a", "/notes/b"
+
+
+def lagging(seed: int) -> Lagging:
+    return Lagging(Random(seed), Overlay())
+
+
+@settings(max_examples=40)
+@given(steps, st.integers())
+def test_answers_are_those_of_tables_that_have_followed_everything(
+    script: Script, seed: int
+) -> None:
+    asyncio.run(play(script, seed, lagging(seed)))
+
+
+@settings(max_examples=200)
+@given(steps, batches, st.integers())
+def test_what_joins_between_the_look_and_the_answer_changes_nothing_or_is_in_it(
+    script: Script, later: Batch, seed: int
+) -> None:
+    race(script, later, seed, lagging(seed))
+
+
+# One by one
+
+
+def test_a_document_that_is_here_is_answered_without_the_tables() -> None:
+    author, overlay = Author(), Overlay()
+    rows = [author.row(1, link) for link in (A, B, A)]
+    overlay.add(1, [Append(rows)])
+    assert overlay.plan(Newest(1, A, FOR_EVER)) == [rows[2]]
+    assert overlay.plan(Newest(1, A, 2)) == [rows[0]]
+    assert overlay.plan(Newest(1, B, 1)) == Ask((Newest(1, B, 1),))
+    assert overlay.plan(Newest(2, A, 9)) == Ask((Newest(2, A, 9),))
+
+
+def test_only_the_slot_that_loses_rows_waits() -> None:
+    author, overlay = Author(), Overlay()
+    mine, other = author.row(1, A), author.row(2, B)
+    overlay.add(1, [Append([mine, other])])
+    overlay.add(2, [Truncate(1, 0)])
+    overlay.add(3, [Append([author.row(2, B)])])
+    assert overlay.plan(Newest(1, A, FOR_EVER)) == Wait(2)
+    assert overlay.plan(Newest(2, B, 1)) == [other]
+    overlay.drop(2)
+    assert overlay.plan(Newest(1, A, FOR_EVER)) == Ask((Newest(1, A, FOR_EVER),))
+
+
+def test_who_asks_for_the_newest_row_does_not_wait_for_trimming() -> None:
+    author, overlay = Author(), Overlay()
+    rows = [author.row(1, A) for _ in range(3)]
+    overlay.add(1, [Append(rows)])
+    overlay.add(2, [Trim(1, 0, 2), SaveSlot(SlotRecord(1, kept=2))])
+    assert overlay.plan(Newest(1, A, FOR_EVER)) == rows[2:]
+    assert overlay.plan(Newest(1, A, 2)) == rows[1:2]
+    assert overlay.plan(Newest(1, A, 1)) == Wait(2)
+    assert overlay.plan(History(1, A, None, 9, FOR_EVER)) == Wait(2)
+    assert overlay.below("/notes/", {1: 0}) == Wait(2)
+    assert overlay.below("/other/", {1: 2}) == Wait(0)
+
+
+def test_the_tables_are_behind_from_the_first_row_that_they_lack() -> None:
+    author, overlay = Author(), Overlay()
+    assert overlay.behind(1) == UNBOUNDED
+    overlay.add(1, [Append([author.row(1, A), author.row(1, B)])])
+    overlay.add(2, [Append([author.row(1, A)])])
+    overlay.add(3, [SaveSlot(SlotRecord(2))])
+    assert (overlay.behind(1), overlay.behind(2)) == (1, UNBOUNDED)
+    overlay.drop(1)
+    assert overlay.behind(1) == 3
+    overlay.add(4, [Truncate(1, 2)])
+    assert overlay.behind(1) == 0
+    overlay.drop(4)
+    assert overlay.behind(1) == UNBOUNDED
+
+
+def test_a_digest_waits_for_a_record_alone() -> None:
+    """It says how far a slot has come, and an empty one has come to what it keeps."""
+    overlay = Overlay()
+    overlay.add(1, [SaveSlot(SlotRecord(1, kept=9))])
+    assert (overlay.all_of([1, 2]), overlay.all_of([2])) == (Wait(1), Wait(0))
+
+
+def test_nothing_is_kept_of_what_the_tables_have() -> None:
+    author, overlay = Author(), Overlay()
+    for number in range(1, 9):
+        overlay.add(number, [Append([author.row(slot, A) for slot in (1, 2)])])
+        overlay.drop(number - 1)
+    overlay.drop(8)
+    assert (overlay._slots, overlay._arrived) == ({}, {})

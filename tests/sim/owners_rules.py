@@ -1,0 +1,158 @@
+"""What must not be missing where somebody owns something, in one list; each idea is taken away.
+
+    python -m tests.sim.owners_rules [--seeds 1000] [NUMBER ...]
+
+prints rows of the table in docs/testing.md: for each way to take an idea away the first seed, from
+0, that notices. Three worlds play them: actors on nodes (`sessions.py`), members at a model of
+Kafka's coordinator (`kafka.py`), and the vote of users' processes, on bad days (`storm.py`, where
+its tests are).
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from docstore.ownership.elector import Elector
+from docstore.simulation.electors import Violation
+from tests.docstore.ownership import lacking, storm
+from tests.sim import kafka_ablations, sessions, sessions_ablations
+
+SEEDS_MAX = 1_000
+"""A missing rule must be noticed by then, or by a test of one machine."""
+
+IDEAS: Sequence[tuple[str, Sequence[str]]] = (
+    (
+        "only the reign that judged may end a lease, or change a group",
+        ("ended-under-any-reign", "groups-changed-under-any-reign"),
+    ),
+    (
+        "an answer rests on a read that a majority has confirmed, of the same owner and reign",
+        (
+            "answered-from-memory", "confirmed-by-anybody",
+            "members-answered-from-memory", "members-confirmed-by-anybody",
+        ),
+    ),
+    (
+        "under a new owner all have their whole time again",
+        ("not-granted-in-full", "sessions-not-granted-in-full"),
+    ),
+    (
+        "a proof counts from when its first request was sent",
+        ("stamped-at-receipt", "created-by-a-retry"),
+    ),
+    (
+        "who holds believes for less than the TTL, by as much as clocks may differ in rate",
+        ("believed-for-the-whole-time", "rates-ignored"),
+    ),
+    ("the clock of who believes goes on in suspend", ("a-clock-that-stops",)),
+    (
+        "who is ending is confirmed no more until it is known what became of it",
+        ("renewed-though-ending", "members-confirmed-though-leaving"),
+    ),
+    ("a group is changed from the version that was seen", ("groups-updated-without-a-tag",)),
+    (
+        "an exclusive partition passes once its member has given it back",
+        ("tenure-with-the-target",),
+    ),
+    (
+        "absence from a list gives back what is to be another's, in a pulse of this generation",
+        ("released-though-to-stay", "released-in-an-old-pulse"),
+    ),
+    (
+        "a member leads what it has claimed, and an older answer says nothing of a release",
+        ("led-when-assigned", "confirmed-after-the-release"),
+    ),
+    ("what a fenced member had stays its own until its session is over", ("fenced-and-gone",)),
+    ("who is fenced drops everything", ("fenced-and-believing",)),
+    ("offsets are claimed, and commits fenced", ("not-claimed", "commits-of-anybody")),
+    (
+        "fences are carried on by unfenced rows and by tombstones",
+        ("fences-not-carried", "fences-buried"),
+    ),
+    ("tokens are versions", ("tokens-counted-in-the-state",)),
+    ("where two may lead, the old one does until the new one does", ("nobody-for-a-while",)),
+    ("what is attached is looked for again, long after the end", ("swept-once",)),
+    ("who waits is entered first, and looks then", ("read-then-held",)),
+    ("who gives up believes no more before it says so", ("dropped-when-answered",)),
+    (
+        "on Kafka: a grace, an era, commits as proofs",
+        ("no-grace", "no-era", "receipt-as-proof", "as-in-the-paper"),
+    ),
+    (
+        "the vote: who hears a leader, or has just started, votes for nobody, and more",
+        (
+            "voted-though-a-leader-is-heard", "voted-right-after-a-start", "votes-forgotten",
+            "led-without-answers", "answers-counted-from-receipt", "rates-ignored-in-the-vote",
+            "believed-while-handing-over",
+        ),
+    ),
+    (
+        "while a node stands still no deadline comes nearer",
+        ("deadlines-not-moved-after-a-pause",),
+    ),
+)  # fmt: skip
+"""(what holds, the ways to take it away), numbered from 1."""
+
+Play = Callable[[int, type[Elector]], None]
+
+OF_THE_VOTE: Mapping[str, tuple[type[Elector], Play]] = {
+    "voted-though-a-leader-is-heard": (lacking.Fickle, storm.weather),
+    "voted-right-after-a-start": (lacking.Hasty, storm.restart_third),
+    "votes-forgotten": (lacking.Forgetful, storm.weather),
+    "led-without-answers": (lacking.Stubborn, storm.weather),
+    "answers-counted-from-receipt": (lacking.Receiver, storm.weather),
+    "rates-ignored-in-the-vote": (lacking.Exact, storm.cut_leader),
+    "believed-while-handing-over": (lacking.Clinging, storm.weather),
+}
+"""Name -> who lacks the rule, and the bad day that aims at it."""
+ON_KAFKA = kafka_ablations.RULES.keys() - {"all"}
+
+
+def first_noticed(name: str, seeds: Iterable[int]) -> int | None:
+    """Return the first seed that breaks a promise without a rule; None if none of them does."""
+    if name in OF_THE_VOTE:
+        notices = _noticed_by_voters
+    elif name in ON_KAFKA:
+        notices = _noticed_on_kafka
+    else:
+        notices = _noticed_by_actors
+    return next((seed for seed in seeds if notices(name, seed)), None)
+
+
+def _noticed_by_actors(name: str, seed: int) -> bool:
+    with sessions_ablations.without(name):
+        outcome = sessions.run(seed, sessions_ablations.RULES[name].shape)
+    return bool(outcome.problems or outcome.stuck)
+
+
+def _noticed_on_kafka(name: str, seed: int) -> bool:
+    return bool(kafka_ablations.run(seed, name).problems)
+
+
+def _noticed_by_voters(name: str, seed: int) -> bool:
+    make, play = OF_THE_VOTE[name]
+    try:
+        play(seed, make)
+    except Violation:
+        return True
+    return False
+
+
+def main() -> int:
+    """Parse the command line and print rows; 1 if no seed misses some rule."""
+    parser = argparse.ArgumentParser(prog="python -m tests.sim.owners_rules", description=__doc__)
+    parser.add_argument("numbers", nargs="*", type=int, help="of ideas; default: all")
+    parser.add_argument("--seeds", type=int, default=SEEDS_MAX)
+    options = parser.parse_args()
+    is_complete = True
+    for number, (idea, names) in enumerate(IDEAS, 1):
+        if number in (options.numbers or [number]):
+            seeds = {name: first_noticed(name, range(options.seeds)) for name in names}
+            noticed = ", ".join(f"`{name}` {'-' if n is None else n}" for name, n in seeds.items())
+            print(f"| {number} | {idea} | {noticed} |", flush=True)
+            is_complete &= None not in seeds.values()
+    return 0 if is_complete else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""Each rule of who may act is needed: without it a seed breaks a promise, or a test fails."""
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.docstore.sessions import test_leasing, test_moves
+from tests.docstore.sessions.group import Group
+from tests.sim.owners_rules import IDEAS, OF_THE_VOTE, ON_KAFKA, SEEDS_MAX, first_noticed
+from tests.sim.sessions_ablations import RULES, without
+from tests.source import ROOT
+
+# Ablation -> the test that fails with it.
+NOTICED_BY: dict[str, Callable[[], None]] = {
+    # No belief is wrong: leases end though they were renewed in time.
+    "deadlines-not-moved-after-a-pause": lambda: (
+        test_leasing.test_s4_a_node_that_stood_still_hears_what_waited_before_it_judges(Group())
+    ),
+    # A pulse of before a grant must come to a new coordinator before any of after it does, while
+    # another member joins: too seldom for seeds.
+    "released-though-to-stay": (
+        test_moves.test_g3_a_straggler_of_before_a_grant_is_no_release_when_somebody_joins_after_it
+    ),
+}
+NAMES = [name for _, names in IDEAS for name in names]
+
+
+def by_seeds() -> Iterator[object]:
+    """Yield the names of what seeds notice; the longest are marked so."""
+    for name in NAMES:
+        if name == "answers-counted-from-receipt":
+            yield pytest.param(name, marks=pytest.mark.slow)
+        elif name in RULES.keys() - NOTICED_BY.keys():
+            yield pytest.param(name, marks=pytest.mark.thorough)
+        elif name not in NOTICED_BY:
+            yield name
+
+
+@pytest.mark.parametrize("name", list(by_seeds()))
+def test_a_missing_rule_is_noticed_by_a_seed(name: str) -> None:
+    assert first_noticed(name, range(SEEDS_MAX)) is not None
+
+
+@pytest.mark.parametrize("name", sorted(NOTICED_BY))
+def test_a_missing_rule_that_seeds_rarely_need_fails_a_test(name: str) -> None:
+    NOTICED_BY[name]()
+    with without(name), pytest.raises(AssertionError):
+        NOTICED_BY[name]()
+
+
+def test_the_list_has_every_rule_that_can_be_taken_away_once() -> None:
+    assert sorted(NAMES) == sorted([*RULES, *OF_THE_VOTE, *ON_KAFKA])
+
+
+def test_the_page_has_the_list() -> None:
+    page = (ROOT / "docs/testing.md").read_text("utf-8")
+    rows = re.findall(r"^\| (\d+) \| (.+) \| (.*) \|$", page, re.MULTILINE)
+    shown = [(int(number), idea, re.findall(r"`([\w-]+)`", names)) for number, idea, names in rows]
+    assert shown == [(number, idea, [*names]) for number, (idea, names) in enumerate(IDEAS, 1)]
