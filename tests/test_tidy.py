@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.source import ROOT, Source, circle_of, names, reached, sizes, sources
+from tests.source import ROOT, Source, circle_of, names, reached, sources
 
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 50
