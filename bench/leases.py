@@ -2,7 +2,7 @@
 
 All are renewed every two seconds: docstore's a thousand in one request, through one of its nodes;
 etcd's at its leader by the stream of its gateway, which takes a message for each. It hears no more
-of a request's messages than the first 512 bytes once it has begun to answer, so forty at a time.
+of a request's messages than the first 512 bytes once it has begun to answer, so 25 at a time.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from bench.cluster import Failed
+from bench.cluster import Failed, Processes
 from bench.docstores import Docstores
 from bench.etcd import Etcd
 
@@ -62,7 +62,7 @@ class EtcdLeases:
     """Leases of etcd, at its leader."""
 
     members: Etcd
-    batch: int = 40
+    batch: int = 25
 
     async def grant(self, number: int) -> None:
         """By an id of our own; 0 would be none."""
@@ -77,14 +77,14 @@ class EtcdLeases:
             return (await response.text()).count('"TTL"')
 
 
-async def measure(
-    leases: Leases, cpu_s: Callable[[], float], seconds: float
-) -> Mapping[str, float]:
-    """Return shares of a core, of all members together, in percent.
+async def measure(leases: Leases, members: Processes, seconds: float) -> Mapping[str, float]:
+    """Return shares of a core, of all members together, in percent, and memory of the largest.
 
     Without any lease, with all at rest, and while all are kept alive. Raises Failed if one ends.
+    mib: by which the memory of a member has grown, at the most, once all are there.
     """
-    found = {"without": await _share(cpu_s, asyncio.sleep(seconds))}
+    found = {"without": await _share(members.cpu_s, asyncio.sleep(seconds))}
+    before = [member.rss_mib() for member in members.members]
     room, began = asyncio.Semaphore(AT_ONCE), time.perf_counter()
 
     async def grant(number: int) -> None:
@@ -94,8 +94,10 @@ async def measure(
     await asyncio.gather(*map(grant, range(COUNT)))
     found["granted"] = COUNT / (time.perf_counter() - began)
     await _keep(leases, 0.0)  # What they all do for the first time is not measured.
-    found["at_rest"] = await _share(cpu_s, asyncio.sleep(seconds))
-    found["kept"] = await _share(cpu_s, _keep(leases, seconds))
+    found["at_rest"] = await _share(members.cpu_s, asyncio.sleep(seconds))
+    after = [member.rss_mib() for member in members.members]
+    found["mib"] = max(now - was for was, now in zip(before, after, strict=True))
+    found["kept"] = await _share(members.cpu_s, _keep(leases, seconds))
     return found
 
 

@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import leases, machine
-from bench.cluster import Failed
+from bench.cluster import Failed, Processes
 from bench.docstores import Docstores, slot
 from bench.etcd import Etcd, encode
 from bench.generator import Writer, keep_busy
@@ -174,12 +174,12 @@ async def measure_round(run: Run, turn: int) -> None:
         async with Etcd(run.etcd, *run.place("etcd"), count=8) as members:
             await load(run, ETCD, EtcdLocks(members), members.cpu_s)
             await failovers(run, ETCD, EtcdLocks(members))
-            await keeping(run, ETCD, leases.EtcdLeases(members), members.cpu_s)
+            await keeping(run, ETCD, leases.EtcdLeases(members), members)
     async with Docstores(*run.place("docstore"), count=8, turn=turn) as nodes:
         await load(run, DOCSTORE, DocstoreLocks(nodes), nodes.cpu_s)
         await load(run, ANY, DocstoreLocks(nodes, is_knowing=False), nodes.cpu_s)
         await failovers(run, DOCSTORE, DocstoreLocks(nodes))
-        await keeping(run, DOCSTORE, leases.DocstoreLeases(nodes), nodes.cpu_s)
+        await keeping(run, DOCSTORE, leases.DocstoreLeases(nodes), nodes)
 
 
 async def load(run: Run, side: str, locks: Locks, cpu_s: Callable[[], float]) -> None:
@@ -220,9 +220,9 @@ async def failovers(run: Run, side: str, locks: Locks) -> None:
             run.note(side, "died", s=waited_s, beyond_ms=(waited_s - TTL_S) * 1000)
 
 
-async def keeping(run: Run, side: str, held: leases.Leases, cpu_s: Callable[[], float]) -> None:
+async def keeping(run: Run, side: str, held: leases.Leases, members: Processes) -> None:
     """Keep many leases alive."""
-    run.note(side, "leases", **await leases.measure(held, cpu_s, run.seconds))
+    run.note(side, "leases", **await leases.measure(held, members, run.seconds))
 
 
 @dataclass(frozen=True)
@@ -251,6 +251,7 @@ ROWS = [
     Row("leases", f"{leases.COUNT:,} leases kept alive: of a core", "kept", "%", price=1.5),
     Row("leases", "   with all of them at rest", "at_rest", "%"),
     Row("leases", "   without any", "without", "%"),
+    Row("leases", "   memory of a member by them", "mib", "MiB"),
 ]
 FAILOVER_RATIO_MAX = 1.0
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.source import circle_of
+from tests.source import circle_of, sizes
 from tests.test_tidy import (
     EXAMPLE_LINES_MAX,
     FILE_LINES_MAX,
@@ -27,7 +27,6 @@ from tests.test_tidy import (
     the_protocol_runs_one_way,
     things_are_short,
 )
-from tests.test_tidy_classes import sizes
 
 LONG_FUNCTION = "def f():\n" + "    x = 1\n" * FUNCTION_LINES_MAX
 BAD: list[tuple[Rule, str, str]] = [

@@ -14,7 +14,7 @@ from docstore.http.plain import PlainRequest, PlainRequests
 from docstore.http.server import HttpServer
 from docstore.limits import Limits
 from tests.docstore.http.single import SingleNode
-from tests.docstore.http.wire import Serving, serving
+from tests.docstore.http.wires import Serving, serving
 
 _numbers = itertools.count()
 

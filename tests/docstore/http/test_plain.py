@@ -1,4 +1,8 @@
-"""Plain requests are served without a task, and nobody can tell: they get the very same bytes."""
+"""Plain requests are served without a task, and nobody can tell.
+
+Whatever a client sends, however it is cut: what is plain gets the very bytes that the other way
+gives. How its connection lives is in `test_plain_connections.py`.
+"""
 
 import asyncio
 import re
@@ -10,12 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from docstore.http.large import LARGE_BYTES
+from docstore.limits import Limits
 from docstore.model.operation import Answer
-from tests.docstore.http.wire import (
+from tests.docstore.http.wires import (
     CHUNKED,
     GET,
     PUT,
-    SMALL,
     SOON_S,
     UNUSUAL,
     Serving,
@@ -23,6 +27,8 @@ from tests.docstore.http.wire import (
     asked,
     serving,
 )
+
+SMALL = Limits(body_bytes_max=200)
 
 # Which are plain
 
@@ -246,3 +252,25 @@ async def test_so_is_what_fails_at_its_owner(served: Serving) -> None:
     assert first == second
     assert first.startswith(b"HTTP/1.1 500 ")
     assert served.server.metrics.internal_errors == 2
+
+
+# However it is cut
+
+
+@pytest.mark.parametrize(
+    "request_bytes", [asked("PUT", "/t/a", b'If-Match: "9.9"\r\n', body=b'{"a":2}'), GET]
+)
+async def test_cut_anywhere_it_is_the_same_request(served: Serving, request_bytes: bytes) -> None:
+    async with served.wire() as wire:
+        await wire.ask(PUT)
+        whole = await wire.ask(request_bytes)
+        for cut in range(1, len(request_bytes)):
+            wire.writer.write(request_bytes[:cut])
+            await wire.writer.drain()
+            await asyncio.sleep(0)
+            wire.writer.write(request_bytes[cut:])
+            assert await wire.answer() == whole
+        for byte in request_bytes:
+            wire.writer.write(bytes([byte]))
+            await asyncio.sleep(0)
+        assert await wire.answer() == whole

@@ -1,4 +1,4 @@
-"""Connections on which plain requests come: cut anywhere, in bursts, and as they live and end."""
+"""A connection on which plain requests come: in order, one at a time, and ended as any other."""
 
 import asyncio
 from typing import Any
@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 
 from docstore.limits import Limits
-from tests.docstore.http.wire import (
-    CONNECTIONS,
-    CONNECTIONS_SLOW,
+from tests.docstore.http.wires import (
     GET,
     LONG_S,
     PUT,
@@ -20,26 +18,7 @@ from tests.docstore.http.wire import (
     until,
 )
 
-# However it is cut
-
-
-@pytest.mark.parametrize(
-    "request_bytes", [asked("PUT", "/t/a", b'If-Match: "9.9"\r\n', body=b'{"a":2}'), GET]
-)
-async def test_cut_anywhere_it_is_the_same_request(served: Serving, request_bytes: bytes) -> None:
-    async with served.wire() as wire:
-        await wire.ask(PUT)
-        whole = await wire.ask(request_bytes)
-        for cut in range(1, len(request_bytes)):
-            wire.writer.write(request_bytes[:cut])
-            await wire.writer.drain()
-            await asyncio.sleep(0)
-            wire.writer.write(request_bytes[cut:])
-            assert await wire.answer() == whole
-        for byte in request_bytes:
-            wire.writer.write(bytes([byte]))
-            await asyncio.sleep(0)
-        assert await wire.answer() == whole
+CONNECTIONS, CONNECTIONS_SLOW = 200, 2_000
 
 
 async def test_a_burst_is_answered_in_order(served: Serving, plain: list[str]) -> None:
@@ -71,9 +50,6 @@ async def test_what_comes_while_one_is_served_waits_for_its_turn(
         for _ in range(3):
             assert b'"documentSelfLink":"/t/a"' in await wire.answer()
     assert plain == ["PUT /t/a", "PUT /t/slow"]
-
-
-# How the connection lives, and ends
 
 
 async def test_the_server_waits_for_it_when_it_stops() -> None:

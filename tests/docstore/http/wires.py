@@ -1,4 +1,4 @@
-"""A server on a socket of its own, asked byte by byte, and what it has found plain."""
+"""Requests as bytes, on connections that are held: to a server in this process."""
 
 import asyncio
 import re
@@ -12,10 +12,8 @@ from tests.docstore.http.single import SingleNode
 
 LONG_S, SOON_S = 3600.0, 10.0
 PATIENT = Limits(body_timeout_s=LONG_S, first_request_timeout_s=LONG_S, keepalive_timeout_s=LONG_S)
-SMALL = Limits(body_bytes_max=200)
 UNUSUAL = b"X-Request-Id: unusual\r\n"
 """A header that plain requests do not have."""
-CONNECTIONS, CONNECTIONS_SLOW = 200, 2_000
 
 
 def asked(
