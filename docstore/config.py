@@ -60,6 +60,9 @@ class Config:
     gossip_advertise: Address
     """Where other nodes reach `gossip`; a name is resolved when the node starts."""
 
+    shared: Address | None = None
+    """Where clients are served as well, by each process of this machine that is told the same."""
+
     node_id: str = ""
     """Stable name of the node; "" takes the one kept on disk, or makes one."""
 
@@ -142,7 +145,8 @@ class Config:
     def host_names(self) -> set[str]:
         """Return by which names clients may call this node, beside that of its machine."""
         founder = [each.host for each in self.bootstrap if each.id == self.node_id]
-        return {self.listen_host, self.advertise.host, *founder, *self.allowed_hosts}
+        shared = [self.shared.host] if self.shared else []
+        return {self.listen_host, self.advertise.host, *shared, *founder, *self.allowed_hosts}
 
     def public(self) -> dict[str, Any]:
         """Return what the management page shows: where it is reached, and limits; no secrets.
@@ -166,7 +170,7 @@ RETENTION_S_MIN = 600.0
 
 KEYS = (
     "data", "listen", "peer", "gossip", "advertise", "peer_advertise", "gossip_advertise",
-    "node_id", "zone", "bootstrap", "join", "replaces", "observer", "standby",
+    "shared", "node_id", "zone", "bootstrap", "join", "replaces", "observer", "standby",
     "remove_after_s", "history_retention_s", "slots",
     "points_per_node", "replication_factor", "reads", "heartbeat_interval_s", "owner_timeout_s",
     "repair_interval_s", "segments_mb",
@@ -221,6 +225,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
         advertise=ports.advertise,
         peer_advertise=ports.peer_advertise,
         gossip_advertise=ports.gossip_advertise,
+        shared=ports.shared,
         node_id=_node_id(settings, "node_id"),
         zone=str(settings.get("zone", "")),
         bootstrap=founders,
