@@ -7,7 +7,8 @@ the environment is done where a process starts.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,13 @@ from docstore.errors import BadConfig
 from docstore.limits import LOG_LEVELS, Limits
 from docstore.model.address import Address, parse_url, ports_of, reachable
 from docstore.protocol.group.configuration import NODE_ID, Founder, is_node_id
-from docstore.streams.timing import StreamsConfig
+from docstore.streams.timing import (
+    ElectionTimes,
+    MemoryBounds,
+    StreamsConfig,
+    TransferBounds,
+    Upkeep,
+)
 
 ENVIRONMENT_PREFIX = "DOCSTORE_"
 PRESETS = ("loopback", "lan", "wan")
@@ -370,18 +377,19 @@ def _preset(settings: Mapping[str, Any], default: str) -> str:
 
 
 def _streams(settings: Mapping[str, Any]) -> StreamsConfig:
-    known = StreamsConfig()
-    return replace(
-        known,
-        owner_timeout_s=_seconds(settings, "owner_timeout_s", known.owner_timeout_s),
-        fail_back_s=_seconds(
-            settings, "streams_fail_back_s", known.fail_back_s, least=0, most=WEEK_S
+    elections, transfers, upkeep = ElectionTimes(), TransferBounds(), Upkeep()
+    tails_mb = _integer(settings.get("streams_tail_mb", 64), "streams_tail_mb", 1, 65_536)
+    seconds = partial(_seconds, settings)
+    fail_back_s = seconds("streams_fail_back_s", transfers.fail_back_s, least=0, most=WEEK_S)
+    return StreamsConfig(
+        elections=ElectionTimes(
+            owner_timeout_s=seconds("owner_timeout_s", elections.owner_timeout_s),
+            gather_s=seconds("streams_gather_s", elections.gather_s, most=60),
+            confirm_s=seconds("streams_confirm_s", elections.confirm_s, most=60),
         ),
-        gather_s=_seconds(settings, "streams_gather_s", known.gather_s, most=60),
-        confirm_s=_seconds(settings, "streams_confirm_s", known.confirm_s, most=60),
-        tails_bytes=_integer(settings.get("streams_tail_mb", 64), "streams_tail_mb", 1, 65_536)
-        << 20,
-        retention_s=_seconds(settings, "streams_retention_check_s", known.retention_s),
+        transfers=TransferBounds(fail_back_s=fail_back_s),
+        memory=MemoryBounds(tails_bytes=tails_mb << 20),
+        upkeep=Upkeep(retention_s=seconds("streams_retention_check_s", upkeep.retention_s)),
     )
 
 

@@ -44,6 +44,7 @@ from docstore.protocol.group.configuration import Configuration
 from docstore.protocol.replica import Replica
 from docstore.protocol.view.replica import ReplicaView
 from docstore.stepping import TICK_S, Requests, Stepping, clock
+from docstore.storage.arrivals import Heads, Lines
 from docstore.storage.store import LONG, Query, Store, Write
 from docstore.trace.context import TRACEPARENT
 from docstore.trace.of_documents import TABLE, bytes_of, bytes_of_rows
@@ -84,10 +85,15 @@ class Driver(Stepping[Event, Effect]):
         self._indexes = Requests[Mapping[int, tuple[int, int]]](self.loop)
         self._writes: list[Write] = []
         self._token = 0
-        self._committing: asyncio.Task[None] | None = None
+        self._idle = asyncio.Event()
+        """Set while no batch is on its way to the disk, nor the way back from a full one."""
+        self._idle.set()
+        self._recovering: asyncio.Task[None] | None = None
         self._barriers: list[tuple[int, asyncio.Future[None]]] = []
         self._short = _Queue(QUERIES_AT_ONCE, self._answer, broken)
         self._long = _Queue(LONG_QUERIES_AT_ONCE, self._answer, broken)
+        self._of_branches = _Queue(QUERIES_AT_ONCE, self._answer, broken)
+        self._queues = (self._short, self._long, self._of_branches)
 
     def start(self) -> None:
         """Begin to tick."""
@@ -97,9 +103,10 @@ class Driver(Stepping[Event, Effect]):
     async def stop(self) -> None:
         """Finish the batch that is under way; answer what still waits as the protocol would."""
         self.end()
-        for task in (self._committing, self._short.task, self._long.task):
-            if task is not None:
-                await asyncio.gather(task, return_exceptions=True)
+        await self._idle.wait()
+        for queue in self._queues:
+            if queue.task is not None:
+                await asyncio.gather(queue.task, return_exceptions=True)
         for requests in (self._requests, self._changes, self._indexes):
             requests.cancel()
         for _, barrier in self._barriers:
@@ -134,7 +141,7 @@ class Driver(Stepping[Event, Effect]):
 
     async def stored(self) -> None:
         """Return when all that the protocol has asked to be stored by now is on the disk."""
-        if self._committing is None and not self._writes:
+        if self._idle.is_set() and not self._writes:
             return
         barrier = self.loop.create_future()
         self._barriers.append((self._token, barrier))
@@ -158,8 +165,7 @@ class Driver(Stepping[Event, Effect]):
                     self._token = token
                     self.recorder.carried += bytes_of(writes)
                 case Read(token, query):
-                    queue = self._long if isinstance(query, LONG) else self._short
-                    queue.waiting.append((token, query))
+                    self._queue_of(query).waiting.append((token, query))
                 case Publish(row):
                     self._publish(row)
                 case Reconfigured(configuration):
@@ -182,39 +188,57 @@ class Driver(Stepping[Event, Effect]):
 
     def after_turn(self) -> None:
         """Store what was asked to be stored, and look up what was asked for."""
-        if self._writes and self._committing is None:
-            self._committing = self.loop.create_task(self._commit())
-        self._short.begin()
-        self._long.begin()
+        if self._writes and self._idle.is_set():
+            self._submit()
+        for queue in self._queues:
+            queue.begin()
 
-    async def _commit(self) -> None:
-        """Commit batch after batch until nothing gathered meanwhile."""
+    def _queue_of(self, query: Query) -> "_Queue":
+        """Return where a query waits: not with those that the store may keep waiting longer."""
+        if isinstance(query, LONG):
+            return self._long
+        # Their answer may have to wait until the tables have followed (`storage/overlay.py`).
+        return self._of_branches if isinstance(query, Heads | Lines) else self._short
+
+    def _submit(self) -> None:
+        """Hand what has gathered over to the disk, in one batch."""
+        writes, self._writes = self._writes, []
+        self._idle.clear()
+        self._store.submit(writes, partial(self._stored, self._token))
+
+    def _stored(self, token: int, error: Exception | None) -> None:
+        """Go on after the batch up to `token`: with the next one, if more gathered meanwhile."""
         try:
-            try:
-                await self._commit_all()
-            except DiskFull:
+            if isinstance(error, DiskFull):
                 log.warning("the disk is full: slots are yielded, reads go on")
-                await self._go_on_from_disk()
-        except Exception as error:  # noqa: BLE001 - one batch lost, and the next would leave a hole
-            self._broken(error)
-        finally:
-            self._committing = None
-
-    async def _commit_all(self) -> None:
-        while self._writes:
-            writes, self._writes = self._writes, []
-            token = self._token
-            await self._store.commit(writes)
+                self._recovering = self.loop.create_task(self._go_on_from_disk())
+                return
+            if error is not None:
+                raise error
             self.feed(Persisted(token))
             self._pass_barriers(token)
+            if self._writes:
+                self._submit()
+            else:
+                self._idle.set()
+        except Exception as failure:  # noqa: BLE001 - one batch lost, and the next would leave a hole
+            self._fail(failure)
 
     async def _go_on_from_disk(self) -> None:
         """Begin again from what is stored, once there is room at least to read it."""
-        recovered = await self._with_room(self._store.recover)
-        # What was asked meanwhile goes on from rows that are not there: it goes as well.
-        self._writes = []
-        self.feed(DiskFilled(recovered))
-        self._pass_barriers(self._token)
+        try:
+            recovered = await self._with_room(self._store.recover)
+            # What was asked meanwhile goes on from rows that are not there: it goes as well.
+            self._writes = []
+            self.feed(DiskFilled(recovered))
+            self._pass_barriers(self._token)
+            self._idle.set()
+        except Exception as failure:  # noqa: BLE001 - as in `_stored`
+            self._fail(failure)
+
+    def _fail(self, error: Exception) -> None:
+        self._idle.set()
+        self._broken(error)
 
     async def _with_room(self, read: Callable[[], Awaitable[T]]) -> T:
         """Read; again and again while not even the index of the log has room."""

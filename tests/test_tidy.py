@@ -32,8 +32,10 @@ SHELLS = tuple(
     docstore/scans/batches.py docstore/scans/feed.py docstore/scans/pool.py
     docstore/scans/scanner.py docstore/scans/segments.py docstore/scans/worker.py
     docstore/services/announcing.py docstore/services/declaring.py docstore/storage/database.py
-    docstore/storage/lanes.py docstore/storage/memory.py docstore/storage/sqlite.py
-    docstore/storage/streams_memory.py docstore/storage/streams_sqlite.py
+    docstore/storage/disk_files.py
+    docstore/storage/lanes.py docstore/storage/memory.py docstore/storage/overlaid.py
+    docstore/storage/sqlite.py docstore/storage/streams_memory.py
+    docstore/storage/streams_sqlite.py docstore/storage/submitting.py
     docstore/beside/documents.py docstore/sessions/driver.py docstore/sessions/backend.py
     docstore/streams/driver.py docstore/streams/backend.py docstore/cli/* docstore/client/*
     docstore/http/* docstore/members/* docstore/node/* docstore/reads/* docstore/upkeep/*

@@ -74,7 +74,7 @@ class Group:
         self.use(self._members.configuration)
         for peer in self._members.peers:
             if self._links.is_linked(peer):
-                self._driver.feed(LinkMade(peer))
+                self._driver.feed(LinkMade(peer, self._links.protocol_of(peer)))
 
     def stop(self) -> None:
         """Forget what was planned."""
@@ -96,6 +96,7 @@ class Group:
         for peer in others:
             if handle := self._hanging_up.pop(peer, None):
                 handle.cancel()
+        self._links.end_before(configuration.stored_protocol)
         self._lookup.look_for(others)
         loop = asyncio.get_running_loop()
         for peer in sorted(before.keys() - others.keys()):
@@ -186,6 +187,7 @@ class Group:
             "voters": voters,
             "quorum": majority(voters),
             "leader": self._members.leader,
+            "storedProtocol": configuration.stored_protocol,
             "members": _entries(configuration, members),
         }
         if configuration.forced:

@@ -79,6 +79,7 @@ class Node:
         """
         config, stack = self.config, self._stack
         refuse_damaged(config.data)
+        self._store.broken = self._broken
         stack.push_async_callback(self._store.close)
         recovered = await self._store.open()
         stack.push_async_callback(self._streams_store.close)

@@ -58,11 +58,15 @@ class Stretch(NamedTuple):
 class Feed:
     """Reads stretches of all slots."""
 
-    def __init__(self, view: ReplicaView, rpc: Rpc, pages: Pages) -> None:
+    def __init__(
+        self, view: ReplicaView, rpc: Rpc, pages: Pages, shown: Callable[[int], int]
+    ) -> None:
+        """shown: up to which row of a slot `pages` find what is decided."""
         self._view = view
         self._members = view.members
         self._rpc = rpc
         self._pages = pages
+        self._shown = shown
         self._seen = 0
         self._seen_at = 0.0
         self._turn = 0
@@ -115,7 +119,7 @@ class Feed:
         now = asyncio.get_running_loop().time()
         if now >= self._seen_at + POLL_S:  # However many wait, it is counted once.
             self._seen_at = now
-            self._seen = sum(map(self._view.readable_until, self._view.logs))
+            self._seen = sum(map(self._shown, self._view.logs))
         return self._seen
 
     # Who has what
@@ -159,7 +163,7 @@ class Feed:
 
     async def _read_here(self, wanted: Wanted, after: Mapping[int, int], rows: int) -> ChangeLines:
         """Read what this copy has."""
-        shown = self._view.readable_until
+        shown = self._shown
         spans = [(s, n, shown(s)) for s, n in sorted(after.items()) if shown(s) > n]
         lines: list[bytes] = []
         reached: dict[int, int] = {}

@@ -31,6 +31,8 @@ from docstore.storage.store import After, Corrupt, LastBefore, Store
 
 PROCESSES = max(1, min(4, os.cpu_count() or 1))
 POLL_S = 0.02
+FOLLOW_S = 2.0
+"""So long the node's file may take to have what is durable; it does not lie behind by more."""
 ASK_AGAIN_S = 0.1
 
 
@@ -208,7 +210,8 @@ class Scans:
     async def arrived(self, scan: Scan, timeout_s: float) -> tuple[list[int], list[int]]:
         """Wait until this copy has what a scan asks for.
 
-        Returns the slots that are not here at all, and those that did not arrive in time.
+        Returns the slots that are not here at all, and those that did not arrive in time. What has
+        arrived is waited for until it is in the file, which the scanning processes read themselves.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
@@ -220,8 +223,27 @@ class Scans:
                 if self._is_here(slot) and not self._has(slot, until)
             ]
             if not late or elsewhere or loop.time() >= deadline:
-                return elsewhere, late
+                return elsewhere, late or await self._not_in_file(scan)
             await asyncio.sleep(POLL_S)
+
+    async def _not_in_file(self, scan: Scan) -> list[int]:
+        """Wait until the file has what a scan asks for; return the slots where it never came."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + FOLLOW_S
+        behind = self._store.behind
+        while True:
+            late = [slot for slot, _, until in scan.spans if until >= behind(slot)]
+            if not late or loop.time() >= deadline:
+                return late
+            self._store.hurry()
+            await asyncio.sleep(POLL_S)
+
+    def shown(self, slot: int) -> int:
+        """Return up to which row of a slot scanning processes find what is decided here."""
+        until, behind = self._view.readable_until(slot), self._store.behind(slot)
+        if until >= behind:
+            self._store.hurry()
+        return min(until, behind - 1)
 
     async def page(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         """Return one page of a scan, as `scans/worker.py` answers it.

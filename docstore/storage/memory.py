@@ -4,18 +4,21 @@ For simulations and for trying things out. It survives `close` and `open` of the
 as a disk survives its process, and counts the boots.
 """
 
+import asyncio
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from docstore.model.document import Row
 from docstore.storage.ledger import Ledger
-from docstore.storage.store import Bounds, Query, Recovered, Result, Write
+from docstore.storage.store import UNBOUNDED, Bounds, Query, Recovered, Result, Then, Write
+from docstore.storage.submitting import committed, unheard
 
 
 class MemoryStore:
     """A `Store` without a disk: commits are as durable as the object."""
 
     def __init__(self) -> None:
+        self.broken: Callable[[BaseException], None] = unheard
         self._ledger = Ledger()
         self._store_id = uuid.uuid4().hex
         self._boot = 0
@@ -25,9 +28,21 @@ class MemoryStore:
         self._boot += 1
         return await self.recover()
 
+    def submit(self, writes: Sequence[Write], then: Then) -> None:
+        """Do all of `writes`, and say so in the loop's next turn."""
+        self._ledger.apply(writes)
+        asyncio.get_running_loop().call_soon(then, None)
+
     async def commit(self, writes: Sequence[Write]) -> None:
         """Do all of `writes`."""
-        self._ledger.apply(writes)
+        await committed(self.submit, writes)
+
+    def behind(self, slot: int) -> int:
+        """Return UNBOUNDED: there is no file to lag behind."""
+        return UNBOUNDED
+
+    def hurry(self) -> None:
+        """Do nothing: there is no file to lag behind."""
 
     async def read(self, queries: Sequence[Query]) -> list[Result]:
         """Answer queries in their order."""

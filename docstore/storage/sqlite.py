@@ -11,7 +11,7 @@ Durable means: WAL and synchronous=FULL, one fsync of the log per batch. The loc
 
 import sqlite3
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +19,8 @@ from docstore.model.document import Row
 from docstore.storage import listing, reading
 from docstore.storage.database import Database
 from docstore.storage.lanes import Synchronous
-from docstore.storage.store import LONG, Bounds, Query, Recovered, Result, Write
+from docstore.storage.store import LONG, UNBOUNDED, Bounds, Query, Recovered, Result, Then, Write
+from docstore.storage.submitting import Submissions, committed, unheard
 from docstore.storage.writing import Writer
 
 _CACHE_KIB = {"writer": 32 << 10, "reader": 16 << 10, "pager": 4 << 10, "lister": 8 << 10}
@@ -31,7 +32,9 @@ class SqliteStore:
 
     def __init__(self, path: str | Path, *, synchronous: Synchronous = "FULL") -> None:
         """Do nothing yet. synchronous: as for `Database`."""
+        self.broken: Callable[[BaseException], None] = unheard
         self._file: Database[Write] = Database(path, _CACHE_KIB, synchronous)
+        self._submissions = Submissions(self._file.commit)
 
     async def open(self) -> Recovered:
         """Open or create the file, count the boot, and return what is there.
@@ -47,9 +50,20 @@ class SqliteStore:
         writer.prepare(uuid.uuid4().hex)
         return writer
 
+    def submit(self, writes: Sequence[Write], then: Then) -> None:
+        """Begin to make `writes` durable, and say so when they are."""
+        self._submissions.submit(writes, then)
+
     async def commit(self, writes: Sequence[Write]) -> None:
         """Return once all of `writes` would survive a power cut."""
-        await self._file.commit(writes)
+        await committed(self.submit, writes)
+
+    def behind(self, slot: int) -> int:
+        """Return UNBOUNDED: what is committed is in the file."""
+        return UNBOUNDED
+
+    def hurry(self) -> None:
+        """Do nothing: what is committed is in the file."""
 
     async def read(self, queries: Sequence[Query]) -> list[Result]:
         """Answer queries from one consistent snapshot, in their order."""
@@ -100,6 +114,7 @@ class SqliteStore:
 
     async def close(self) -> None:
         """Finish what is under way and give everything back, the lock last."""
+        await self._submissions.finish()
         await self._file.close()
 
 

@@ -4,10 +4,10 @@ Two implementations pass the same tests: `sqlite.py` for nodes and `memory.py` f
 and for trying things out. Storage keeps bytes in order; it knows nothing of owners or quorums.
 
 A commit is all or nothing and carries many writes: whatever gathered while the one before was
-on its way to the disk (group commit). When `commit` returns, a power cut loses none of it.
+on its way to the disk (group commit). When it is said to be durable, a power cut loses none of it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -294,8 +294,18 @@ UNBOUNDED = 1 << 62
 """In the place of n: all rows."""
 
 
+Then = Callable[[Exception | None], None]
+"""Told what became of a batch: None once it is durable, DiskFull or StoreBroken if it is not."""
+
+
 class Store(Protocol):
-    """Rows in order, for one node. One writer; readers see only what is committed."""
+    """Rows in order, for one node. One writer; readers see only what is durable, and all of it."""
+
+    broken: Callable[[BaseException], None]
+    """Called in the loop with StoreBroken when the disk has failed otherwise than in a commit.
+
+    Nobody may wait there, and nothing may be answered after it. To be set before `open`.
+    """
 
     async def open(self) -> Recovered:
         """Open or create, count the boot, and return what is there.
@@ -303,15 +313,30 @@ class Store(Protocol):
         Raises StoreBroken when the file is not ours or cannot be read.
         """
 
-    async def commit(self, writes: Sequence[Write]) -> None:
-        """Return once all of `writes` would survive a power cut; called one at a time.
+    def submit(self, writes: Sequence[Write], then: Then) -> None:
+        """Begin to make `writes` durable; `then` is called once, in the loop, and never at once.
 
-        Raises DiskFull when there is no room: nothing of the batch is kept. Raises StoreBroken
-        on any other failure: what is on disk is then not known, and the process must end.
+        With None once all of them would survive a power cut. With DiskFull when there is no room:
+        nothing of the batch is kept. With StoreBroken on any other failure: what is on disk is
+        then not known, and the process must end. One batch at a time: the next comes from `then`
+        or later.
         """
 
+    async def commit(self, writes: Sequence[Write]) -> None:
+        """Return once `writes` are durable; raises what `submit` would tell."""
+
+    def behind(self, slot: int) -> int:
+        """Return the n of the first row of a slot that the file lacks, UNBOUNDED if it has all.
+
+        For whoever opens the file himself, as scanning processes do; `read` and its like know the
+        rest. 0 while the file has rows that are no longer there.
+        """
+
+    def hurry(self) -> None:
+        """Have the file follow soon: somebody waits for `behind` to move."""
+
     async def read(self, queries: Sequence[Query]) -> list[Result]:
-        """Answer queries from one consistent snapshot of what is committed, in their order."""
+        """Answer queries in their order, each from one snapshot of what is durable."""
 
     async def recover(self) -> Recovered:
         """Read again what `open` found, without counting a boot: after DiskFull."""

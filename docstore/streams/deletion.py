@@ -31,7 +31,7 @@ class Deletion:
     def entered(self, known: Governed) -> None:
         """A document says something new."""
         if known.found.resolution is Resolution.DELETED:
-            self._marked.setdefault(known.link, self._core.now + self._core.config.linger_s)
+            self._marked.setdefault(known.link, self._core.now + self._core.config.upkeep.linger_s)
         else:
             self._marked.pop(known.link, None)
 

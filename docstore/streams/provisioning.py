@@ -21,8 +21,7 @@ from docstore.ownership.by_hash import Placed
 from docstore.ownership.by_lag import without
 from docstore.streams.assignment import assignments
 from docstore.streams.core import Core
-from docstore.streams.replica_set import ReplicaSet, Resolution, partition_link
-from docstore.streams.roles import read_replica_set
+from docstore.streams.replica_set import ReplicaSet, Resolution, partition_link, read_replica_set
 from docstore.streams.topic import Provision, Topic, read_topic
 
 AT_ONCE = 64

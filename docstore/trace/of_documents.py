@@ -172,7 +172,7 @@ TABLE: Table = {
     ),
     events.ViewChanged: facts("ViewChanged", TURN, "alive"),
     events.LinkLost: facts("LinkLost", TURN, "peer"),
-    events.LinkMade: facts("LinkMade", TURN, "peer"),
+    events.LinkMade: facts("LinkMade", TURN, "peer protocol"),
     events.TurnEnded: facts("TurnEnded", OCCASION),
     events.Tick: facts("Tick", REPEATED),
     events.ResyncAsked: facts("ResyncAsked", TURN),

@@ -10,33 +10,23 @@ from dataclasses import dataclass
 from random import Random
 from types import ModuleType
 
-import apsw
-
 from docstore.errors import DiskFull, StoreBroken
 from tests.disk import script as documents
 from tests.disk.connection import Connection
-from tests.disk.vfs import Disk, Vfs
+from tests.disk.disk import Disk, Failed
+from tests.disk.vfs import Vfs
 
 Raises = Callable[[str], Exception]
 
 
-def error_of_disk(call: str) -> Exception:
-    """Return what SQLite gets when a call fails for good."""
-    code = {
-        "read": apsw.SQLITE_IOERR_READ,
-        "write": apsw.SQLITE_IOERR_WRITE,
-        "sync": apsw.SQLITE_IOERR_FSYNC,
-        "truncate": apsw.SQLITE_IOERR_TRUNCATE,
-        "delete": apsw.SQLITE_IOERR_DELETE,
-    }[call]
-    error = apsw.IOError(f"{call} failed")
-    error.extendedresult = code
-    return error
+def error_of_disk(call: str) -> Failed:
+    """Return what happens when a call fails for good."""
+    return Failed(call)
 
 
-def no_room(call: str) -> Exception | None:
-    """Return what SQLite gets when there is no room; only writes need any."""
-    return apsw.FullError("no room") if call == "write" else None
+def no_room(call: str) -> Failed | None:
+    """Return what happens when there is no room; only writes need any."""
+    return Failed(call, full=True) if call == "write" else None
 
 
 @dataclass(slots=True)

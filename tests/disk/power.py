@@ -8,7 +8,8 @@ from types import ModuleType
 from docstore.errors import StoreError
 from tests.disk import script as documents
 from tests.disk.connection import Connection
-from tests.disk.vfs import Disk, Vfs
+from tests.disk.disk import Disk
+from tests.disk.vfs import Vfs
 
 
 @dataclass(slots=True)

@@ -1,93 +1,20 @@
-"""A disk in memory under SQLite: what was written, what of it is durable, and what goes wrong.
+"""A disk of ours under SQLite (`disk.py`): what was written, what is durable, what goes wrong."""
 
-`sync` makes durable what was written before it; nothing else does. A cut of power leaves any
-part of what was not: each write whole, in part (in sectors of 512 bytes), or not at all, in any
-combination. A fault can be put at the n-th call.
-"""
-
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from itertools import count
-from random import Random
 from typing import Any
 
 import apsw
 
-SECTOR = 512
-
-
-@dataclass(slots=True)
-class File:
-    """One file: as programs see it, as it would be after a cut, and the difference."""
-
-    now: bytearray = field(default_factory=bytearray)
-    durable: bytearray = field(default_factory=bytearray)
-    unsynced: list[tuple[int, bytes | None]] = field(default_factory=list)
-    """(offset, data) of a write, (size, None) of a truncation."""
-
-    def write(self, offset: int, data: bytes) -> None:
-        """Write; not durable before the next sync."""
-        _write(self.now, offset, data)
-        self.unsynced.append((offset, data))
-
-    def truncate(self, size: int) -> None:
-        """Shorten; not durable before the next sync."""
-        del self.now[size:]
-        self.unsynced.append((size, None))
-
-    def sync(self) -> None:
-        """Make all that was written durable."""
-        self.durable = bytearray(self.now)
-        self.unsynced.clear()
-
-    def after_a_cut(self, rng: Random) -> bytearray:
-        """Return what may be left of the file."""
-        left = bytearray(self.durable)
-        for offset, data in self.unsynced:
-            fate = rng.random()
-            if fate < 0.4:
-                continue
-            if data is None:
-                del left[offset:]
-            elif fate < 0.8:
-                _write(left, offset, data)
-            else:
-                for at in range(0, len(data), SECTOR):
-                    if rng.random() < 0.5:
-                        _write(left, offset + at, data[at : at + SECTOR])
-        return left
-
-
-def _write(content: bytearray, offset: int, data: bytes) -> None:
-    if len(content) < offset:
-        content.extend(bytes(offset - len(content)))
-    content[offset : offset + len(data)] = data
-
-
-class Disk:
-    """Files by name, and a hook that sees every call.
-
-    before: called with the name of each call that writes, reads or syncs, before it is done; it
-    may raise an error of apsw, which then is what SQLite gets.
-    """
-
-    def __init__(self, files: dict[str, bytearray] | None = None) -> None:
-        self.files = {
-            name: File(bytearray(content), bytearray(content))
-            for name, content in (files or {}).items()
-        }
-        self.before: Callable[[str], None] = lambda call: None
-
-    def cut(self, rng: Random) -> "Disk":
-        """Return a disk as it may be found after a cut of power at this moment."""
-        return Disk({name: file.after_a_cut(rng) for name, file in self.files.items()})
-
-    def killed(self) -> "Disk":
-        """Return the disk as another process finds it after this one was killed."""
-        return Disk({name: file.now for name, file in self.files.items()})
-
+from tests.disk.disk import SECTOR, Disk, Failed, File
 
 _names = count()
+_ERRORS = {
+    "read": apsw.SQLITE_IOERR_READ,
+    "write": apsw.SQLITE_IOERR_WRITE,
+    "sync": apsw.SQLITE_IOERR_FSYNC,
+    "truncate": apsw.SQLITE_IOERR_TRUNCATE,
+    "delete": apsw.SQLITE_IOERR_DELETE,
+}
 
 
 class Vfs(apsw.VFS):
@@ -107,7 +34,7 @@ class Vfs(apsw.VFS):
         return pathname in self.disk.files
 
     def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
-        self.disk.before("delete")
+        _before(self.disk, "delete")
         self.disk.files.pop(filename, None)
 
     def xFullPathname(self, name: str) -> str:  # noqa: N802
@@ -121,19 +48,19 @@ class _Open:
         self._disk, self._file = disk, file
 
     def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
-        self._disk.before("read")
+        _before(self._disk, "read")
         return bytes(self._file.now[offset : offset + amount])
 
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
-        self._disk.before("write")
+        _before(self._disk, "write")
         self._file.write(offset, bytes(data))
 
     def xTruncate(self, size: int) -> None:  # noqa: N802
-        self._disk.before("truncate")
+        _before(self._disk, "truncate")
         self._file.truncate(size)
 
     def xSync(self, flags: int) -> None:  # noqa: N802
-        self._disk.before("sync")
+        _before(self._disk, "sync")
         self._file.sync()
 
     def xFileSize(self) -> int:  # noqa: N802
@@ -161,6 +88,13 @@ class _Open:
         """Closing is not syncing."""
 
 
-def opened(vfs: Vfs) -> Iterator[str]:
-    """Yield the names of the files of a disk."""
-    yield from vfs.disk.files
+def _before(disk: Disk, call: str) -> None:
+    """Let the disk fail as SQLite would see it."""
+    try:
+        disk.before(call)
+    except Failed as failed:
+        if failed.full:
+            raise apsw.FullError(str(failed)) from failed
+        error = apsw.IOError(str(failed))
+        error.extendedresult = _ERRORS[call]
+        raise error from failed

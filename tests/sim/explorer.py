@@ -246,7 +246,7 @@ class World:
             log, reign = core.logs[0], core.logs[0].reign
             parts.append(
                 (log.promised, log.adopted, log.end, log.durable, log.decided, log.ballots,
-                 log.full, sorted(log.pending), len(core.unfinished), node.boot)
+                 log.full, sorted(log.pending), len(core.outbox.unfinished), node.boot)
             )  # fmt: skip
             parts.append([text for _, _, text in node.commits])
             parts.append(repr(node.disk.recovered("", 0).slots))
@@ -254,7 +254,8 @@ class World:
                 followers = [(p, f.acked, f.sent, f.adopted) for p, f in reign.followers.items()]
                 parts.append(
                     (reign.ballot, reign.phase, reign.base, reign.rooted,
-                     sorted(reign.ends.items()), sorted(reign.evidence), len(reign.waiting),
+                     sorted(reign.ends.items()), sorted(reign.recovery.evidence),
+                     len(reign.clients.updates),
                      followers)
                 )  # fmt: skip
         return hashlib.blake2b(repr(parts).encode(), digest_size=12).digest()

@@ -224,8 +224,7 @@ class ReplicaBench(Bench):
 
     def _recovered(self, streamer: Streamer) -> None:
         self.invariants.recovered(streamer)
-        readiness = self.node(streamer.name).replica.register.readiness
-        readiness.blocks = streamer.partitions.reassignment.blocks
+        self.node(streamer.name).blocks = streamer.partitions.duties.reassignment.blocks
 
     def _send(self, source: str, life: int, to: str, message: Any) -> None:
         self.cluster.send_beside(source, life, to, message)
@@ -241,7 +240,9 @@ class ReplicaBench(Bench):
         """Return the documents of a node's own slots."""
         process = self.node(node)
         owned = [
-            log.slot for log, reign in process.replica.core.reigns() if reign.phase is Phase.OPEN
+            log.slot
+            for log, reign in process.replica.core.logs.reigns()
+            if reign.phase is Phase.OPEN
         ]
         found: Sequence[Row] = process.disk.below(f"{STREAMS}/", owned)
         return found

@@ -81,7 +81,7 @@ class Nemesis:
 
     def _eio(self, host: Any, lasts_s: float) -> None:
         if host.store is not None:
-            host.store.broken = True
+            host.store.failing = True
 
     def _clock(self, host: Any, lasts_s: float) -> None:
         host.ahead_us = self._run.rng.choice((-3_600_000_000, 0, 3_600_000_000))
@@ -95,7 +95,7 @@ class Nemesis:
             if host.life is not None and host.life.paused:
                 self._run.loop.resume(host.life)
             if host.store is not None:
-                host.store.full = host.store.broken = False
+                host.store.full = host.store.failing = False
                 host.store.slowness = 1.0
             if host.node is None or not host.node.stopping.is_set():
                 self._run.start(host)

@@ -23,7 +23,7 @@ from docstore.node.node import Node
 from docstore.protocol.group.configuration import Founder
 from docstore.storage.streams_memory import MemoryStreamStore
 from tests.chaos.mix import Op, judge
-from tests.disk.vfs import Disk
+from tests.disk.disk import Disk
 from tests.sim.checkers import INFINITE
 from tests.whole.asking import ask
 from tests.whole.faults import Nemesis

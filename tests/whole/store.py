@@ -10,12 +10,23 @@ from typing import Any, cast
 from docstore.errors import StoreBroken
 from docstore.model.document import Row
 from docstore.storage import listing, reading
-from docstore.storage.store import Bounds, Query, Recovered, Result, Rows, Write
+from docstore.storage.store import (
+    UNBOUNDED,
+    Bounds,
+    Query,
+    Recovered,
+    Result,
+    Rows,
+    Then,
+    Write,
+)
+from docstore.storage.submitting import Submissions, committed, unheard
 from docstore.storage.writing import Writer
 from tests.disk.connection import Connection
+from tests.disk.disk import Disk
 from tests.disk.failures import error_of_disk, no_room
 from tests.disk.script import NO_FILE
-from tests.disk.vfs import Disk, Vfs
+from tests.disk.vfs import Vfs
 
 
 class SimulatedStore:
@@ -24,12 +35,14 @@ class SimulatedStore:
     def __init__(self, disk: Disk, name: str, rng: Random) -> None:
         self.disk, self._name, self._rng = disk, name, rng
         self.full = False
-        self.broken = False
+        self.failing = False
+        self.broken = unheard
         self.slowness = 1.0
         self._vfs: Vfs | None = None
         self._connection: Connection | None = None
         self._writer: Writer | None = None
         self._committing: Sequence[Write] | None = None
+        self._submissions = Submissions(self._commit)
 
     async def open(self) -> Recovered:
         """Open or create the file, and count the boot."""
@@ -42,7 +55,7 @@ class SimulatedStore:
 
     def _fault(self, call: str) -> None:
         error = no_room(call) if self.full else None
-        if self.broken and call == "sync":
+        if self.failing and call == "sync":
             error = error_of_disk(call)
         if error is not None:
             raise error
@@ -54,8 +67,22 @@ class SimulatedStore:
     async def _time_passes(self, least_s: float, more_s: float) -> None:
         await asyncio.sleep((least_s + self._rng.random() * more_s) * self.slowness)
 
-    async def commit(self, writes: Sequence[Write]) -> None:
+    def submit(self, writes: Sequence[Write], then: Then) -> None:
         """Write after a while."""
+        self._submissions.submit(writes, then)
+
+    async def commit(self, writes: Sequence[Write]) -> None:
+        """Return when it is written."""
+        await committed(self.submit, writes)
+
+    def behind(self, slot: int) -> int:
+        """Return UNBOUNDED: what is committed is in the file."""
+        return UNBOUNDED
+
+    def hurry(self) -> None:
+        """Do nothing: what is committed is in the file."""
+
+    async def _commit(self, writes: Sequence[Write]) -> None:
         assert self._writer is not None
         self._committing = writes
         try:

@@ -3,6 +3,7 @@
 import pytest
 
 from docstore.model.operation import Answer, Operation
+from docstore.protocol.clients import Inflight
 from docstore.protocol.effects import Effect, Read
 from docstore.protocol.events import (
     DiskFilled,
@@ -14,7 +15,6 @@ from docstore.protocol.events import (
 )
 from docstore.protocol.group.configuration import first_registered
 from docstore.protocol.operations import Operations
-from docstore.protocol.reign import Inflight
 from docstore.protocol.replica import Replica
 from docstore.protocol.timing import ReplicaConfig
 from docstore.simulation.world import World

@@ -20,7 +20,6 @@ from docstore.protocol.replica import Replica
 from docstore.protocol.slots import slot_of
 from docstore.reads.local import read_here
 from docstore.scans.scanner import Scans
-from docstore.storage.memory import MemoryStore
 from docstore.storage.store import Erase, Query, Result
 from docstore.upkeep import resync
 from tests.docstore.alone import LINK, SLOTS, SmallDisk, alone, unlinked
@@ -36,7 +35,7 @@ class ReadTooLate(SmallDisk):
     async def read(self, queries: Sequence[Query]) -> list[Result]:
         if self.before is not None:
             self.before()
-            await MemoryStore.commit(self, [Erase(slot) for slot in range(SLOTS)])
+            self.keep([Erase(slot) for slot in range(SLOTS)])
         return await super().read(queries)
 
 

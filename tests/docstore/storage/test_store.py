@@ -1,5 +1,6 @@
 """What every store promises, told once for all of them."""
 
+import asyncio
 from collections import Counter
 from dataclasses import replace
 
@@ -307,6 +308,29 @@ async def test_digests_leave_deleted_links_out(store: Store) -> None:
     end, links, digest = (await store.digests([1]))[1]
     assert (end, links) == (2, 0)
     assert digest != before[2]
+
+
+async def test_what_became_of_a_batch_is_told_later_and_once(store: Store) -> None:
+    told: list[Exception | None] = []
+    row = Author().row(1, A)
+    done = asyncio.Event()
+
+    def then(error: Exception | None) -> None:
+        told.append(error)
+        done.set()
+
+    store.submit([Append([row])], then)
+    assert told == []
+    async with asyncio.timeout(10):
+        await done.wait()
+    assert await one(store, Newest(1, A, FOR_EVER)) == [row]
+    assert told == [None]
+
+
+async def test_the_file_of_these_stores_never_lacks_anything(store: Store) -> None:
+    await Author().append(store, 1, A)
+    store.hurry()
+    assert (store.behind(1), store.behind(2)) == (UNBOUNDED, UNBOUNDED)
 
 
 async def test_close_can_be_called_twice(disk: Disk) -> None:

@@ -51,4 +51,4 @@ def partitions(group: Group) -> dict[int, ReplicaSet]:
 
 def names(group: Group, node: str) -> set[str]:
     """Return the partitions that a node keeps."""
-    return set(group.machines[node].core.logs)
+    return set(group.machines[node].logs)

@@ -1,0 +1,110 @@
+"""The files of a journal in a directory of the file system (`files.py` is the contract).
+
+A file is written full of zeros when it is made, and from then on only overwritten: a write then
+changes nothing that the file system keeps of the file, neither its length nor its blocks, and is
+one trip to the disk. Blocks that are only reserved (fallocate) would be converted at each write.
+"""
+
+import errno
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+_ZEROS = bytes(1 << 20)
+_DURABLY = getattr(os, "RWF_DSYNC", 0)
+"""A write that is its own sync; 0 where the system has none."""
+_UNKNOWN = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
+"""How file systems say that they do not know it."""
+
+
+class DiskFiles:
+    """`Files` in the directory `path`, which is created for its owner's eyes only."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the directory. Raises OSError."""
+        if not path.exists():
+            path.mkdir(mode=0o700)
+            _sync_directory(path.parent)
+        self._path = path
+        self._directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._open: dict[str, int] = {}
+        self._is_durably_known = bool(_DURABLY)
+
+    def names(self) -> list[str]:
+        """Return the names of all files that are there, in no order."""
+        return [file.name for file in self._path.iterdir()]
+
+    def create(self, name: str, size: int) -> None:
+        """Make a file of `size` bytes, all zero, of whatever was there under that name."""
+        self._forget(name)
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        file = os.open(name, flags, 0o600, dir_fd=self._directory)
+        self._open[name] = file
+        for offset in range(0, size, len(_ZEROS)):
+            zeros = memoryview(_ZEROS)[: size - offset]
+            _insist_on(len(zeros), os.pwrite(file, zeros, offset))
+        os.fsync(file)
+        os.fsync(self._directory)
+
+    def read(self, name: str, offset: int, length: int) -> bytes:
+        """Return a stretch of a file; less of it where the file ends."""
+        parts: list[bytes] = []
+        while length > 0:
+            part = os.pread(self._file(name), length, offset)
+            if not part:
+                break
+            parts.append(part)
+            offset, length = offset + len(part), length - len(part)
+        return b"".join(parts)
+
+    def write(self, name: str, offset: int, parts: Sequence[bytes]) -> None:
+        """Overwrite a stretch with parts that follow each other: durable when this returns."""
+        file, length = self._file(name), sum(map(len, parts))
+        if self._is_durably_known:
+            try:
+                _insist_on(length, os.pwritev(file, parts, offset, _DURABLY))
+            except OSError as error:
+                if error.errno not in _UNKNOWN:
+                    raise
+                self._is_durably_known = False  # Refused before anything was written.
+            else:
+                return
+        _insist_on(length, os.pwritev(file, parts, offset))
+        os.fdatasync(file)
+
+    def sync(self) -> None:
+        """Make durable what anybody ever wrote here, names as well."""
+        for name in self.names():
+            os.fsync(self._file(name))
+        os.fsync(self._directory)
+
+    def close(self) -> None:
+        """Give everything back. Safe to call twice."""
+        for name in list(self._open):
+            self._forget(name)
+        if self._directory >= 0:
+            os.close(self._directory)
+            self._directory = -1
+
+    def _file(self, name: str) -> int:
+        if name not in self._open:
+            flags = os.O_RDWR | os.O_CLOEXEC
+            self._open[name] = os.open(name, flags, dir_fd=self._directory)
+        return self._open[name]
+
+    def _forget(self, name: str) -> None:
+        if name in self._open:
+            os.close(self._open.pop(name))
+
+
+def _insist_on(length: int, written: int) -> None:
+    if written != length:
+        raise OSError(errno.EIO, f"{written} of {length} bytes were written")
+
+
+def _sync_directory(path: Path) -> None:
+    directory = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

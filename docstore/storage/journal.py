@@ -1,0 +1,142 @@
+"""What a journal consists of, as bytes: entries, and what may be concluded from those found.
+
+An entry is all that one commit wrote. It begins and ends on a boundary of 4 KiB, so that no sector
+that was acknowledged is ever written again before its whole file is. Its header:
+
+    magic, number, boot, length and CRC-32 of the body, the stamp of the entry before; its own stamp
+
+The stamp is a BLAKE2b over the header under a key that the tables keep and nobody is shown. So
+neither a document that looks like a header nor another store's entry is ever taken for one.
+
+Entries are numbered without a hole for as long as the store lives, and the next one is written only
+after the one before is durable. That is all that is needed to tell what was found apart, wherever
+the entries lie: what an earlier lap of the files left behind has a smaller number; the last entry
+may be torn, and was not acknowledged then; an entry that is missing or broken although there is
+one with a greater number was acknowledged, and is lost.
+"""
+
+import struct
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+
+from docstore.errors import StoreDamaged
+
+PAGE = 4096
+"""No disk has larger sectors."""
+KEY_BYTES = 16
+
+_MAGIC = b"DSJ1"
+_HEAD = struct.Struct(">4sQQII8s")
+_STAMP_BYTES = 8
+HEADER_BYTES = _HEAD.size + _STAMP_BYTES
+
+
+class Position(NamedTuple):
+    """A place in the sequence of entries: the last one that counts, by number and stamp."""
+
+    number: int
+    stamp: bytes
+
+
+START = Position(0, bytes(_STAMP_BYTES))
+"""Before the first entry of a store."""
+
+
+class Header(NamedTuple):
+    """What stands before the body of an entry."""
+
+    number: int
+    boot: int
+    """The start of the node that wrote it."""
+    length: int
+    """Bytes of the body."""
+    crc: int
+    previous: bytes
+    stamp: bytes
+
+    @property
+    def position(self) -> Position:
+        """Return where the sequence stands with this entry."""
+        return Position(self.number, self.stamp)
+
+    def is_whole(self, body: bytes) -> bool:
+        """Return whether `body` is what was written behind this header."""
+        return len(body) == self.length and zlib.crc32(body) == self.crc
+
+
+def packed(key: bytes, boot: int, previous: Position, body: bytes) -> tuple[Header, list[bytes]]:
+    """Return the entry after `previous`: its header, and its bytes in parts, padded."""
+    number, crc = previous.number + 1, zlib.crc32(body)
+    head = _HEAD.pack(_MAGIC, number, boot, len(body), crc, previous.stamp)
+    header = Header(number, boot, len(body), crc, previous.stamp, _stamp(key, head))
+    padding = bytes(room_for(len(body)) - HEADER_BYTES - len(body))
+    return header, [head, header.stamp, body, padding]
+
+
+def room_for(length: int) -> int:
+    """Return how many bytes an entry takes whose body has `length`."""
+    return -(-(HEADER_BYTES + length) // PAGE) * PAGE
+
+
+def headers_in(key: bytes, content: bytes) -> Iterator[tuple[int, Header]]:
+    """Yield the headers in a stretch that begins on a boundary, each with its offset."""
+    for offset in range(0, len(content) - HEADER_BYTES + 1, PAGE):
+        if content.startswith(_MAGIC, offset):
+            head = content[offset : offset + _HEAD.size]
+            stamp = content[offset + _HEAD.size : offset + HEADER_BYTES]
+            if stamp == _stamp(key, head):
+                _, number, boot, length, crc, previous = _HEAD.unpack(head)
+                yield offset, Header(number, boot, length, crc, previous, stamp)
+
+
+def is_written(content: bytes) -> bool:
+    """Return whether a stretch seems to hold an entry, of whatever store."""
+    return any(content.startswith(_MAGIC, at) for at in range(0, len(content), PAGE))
+
+
+def behind(
+    position: Position,
+    found: Sequence[Header],
+    is_whole: Callable[[Header], bool],
+    *,
+    may_be_missing: bool,
+) -> list[Header]:
+    """Return the entries after `position`, which the tables have, in order and to the last one.
+
+    found: all headers in the journal, in no order. is_whole: reads and checks the body of one.
+    may_be_missing: whether tables without their journal are nothing to be afraid of: they have all
+    that was ever acknowledged, and say so. Raises StoreDamaged when something of that is gone.
+    """
+    newest = max((header.number for header in found), default=0)
+    if not may_be_missing and not any(_is_known(position, header) for header in found):
+        which = "tables are older than the journal" if newest > position.number else (
+            "journal is missing, damaged, of another store or older than the tables"
+        )  # fmt: skip
+        raise StoreDamaged(f"the {which}: entry {position.number} of it is not there")
+    entries: list[Header] = []
+    end = position
+    while True:
+        following = [header for header in found if header.number == end.number + 1]
+        whole = [header for header in following if is_whole(header)]
+        fitting = [header for header in whole if header.previous == end.stamp]
+        if not fitting:
+            break
+        entries.append(fitting[0])
+        end = fitting[0].position
+    if whole:
+        raise StoreDamaged(f"entry {end.number + 1} of the journal is of another past")
+    if newest > end.number + 1:
+        raise StoreDamaged(f"entry {end.number + 1} of the journal is gone, {newest} is there")
+    return entries
+
+
+def _is_known(position: Position, header: Header) -> bool:
+    """Return whether a header is that of `position`, or the one that names it."""
+    is_next = header.number == position.number + 1 and header.previous == position.stamp
+    return is_next or header.position == position
+
+
+def _stamp(key: bytes, head: bytes) -> bytes:
+    return blake2b(head, digest_size=_STAMP_BYTES, key=key).digest()
