@@ -139,5 +139,5 @@ def test_a_shared_port_is_one_more_address_that_is_bound() -> None:
     assert "db1" in parse({**told, "shared": "db1:80", "insecure": True}).host_names
     with pytest.raises(BadConfig, match="insecure"):
         parse({**told, "shared": "0.0.0.0:80"})
-    with pytest.raises(BadConfig, match="^shared: "):
+    with pytest.raises(BadConfig, match=r"^shared: "):
         parse({**told, "shared": "80"})
