@@ -28,6 +28,7 @@ from docstore.protocol.events import (
     TurnEnded,
 )
 from docstore.protocol.group.configuration import Configuration, MemberEntry, first_registered
+from docstore.protocol.owners import owner_of
 from docstore.protocol.replica import Replica
 from docstore.services.declared import DeclaredService
 from docstore.storage.store import Recovered
@@ -74,7 +75,7 @@ class Group:
     def owned_by(self, name: str, links: Sequence[str]) -> list[str]:
         """Return those of the links that a node owns."""
         core = self.replicas[name].core
-        return [link for link in links if core.owner_of(core.slot_of(link)) == name]
+        return [link for link in links if owner_of(core, core.slot_of(link)) == name]
 
     def put(self, name: str, links: Sequence[str]) -> None:
         """Have clients of a node put documents, all in one turn, and wait for the answers."""

@@ -20,7 +20,7 @@ The road of a document. A PUT enters any node, and is answered when a majority h
 
 | step | file | gives | can end the road with |
 |---|---|---|---|
-| enters | `http/plain.py`, `http/server.py`, `http/documents.py` | `Requested` | 400, 404, 413, 415 |
+| enters | `http/plain.py`, or `http/documents.py` | `Requested` | 400, 404, 413, 415 |
 | finds its owner | `protocol/road/forward.py` | `Forward`, or serves | 503 no owner |
 | served | `protocol/road/serve.py` | the document's newest row | repetition: the first answer |
 | handled | `protocol/road/handle.py` | the new state | 404, 409, 412, 422 |

@@ -8,7 +8,7 @@ to a ceiling, and an excuse that is no longer needed is itself a failure.
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,10 +21,6 @@ EXAMPLE_LINES_MAX = 80
 
 # "path" or "path::Class.function" -> (ceiling in lines, why it is better whole).
 EXCUSED: dict[str, tuple[int, str]] = {}
-
-METHODS_MAX = ATTRIBUTES_MAX = 25
-SMALL_CLASSES = ("docstore/protocol",)
-"""Where no class has more, counting what it inherits from others of the same place."""
 
 # The modules that may await, read a clock or touch the world. Adding to it is a reviewed act.
 SHELLS = tuple(
@@ -278,46 +274,6 @@ def things_are_short(source: Source) -> Iterator[str]:
             yield f"{name} has {lines} lines" + (f", excused up to {ceiling}" if ceiling else "")
 
 
-def sizes(files: Sequence[Source]) -> dict[str, tuple[int, int]]:
-    """The classes of some files, by their place: how many methods each has, and attributes.
-
-    What is inherited counts as well, or a part that is only hidden would pass for one that is gone.
-    """
-    classes = [
-        (source.path, node)
-        for source in files
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.ClassDef)
-    ]
-    named = {node.name: node for _, node in classes}
-    found = {}
-    for path, whole in classes:
-        methods: set[str] = set()
-        attributes: set[str] = set()
-        todo = [whole]
-        while todo:
-            node = todo.pop()
-            todo += [named[base] for base in map(ast.unparse, node.bases) if base in named]
-            for member in node.body:
-                if isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef):
-                    methods.add(member.name)
-                elif isinstance(member, ast.AnnAssign):
-                    attributes.add(ast.unparse(member.target))
-            attributes |= assigned_to_self(node)
-        found[f"{path}::{whole.name}"] = (len(methods), len(attributes))
-    return found
-
-
-def assigned_to_self(node: ast.ClassDef) -> set[str]:
-    return {
-        target.attr
-        for target in ast.walk(node)
-        if isinstance(target, ast.Attribute)
-        and isinstance(target.ctx, ast.Store)
-        and ast.unparse(target.value) == "self"
-    }
-
-
 def names_say_something(source: Source) -> Iterator[str]:
     """`utils` is where ideas go to be forgotten."""
     for part in Path(source.path).with_suffix("").parts:
@@ -405,19 +361,6 @@ def test_the_house_obeys(house: list[Source], rule: Rule) -> None:
 def test_no_modules_import_each_other_in_a_circle(house: list[Source]) -> None:
     """None of them could be understood, or tested, without all the others."""
     assert circle_of([file for file in house if file.is_under("docstore", "gossip")]) == []
-
-
-@pytest.mark.parametrize("place", SMALL_CLASSES)
-def test_no_class_is_large(house: list[Source], place: str) -> None:
-    """Whoever changes one of its parts would have to know all of them."""
-    found = sizes([file for file in house if file.is_under(place)])
-    assert len(found) > 20
-    large = {
-        name: f"{methods} methods, {attributes} attributes"
-        for name, (methods, attributes) in found.items()
-        if methods > METHODS_MAX or attributes > ATTRIBUTES_MAX
-    }
-    assert not large
 
 
 def test_there_is_a_house(house: list[Source]) -> None:

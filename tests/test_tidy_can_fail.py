@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.source import circle_of
+from tests.source import circle_of, sizes
 from tests.test_tidy import (
     EXAMPLE_LINES_MAX,
     FILE_LINES_MAX,
@@ -22,7 +22,6 @@ from tests.test_tidy import (
     pipeline_is_imported_by_nobody,
     pure_modules_stay_pure,
     simulator_is_its_own_shell,
-    sizes,
     storage_keeps_bytes,
     the_protocol_is_seen_by_its_alphabets,
     the_protocol_runs_one_way,

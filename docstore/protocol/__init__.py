@@ -14,8 +14,8 @@ What all steps share is `core.py`, and what it is made of:
 | `outbox.py` | what leaves, and what waits until it is durable (P3) |
 | `timing.py`, `clock.py` | times and bounds; the wall clock |
 
-The steps are in `road/`, and beside it in `leadership/`, `filling/`, `group/` and `history/`. Shells
-see a replica through `view/`.
+The steps are in `road/`, and beside it in `leadership/`, `filling/`, `group/` and `history/`.
+Shells see a replica through `view/`.
 
 The road of a write, the contract of `step`, the rules that comments cite (P3, SL4 ...) and why the
 whole is safe: `docs/rules.md`.

@@ -1,7 +1,7 @@
 """The reading half of a store whose tables follow behind its journal.
 
 What `overlay.py` decides is carried out here: the overlay is looked at first, then what has to wait
-for the tables waits, each for its own group and none for all, and then the tables are asked.
+for the tables waits, each for its own entry and none for all, and then the tables are asked.
 Queries that are asked together are answered together, so those that may wait should not come with
 those that somebody is in a hurry for.
 """
@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from typing import Protocol
 
 from docstore.model.document import Row
-from docstore.storage.overlay import Ask, Overlay, Plan, Wait
+from docstore.storage.overlay import Overlay
+from docstore.storage.plan import Ask, Plan, Wait
 from docstore.storage.store import UNBOUNDED, Bounds, Query, Recovered, Result
 
 
@@ -39,7 +40,7 @@ class Tables(Protocol):
 
 
 class Overlaid:
-    """Answers as the tables would that had followed every durable group."""
+    """Answers as the tables would that had followed every durable entry."""
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class Overlaid:
         tables: Tables,
         followed: Callable[[Wait], Awaitable[None]],
     ) -> None:
-        """followed: returns once the tables have followed the group that is waited for."""
+        """followed: returns once the tables have followed the entry that is waited for."""
         self._overlay = overlay
         self._tables = tables
         self._followed = followed

@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Sequence
 
+import pytest
+
 from docstore.errors import StoreBroken
 from docstore.model.operation import Operation
+from docstore.storage.arrivals import Heads
 from docstore.storage.store import (
-    LONG,
     After,
     Query,
     Result,
@@ -90,25 +92,30 @@ async def test_a_disk_that_fails_is_told_of_and_keeps_nobody_waiting() -> None:
     assert isinstance(failures[0], StoreBroken)
 
 
-class SlowPages(SmallDisk):
-    """A store that answers long queries when it is told to."""
+class SlowAnswers(SmallDisk):
+    """A store that answers some query when it is told to."""
+
+    slow: Query | None = None
 
     def __init__(self) -> None:
         super().__init__()
         self.may_answer = asyncio.Event()
 
     async def read(self, queries: Sequence[Query]) -> list[Result]:
-        if any(isinstance(query, LONG) for query in queries):
+        if self.slow in queries:
             await self.may_answer.wait()
         return await super().read(queries)
 
 
-async def test_a_document_is_read_while_a_page_of_a_log_is() -> None:
-    store = SlowPages()
+@pytest.mark.parametrize("query", [After(0, 0, 9, 9), Heads(0, LINK)])
+async def test_a_document_is_read_while_something_else_takes_longer(query: Query) -> None:
+    """A page of a log is long, and versions of levels 1 and 2 may wait for the tables."""
+    store = SlowAnswers()
     driver, replica = await alone(store)
     answered: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
     try:
-        replica.core.outbox.read(After(0, 0, 9, 9), answered.set_result)
+        store.slow = query
+        replica.core.outbox.read(query, answered.set_result)
         found = await driver.submit(Operation("GET", LINK), 5.0)
         assert found.status == 404
         assert not answered.done()

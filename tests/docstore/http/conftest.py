@@ -10,9 +10,11 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
+from docstore.http.plain import PlainRequest, PlainRequests
 from docstore.http.server import HttpServer
 from docstore.limits import Limits
 from tests.docstore.http.single import SingleNode
+from tests.docstore.http.wires import Serving, serving
 
 _numbers = itertools.count()
 
@@ -116,3 +118,23 @@ def raw(base_url: str) -> Raw:
             writer.close()
 
     return sent
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Serving]:
+    async with serving() as found:
+        yield found
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is served without a task: methods and paths."""
+    seen: list[str] = []
+    serve = PlainRequests.serve
+
+    def noted(self: PlainRequests, request: PlainRequest) -> None:
+        seen.append(f"{request.method} {request.raw_path}")
+        serve(self, request)
+
+    monkeypatch.setattr(PlainRequests, "serve", noted)
+    return seen

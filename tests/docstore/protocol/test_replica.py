@@ -20,6 +20,7 @@ from docstore.protocol.events import (
     TurnEnded,
 )
 from docstore.protocol.group.configuration import Configuration, MemberEntry, first_registered
+from docstore.protocol.heads import Heads
 from docstore.protocol.reign import Phase
 from docstore.protocol.replica import Replica
 from docstore.storage.store import Append, Recovered, Version
@@ -227,14 +228,14 @@ def test_documents_that_must_stay_in_memory_are_not_looked_through_for_each_new_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     machine, looks = opened(), 0
-    evict = machine.owner._evict
+    evict = Heads._evict
 
     def counted(*given: Any) -> None:
         nonlocal looks
         looks += 1
         evict(*given)
 
-    monkeypatch.setattr(machine.owner, "_evict", counted)
+    monkeypatch.setattr(Heads, "_evict", counted)
     reign = machine.core.logs[0].reign
     assert reign is not None
     for request in range(400):
