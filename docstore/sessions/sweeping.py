@@ -53,7 +53,7 @@ class Sweeping:
         self._looking = 0
 
     def begin(self, known: Known) -> None:
-        """Begin the passes over what is attached to a lease; who waits for a lock waits for that."""
+        """Begin the passes over what is attached to a lease; whoever waits for a lock waits for it."""
         if known.link not in self._swept:
             swept = self._swept[known.link] = Swept(known, self._core.now)
             self._plan(swept)
