@@ -53,7 +53,7 @@ class Sweeping:
         self._looking = 0
 
     def begin(self, known: Known) -> None:
-        """Begin the passes over what is attached to a lease; whoever waits for a lock waits for it."""
+        """Begin the passes over what is attached, the first at once: others wait for a lock."""
         if known.link not in self._swept:
             swept = self._swept[known.link] = Swept(known, self._core.now)
             self._plan(swept)
