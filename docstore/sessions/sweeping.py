@@ -53,11 +53,10 @@ class Sweeping:
         self._looking = 0
 
     def begin(self, known: Known) -> None:
-        """Begin the passes over what is attached, the first at once: others wait for a lock."""
+        """Begin the passes over what is attached to a lease."""
         if known.link not in self._swept:
             swept = self._swept[known.link] = Swept(known, self._core.now)
             self._plan(swept)
-            self.tick()
 
     def forget(self, link: str) -> None:
         """The lease is deleted, or another node's."""

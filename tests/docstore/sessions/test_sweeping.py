@@ -38,13 +38,6 @@ def test_s5_what_is_attached_goes_with_the_lease(
     assert group.state("/notes/a") == left
 
 
-def test_s5_the_first_pass_begins_with_the_end_and_does_not_wait_for_a_tick(group: Group) -> None:
-    granted(group)
-    attached(group, LINK, "/notes/a")
-    group.patch(LINK, {"kind": "EndRequest", "why": "revoked", "endedMicros": 1})
-    assert group.state("/notes/a") is None  # No time has passed.
-
-
 def test_s5_what_names_another_lease_stays(group: Group) -> None:
     granted(group)
     attached(group, LINK, "/notes/a", names=f"{LEASES}/other")
