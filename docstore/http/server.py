@@ -108,6 +108,7 @@ class HttpServer:
         self._staged = StagedParts(staging, self._bulk, timeout_s=timeout_s) if staging else None
         self._listener: Listener | None = None
         self._socket: asyncio.Server | None = None
+        self._shared: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> int:
         """Listen; return the port. Raises OSError when it is taken."""
@@ -122,15 +123,35 @@ class HttpServer:
         bound: int = self._socket.sockets[0].getsockname()[1]
         return bound
 
+    async def share(self, host: str, port: int) -> None:
+        """Take a port together with other processes of this machine; nobody comes there yet.
+
+        Raises OSError when somebody has it who does not share.
+        """
+        assert self._listener is not None
+        self._shared = await asyncio.get_running_loop().create_server(
+            self._listener, host, port, backlog=1024, reuse_address=True, reuse_port=True,
+            start_serving=False,
+        )  # fmt: skip
+
+    async def serve_shared(self) -> None:
+        """Listen there as well, until clients are sent away; the system deals them out."""
+        if self._shared is not None:
+            await self._shared.start_serving()
+
     async def stop(self, grace_s: float) -> None:
         """Stop listening, let requests finish within `grace_s`, close the connections."""
-        if self._socket is not None:
-            self._socket.close()
+        for socket in (self._socket, self._shared):
+            if socket is not None:
+                socket.close()
         if self._listener is not None:
             await self._listener.close(grace_s)
 
     def send_away(self) -> None:
         """Close each connection after its next answer: its client should go elsewhere."""
+        if self._shared is not None:  # Others listen there, to whom clients come now.
+            self._shared.close()
+            self._shared = None
         self._ending.send_away()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
