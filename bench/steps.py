@@ -81,7 +81,9 @@ class Group:
         """Have clients of a node put documents, all in one turn, and wait for the answers."""
         self.now += 0.001
         for link in links:
-            operation = Operation("PUT", link, BODY, creates=True, signature=b"s" * 16)
+            operation = Operation(
+                verb="PUT", link=link, body=BODY, creates=True, signature=b"s" * 16
+            )
             self.feed(name, Requested(next(self._numbers), operation, self.now + 10))
         self.settle()
 
