@@ -7,6 +7,7 @@ before (group commit); batches leave at the end of the loop's turn, as frames do
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar, assert_never
 
@@ -116,7 +117,7 @@ class Driver(Stepping[Event, Effect]):
         """Return a future for the answer; the protocol keeps the deadline."""
         trace = TRACEPARENT.get()
         if trace:
-            operation = operation._replace(trace=trace)
+            operation = replace(operation, trace=trace)
         self.recorder.carried += len(operation.body)
         number = self._requests.next_number()
         future = self._requests.wait(number)

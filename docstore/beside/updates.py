@@ -78,7 +78,7 @@ class Updates:
 
     def read(self, link: str, then: Callable[[Answer], None]) -> None:
         """Read a document as it is."""
-        self._core.ask(Operation("GET", link), then)
+        self._core.ask(Operation(verb="GET", link=link), then)
 
     def tick(self) -> None:
         """Try again what was not answered."""
@@ -95,8 +95,8 @@ class Updates:
     def _attempt(self, update: Update) -> None:
         self._core.counters["updates"] += 1
         operation = Operation(
-            "PATCH",
-            update.link,
+            verb="PATCH",
+            link=update.link,
             body=update.state,
             media="handler",
             conditions=Conditions(match=[list(update.tag)]),

@@ -15,7 +15,7 @@ from docstore.converge.documents import Documents
 from docstore.converge.lineage import begotten, covers, lineage_of, stamp_after
 from docstore.converge.spread import Spreader
 from docstore.model.document import Row
-from docstore.model.operation import Answer
+from docstore.model.operation import CONFLICTS, CURRENT, Answer
 from docstore.protocol.clients import Inflight
 from docstore.protocol.core import Core
 from docstore.protocol.identity import fingerprint, has_created, unpack_identity
@@ -307,12 +307,12 @@ class Executor:
 
     def _read(self, inflight: Inflight, branches: Branches) -> None:
         select, winner = inflight.operation.select, branches.winner
-        if select[0] == "current":
+        if select == CURRENT:
             status = 404 if winner is None or winner.deleted else 200
             code = "not-found" if status == 404 else ""
             conflicts = len(branches.losers)
             self._answer(inflight, Answer(status, code, row=winner, conflicts=conflicts))
-        elif select[0] == "conflicts":
+        elif select == CONFLICTS:
             status = 404 if winner is None else 200
             self._answer(inflight, Answer(status, row=winner, rows=branches.losers))
         elif winner is None:

@@ -8,6 +8,7 @@ relies on it.
 
 import asyncio
 from collections.abc import Container, Mapping
+from dataclasses import replace
 from typing import Any
 
 from multidict import istr
@@ -128,4 +129,4 @@ def with_lease(operation: Operation, lease: str) -> Operation:
         return operation
     state[LEASE] = lease
     signature = json.signature(state) if operation.signature else b""
-    return operation._replace(body=json.dump(state), signature=signature)
+    return replace(operation, body=json.dump(state), signature=signature)

@@ -1,7 +1,8 @@
 """Documents over HTTP: POST, PUT, PATCH, GET, HEAD, DELETE."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -24,9 +25,9 @@ from docstore.http.representation import (
 )
 from docstore.model import json
 from docstore.model.document import tag_of
-from docstore.model.operation import CURRENT, Answer, Conditions, Operation
+from docstore.model.operation import ANY_TOMBSTONE, CURRENT, Answer, Conditions, Operation, Select
 from docstore.model.paths import SUFFIXES, encoded
-from docstore.model.service import Service, ServiceOptions
+from docstore.model.service import LINEARIZABLE, Service, ServiceOptions
 from docstore.scans.names import check_snapshot_name
 from docstore.services.declared import options_of, path_of
 from docstore.services.registry import FACTORIES, SNAPSHOTS, check_declaration, declaration_link
@@ -103,14 +104,14 @@ class Documents:
             link = bodies.new_link(theirs, factory, key)
             if factory == SNAPSHOTS:
                 check_snapshot_name(link.rpartition("/")[2])
-        recreate: bool | int = reading.preference(request, "recreate") is not None
+        is_meant = reading.preference(request, "recreate") is not None
         operation = Operation(
-            "POST",
-            link,
-            raw,
+            verb="POST",
+            link=link,
+            body=raw,
             signature=signature,
             conditions=reading.conditions(request, version if options.strict_updates else None),
-            recreate=recreate or version or False,
+            recreate_below=ANY_TOMBSTONE if is_meant else version or None,
             key=key,
             replicas=self._replicas(request, options.level),
             fence=reading.fence(request, options.level),
@@ -162,16 +163,14 @@ class Documents:
     ) -> Submitted:
         options, theirs = service.options, written.theirs
         operation = Operation(
-            "PUT",
-            link,
-            written.raw,
-            "",
-            written.signature,
-            self._conditions(request, service, theirs),
-            False,
-            options.put_creates,
-            reading.idempotency_key(request),
-            self._replicas(request, options.level),
+            verb="PUT",
+            link=link,
+            body=written.raw,
+            signature=written.signature,
+            conditions=self._conditions(request, service, theirs),
+            creates=options.put_creates,
+            key=reading.idempotency_key(request),
+            replicas=self._replicas(request, options.level),
             fence=reading.fence(request, options.level),
         )
         return self._submit_write(request, operation, service, theirs, written.waited_s)
@@ -192,10 +191,10 @@ class Documents:
                 raise UnsupportedMedia("a factory is patched with JSON or a merge patch")
             media = "handler"  # It knows what may change.
         operation = Operation(
-            "PATCH",
-            link,
-            patch.raw,
-            media,
+            verb="PATCH",
+            link=link,
+            body=patch.raw,
+            media=media,
             conditions=self._conditions(request, service, patch.theirs),
             key=reading.idempotency_key(request),
             replicas=self._replicas(request, service.options.level),
@@ -207,8 +206,8 @@ class Documents:
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
     ) -> Reply:
         operation = Operation(
-            "DELETE",
-            link,
+            verb="DELETE",
+            link=link,
             conditions=self._conditions(request, service, {}),
             key=reading.idempotency_key(request),
             replicas=self._replicas(request, service.options.level),
@@ -304,7 +303,7 @@ class Documents:
         minimum = reading.min_version(request)
         if wanted == "linearizable":
             return await self._replied(request, self.get(request, link, service, select), service)
-        operation = at_level(Operation("GET", link, select=select), service)
+        operation = at_level(Operation(verb="GET", link=link, select=select), service)
         patience_s = reading.timeout_s(request)
         answer, staleness_ms = await self._backend.read_replica(operation, minimum, patience_s)
         reply = self.reply(request, answer, service, media)
@@ -312,11 +311,11 @@ class Documents:
         return reply
 
     def get(
-        self, request: Head, link: str, service: Service, select: Sequence[Any] = CURRENT
+        self, request: Head, link: str, service: Service, select: Select = CURRENT
     ) -> Submitted:
         """Submit a linearizable read."""
         media = reading.accepted_media(request)
-        operation = at_level(Operation("GET", link, select=select), service)
+        operation = at_level(Operation(verb="GET", link=link, select=select), service)
         return Submitted(self._backend.submit(operation, reading.timeout_s(request)), media)
 
     def reply(self, request: Head, answer: Answer, service: Service, media: str) -> Reply:
@@ -369,10 +368,10 @@ def not_allowed(method: str, allow: str) -> MethodNotAllowed:
 def at_level(operation: Operation, service: Service) -> Operation:
     """Return the operation as one on a document of this service's level."""
     level = service.options.level
-    return operation if level == 3 else operation._replace(level=level)
+    return operation if level == LINEARIZABLE else replace(operation, level=level)
 
 
-def _selection(query: Mapping[str, str]) -> tuple[Any, ...]:
+def _selection(query: Mapping[str, str]) -> Select:
     if "watch" in query:
         raise BadRequest("watch is not offered yet")
     if "documentVersion" in query:

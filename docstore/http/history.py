@@ -17,7 +17,7 @@ from docstore.http.documents import (
 )
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, stitched
-from docstore.model.operation import Operation
+from docstore.model.operation import CONFLICTS, Operation
 from docstore.model.paths import encoded
 from docstore.model.service import Service
 
@@ -46,7 +46,7 @@ class HistoryPages:
         before = None
         if "from" in query:
             before = reading.whole_number(query["from"], "from", 0, 1 << 62) + 1
-        operation = Operation("GET", link, select=("history", before, limit + 1))
+        operation = Operation(verb="GET", link=link, select=("history", before, limit + 1))
         asked = at_level(operation, service)
         answer = await self._backend.submit(asked, reading.timeout_s(request))
         if not answer.is_success or answer.rows is None:
@@ -71,9 +71,11 @@ class HistoryPages:
         if service.options.level == 3:
             raise NotFound("documents of level 3 have no conflicts")
         if request.method == "DELETE":
-            return await self._documents.submit(request, Operation("RESOLVE", link), service)
+            return await self._documents.submit(
+                request, Operation(verb="RESOLVE", link=link), service
+            )
         media = reading.accepted_media(request)
-        operation = at_level(Operation("GET", link, select=("conflicts",)), service)
+        operation = at_level(Operation(verb="GET", link=link, select=CONFLICTS), service)
         patience_s = reading.timeout_s(request)
         if reading.consistency(request) == "linearizable":
             answer = await self._backend.submit(operation, patience_s)

@@ -15,13 +15,13 @@ from multidict import CIMultiDictProxy, istr
 
 from docstore.errors import BadRequest, ExpectationFailed, NotAcceptable, UnsupportedMedia
 from docstore.http.representation import JSON_TYPE, MSGPACK_TYPE
-from docstore.model.operation import Conditions
+from docstore.model.operation import Conditions, Media
 
 TIMEOUT_MS_DEFAULT, TIMEOUT_MS_MAX = 10_000, 60_000
 KEY_BYTES_MAX = 128
 SCOPE_BYTES_MAX = 200
 EPOCH_OF_TIME = datetime(1970, 1, 1, tzinfo=UTC)
-PATCHES = {
+PATCHES: Mapping[str, Media] = {
     JSON_TYPE: "handler",
     "application/merge-patch+json": "merge",
     "application/json-patch+json": "json",

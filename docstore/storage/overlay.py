@@ -100,6 +100,19 @@ class Overlay:
                 case _:
                     assert_never(write)
 
+    def announce(self, number: int, writes: Iterable[Write]) -> None:
+        """Take note of a commit before it goes into the tables alone, as number `number`.
+
+        It is not durable, so nothing of it is here; but what is being put together with the tables'
+        answers must not be, once they may have lost rows of it.
+        """
+        for write in writes:
+            match write:
+                case Truncate(slot) | Erase(slot) | Purge(slot) | Trim(slot):
+                    self._rewritten[slot] = self._cut[slot] = number
+                case _:
+                    pass  # Rows beyond the bounds that the tables are asked for; a Base is erased.
+
     def _append(self, rows: Sequence[Row]) -> None:
         of = None
         for row in rows:

@@ -49,7 +49,7 @@ class Deletion:
 
     def _delete(self, known: Governed) -> None:
         conditions = Conditions(match=[list(known.tag)])
-        operation = Operation("DELETE", known.link, conditions=conditions)
+        operation = Operation(verb="DELETE", link=known.link, conditions=conditions)
         self._core.ask(operation, partial(self._deleted, known))
 
     def _deleted(self, known: Governed, answer: Answer) -> None:

@@ -224,7 +224,9 @@ class World:
         elif kind == "writes":
             self.writes += 1
             link = LINKS[self.writes % 2]
-            operation = Operation("PUT", link, b'{"n":%d}' % self.writes, creates=True)
+            operation = Operation(
+                verb="PUT", link=link, body=b'{"n":%d}' % self.writes, creates=True
+            )
             self._feed(node, Requested(self.writes, operation, NOW + 100))
         else:
             self.crashes += 1

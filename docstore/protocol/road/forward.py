@@ -140,7 +140,7 @@ class Gateway:
         remaining_ms = max(0, int((pending.deadline - self.core.now) * 1000))
         return Forwarded(
             self.core.boot, self.identity(pending), self.oldest(),
-            pending.attempt, remaining_ms, pending.operation,
+            pending.attempt, remaining_ms, pending.operation.packed(),
         )  # fmt: skip
 
     def flush(self) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 
 from docstore.model.document import Row, chain_digest
-from docstore.model.operation import Answer, Operation
+from docstore.model.operation import CURRENT, Answer, Operation
 from docstore.model.service import Service
 from docstore.protocol.clients import Inflight, Refusal
 from docstore.protocol.core import Core
@@ -282,7 +282,7 @@ class Owner:
 
     def _read(self, log: SlotLog, head: Head, inflight: Inflight) -> None:
         """Answer from what is decided."""
-        if inflight.operation.select[0] == "current":
+        if inflight.operation.select == CURRENT:
             self.core.reply(inflight, self._current(log, self.visible(head)))
             return
         assert log.reign is not None

@@ -100,7 +100,7 @@ def test_l02_one_of_three_elects_nobody_and_requests_are_refused() -> None:
     assert leaders(cluster) == []
     answers: list[Answer] = []
     cluster.processes["n0"].request(
-        lambda request: Requested(request, Operation("GET", "/t/a"), world.now + 2.0),
+        lambda request: Requested(request, Operation(verb="GET", link="/t/a"), world.now + 2.0),
         answers.append,
     )
     world.run(world.now + 2.5)

@@ -26,9 +26,9 @@ class Election:
         self.woken: list[Any] = []
         self.run(1.0)
         made = json.dump(state_of(Turns()))
-        self.done(Operation("PUT", LINK, made, creates=True))
+        self.done(Operation(verb="PUT", link=LINK, body=made, creates=True))
         self.done(self.request("Campaign", lease="/core/leases/a", value=1))
-        row = self.done(Operation("GET", LINK)).row
+        row = self.done(Operation(verb="GET", link=LINK)).row
         assert row is not None
         self.tag, self.token = (row.epoch, row.version), json.load(row.state)["token"]
         self.owner = self.bench.owner_of(LINK)
@@ -36,7 +36,7 @@ class Election:
 
     def request(self, kind: str, **members: Any) -> Operation:
         body = {"kind": f"{kind}Request", "candidate": "a", **members}
-        return Operation("PATCH", LINK, json.dump(body), "handler")
+        return Operation(verb="PATCH", link=LINK, body=json.dump(body), media="handler")
 
     def run(self, seconds: float) -> None:
         self.bench.world.run(self.bench.world.now + seconds)
@@ -57,7 +57,7 @@ class Election:
             if answer.is_success and answer.row is not None:
                 self.seen.append(json.load(answer.row.state)["holder"]["value"])
 
-        self.bench.ask(node, Operation("GET", LINK), TIMEOUT_S, told)
+        self.bench.ask(node, Operation(verb="GET", link=LINK), TIMEOUT_S, told)
 
     def wait(self, node: str) -> None:
         """Wait at a node for another version, as an observer does."""

@@ -82,6 +82,22 @@ def test_who_asks_for_the_newest_row_does_not_wait_for_trimming() -> None:
     assert overlay.below("/other/", {1: 2}) == Wait(0)
 
 
+def test_what_goes_into_the_tables_alone_is_put_together_with_nothing_of_before() -> None:
+    author, overlay = Author(), Overlay()
+    rows = [author.row(1, A) for _ in range(3)]
+    overlay.add(1, [Append(rows[:2])])
+    overlay.drop(1)
+    overlay.add(2, [Append(rows[2:])])
+    query = History(1, A, None, 9, FOR_EVER)
+    plan = overlay.plan(query)
+    assert isinstance(plan, Ask)
+    overlay.drop(2)
+    assert overlay.merged(query, plan, [[rows[1], rows[0]]]) == rows[::-1]
+    overlay.announce(3, [Truncate(1, 1), Append([author.row(1, B)])])
+    assert overlay.merged(query, plan, [[rows[0]]]) == Wait(0)
+    assert overlay.plan(query) == Ask((query,))
+
+
 def test_the_tables_are_behind_from_the_first_row_that_they_lack() -> None:
     author, overlay = Author(), Overlay()
     assert overlay.behind(1) == UNBOUNDED

@@ -66,7 +66,8 @@ async def streaming(store: SmallStreamDisk) -> AsyncIterator[StreamsDriver]:
     driver.start()
     state = ReplicaSet(incarnation="i", replicas=("n1",)).pack()
     created = await documents.submit(
-        Operation("POST", LINK, state, signature=json.signature(json.load(state))), 5.0
+        Operation(verb="POST", link=LINK, body=state, signature=json.signature(json.load(state))),
+        5.0,
     )
     assert created.is_success, created
     try:
