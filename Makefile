@@ -62,7 +62,7 @@ check: $(STAMP) ## Lint, format, types and the house rules, in under a minute.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict gossip docstore
-	$(BIN)/python -m pytest -q tests/test_tidy.py tests/test_tidy_can_fail.py tests/test_dependencies.py tests/test_seams.py tests/test_rules.py
+	$(BIN)/python -m pytest -q tests/test_tidy.py tests/test_tidy_classes.py tests/test_tidy_can_fail.py tests/test_dependencies.py tests/test_seams.py tests/test_rules.py
 
 .PHONY: fix
 fix: $(STAMP) ## Format, and repair what the linter can repair safely.
@@ -117,7 +117,7 @@ bench-streams: $(STAMP) ## Streams beside NATS JetStream; installs nats-server i
 	$(BIN)/python -m bench.streams $(BENCH_FLAGS)
 
 .PHONY: bench-owners
-bench-owners: $(STAMP) ## Locks beside etcd; installs etcd-server if it may (BENCH_FLAGS=--short).
+bench-owners: $(STAMP) ## Locks and leases beside etcd; installs etcd-server if it may (BENCH_FLAGS=--short).
 	$(BIN)/python -m bench.owners $(BENCH_FLAGS)
 
 .PHONY: bench-gossip

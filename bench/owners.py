@@ -1,4 +1,4 @@
-"""Locks beside etcd's: same machine, same run, same clients, one system loaded at a time.
+"""Locks and leases beside etcd's: one machine, one run, one system loaded at a time.
 
 `python -m bench.owners` prints the table and keeps the figures in bench/results/owners.json. Both
 have three members with their defaults. etcd is asked at its leader, docstore at the owner of each
@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import itertools
 import json
+import math
 import statistics
 import sys
 import time
@@ -27,8 +28,8 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from bench import machine
-from bench.cluster import Failed
+from bench import leases, machine
+from bench.cluster import Failed, Processes
 from bench.docstores import Docstores, slot
 from bench.etcd import Etcd, encode
 from bench.generator import Writer, keep_busy
@@ -173,10 +174,12 @@ async def measure_round(run: Run, turn: int) -> None:
         async with Etcd(run.etcd, *run.place("etcd"), count=8) as members:
             await load(run, ETCD, EtcdLocks(members), members.cpu_s)
             await failovers(run, ETCD, EtcdLocks(members))
+            await keeping(run, ETCD, leases.EtcdLeases(members), members)
     async with Docstores(*run.place("docstore"), count=8, turn=turn) as nodes:
         await load(run, DOCSTORE, DocstoreLocks(nodes), nodes.cpu_s)
         await load(run, ANY, DocstoreLocks(nodes, is_knowing=False), nodes.cpu_s)
         await failovers(run, DOCSTORE, DocstoreLocks(nodes))
+        await keeping(run, DOCSTORE, leases.DocstoreLeases(nodes), nodes)
 
 
 async def load(run: Run, side: str, locks: Locks, cpu_s: Callable[[], float]) -> None:
@@ -217,9 +220,17 @@ async def failovers(run: Run, side: str, locks: Locks) -> None:
             run.note(side, "died", s=waited_s, beyond_ms=(waited_s - TTL_S) * 1000)
 
 
+async def keeping(run: Run, side: str, held: leases.Leases, members: Processes) -> None:
+    """Keep many leases alive."""
+    run.note(side, "leases", **await leases.measure(held, members, run.seconds))
+
+
 @dataclass(frozen=True)
 class Row:
-    """A line of the table. ratio: at least so many times etcd's. most: what none may exceed."""
+    """A line of the table. ratio: at least so many times etcd's. most: what none may exceed.
+
+    price: at most so many times etcd's.
+    """
 
     key: str
     title: str
@@ -227,6 +238,7 @@ class Row:
     unit: str
     ratio: float | None = None
     most: float | None = None
+    price: float | None = None
 
 
 ROWS = [
@@ -236,6 +248,10 @@ ROWS = [
     Row(f"pairs_{CLIENTS}", "   p99 of a request", "p99_ms", "ms"),
     Row(f"pairs_{CLIENTS}", "   processor of three members", "cpu_us", "us"),
     Row("died", f"holder dies, TTL {TTL_S} s: next holds after", "s", "s", most=TTL_S + 0.5),
+    Row("leases", f"{leases.COUNT:,} leases kept alive: of a core", "kept", "%", price=1.5),
+    Row("leases", "   with all of them at rest", "at_rest", "%"),
+    Row("leases", "   without any", "without", "%"),
+    Row("leases", "   memory of a member by them", "mib", "MiB"),
 ]
 FAILOVER_RATIO_MAX = 1.0
 
@@ -254,7 +270,9 @@ def is_met(run: Run, row: Row) -> bool | None:
     if row.most is not None:
         longest = max(each[row.figure] for each in run.figures[f"{DOCSTORE} {row.key}"])
         return longest <= row.most and (theirs is None or ours <= FAILOVER_RATIO_MAX * theirs)
-    return None if row.ratio is None or theirs is None else ours >= row.ratio * theirs
+    if theirs is None or (row.ratio is None and row.price is None):
+        return None
+    return ours >= (row.ratio or 0.0) * theirs and ours <= (row.price or math.inf) * theirs
 
 
 def show(run: Run) -> bool:
@@ -262,13 +280,14 @@ def show(run: Run) -> bool:
     console = Console()
     if not console.is_terminal:  # A pipe has no width; the table has.
         console = Console(width=120)
-    shown = Table("work", title="locks beside etcd, medians", title_justify="left")
+    shown = Table("work", title="locks and leases beside etcd, medians", title_justify="left")
     for name in ("etcd", "docstore", "ratio", "through any node", "goal", ""):
         shown.add_column(name, justify="right" if name not in {"goal", ""} else "left")
     for row in ROWS:
         theirs, ours, by_any = (middle(run, side, row) for side in (ETCD, DOCSTORE, ANY))
         goal = f"≥ {row.ratio:g}x" if row.ratio else ""
         goal = f"all ≤ {row.most:g} s, ≤ {FAILOVER_RATIO_MAX:g}x" if row.most else goal
+        goal = f"≤ {row.price:g}x" if row.price else goal
         word = {None: "", True: "[green]met[/]", False: "[red]missed[/]"}[is_met(run, row)]
         shown.add_row(
             row.title,

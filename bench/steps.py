@@ -28,6 +28,7 @@ from docstore.protocol.events import (
     TurnEnded,
 )
 from docstore.protocol.group.configuration import Configuration, MemberEntry, first_registered
+from docstore.protocol.owners import owner_of
 from docstore.protocol.replica import Replica
 from docstore.services.declared import DeclaredService
 from docstore.storage.store import Recovered
@@ -74,13 +75,15 @@ class Group:
     def owned_by(self, name: str, links: Sequence[str]) -> list[str]:
         """Return those of the links that a node owns."""
         core = self.replicas[name].core
-        return [link for link in links if core.owner_of(core.slot_of(link)) == name]
+        return [link for link in links if owner_of(core, core.slot_of(link)) == name]
 
     def put(self, name: str, links: Sequence[str]) -> None:
         """Have clients of a node put documents, all in one turn, and wait for the answers."""
         self.now += 0.001
         for link in links:
-            operation = Operation("PUT", link, BODY, creates=True, signature=b"s" * 16)
+            operation = Operation(
+                verb="PUT", link=link, body=BODY, creates=True, signature=b"s" * 16
+            )
             self.feed(name, Requested(next(self._numbers), operation, self.now + 10))
         self.settle()
 

@@ -2,7 +2,7 @@
 
 The road of a document. A PUT enters any node, and is answered when a majority has it on disk:
 
-    client --PUT /notes/a--> http/server.py
+    client --PUT /notes/a--> http/plain.py
                                | Requested
                                v
                             forward ----------- Forward(n2) ---> links/peers.py --> n2: forward
@@ -16,11 +16,11 @@ The road of a document. A PUT enters any node, and is answered when a majority h
                                                 decide <-- a quorum has it ----+
                                                   | or the deadline
                                                   v
-                                forward -> http/server.py -- 200, 409, 412, 503, 504 -->
+                                forward -> http/plain.py -- 200, 409, 412, 503, 504 -->
 
 | step | file | gives | can end the road with |
 |---|---|---|---|
-| enters | `http/server.py`, `http/documents.py` | `Requested` | 400, 404, 413, 415 |
+| enters | `http/plain.py`, or `http/documents.py` | `Requested` | 400, 404, 413, 415 |
 | finds its owner | `protocol/road/forward.py` | `Forward`, or serves | 503 no owner |
 | served | `protocol/road/serve.py` | the document's newest row | repetition: the first answer |
 | handled | `protocol/road/handle.py` | the new state | 404, 409, 412, 422 |

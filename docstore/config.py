@@ -6,16 +6,24 @@ the environment is done where a process starts.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from docstore.errors import BadConfig
 from docstore.limits import LOG_LEVELS, Limits
-from docstore.model.address import Address, parse_url, ports_of, reachable
+from docstore.model.address import Address, Ports, parse_url, ports_of, reachable
 from docstore.protocol.group.configuration import NODE_ID, Founder, is_node_id
-from docstore.streams.timing import StreamsConfig
+from docstore.settings import choice, flag, integer, listed, seconds
+from docstore.streams.timing import (
+    ElectionTimes,
+    MemoryBounds,
+    StreamsConfig,
+    TransferBounds,
+    Upkeep,
+)
 
 ENVIRONMENT_PREFIX = "DOCSTORE_"
 PRESETS = ("loopback", "lan", "wan")
@@ -59,6 +67,9 @@ class Config:
 
     gossip_advertise: Address
     """Where other nodes reach `gossip`; a name is resolved when the node starts."""
+
+    shared: Address | None = None
+    """Where clients are served as well, by each process of this machine that is told the same."""
 
     node_id: str = ""
     """Stable name of the node; "" takes the one kept on disk, or makes one."""
@@ -142,7 +153,8 @@ class Config:
     def host_names(self) -> set[str]:
         """Return by which names clients may call this node, beside that of its machine."""
         founder = [each.host for each in self.bootstrap if each.id == self.node_id]
-        return {self.listen_host, self.advertise.host, *founder, *self.allowed_hosts}
+        shared = [self.shared.host] if self.shared else []
+        return {self.listen_host, self.advertise.host, *shared, *founder, *self.allowed_hosts}
 
     def public(self) -> dict[str, Any]:
         """Return what the management page shows: where it is reached, and limits; no secrets.
@@ -166,7 +178,7 @@ RETENTION_S_MIN = 600.0
 
 KEYS = (
     "data", "listen", "peer", "gossip", "advertise", "peer_advertise", "gossip_advertise",
-    "node_id", "zone", "bootstrap", "join", "replaces", "observer", "standby",
+    "shared", "node_id", "zone", "bootstrap", "join", "replaces", "observer", "standby",
     "remove_after_s", "history_retention_s", "slots",
     "points_per_node", "replication_factor", "reads", "heartbeat_interval_s", "owner_timeout_s",
     "repair_interval_s", "segments_mb",
@@ -208,47 +220,54 @@ def parse(settings: Mapping[str, Any]) -> Config:
         raise BadConfig("data: a directory is needed")
     founders = _founders(settings.get("bootstrap", ""))
     own = next((each.address for each in founders if each.id == settings.get("node_id")), None)
-    insecure = _flag(settings.get("insecure", False), "insecure")
+    insecure = flag(settings.get("insecure", False), "insecure")
     ports = ports_of(settings, own, insecure=insecure)
     config = Config(
         data=Path(str(settings["data"])),
-        listen_host=ports.listen.host,
-        listen_port=ports.listen.port,
-        peer_host=ports.peer.host,
-        peer_port=ports.peer.port,
-        gossip_host=ports.gossip.host,
-        gossip_port=ports.gossip.port,
-        advertise=ports.advertise,
-        peer_advertise=ports.peer_advertise,
-        gossip_advertise=ports.gossip_advertise,
+        **_addresses(ports),
         node_id=_node_id(settings, "node_id"),
         zone=str(settings.get("zone", "")),
         bootstrap=founders,
         join=_urls(settings.get("join", "")),
         replaces=_node_id(settings, "replaces"),
-        observer=_flag(settings.get("observer", False), "observer"),
-        standby=_flag(settings.get("standby", False), "standby"),
-        remove_after_s=_seconds(settings, "remove_after_s", 0.0, least=0, most=WEEK_S),
-        history_retention_s=_seconds(settings, "history_retention_s", 0.0, least=0, most=CENTURY_S),
+        observer=flag(settings.get("observer", False), "observer"),
+        standby=flag(settings.get("standby", False), "standby"),
+        remove_after_s=seconds(settings, "remove_after_s", 0.0, least=0, most=WEEK_S),
+        history_retention_s=seconds(settings, "history_retention_s", 0.0, least=0, most=CENTURY_S),
         slots=_slots(settings.get("slots", 1024)),
-        points_per_node=_integer(settings.get("points_per_node", 128), "points_per_node", 1, 4096),
+        points_per_node=integer(settings.get("points_per_node", 128), "points_per_node", 1, 4096),
         replication_factor=_factor(settings.get("replication_factor")),
-        reads=_choice(settings.get("reads", "confirm"), "reads", ("confirm", "lease")),
-        heartbeat_interval_s=_seconds(settings, "heartbeat_interval_s", 0.2),
-        owner_timeout_s=_seconds(settings, "owner_timeout_s", 1.2),
-        repair_interval_s=_seconds(settings, "repair_interval_s", 3600.0, least=0, most=WEEK_S),
-        segments_mb=_integer(settings.get("segments_mb", 1024), "segments_mb", 0, 1 << 24),
+        reads=choice(settings.get("reads", "confirm"), "reads", ("confirm", "lease")),
+        heartbeat_interval_s=seconds(settings, "heartbeat_interval_s", 0.2),
+        owner_timeout_s=seconds(settings, "owner_timeout_s", 1.2),
+        repair_interval_s=seconds(settings, "repair_interval_s", 3600.0, least=0, most=WEEK_S),
+        segments_mb=integer(settings.get("segments_mb", 1024), "segments_mb", 0, 1 << 24),
         gossip_preset=_preset(settings, "loopback" if ports.are_local else "lan"),
         gossip_key_file=str(settings.get("gossip_key_file", "")),
         insecure=insecure,
         allowed_hosts=_host_names(settings.get("allowed_hosts", "")),
-        log=_choice(settings.get("log", "auto"), "log", ("auto", "text", "json")),
-        log_level=_choice(settings.get("log_level", "info"), "log_level", LOG_LEVELS),
+        log=choice(settings.get("log", "auto"), "log", ("auto", "text", "json")),
+        log_level=choice(settings.get("log_level", "info"), "log_level", LOG_LEVELS),
         limits=_limits(settings),
         streams=_streams(settings),
     )
     _check_together(config)
     return config
+
+
+def _addresses(ports: Ports) -> dict[str, Any]:
+    return {
+        "listen_host": ports.listen.host,
+        "listen_port": ports.listen.port,
+        "peer_host": ports.peer.host,
+        "peer_port": ports.peer.port,
+        "gossip_host": ports.gossip.host,
+        "gossip_port": ports.gossip.port,
+        "advertise": ports.advertise,
+        "peer_advertise": ports.peer_advertise,
+        "gossip_advertise": ports.gossip_advertise,
+        "shared": ports.shared,
+    }
 
 
 def _check_together(config: Config) -> None:
@@ -265,7 +284,7 @@ def _check_together(config: Config) -> None:
 
 def _founders(value: object) -> tuple[Founder, ...]:
     founders = []
-    for text in _listed(value):
+    for text in listed(value):
         name, _, url = text.partition("=")
         try:
             address = reachable(parse_url(url), "bootstrap")
@@ -280,22 +299,15 @@ def _founders(value: object) -> tuple[Founder, ...]:
 
 
 def _host_names(value: object) -> tuple[str, ...]:
-    names = tuple(_listed(value))
+    names = tuple(listed(value))
     for name in names:
         if not _HOST_NAME.match(name):
             raise BadConfig(f"allowed_hosts: {name[:80]!r} is not a host's name without its port")
     return names
 
 
-def _listed(value: object) -> list[str]:
-    """Return the members of a list, or of a text with commas between them; empty ones are none."""
-    parts = value if isinstance(value, Sequence) and not isinstance(value, str) else None
-    texts = [str(each) for each in parts] if parts is not None else str(value).split(",")
-    return [text.strip() for text in texts if text.strip()]
-
-
 def _urls(value: object) -> tuple[str, ...]:
-    urls = tuple(text.rstrip("/") for text in _listed(value))
+    urls = tuple(text.rstrip("/") for text in listed(value))
     for url in urls:
         try:
             parse_url(url)
@@ -312,7 +324,7 @@ def _node_id(settings: Mapping[str, Any], key: str) -> str:
 
 
 def _slots(value: object) -> int:
-    slots = _integer(value, "slots", 1, 65_536)
+    slots = integer(value, "slots", 1, 65_536)
     if slots & (slots - 1):
         raise BadConfig(f"slots: {slots} is not a power of two")
     return slots
@@ -321,62 +333,27 @@ def _slots(value: object) -> int:
 def _factor(value: object) -> int | None:
     if value in (None, "", "all"):
         return None
-    return _integer(value, "replication_factor", 1, 255)
-
-
-def _integer(value: object, key: str, least: int, most: int) -> int:
-    text = str(value)
-    if isinstance(value, bool) or not text.isdecimal() or not least <= int(text) <= most:
-        raise BadConfig(f"{key}: {text[:40]!r} is not a whole number from {least} to {most}")
-    return int(text)
-
-
-def _seconds(
-    settings: Mapping[str, Any], key: str, default: float, least: float = 0.01, most: float = 3600
-) -> float:
-    value = settings.get(key, default)
-    try:
-        seconds = float(value)
-    except (TypeError, ValueError):
-        raise BadConfig(f"{key}: {value!r} is not a number of seconds") from None
-    if not least <= seconds <= most:
-        raise BadConfig(f"{key}: {seconds} is not between {least} and {most} seconds")
-    return seconds
-
-
-def _flag(value: object, key: str) -> bool:
-    if isinstance(value, bool):
-        return value
-    if str(value).lower() in ("1", "true", "yes"):
-        return True
-    if str(value).lower() in ("0", "false", "no", ""):
-        return False
-    raise BadConfig(f"{key}: {value!r} is not true or false")
-
-
-def _choice(value: object, key: str, choices: Sequence[str]) -> str:
-    if value not in choices:
-        raise BadConfig(f"{key}: {value!r} is not one of {', '.join(choices)}")
-    return str(value)
+    return integer(value, "replication_factor", 1, 255)
 
 
 def _preset(settings: Mapping[str, Any], default: str) -> str:
-    return _choice(settings.get("gossip_preset", default), "gossip_preset", PRESETS)
+    return choice(settings.get("gossip_preset", default), "gossip_preset", PRESETS)
 
 
 def _streams(settings: Mapping[str, Any]) -> StreamsConfig:
-    known = StreamsConfig()
-    return replace(
-        known,
-        owner_timeout_s=_seconds(settings, "owner_timeout_s", known.owner_timeout_s),
-        fail_back_s=_seconds(
-            settings, "streams_fail_back_s", known.fail_back_s, least=0, most=WEEK_S
+    elections, transfers, upkeep = ElectionTimes(), TransferBounds(), Upkeep()
+    tails_mb = integer(settings.get("streams_tail_mb", 64), "streams_tail_mb", 1, 65_536)
+    said = partial(seconds, settings)
+    fail_back_s = said("streams_fail_back_s", transfers.fail_back_s, least=0, most=WEEK_S)
+    return StreamsConfig(
+        elections=ElectionTimes(
+            owner_timeout_s=said("owner_timeout_s", elections.owner_timeout_s),
+            gather_s=said("streams_gather_s", elections.gather_s, most=60),
+            confirm_s=said("streams_confirm_s", elections.confirm_s, most=60),
         ),
-        gather_s=_seconds(settings, "streams_gather_s", known.gather_s, most=60),
-        confirm_s=_seconds(settings, "streams_confirm_s", known.confirm_s, most=60),
-        tails_bytes=_integer(settings.get("streams_tail_mb", 64), "streams_tail_mb", 1, 65_536)
-        << 20,
-        retention_s=_seconds(settings, "streams_retention_check_s", known.retention_s),
+        transfers=TransferBounds(fail_back_s=fail_back_s),
+        memory=MemoryBounds(tails_bytes=tails_mb << 20),
+        upkeep=Upkeep(retention_s=said("streams_retention_check_s", upkeep.retention_s)),
     )
 
 
@@ -385,7 +362,7 @@ def _limits(settings: Mapping[str, Any]) -> Limits:
     for each in fields(Limits):
         if each.name in settings:
             if each.name.endswith("_s"):
-                chosen[each.name] = _seconds(settings, each.name, 1.0)
+                chosen[each.name] = seconds(settings, each.name, 1.0)
             else:
-                chosen[each.name] = _integer(settings[each.name], each.name, 1, 1 << 40)
+                chosen[each.name] = integer(settings[each.name], each.name, 1, 1 << 40)
     return Limits(**chosen)

@@ -7,6 +7,7 @@ before (group commit); batches leave at the end of the loop's turn, as frames do
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar, assert_never
 
@@ -44,6 +45,7 @@ from docstore.protocol.group.configuration import Configuration
 from docstore.protocol.replica import Replica
 from docstore.protocol.view.replica import ReplicaView
 from docstore.stepping import TICK_S, Requests, Stepping, clock
+from docstore.storage.arrivals import Heads, Lines
 from docstore.storage.store import LONG, Query, Store, Write
 from docstore.trace.context import TRACEPARENT
 from docstore.trace.of_documents import TABLE, bytes_of, bytes_of_rows
@@ -91,6 +93,8 @@ class Driver(Stepping[Event, Effect]):
         self._barriers: list[tuple[int, asyncio.Future[None]]] = []
         self._short = _Queue(QUERIES_AT_ONCE, self._answer, broken)
         self._long = _Queue(LONG_QUERIES_AT_ONCE, self._answer, broken)
+        self._of_branches = _Queue(QUERIES_AT_ONCE, self._answer, broken)
+        self._queues = (self._short, self._long, self._of_branches)
 
     def start(self) -> None:
         """Begin to tick."""
@@ -101,9 +105,9 @@ class Driver(Stepping[Event, Effect]):
         """Finish the batch that is under way; answer what still waits as the protocol would."""
         self.end()
         await self._idle.wait()
-        for task in (self._short.task, self._long.task):
-            if task is not None:
-                await asyncio.gather(task, return_exceptions=True)
+        for queue in self._queues:
+            if queue.task is not None:
+                await asyncio.gather(queue.task, return_exceptions=True)
         for requests in (self._requests, self._changes, self._indexes):
             requests.cancel()
         for _, barrier in self._barriers:
@@ -113,7 +117,7 @@ class Driver(Stepping[Event, Effect]):
         """Return a future for the answer; the protocol keeps the deadline."""
         trace = TRACEPARENT.get()
         if trace:
-            operation = operation._replace(trace=trace)
+            operation = replace(operation, trace=trace)
         self.recorder.carried += len(operation.body)
         number = self._requests.next_number()
         future = self._requests.wait(number)
@@ -162,8 +166,7 @@ class Driver(Stepping[Event, Effect]):
                     self._token = token
                     self.recorder.carried += bytes_of(writes)
                 case Read(token, query):
-                    queue = self._long if isinstance(query, LONG) else self._short
-                    queue.waiting.append((token, query))
+                    self._queue_of(query).waiting.append((token, query))
                 case Publish(row):
                     self._publish(row)
                 case Reconfigured(configuration):
@@ -188,8 +191,15 @@ class Driver(Stepping[Event, Effect]):
         """Store what was asked to be stored, and look up what was asked for."""
         if self._writes and self._idle.is_set():
             self._submit()
-        self._short.begin()
-        self._long.begin()
+        for queue in self._queues:
+            queue.begin()
+
+    def _queue_of(self, query: Query) -> "_Queue":
+        """Return where a query waits: not with those that the store may keep waiting longer."""
+        if isinstance(query, LONG):
+            return self._long
+        # Their answer may have to wait until the tables have followed (`storage/overlay.py`).
+        return self._of_branches if isinstance(query, Heads | Lines) else self._short
 
     def _submit(self) -> None:
         """Hand what has gathered over to the disk, in one batch."""

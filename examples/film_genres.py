@@ -1,6 +1,7 @@
 """Genres per decade, kept up to date by a change feed. Run: python examples/film_genres.py [FILE].
 
-FILE is a JSON array of films with title, year and genres; without one, 300 films are made up. Needs
+FILE is a JSON array of films with title, year and genres; without one, 300 films are made up. Two
+films may have one title in one year, so their ids are made of all that is in them. Needs
 docstore[spark] and Java 17; without them it says so and ends.
 """
 
@@ -38,7 +39,7 @@ def main(url: str, films: list[dict[str, Any]], directory: Path) -> None:
     spark = pipeline.session(sql_shuffle_partitions=2)  # A few thousand rows: more would be idle.
     spark.sparkContext.setLogLevel("OFF")
     work = Work(spark, url, "example", job_id="film-genres")
-    done = import_(work, source=str(file), into="/films", ids="title,year")
+    done = import_(work, source=str(file), into="/films")
     print(f"imported {done['rows']} films, digests equal: {done['digestsEqual']}")
 
     view: dict[str, Any] = {

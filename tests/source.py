@@ -128,3 +128,43 @@ def _files_of(dotted: str) -> Iterator[Source]:
 def _source_at(path: str) -> Source | None:
     file = ROOT / path
     return Source(path, file.read_text("utf-8")) if file.is_file() else None
+
+
+def sizes(files: Sequence[Source]) -> dict[str, tuple[int, int]]:
+    """The classes of some files, by their place: how many methods each has, and attributes.
+
+    What is inherited counts as well, or a part that is only hidden would pass for one that is gone.
+    """
+    classes = [
+        (source.path, node)
+        for source in files
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ClassDef)
+    ]
+    named = {node.name: node for _, node in classes}
+    found = {}
+    for path, whole in classes:
+        methods: set[str] = set()
+        attributes: set[str] = set()
+        todo = [whole]
+        while todo:
+            node = todo.pop()
+            todo += [named[base] for base in map(ast.unparse, node.bases) if base in named]
+            for member in node.body:
+                if isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef):
+                    methods.add(member.name)
+                elif isinstance(member, ast.AnnAssign):
+                    attributes.add(ast.unparse(member.target))
+            attributes |= assigned_to_self(node)
+        found[f"{path}::{whole.name}"] = (len(methods), len(attributes))
+    return found
+
+
+def assigned_to_self(node: ast.ClassDef) -> set[str]:
+    return {
+        target.attr
+        for target in ast.walk(node)
+        if isinstance(target, ast.Attribute)
+        and isinstance(target.ctx, ast.Store)
+        and ast.unparse(target.value) == "self"
+    }

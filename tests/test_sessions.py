@@ -1,13 +1,15 @@
 """Sessions in the simulator: nobody believes what another believes too, and nothing ends early."""
 
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
 from tests.sim.groups_ablations import BOTH
 from tests.sim.sessions import run
 from tests.sim.sessions_ablations import DELUDED
-from tests.sim.sessions_shapes import Shape, shape_of
+from tests.sim.sessions_bench import RegisterBench
+from tests.sim.sessions_shapes import HEALING_S, Shape, shape_of
 
 
 @pytest.mark.parametrize("seed", [*range(4), 30_776])
@@ -38,6 +40,20 @@ def test_n10_without_faults_nobody_stops_leading_what_stays_its_own(mode: str) -
     assert (outcome.counters["fenced silent"], outcome.counters["fenced fenced"]) == (0, 0)
 
 
+@pytest.mark.slow
+def test_in_ten_hours_of_exclusive_roles_no_two_lead_at_one_instant() -> None:
+    """Clocks are 2 % too fast or too slow, and everything fails that can."""
+    lasted_s, looks = 0.0, 0
+    for seed in count(1_000_000):
+        shape = replace(shape_of(seed), turns=(), groups=("/core/roles/r",), mode="exclusive")
+        outcome = run(seed, shape)
+        assert (outcome.problems, outcome.stuck) == ([], []), seed
+        lasted_s, looks = lasted_s + shape.faults_s + HEALING_S, looks + outcome.counters["SI1"]
+        if lasted_s >= 36_000.0:
+            break
+    assert looks > 1_000_000
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_an_ending_is_not_made_again_under_a_later_reign_of_the_same_node(seed: int) -> None:
     outcome = run(seed, DELUDED)
@@ -49,6 +65,19 @@ def test_a_role_that_nobody_led_is_led_in_time_once_everything_is_mended() -> No
     outcome = run(81, shape_of(81))
     assert (outcome.problems, outcome.stuck) == ([], [])
     assert outcome.counters["SI3"] > 100
+
+
+def test_a_reign_ends_with_its_process_however_soon_it_is_back() -> None:
+    bench = RegisterBench(0, Shape())
+    link = bench.shape.turns[0]
+    owner = bench.owner_of(link)
+    before = bench.view(owner).reign_of(link)
+    bench.hosts.crash(owner)
+    bench.hosts.start(owner)
+    assert not bench.view(owner).owns(link)
+    bench.world.run(1.0)
+    assert bench.owner_of(link) == owner
+    assert bench.view(owner).reign_of(link) > before
 
 
 def test_a_successor_leads_when_it_has_heard_of_it_and_not_before() -> None:

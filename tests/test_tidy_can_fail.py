@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.source import circle_of
+from tests.source import circle_of, sizes
 from tests.test_tidy import (
     EXAMPLE_LINES_MAX,
     FILE_LINES_MAX,
@@ -163,6 +163,32 @@ def test_a_circle_of_imports_is_found_also_for_types_and_in_functions() -> None:
     ]
     assert sorted(set(circle_of(files))) == ["docstore.a.d", "docstore.c"]
     assert circle_of(files[:3]) == []
+
+
+def test_the_size_of_a_class_is_what_it_says_and_what_it_inherits() -> None:
+    here = Source(
+        "docstore/a.py",
+        """
+class A(B):
+    x: int = 0
+
+    def __init__(self) -> None:
+        self.x, self.y = 1, 2
+        self.z: int = 3
+
+    @property
+    def p(self) -> int:
+        self.x += 1
+        other.q = 4
+
+    async def f(self) -> None: ...
+""",
+    )
+    there = Source(
+        "docstore/b.py", "class B(dict):\n    def f(self): ...\n    def g(self): self.w = 1"
+    )
+    assert sizes([here]) == {"docstore/a.py::A": (3, 3)}
+    assert sizes([here, there]) == {"docstore/a.py::A": (4, 4), "docstore/b.py::B": (2, 1)}
 
 
 def test_each_rule_has_a_bad_example() -> None:

@@ -44,13 +44,20 @@ class Update:
 class Updates:
     """Updates that are under way."""
 
-    def __init__(self, core: Asker) -> None:
+    def __init__(
+        self,
+        core: Asker,
+        learn: Callable[[Row], None],
+        missed: Callable[[str], None] = lambda link: None,
+    ) -> None:
+        """learn: told of every version of a document that an answer brings.
+
+        missed: told when a document that was to be changed is not there any more.
+        """
         self._core = core
         self._retrying: list[Update] = []
-        self.learn: Callable[[Row], None] = lambda row: None
-        """Told of every version of a document that an answer brings."""
-        self.missed: Callable[[str], None] = lambda link: None
-        """Told when a document that was to be changed is not there any more."""
+        self.learn = learn
+        self._missed = missed
 
     def change(  # Seam.
         self,
@@ -71,7 +78,7 @@ class Updates:
 
     def read(self, link: str, then: Callable[[Answer], None]) -> None:
         """Read a document as it is."""
-        self._core.ask(Operation("GET", link), then)
+        self._core.ask(Operation(verb="GET", link=link), then)
 
     def tick(self) -> None:
         """Try again what was not answered."""
@@ -88,8 +95,8 @@ class Updates:
     def _attempt(self, update: Update) -> None:
         self._core.counters["updates"] += 1
         operation = Operation(
-            "PATCH",
-            update.link,
+            verb="PATCH",
+            link=update.link,
             body=update.state,
             media="handler",
             conditions=Conditions(match=[list(update.tag)]),
@@ -123,7 +130,7 @@ class Updates:
         if row is not None:
             self.learn(row)
         if row is None or row.deleted:
-            self.missed(update.link)
+            self._missed(update.link)
         update.then(row, is_done)
 
 

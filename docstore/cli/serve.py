@@ -1,4 +1,4 @@
-"""`docstore serve`: settings from file, environment and flags, in that order; then one node.
+"""`docstore serve`: settings from file, environment and flags, in that order; then a node, or more.
 
 Kept apart from the other commands, and from their libraries, so that a node starts quickly.
 """
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from docstore.config import KEYS, Config, from_environment, merged, parse
+from docstore.config import KEYS, from_environment, merged, parse
 from docstore.errors import BadConfig
 from docstore.node import logs
 
@@ -19,9 +19,14 @@ EXIT_BAD_CONFIG = 2
 
 
 def serve(arguments: Sequence[str]) -> int:
-    """Run a node until it is told to stop; return the exit code of the process."""
+    """Run a node, or several, until they are told to stop; return the exit code of the process."""
     try:
-        config = read_config(arguments)
+        settings, processes = read_settings(arguments)
+        if processes:
+            from docstore.cli.several import serve_several
+
+            return serve_several(settings, processes)
+        config = parse(settings)
         _prepare_data(config.data)
     except BadConfig as error:
         sys.stderr.write(f"docstore: {error}\n")
@@ -32,10 +37,14 @@ def serve(arguments: Sequence[str]) -> int:
     return run(config)
 
 
-def read_config(arguments: Sequence[str]) -> Config:
-    """Return the configuration from file, environment and flags. Raises BadConfig."""
+def read_settings(arguments: Sequence[str]) -> tuple[dict[str, Any], int]:
+    """Return the settings of file, environment and flags, and how many processes are asked for.
+
+    0 for this one alone. Raises BadConfig.
+    """
     flags = vars(_parser().parse_args(list(arguments)))
     path = flags.pop("config") or os.environ.get("DOCSTORE_CONFIG")
+    processes = flags.pop("processes")
     environment = {key: value for key, value in os.environ.items() if key != "DOCSTORE_CONFIG"}
     from_file: dict[str, Any] = {}
     if path:
@@ -43,12 +52,16 @@ def read_config(arguments: Sequence[str]) -> Config:
             from_file = tomllib.loads(Path(path).read_text())
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise BadConfig(f"config: {path}: {error}") from None
-    return parse(merged(from_file, from_environment(environment), flags))
+    return merged(from_file, from_environment(environment), flags), processes
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="docstore serve", description="Run one node.")
     parser.add_argument("--config", help="a TOML file; every flag is also a key in it")
+    parser.add_argument(
+        "--processes", type=int, default=0, metavar="N",
+        help="N nodes, a process each: ids NODE_ID-0 to N-1, ports three apart",
+    )  # fmt: skip
     for key in KEYS:
         flag = "--" + key.replace("_", "-")
         if key in ("insecure", "observer", "standby"):

@@ -25,7 +25,8 @@ def show_status(status: Status, out: Console) -> None:
     group, nodes = status["group"], status["nodes"]
     roles = {each["id"]: each["role"] for each in group["configuration"]["members"]}
     table = Table(
-        "node", "state", "role", "ready", "slots owned", "share", "behind", "zone", "address",
+        "node", "state", "role", "ready", "slots owned", "share", "behind", "version", "zone",
+        "address",
         title=_title(group),
     )  # fmt: skip
     for member in group["members"]:
@@ -38,7 +39,7 @@ def show_status(status: Status, out: Console) -> None:
             member["id"], _coloured(member["status"]), roles.get(member["id"], "none"),
             "yes" if node.get("ready") else "no",
             str(share.get("owned", 0)), f"{share.get('share', 0):.0%}", f"{behind} rows",
-            member["zone"], member["address"],
+            _version(node), member["zone"], member["address"],
         )  # fmt: skip
     out.print(table)
     for warning in group.get("warnings", ()):
@@ -48,8 +49,15 @@ def show_status(status: Status, out: Console) -> None:
 def _title(group: dict[str, Any]) -> str:
     configuration = group["configuration"]
     title = f"group {configuration['clusterId'][:8]}, {group['convergence'].lower()}"
+    if stored := configuration.get("storedProtocol"):
+        title += f", stores what protocol {stored} reads"
     stage = configuration["stage"]
     return title if stage == "stable" else f"{title}, its members change: {stage}"
+
+
+def _version(node: dict[str, Any]) -> str:
+    """Return what a node runs, and the greatest protocol that it speaks: see `storedProtocol`."""
+    return f"{node['version']} ({node['protocol']})" if "protocol" in node else ""
 
 
 async def _node(member: dict[str, Any]) -> dict[str, Any]:

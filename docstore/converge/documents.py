@@ -6,9 +6,9 @@ memory and the batch that forms in one step, so that memory never says what the 
 
 from collections.abc import Callable, Sequence
 
+from docstore.converge.arrived import Arrived
 from docstore.converge.branches import Branches
 from docstore.converge.lineage import covers, lineage_of
-from docstore.converge.spread import Name, Spreader
 from docstore.model.document import Row
 from docstore.protocol.core import Core
 from docstore.protocol.effects import Alarm
@@ -19,18 +19,19 @@ from docstore.storage.store import Corrupt, Recovered, Result
 DOCUMENTS_MAX = 8192
 """Documents whose heads are kept in memory."""
 
+Name = tuple[str, str, int]
+"""(link, hand, stamp) of a version."""
+
 
 class Documents:
-    """Link -> heads, and what other disks send joining them.
+    """Link -> heads, and what other disks send joining them."""
 
-    stored: called with a number of arrival when it is durable.
-    """
-
-    def __init__(self, core: Core, spreader: Spreader, recovered: Recovered) -> None:
+    def __init__(self, core: Core, recovered: Recovered, stored: Callable[[int], None]) -> None:
+        """stored: called with a number of arrival when it is durable."""
         self.core = core
-        self.spreader = spreader
-        spreader.take, spreader.lacking, spreader.heads = self.take, self.lacking, self.heads
-        self.stored: Callable[[int], None]
+        self.outbox = core.outbox
+        self._stored = stored
+        self.arrived = Arrived(recovered)
         self._known: dict[str, Branches] = {}
         self._loading: dict[str, list[Callable[[Branches | None], None]]] = {}
         self.operations = Operations()
@@ -39,6 +40,7 @@ class Documents:
 
     def reset(self, recovered: Recovered) -> None:
         """Begin again from what is on disk."""
+        self.arrived.reset(recovered)
         self._known.clear()
         self._loading.clear()
         self.operations.cut(recovered.arrived)
@@ -66,14 +68,14 @@ class Documents:
             del self._loading[link]
             branches = None
             if isinstance(result, Corrupt):
-                self.core.emit(Alarm(f"{link}: a version does not match its checksum"))
+                self.outbox.emit(Alarm(f"{link}: a version does not match its checksum"))
             else:
                 branches = self._known[link] = Branches.of(result)
                 self._make_room()
             for each in waiting:
                 each(branches)
 
-        self.core.read(Heads(self.core.slot_of(link), link), found)
+        self.outbox.read(Heads(self.core.slot_of(link), link), found)
 
     def _make_room(self) -> None:
         """Forget the documents that came first, but none that the disk does not have yet."""
@@ -85,27 +87,27 @@ class Documents:
 
     def is_stored(self, branches: Branches) -> bool:
         """Say whether all heads of a document are on the disk."""
-        return all(head.row.n <= self.spreader.durable for head in branches.heads)
+        return all(head.row.n <= self.arrived.durable for head in branches.heads)
 
     def add(self, branches: Branches, row: Row) -> Row | None:
         """Let a version join its document and the batch; None if it was known."""
-        arrived = row._replace(n=self.spreader.next_number())
+        arrived = row._replace(n=self.arrived.next_number)
         before = _standings(branches)
         if not branches.add(arrived):
             return None
-        self.spreader.arrived(arrived)
+        self.arrived.note(arrived)
         self.operations.note(arrived)
         after = _standings(branches)
-        self.core.store(Arrive(arrived, after.pop(arrived.n)))
+        self.outbox.store(Arrive(arrived, after.pop(arrived.n)))
         for n, standing in before.items():
             now = after.get(n, Standing.PAST)
             if now is not standing:
-                self.core.store(Stand(n, now))
+                self.outbox.store(Stand(n, now))
         was, is_now = len(before) > 1, len(branches.heads) > 1
         self.in_conflict += is_now - was
         self.core.counters["conflicts"] += len(branches.heads) > max(1, len(before))
         number = arrived.n
-        self.core.when_durable(lambda: self.stored(number))
+        self.outbox.when_durable(lambda: self._stored(number))
         return arrived
 
     # What others send
@@ -148,10 +150,10 @@ class Documents:
         def found(documents: dict[str, Branches]) -> None:
             every = (head.row for branches in documents.values() for head in branches.heads)
             rows = list(every)
-            if all(row.n <= self.spreader.durable for row in rows):
+            if all(row.n <= self.arrived.durable for row in rows):
                 then(rows)
             else:
-                self.core.when_durable(lambda: then(rows))
+                self.outbox.when_durable(lambda: then(rows))
 
         self._each(set(links), found)
 
@@ -184,10 +186,10 @@ class Documents:
 
     def prune(self, rows: Sequence[Row]) -> None:
         """Remove versions; the last arrival stays, so that its number is not given again."""
-        numbers = [row.n for row in rows if row.n < self.spreader.durable]
+        numbers = [row.n for row in rows if row.n < self.arrived.durable]
         if numbers:
             self.core.counters["versions_pruned"] += len(numbers)
-            self.core.store(Prune(numbers))
+            self.outbox.store(Prune(numbers))
 
     def _horizon_us(self) -> int:
         return self.core.wall_now_us() - int(self.core.config.retention.conflicts_s * 1e6)

@@ -15,11 +15,11 @@ from docstore.converge.documents import Documents
 from docstore.converge.lineage import begotten, covers, lineage_of, stamp_after
 from docstore.converge.spread import Spreader
 from docstore.model.document import Row
-from docstore.model.operation import Answer
+from docstore.model.operation import CONFLICTS, CURRENT, Answer
+from docstore.protocol.clients import Inflight
 from docstore.protocol.core import Core
 from docstore.protocol.identity import fingerprint, has_created, unpack_identity
 from docstore.protocol.operations import KEY_LIFE_US
-from docstore.protocol.reign import Inflight
 from docstore.protocol.road.handle import DELETED_SIGNATURE, New, Unchanged, handle
 from docstore.storage.arrivals import Lines
 from docstore.storage.store import Corrupt, Recovered, Result
@@ -48,15 +48,15 @@ class Unanswered:
 class Executor:
     """The executing side of documents of levels 1 and 2."""
 
-    def __init__(self, core: Core, spreader: Spreader, documents: Documents) -> None:
+    def __init__(self, core: Core, recovered: Recovered) -> None:
         self.core = core
-        self.spreader = spreader
-        self.documents = documents
-        documents.stored = self._stored
-        spreader.acked = self._settle
+        self.outbox = core.outbox
+        self.documents = Documents(core, recovered, self._stored)
+        self.arrived = self.documents.arrived
+        self.spreader = Spreader(core, self.documents, recovered, self._settle)
         self._unanswered: list[Unanswered] = []
         self._held: list[Inflight] = []
-        self._is_new_disk = not spreader.cursors
+        self._is_new_disk = not self.spreader.cursors
 
     def reset(self, recovered: Recovered) -> None:
         """Begin again from what is on disk; what was not durable has not happened."""
@@ -66,6 +66,8 @@ class Executor:
                 self._close(each.inflight)
             self.core.reply(each.inflight, DISK_FULL if lost else TOO_FEW, proposed=not lost)
         self._unanswered.clear()
+        self.documents.reset(recovered)
+        self.spreader.reset(recovered)
 
     def _stored(self, n: int) -> None:
         self.spreader.stored(n)
@@ -176,7 +178,7 @@ class Executor:
         operation, winner, core = inflight.operation, branches.winner, self.core
         lineages = branches.lineages
         parents, others = (lineages, []) if resolves else (lineages[:1], lineages[1:])
-        disk = self.spreader.disk
+        disk = self.arrived.disk
         stamp = stamp_after(core.wall_now_us(), lineages, disk)
         lineage = begotten(operation.level, parents, others, disk, stamp)
         inflight.created = not new.deleted and (winner is None or winner.deleted)
@@ -209,14 +211,14 @@ class Executor:
         if branches is None or self.documents.is_stored(branches):
             self.core.reply(inflight, said)
         else:
-            self.core.when_durable(lambda: self.core.reply(inflight, said))
+            self.outbox.when_durable(lambda: self.core.reply(inflight, said))
 
     def _settle(self) -> None:
         """Answer the updates that have as many copies as they wait for."""
         unanswered, self._unanswered = self._unanswered, []
         for each in unanswered:
             copies = self.spreader.copies(each.row.n, each.row.slot)
-            if each.row.n <= self.spreader.durable and self._suffices(each, copies):
+            if each.row.n <= self.arrived.durable and self._suffices(each, copies):
                 status, epoch = 201 if each.inflight.created else 200, each.row.epoch
                 said = Answer(
                     status, row=each.row, replicas=copies, owner=self.core.me, epoch=epoch
@@ -271,7 +273,7 @@ class Executor:
         operation = inflight.operation
         branches = self.documents.known(operation.link)
         if branches is not None and not self.documents.is_stored(branches):
-            self.core.when_durable(lambda: self._once(inflight))
+            self.outbox.when_durable(lambda: self._once(inflight))
             return
 
         def found(result: Result) -> None:
@@ -285,7 +287,7 @@ class Executor:
             else:
                 self.documents.load(operation.link, lambda found: self._meet(inflight, found))
 
-        self.core.read(Lines(self.core.slot_of(operation.link), operation.link, LINES_MAX), found)
+        self.outbox.read(Lines(self.core.slot_of(operation.link), operation.link, LINES_MAX), found)
 
     def _told(self, inflight: Inflight, row: Row) -> Answer | None:
         """Return the answer if this version is the operation's, or of its key."""
@@ -305,12 +307,12 @@ class Executor:
 
     def _read(self, inflight: Inflight, branches: Branches) -> None:
         select, winner = inflight.operation.select, branches.winner
-        if select[0] == "current":
+        if select == CURRENT:
             status = 404 if winner is None or winner.deleted else 200
             code = "not-found" if status == 404 else ""
             conflicts = len(branches.losers)
             self._answer(inflight, Answer(status, code, row=winner, conflicts=conflicts))
-        elif select[0] == "conflicts":
+        elif select == CONFLICTS:
             status = 404 if winner is None else 200
             self._answer(inflight, Answer(status, row=winner, rows=branches.losers))
         elif winner is None:
@@ -330,7 +332,7 @@ class Executor:
             line = list({row.version: row for row in reversed(line)}.values())[::-1]
             self._answer(inflight, _selected(inflight.operation.select, line))
 
-        self.core.read(Lines(winner.slot, winner.link, LINES_MAX), found)
+        self.outbox.read(Lines(winner.slot, winner.link, LINES_MAX), found)
 
     # Time
 

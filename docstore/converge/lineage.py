@@ -19,6 +19,7 @@ from typing import NamedTuple
 import msgpack
 
 from docstore.model.document import Row
+from docstore.model.service import Level
 
 
 class Lineage(NamedTuple):
@@ -28,7 +29,7 @@ class Lineage(NamedTuple):
     before this one.
     """
 
-    level: int
+    level: Level
     hand: str
     ancestors: dict[str, int]
 
@@ -49,7 +50,7 @@ def covers(newer: Lineage, older: Lineage) -> bool:
 
 
 def begotten(  # Seam.
-    level: int, parents: Iterable[Lineage], others: Iterable[Lineage], disk: str, stamp: int
+    level: Level, parents: Iterable[Lineage], others: Iterable[Lineage], disk: str, stamp: int
 ) -> Lineage:
     """Return the lineage of a version that `disk` makes of `parents`, at `stamp`.
 

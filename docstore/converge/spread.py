@@ -11,31 +11,25 @@ Source: the changes feed and checkpoints of CouchDB's replication; sending one's
 full and the rest by name is ours.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
+from docstore.converge.documents import Documents, Name
 from docstore.converge.lineage import lineage_of
 from docstore.converge.messages import Following, Lack, Offering, Spread, Spreading, Supply
 from docstore.model.document import Row
-from docstore.protocol.core import NEVER, Core
+from docstore.protocol.core import Core
+from docstore.protocol.peers import NEVER
 from docstore.storage.arrivals import Arrivals, SaveCursor
-from docstore.storage.shelf import row_bytes
 from docstore.storage.store import Corrupt, Recovered, Result
 
 HERE_AGAIN_S = 0.5
 """After so long on a new link a peer knows that we are here: it asks us what we are to execute."""
 
-RECENT_BYTES = 16 << 20
-"""Of the newest versions, kept in memory, so that a peer that keeps up costs no reads."""
-
-Name = tuple[str, str, int]
-"""(link, hand, stamp) of a version."""
-
 
 @dataclass(slots=True)
-class Outbox:
+class Downstream:
     """What one peer has of ours.
 
     disk: the peer's, "" until it has answered. acked: it has all up to there, durably.
@@ -53,7 +47,7 @@ class Outbox:
 
 
 @dataclass(slots=True)
-class Inbox:
+class Upstream:
     """What is known of one peer's disk. taking: the page that is being taken in.
 
     settled: it was followed to its end, at a time when it knew that this node is here again.
@@ -67,39 +61,32 @@ class Inbox:
 
 
 class Spreader:
-    """One node's part in bringing versions to everybody.
+    """One node's part in bringing versions to everybody."""
 
-    take: merges rows, and calls back once all of them are in the batch that forms.
-    lacking: calls back with the links of those names of which nothing is known here.
-    heads: calls back with the heads of these links.
-    """
-
-    def __init__(self, core: Core, recovered: Recovered) -> None:
+    def __init__(
+        self, core: Core, documents: Documents, recovered: Recovered, acked: Callable[[], None]
+    ) -> None:
+        """acked: called when a peer has told that it has more."""
         self.core = core
-        self.take: Callable[[Sequence[Row], Callable[[], None]], None]
-        self.lacking: Callable[[Sequence[Name], Callable[[list[str]], None]], None]
-        self.heads: Callable[[Sequence[str], Callable[[list[Row]], None]], None]
-        self.acked: Callable[[], None] = lambda: None
-        """Called when a peer has told that it has more."""
+        self.outbox = core.outbox
+        self.documents = documents
+        self.arrived = documents.arrived
+        self._acked = acked
         self.reset(recovered)
 
     def reset(self, recovered: Recovered) -> None:
         """Begin again from what is on disk."""
-        self.disk = recovered.store_id[:12]
-        self.last = self.durable = recovered.arrived
         number = self.core.configuration.id
         self.cursors = {disk: n for disk, (told, n) in recovered.cursors.items() if told == number}
-        self._recent: deque[Row] = deque()
-        self._recent_bytes = 0
-        self.outboxes: dict[str, Outbox] = {}
-        self.inboxes: dict[str, Inbox] = {}
+        self.downstreams: dict[str, Downstream] = {}
+        self.upstreams: dict[str, Upstream] = {}
 
     def reconfigured(self) -> None:
         """Other documents may be whose now: everybody goes through everything anew, by name."""
         self.cursors.clear()
-        self.outboxes.clear()
-        for inbox in self.inboxes.values():
-            inbox.taking = None
+        self.downstreams.clear()
+        for upstream in self.upstreams.values():
+            upstream.taking = None
         for peer in self.core.peers:
             self.offer(peer)
 
@@ -121,23 +108,11 @@ class Spreader:
 
     # What arrives here
 
-    def next_number(self) -> int:
-        """Return the number of the next arrival."""
-        return self.last + 1
-
-    def arrived(self, row: Row) -> None:
-        """Take note of a version that has joined the batch; it is offered once durable."""
-        self.last = row.n
-        self._recent.append(row)
-        self._recent_bytes += row_bytes(row)
-        while self._recent_bytes > RECENT_BYTES:
-            self._recent_bytes -= row_bytes(self._recent.popleft())
-
     def stored(self, n: int) -> None:
         """All up to number n is durable: send it."""
-        self.durable = max(self.durable, n)
+        self.arrived.stored(n)
         for peer in self.core.peers:
-            if peer in self.outboxes:
+            if peer in self.downstreams:
                 self._push(peer)
             else:
                 self.offer(peer)
@@ -145,7 +120,7 @@ class Spreader:
     def copies(self, n: int, slot: int) -> int:  # Seam.
         """Return on how many of the slot's replicas the arrival number n is, ours included."""
         others = [each for each in self.core.placement.replicas(slot) if each != self.core.me]
-        return sum(self.acked_by(each) >= n for each in others) + (self.durable >= n)
+        return sum(self.acked_by(each) >= n for each in others) + (self.arrived.durable >= n)
 
     def awaited(self, n: int, slot: int) -> bool:
         """Say whether a live replica of the slot has not got the arrival number n yet."""
@@ -157,8 +132,8 @@ class Spreader:
 
     def acked_by(self, peer: str) -> int:
         """Return up to which number a peer has what arrived here."""
-        box = self.outboxes.get(peer)
-        return box.acked if box else -1
+        theirs = self.downstreams.get(peer)
+        return theirs.acked if theirs else -1
 
     # Out
 
@@ -167,54 +142,53 @@ class Spreader:
 
         A node on which nothing of the kind ever arrived says so in its heartbeats, and no more.
         """
-        if peer not in self.core.peers or not self.durable:
+        if peer not in self.core.peers or not self.arrived.durable:
             return
-        box = self.outboxes.setdefault(peer, Outbox())
-        box.sent, box.offered_at, box.asked = None, self.core.now, True
-        self.core.send(peer, Offering(self.disk, self.durable))
+        theirs = self.downstreams.setdefault(peer, Downstream())
+        theirs.sent, theirs.offered_at, theirs.asked = None, self.core.now, True
+        self.outbox.send(peer, Offering(self.arrived.disk, self.arrived.durable))
 
     def following(self, sender: str, message: Following) -> None:
         """A peer has all up to a number: send what came after it."""
         if message.asks:
             self.offer(sender)
-        if message.of != self.disk:
+        if message.of != self.arrived.disk:
             return
-        box = self.outboxes.setdefault(sender, Outbox())
-        box.disk, box.acked, box.sent, box.asked = message.disk, message.n, None, False
+        theirs = self.downstreams.setdefault(sender, Downstream())
+        theirs.disk, theirs.acked, theirs.sent, theirs.asked = message.disk, message.n, None, False
         self._push(sender)
-        self.acked()
+        self._acked()
 
     def _push(self, peer: str) -> None:
-        box = self.outboxes.get(peer)
-        if box is None or not box.disk or box.sent is not None or box.reading:
+        theirs = self.downstreams.get(peer)
+        if theirs is None or not theirs.disk or theirs.sent is not None or theirs.reading:
             return
-        if box.acked >= self.durable:
+        if theirs.acked >= self.arrived.durable:
             return
-        if self._recent and self._recent[0].n <= box.acked + 1:
-            skip = box.acked + 1 - self._recent[0].n
-            page = [self._recent[i] for i in range(skip, min(len(self._recent), skip + self._page))]
-            self._send_page(peer, box, page, self.durable)
+        page = self.arrived.after(theirs.acked, self._page)
+        if page is not None:
+            self._send_page(peer, theirs, page, self.arrived.durable)
             return
-        box.reading = True
-        after, end = box.acked, self.durable
+        theirs.reading = True
+        after, end = theirs.acked, self.arrived.durable
 
         def found(result: Result) -> None:
-            box.reading = False
+            theirs.reading = False
             if isinstance(result, Corrupt):
                 self.core.counters["branches_unreadable"] += 1
-            elif box.acked == after and box.sent is None:
-                if self.outboxes.get(peer) is box:
-                    self._send_page(peer, box, result, end)
+            elif theirs.acked == after and theirs.sent is None:
+                if self.downstreams.get(peer) is theirs:
+                    self._send_page(peer, theirs, result, end)
             else:
                 self._push(peer)  # It has come further meanwhile.
 
-        self.core.read(Arrivals(after, self._page), found)
+        self.outbox.read(Arrivals(after, self._page), found)
 
     @property
     def _page(self) -> int:
         return self.core.config.sending.page_rows
 
-    def _send_page(self, peer: str, box: Outbox, page: Sequence[Row], end: int) -> None:
+    def _send_page(self, peer: str, theirs: Downstream, page: Sequence[Row], end: int) -> None:
         """Send what concerns the peer of a page of arrivals; none is left out up to `end`."""
         rows: list[Row] = []
         names: list[Name] = []
@@ -229,15 +203,17 @@ class Spreader:
                 break
             lineage = lineage_of(row)
             writer = lineage.hand.partition("@")[0]
-            if writer == box.disk or not self._concerns(peer, row.slot):
+            if writer == theirs.disk or not self._concerns(peer, row.slot):
                 continue
-            if writer == self.disk:
+            if writer == self.arrived.disk:
                 rows.append(row)
             else:
                 names.append((row.link, lineage.hand, row.updated_us))
-        box.sent, box.sent_at = until, self.core.now
+        theirs.sent, theirs.sent_at = until, self.core.now
         self.core.counters["versions_spread"] += len(rows)
-        self.core.send(peer, Spread(self.disk, box.acked, until, self.durable, rows, names))
+        self.outbox.send(
+            peer, Spread(self.arrived.disk, theirs.acked, until, self.arrived.durable, rows, names)
+        )
 
     def _concerns(self, peer: str, slot: int) -> bool:
         placement = self.core.placement
@@ -248,81 +224,85 @@ class Spreader:
 
         def found(rows: list[Row]) -> None:
             self.core.counters["versions_supplied"] += len(rows)
-            self.core.send(sender, Supply(self.disk, message.n, rows))
+            self.outbox.send(sender, Supply(self.arrived.disk, message.n, rows))
 
-        if message.of == self.disk:
-            self.heads(message.links, found)
+        if message.of == self.arrived.disk:
+            self.documents.heads(message.links, found)
 
     # In
 
     def offered(self, sender: str, message: Offering) -> None:
         """A peer says how far it has come: say how far we follow."""
-        inbox = self._inbox(sender)
-        inbox.disk, inbox.taking = message.disk, None
-        self._settle(inbox, self.cursors.get(message.disk, 0) >= message.n)
+        upstream = self._upstream(sender)
+        upstream.disk, upstream.taking = message.disk, None
+        self._settle(upstream, self.cursors.get(message.disk, 0) >= message.n)
         self._follow(sender, message.disk)
 
     def spread(self, sender: str, message: Spread) -> None:  # Seam.
         """Take a page in: what is in it, then what is lacking."""
-        inbox = self._inbox(sender)
+        upstream = self._upstream(sender)
         if message.after != self.cursors.get(message.disk, 0):
             self._follow(sender, message.disk)
             return
-        if inbox.taking is not None:
+        if upstream.taking is not None:
             return
-        inbox.taking = message
+        upstream.taking = message
 
         def judged(links: list[str]) -> None:
-            if inbox.taking is not message:
+            if upstream.taking is not message:
                 return
             if links:
-                self.core.send(sender, Lack(message.disk, message.n, links))
+                self.outbox.send(sender, Lack(message.disk, message.n, links))
             else:
-                self._take(sender, inbox, message, message.rows)
+                self._take(sender, upstream, message, message.rows)
 
-        self.lacking(message.names, judged)
+        self.documents.lacking(message.names, judged)
 
     def _follow(self, sender: str, disk: str, *, asks: bool = False) -> None:
-        self.core.send(sender, Following(disk, self.cursors.get(disk, 0), self.disk, asks))
+        self.outbox.send(
+            sender, Following(disk, self.cursors.get(disk, 0), self.arrived.disk, asks)
+        )
 
     def supply(self, sender: str, message: Supply) -> None:
         """Take in what was lacking, with the page that it was lacking for."""
-        inbox = self._inbox(sender)
-        page = inbox.taking
+        upstream = self._upstream(sender)
+        page = upstream.taking
         if page is not None and (page.disk, page.n) == (message.disk, message.n):
-            self._take(sender, inbox, page, [*page.rows, *message.rows])
+            self._take(sender, upstream, page, [*page.rows, *message.rows])
 
-    def _take(self, sender: str, inbox: Inbox, page: Spread, rows: Sequence[Row]) -> None:
+    def _take(self, sender: str, upstream: Upstream, page: Spread, rows: Sequence[Row]) -> None:
         number = self.core.configuration.id
 
         def taken() -> None:
             if self.core.configuration.id != number:
                 return
-            self.core.store(SaveCursor(page.disk, number, page.n))
-            self.core.when_durable(durable)
+            self.outbox.store(SaveCursor(page.disk, number, page.n))
+            self.outbox.when_durable(durable)
 
         def durable() -> None:
             if self.core.configuration.id != number:
                 return
             self.cursors[page.disk] = page.n
-            self._settle(inbox, page.n >= page.end)
-            if inbox.taking is page:
-                inbox.taking = None
+            self._settle(upstream, page.n >= page.end)
+            if upstream.taking is page:
+                upstream.taking = None
             self._follow(sender, page.disk)
 
-        self.take([row for row in rows if row.slot in self.core.logs], taken)
+        self.documents.take([row for row in rows if row.slot in self.core.logs], taken)
 
-    def _inbox(self, peer: str) -> Inbox:
-        return self.inboxes.setdefault(peer, Inbox(self.core.now))
+    def _upstream(self, peer: str) -> Upstream:
+        return self.upstreams.setdefault(peer, Upstream(self.core.now))
 
-    def _settle(self, inbox: Inbox, has_all: bool) -> None:
-        if has_all and self.core.now - inbox.since >= HERE_AGAIN_S:
-            inbox.settled = True
+    def _settle(self, upstream: Upstream, has_all: bool) -> None:
+        if has_all and self.core.now - upstream.since >= HERE_AGAIN_S:
+            upstream.settled = True
 
     def has_spread(self) -> bool:
         """Say whether every live peer has all that arrived here."""
-        return not self.durable or all(
-            self.acked_by(peer) >= self.last for peer in self.core.peers if self.core.is_alive(peer)
+        return not self.arrived.durable or all(
+            self.acked_by(peer) >= self.arrived.last
+            for peer in self.core.peers
+            if self.core.is_alive(peer)
         )
 
     def lags_behind(self) -> bool:
@@ -331,7 +311,7 @@ class Spreader:
 
     def _unsettled(self) -> Iterator[str]:
         for name, peer in self.core.peers.items():
-            unknown = peer.arrived != 0 and not self._inbox(name).settled
+            unknown = peer.arrived != 0 and not self._upstream(name).settled
             if unknown and self.core.is_alive(name):
                 yield name
 
@@ -339,30 +319,30 @@ class Spreader:
 
     def link_made(self, peer: str) -> None:
         """Begin anew on a new connection."""
-        self.outboxes.pop(peer, None)
-        self.inboxes[peer] = Inbox(self.core.now)
+        self.downstreams.pop(peer, None)
+        self.upstreams[peer] = Upstream(self.core.now)
         self.offer(peer)
 
     def tick(self) -> None:
         """Offer again to whoever has not answered in time."""
         late = self.core.now - 4 * self.core.config.sending.resend_interval_s
-        for peer in self.core.peers if self.durable else ():
-            box = self.outboxes.get(peer)
-            overdue = box is None or self._is_overdue(box, late)
+        for peer in self.core.peers if self.arrived.durable else ():
+            theirs = self.downstreams.get(peer)
+            overdue = theirs is None or self._is_overdue(theirs, late)
             if overdue and self.core.peers[peer].linked:
                 self.offer(peer)
         for peer in self._unsettled():
             if self.core.peers[peer].arrived:
-                self._ask(peer, self._inbox(peer), late)
+                self._ask(peer, self._upstream(peer), late)
 
-    def _ask(self, peer: str, inbox: Inbox, late: float) -> None:
+    def _ask(self, peer: str, upstream: Upstream, late: float) -> None:
         """Ask how far a peer has come, once it surely knows that we are here."""
-        since = self.core.now - inbox.since
-        if inbox.taking is None and since >= HERE_AGAIN_S and inbox.asked_at <= late:
-            inbox.asked_at = self.core.now
-            self._follow(peer, inbox.disk, asks=True)
+        since = self.core.now - upstream.since
+        if upstream.taking is None and since >= HERE_AGAIN_S and upstream.asked_at <= late:
+            upstream.asked_at = self.core.now
+            self._follow(peer, upstream.disk, asks=True)
 
-    def _is_overdue(self, box: Outbox, late: float) -> bool:
-        if box.sent is not None:
-            return box.sent_at <= late
-        return box.asked and box.offered_at <= late
+    def _is_overdue(self, theirs: Downstream, late: float) -> bool:
+        if theirs.sent is not None:
+            return theirs.sent_at <= late
+        return theirs.asked and theirs.offered_at <= late

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from docstore.converge.branches import Branches
 from docstore.converge.documents import Documents
 from docstore.model.document import Row
-from docstore.protocol.core import NEVER, Core
+from docstore.protocol.core import Core
+from docstore.protocol.peers import NEVER
 from docstore.storage.arrivals import Aged, Standing
 from docstore.storage.store import Corrupt, Result
 
@@ -18,6 +19,7 @@ class Sweeper:
 
     def __init__(self, core: Core, documents: Documents) -> None:
         self.core = core
+        self.outbox = core.outbox
         self.documents = documents
         self._swept_at = core.now
 
@@ -43,7 +45,7 @@ class Sweeper:
             if len(result) == SWEEP_ROWS:
                 self._swept_at = NEVER  # There is more: go on at the next tick.
 
-        self.core.read(Aged(standing, before_us, SWEEP_ROWS), found)
+        self.outbox.read(Aged(standing, before_us, SWEEP_ROWS), found)
 
     def _drop_losers(self, rows: list[Row]) -> None:
         for link in sorted({row.link for row in rows}):

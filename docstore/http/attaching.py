@@ -8,20 +8,22 @@ relies on it.
 
 import asyncio
 from collections.abc import Container, Mapping
+from dataclasses import replace
 from typing import Any
 
-from aiohttp import web
+from multidict import istr
 
 from docstore.errors import BadRequest
 from docstore.http import reading
 from docstore.http.backend import Backend
+from docstore.http.reading import Head
 from docstore.model import json
 from docstore.model.document import LEASE
 from docstore.model.operation import Answer, Operation
 from docstore.services.attachments import attach_request
 from docstore.services.leases import LEASES, lease_link
 
-HEADER = "Docstore-Lease"
+HEADER = istr("Docstore-Lease")
 WRITES = frozenset({"POST", "PUT", "PATCH"})
 PLACE = f"/{LEASE}"
 
@@ -33,7 +35,7 @@ class NotHere(BadRequest):
         super().__init__(f"{what} comes with a PUT, a POST or a merge patch of one document")
 
 
-def lease_of(request: web.BaseRequest, operation: Operation, theirs: Mapping[str, Any]) -> str:
+def lease_of(request: Head, operation: Operation, theirs: Mapping[str, Any]) -> str:
     """Return the link of the lease that a write goes under, "" for none. Raises BadRequest.
 
     theirs: the document* fields of its body.
@@ -56,7 +58,7 @@ def lease_of(request: web.BaseRequest, operation: Operation, theirs: Mapping[str
     return _checked(LEASE, named) if said is None else _checked(HEADER, said)
 
 
-def refuse_header(request: web.BaseRequest) -> None:
+def refuse_header(request: Head) -> None:
     """Refuse a lease where nothing would be attached to it."""
     if HEADER in request.headers:
         raise NotHere(HEADER)
@@ -99,6 +101,16 @@ async def attach(
     return answer_of(answer, lease), deadline - loop.time()
 
 
+async def attached_first(
+    backend: Backend, lease: str, write: Operation, timeout_s: float
+) -> Answer:
+    """Write a document once its lease knows of it; a refusal by the lease is the answer."""
+    attached, left_s = await attach(backend, lease, write, timeout_s)
+    if not attached.is_success:
+        return attached
+    return await backend.submit(with_lease(write, lease), left_s)
+
+
 def answer_of(answer: Answer, lease: str) -> Answer:
     """Return what a lease has answered, for who asked for something else."""
     if answer.is_success:
@@ -117,4 +129,4 @@ def with_lease(operation: Operation, lease: str) -> Operation:
         return operation
     state[LEASE] = lease
     signature = json.signature(state) if operation.signature else b""
-    return operation._replace(body=json.dump(state), signature=signature)
+    return replace(operation, body=json.dump(state), signature=signature)

@@ -4,6 +4,7 @@ The face translates: it never sees a ballot, a slot log or SQL. Everything that 
 the cluster comes as plain JSON values from here.
 """
 
+import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -86,7 +87,7 @@ class Backend(Protocol):
     def sessions(self) -> SessionBackend:
         """Return the sessions of this node. Raises Unavailable while its group is not known."""
 
-    def submit(self, operation: Operation, timeout_s: float) -> Awaitable[Answer]:
+    def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
         """Carry the operation to its owner and return the answer, by the deadline at the latest.
 
         Never raises for what the cluster does: 503 and 504 are answers.

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import msgpack
 from aiohttp import web
+from aiohttp.hdrs import CONTENT_ENCODING
 
 from docstore.errors import BadRequest, TooLarge, TooSlow
 from docstore.http.encodings import inflater
 from docstore.http.ids import id_of_key, new_id
-from docstore.http.reading import PATCHES
+from docstore.http.reading import PATCHES, Head
 from docstore.http.representation import MSGPACK_TYPE
 from docstore.model import json
 from docstore.model.document import EXPIRY_NAME, LEASE, STORE_SET
@@ -43,8 +44,13 @@ async def receive(request: web.BaseRequest, *, bytes_max: int, timeout_s: float)
                 body = await _gathered(request, bytes_max)
         except TimeoutError:
             raise TooSlow("the body did not arrive in time") from None
-    if body and "Content-Encoding" in request.headers:
-        body = _plain(body, request.headers["Content-Encoding"], bytes_max)
+    return fitting(request, body, bytes_max)
+
+
+def fitting(request: Head, body: bytes, bytes_max: int) -> bytes:
+    """Return a whole body as it was before it was compressed. Raises TooLarge, BadRequest."""
+    if body and CONTENT_ENCODING in request.headers:
+        body = _plain(body, request.headers[CONTENT_ENCODING], bytes_max)
     if len(body) > bytes_max:
         raise TooLarge(f"a body has at most {bytes_max} bytes")
     return body

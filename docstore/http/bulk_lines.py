@@ -11,13 +11,13 @@ from docstore.http import attaching, bodies, reading
 from docstore.http.documents import PreconditionRequired
 from docstore.http.lines import LINE_DEPTH_MAX
 from docstore.model import json
-from docstore.model.operation import Conditions, Operation
+from docstore.model.operation import ANY_TOMBSTONE, Conditions, Media, Operation, Verb
 from docstore.model.service import ServiceOptions
 from docstore.services.registry import FACTORIES, SNAPSHOTS
 
 NO_SEQUENCE = -1
 WRITER = frozenset({"job", "batch", "sequence"})
-VERBS = frozenset({"PUT", "POST", "PATCH", "DELETE"})
+VERBS: dict[str, Verb] = {"PUT": "PUT", "POST": "POST", "PATCH": "PATCH", "DELETE": "DELETE"}
 ONE_BY_ONE = frozenset({FACTORIES, SNAPSHOTS})
 """Factories whose documents are looked at before they are stored, as this does not."""
 MEMBERS = frozenset({"op", "link", "body", "ifVersion", "mustExist", "recreate", "key", "writer"})
@@ -50,9 +50,9 @@ def operation_of(
 
     Raises BadRequest and other errors that are the line's answer.
     """
-    verb = value.get("op", "PUT")
-    verb = verb.upper() if isinstance(verb, str) else ""
-    if verb not in VERBS:
+    op = value.get("op", "PUT")
+    verb = VERBS.get(op.upper()) if isinstance(op, str) else None
+    if verb is None:
         raise BadRequest(f"op is one of {', '.join(sorted(VERBS))}")
     if not MEMBERS.issuperset(value):
         raise BadRequest(f"a line has no member {min(value.keys() - MEMBERS)[:40]!r}")
@@ -60,7 +60,8 @@ def operation_of(
     if not isinstance(recreate, bool):
         raise BadRequest("recreate and mustExist are true or false")
     conditions = _conditions(value, verb, options)
-    link, body, patch = value["link"], bodies.NOTHING, "handler" if verb == "PATCH" else ""
+    link, body = value["link"], bodies.NOTHING
+    patch: Media = "handler" if verb == "PATCH" else ""
     state = value.get("body")
     if verb == "PATCH" and isinstance(state, list):  # An array is a JSON patch (RFC 6902).
         attaching.refuse_in_patch(state)
@@ -76,10 +77,18 @@ def operation_of(
     if factory in ONE_BY_ONE:
         raise BadRequest(f"what is at {factory} is written one by one: PUT or POST it")
     return Operation(
-        verb, link, body.raw, patch, body.signature, conditions,
-        recreate=recreate, creates=options.put_creates, key=key,
-        level=options.level, writer=_writer(value.get("writer"), options.level),
-    )  # fmt: skip
+        verb=verb,
+        link=link,
+        body=body.raw,
+        media=patch,
+        signature=body.signature,
+        conditions=conditions,
+        recreate_below=ANY_TOMBSTONE if recreate else None,
+        creates=options.put_creates,
+        key=key,
+        level=options.level,
+        writer=_writer(value.get("writer"), options.level),
+    )
 
 
 def _body(state: Any, verb: str, options: ServiceOptions, bytes_max: int) -> bodies.Written:

@@ -87,11 +87,11 @@ class Campaigns:
         submit, link = self._backend.submit, campaign.link
         answer = await submit(campaign, deadline - clock())
         if answer.code == "repeated":  # It says how things were when it came first.
-            return await submit(Operation("GET", link), deadline - clock())
+            return await submit(Operation(verb="GET", link=link), deadline - clock())
         if answer.status != 404 or campaign.conditions is not None:
             return answer
         absent = Conditions(none_match="*")
-        made = Operation("PUT", link, EMPTY, conditions=absent, creates=True)
+        made = Operation(verb="PUT", link=link, body=EMPTY, conditions=absent, creates=True)
         answer = await submit(made, deadline - clock())
         if not answer.is_success and answer.status != 412:
             return answer

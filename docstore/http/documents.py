@@ -1,31 +1,33 @@
-"""Documents over HTTP: POST, PUT, PATCH, GET, HEAD, DELETE, their history and their past."""
+"""Documents over HTTP: POST, PUT, PATCH, GET, HEAD, DELETE."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
-from typing import Any
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 from aiohttp import web
+from aiohttp.hdrs import IF_NONE_MATCH
 
-from docstore.errors import BadRequest, Conflict, MethodNotAllowed, NotFound, UnsupportedMedia
+from docstore.errors import BadRequest, Conflict, MethodNotAllowed, UnsupportedMedia
 from docstore.http import bodies, reading
-from docstore.http.attaching import attach, lease_of, with_lease
+from docstore.http.attaching import attached_first, lease_of
 from docstore.http.backend import Backend
 from docstore.http.declarations import declaration_bytes, without_warnings
 from docstore.http.large import LARGE_BYTES, LargeBodies
 from docstore.http.problems import problem_of_answer
+from docstore.http.reading import Head
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import (
     document_bytes,
-    document_json,
     entity_tag,
     fence_lines,
-    stitched,
 )
 from docstore.model import json
 from docstore.model.document import tag_of
-from docstore.model.operation import CURRENT, Answer, Conditions, Operation
-from docstore.model.paths import encoded
-from docstore.model.service import Service, ServiceOptions
+from docstore.model.operation import ANY_TOMBSTONE, CURRENT, Answer, Conditions, Operation, Select
+from docstore.model.paths import SUFFIXES, encoded
+from docstore.model.service import LINEARIZABLE, Service, ServiceOptions
 from docstore.scans.names import check_snapshot_name
 from docstore.services.declared import options_of, path_of
 from docstore.services.registry import FACTORIES, SNAPSHOTS, check_declaration, declaration_link
@@ -33,9 +35,15 @@ from docstore.services.registry import FACTORIES, SNAPSHOTS, check_declaration, 
 DOCUMENT_METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH, PUT"
 READ_METHODS = "GET, HEAD, OPTIONS"
 FACTORY_METHODS = "GET, HEAD, OPTIONS, POST"
-CONFLICT_METHODS = "DELETE, GET, HEAD, OPTIONS"
 NOTHING: Mapping[str, Any] = {}
-HISTORY_LIMIT, HISTORY_LIMIT_MAX = 100, 1000
+
+
+class Submitted(NamedTuple):
+    """What the owner has been asked for. media: in which the client takes the answer."""
+
+    answer: "asyncio.Future[Answer]"
+    media: str
+
 
 Handler = Callable[[web.BaseRequest, str, Service, bytes], Awaitable[Reply]]
 
@@ -67,6 +75,17 @@ class Documents:
             raise not_allowed(request.method, READ_METHODS if only_read else DOCUMENT_METHODS)
         return handler(request, link, service, body)
 
+    def service_of(self, path: str) -> Service | None:
+        """Return the service of the document at a canonical path, None if something else is there.
+
+        Or if this node has not heard of its factory yet.
+        """
+        parent, _, last = path.rpartition("/")
+        service = self._backend.service_at(parent)
+        if service is None or last in SUFFIXES or self._backend.service_at(path):
+            return None
+        return service
+
     async def create(
         self, request: web.BaseRequest, factory: str, service: Service, body: bytes
     ) -> Reply:
@@ -85,19 +104,19 @@ class Documents:
             link = bodies.new_link(theirs, factory, key)
             if factory == SNAPSHOTS:
                 check_snapshot_name(link.rpartition("/")[2])
-        recreate: bool | int = reading.preference(request, "recreate") is not None
+        is_meant = reading.preference(request, "recreate") is not None
         operation = Operation(
-            "POST",
-            link,
-            raw,
+            verb="POST",
+            link=link,
+            body=raw,
             signature=signature,
             conditions=reading.conditions(request, version if options.strict_updates else None),
-            recreate=recreate or version or False,
+            recreate_below=ANY_TOMBSTONE if is_meant else version or None,
             key=key,
             replicas=self._replicas(request, options.level),
             fence=reading.fence(request, options.level),
         )
-        return await self._submit(request, operation, service, theirs, waited_s=waited_s)
+        return await self.submit(request, operation, service, theirs, waited_s=waited_s)
 
     async def _written(
         self, request: web.BaseRequest, body: bytes, options: ServiceOptions
@@ -119,30 +138,42 @@ class Documents:
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
     ) -> Reply:
         options = service.options
-        raw, signature, theirs, waited_s = await self._written(request, body, options)
-        if theirs:
-            bodies.check_self_link(theirs, link)
+        written = await self._written(request, body, options)
+        bodies.check_self_link(written.theirs, link)
         if options.path == FACTORIES:
-            raw, state = without_warnings(raw, json.load(raw))
-            signature = json.signature(state)
+            raw, state = without_warnings(written.raw, json.load(written.raw))
             check_declaration(link, state)
             await self._check_level(state, reading.timeout_s(request))
+            written = written._replace(raw=raw, signature=json.signature(state))
         elif options.path == SNAPSHOTS:
             check_snapshot_name(link.rpartition("/")[2])
+        submitted = self._submit_put(request, link, service, written)
+        return await self._replied(request, submitted, service)
+
+    def put(self, request: Head, link: str, service: Service, body: bytes) -> Submitted:
+        """Submit a PUT of a user's document, whose body is small enough to be read at once."""
+        media, most = reading.content_media(request, reading.BODIES), self._state_bytes_max
+        written = bodies.written(body, media, bytes_max=most, options=service.options)
+        if written.theirs:
+            bodies.check_self_link(written.theirs, link)
+        return self._submit_put(request, link, service, written)
+
+    def _submit_put(
+        self, request: Head, link: str, service: Service, written: bodies.Written
+    ) -> Submitted:
+        options, theirs = service.options, written.theirs
         operation = Operation(
-            "PUT",
-            link,
-            raw,
-            "",
-            signature,
-            self._conditions(request, service, theirs),
-            False,
-            options.put_creates,
-            reading.idempotency_key(request),
-            self._replicas(request, options.level),
+            verb="PUT",
+            link=link,
+            body=written.raw,
+            signature=written.signature,
+            conditions=self._conditions(request, service, theirs),
+            creates=options.put_creates,
+            key=reading.idempotency_key(request),
+            replicas=self._replicas(request, options.level),
             fence=reading.fence(request, options.level),
         )
-        return await self._submit(request, operation, service, theirs, waited_s=waited_s)
+        return self._submit_write(request, operation, service, theirs, written.waited_s)
 
     async def _patch(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
@@ -160,31 +191,29 @@ class Documents:
                 raise UnsupportedMedia("a factory is patched with JSON or a merge patch")
             media = "handler"  # It knows what may change.
         operation = Operation(
-            "PATCH",
-            link,
-            patch.raw,
-            media,
+            verb="PATCH",
+            link=link,
+            body=patch.raw,
+            media=media,
             conditions=self._conditions(request, service, patch.theirs),
             key=reading.idempotency_key(request),
             replicas=self._replicas(request, service.options.level),
             fence=reading.fence(request, service.options.level),
         )
-        return await self._submit(
-            request, operation, service, patch.theirs, waited_s=patch.waited_s
-        )
+        return await self.submit(request, operation, service, patch.theirs, waited_s=patch.waited_s)
 
     async def _delete(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
     ) -> Reply:
         operation = Operation(
-            "DELETE",
-            link,
+            verb="DELETE",
+            link=link,
             conditions=self._conditions(request, service, {}),
             key=reading.idempotency_key(request),
             replicas=self._replicas(request, service.options.level),
             fence=reading.fence(request, service.options.level),
         )
-        return await self._submit(request, operation, service)
+        return await self.submit(request, operation, service)
 
     async def _options(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
@@ -204,7 +233,7 @@ class Documents:
                 raise Conflict(detail)
 
     def _conditions(
-        self, request: web.BaseRequest, service: Service, theirs: dict[str, Any]
+        self, request: Head, service: Service, theirs: dict[str, Any]
     ) -> Conditions | None:
         version = bodies.sent_version(theirs) if theirs else None
         options = service.options
@@ -215,7 +244,7 @@ class Documents:
             raise PreconditionRequired("this factory demands If-Match or If-None-Match")
         return found
 
-    def _replicas(self, request: web.BaseRequest, level: int) -> int:
+    def _replicas(self, request: Head, level: int) -> int:
         """Return the copies that are asked for, if they may be: the quorum is never lowered."""
         wanted = reading.replicas(request)
         if wanted > 0:
@@ -228,7 +257,7 @@ class Documents:
                 raise BadRequest(detail)
         return wanted
 
-    async def _submit(
+    async def submit(
         self,
         request: web.BaseRequest,
         operation: Operation,
@@ -237,18 +266,31 @@ class Documents:
         *,
         waited_s: float = 0.0,
     ) -> Reply:
-        """Have the owner do it. theirs: the document* fields of the body."""
+        """Have the owner carry out a write. theirs: the document* fields of the body."""
+        submitted = self._submit_write(request, operation, service, theirs, waited_s)
+        return await self._replied(request, submitted, service)
+
+    def _submit_write(
+        self,
+        request: Head,
+        operation: Operation,
+        service: Service,
+        theirs: Mapping[str, Any],
+        waited_s: float,
+    ) -> Submitted:
         media = reading.accepted_media(request)
-        asked = _at_level(operation, service)
+        asked = at_level(operation, service)
         left_s = reading.timeout_s(request) - waited_s
         lease = lease_of(request, asked, theirs)
         if lease:
-            attached, left_s = await attach(self._backend, lease, asked, left_s)
-            if not attached.is_success:
-                return self.reply(request, attached, service, media)
-            asked = with_lease(asked, lease)
-        answer = await self._backend.submit(asked, left_s)
-        return self.reply(request, answer, service, media)
+            work = attached_first(self._backend, lease, asked, left_s)
+            return Submitted(asyncio.ensure_future(work), media)
+        return Submitted(self._backend.submit(asked, left_s), media)
+
+    async def _replied(
+        self, request: web.BaseRequest, submitted: Submitted, service: Service
+    ) -> Reply:
+        return self.reply(request, await submitted.answer, service, submitted.media)
 
     # Reading
 
@@ -257,78 +299,29 @@ class Documents:
     ) -> Reply:
         media = reading.accepted_media(request)
         select = _selection(request.rel_url.query) if "?" in request.raw_path else CURRENT
-        operation = _at_level(Operation("GET", link, select=select), service)
         wanted = reading.consistency(request)
         minimum = reading.min_version(request)
-        patience_s = reading.timeout_s(request)
         if wanted == "linearizable":
-            answer = await self._backend.submit(operation, patience_s)
-            return self.reply(request, answer, service, media)
+            return await self._replied(request, self.get(request, link, service, select), service)
+        operation = at_level(Operation(verb="GET", link=link, select=select), service)
+        patience_s = reading.timeout_s(request)
         answer, staleness_ms = await self._backend.read_replica(operation, minimum, patience_s)
         reply = self.reply(request, answer, service, media)
         reply.head += b"Docstore-Staleness-Ms: %d\r\n" % staleness_ms
         return reply
 
-    async def history(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
-        """Answer GET <link>/versions: history, newest first, in pages."""
-        if request.method == "OPTIONS":
-            return allowed(READ_METHODS)
-        if request.method not in ("GET", "HEAD"):
-            raise not_allowed(request.method, READ_METHODS)
+    def get(
+        self, request: Head, link: str, service: Service, select: Select = CURRENT
+    ) -> Submitted:
+        """Submit a linearizable read."""
         media = reading.accepted_media(request)
-        query = request.rel_url.query
-        limit = reading.whole_number(
-            query.get("limit", str(HISTORY_LIMIT)), "limit", 1, HISTORY_LIMIT_MAX
-        )
-        before = None
-        if "from" in query:
-            before = reading.whole_number(query["from"], "from", 0, 1 << 62) + 1
-        operation = Operation("GET", link, select=("history", before, limit + 1))
-        asked = _at_level(operation, service)
-        answer = await self._backend.submit(asked, reading.timeout_s(request))
-        if not answer.is_success or answer.rows is None:
-            return self.reply(request, answer, service, media)
-        rows, kind = answer.rows, service.options.kind
-        page: dict[str, Any] = {
-            "documentSelfLink": link,
-            "versions": b"[%b]" % b",".join([document_json(row, kind) for row in rows[:limit]]),
-        }
-        if len(rows) > limit:
-            following = f"?from={rows[limit].version}&limit={limit}"
-            page["nextPageLink"] = encoded(link) + "/versions" + following
-        head = b"Content-Type: %b\r\n%b" % (media.encode(), _owner_lines(answer))
-        return Reply(200, stitched(page, media), head)
+        operation = at_level(Operation(verb="GET", link=link, select=select), service)
+        return Submitted(self._backend.submit(operation, reading.timeout_s(request)), media)
 
-    async def conflicts(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
-        """Answer <link>/conflicts: GET the branches that lost; DELETE declares them seen."""
-        if request.method == "OPTIONS":
-            return allowed(CONFLICT_METHODS)
-        if request.method not in ("GET", "HEAD", "DELETE"):
-            raise not_allowed(request.method, CONFLICT_METHODS)
-        if service.options.level == 3:
-            raise NotFound("documents of level 3 have no conflicts")
-        if request.method == "DELETE":
-            return await self._submit(request, Operation("RESOLVE", link), service)
-        media = reading.accepted_media(request)
-        operation = _at_level(Operation("GET", link, select=("conflicts",)), service)
-        patience_s = reading.timeout_s(request)
-        if reading.consistency(request) == "linearizable":
-            answer = await self._backend.submit(operation, patience_s)
-        else:
-            answer, _ = await self._backend.read_replica(operation, None, patience_s)
-        if not answer.is_success or answer.rows is None:
-            return self.reply(request, answer, service, media)
-        lost = b",".join([document_json(row, service.options.kind) for row in answer.rows])
-        page = {"documentSelfLink": link, "conflicts": b"[%b]" % lost}
-        head = b"Content-Type: %b\r\n%b" % (media.encode(), _owner_lines(answer))
-        return Reply(200, stitched(page, media), head)
-
-    def reply(
-        self, request: web.BaseRequest, answer: Answer, service: Service, media: str
-    ) -> Reply:
+    def reply(self, request: Head, answer: Answer, service: Service, media: str) -> Reply:
         """Return the reply that an answer of the cluster is."""
         row, kind = answer.row, service.options.kind
-        head = _owner_lines(answer)
+        head = owner_lines(answer)
         if row is not None:
             head += b"Docstore-Version: %d\r\n" % row.version + fence_lines(row)
         if row is None or answer.status >= 300:
@@ -341,7 +334,7 @@ class Documents:
         if answer.replicas:
             head += b"Docstore-Replicas: %d\r\n" % answer.replicas
         if request.method in ("GET", "HEAD"):
-            held = request.headers.get("If-None-Match")
+            held = request.headers.get(IF_NONE_MATCH)
             if held is not None:
                 tags = reading.tags(held, "If-None-Match", strong=False)
                 if reading.is_current(tags, tag_of(row, service.options.level)):
@@ -372,13 +365,13 @@ def not_allowed(method: str, allow: str) -> MethodNotAllowed:
     return error
 
 
-def _at_level(operation: Operation, service: Service) -> Operation:
+def at_level(operation: Operation, service: Service) -> Operation:
     """Return the operation as one on a document of this service's level."""
     level = service.options.level
-    return operation if level == 3 else operation._replace(level=level)
+    return operation if level == LINEARIZABLE else replace(operation, level=level)
 
 
-def _selection(query: Mapping[str, str]) -> tuple[Any, ...]:
+def _selection(query: Mapping[str, str]) -> Select:
     if "watch" in query:
         raise BadRequest("watch is not offered yet")
     if "documentVersion" in query:
@@ -389,7 +382,11 @@ def _selection(query: Mapping[str, str]) -> tuple[Any, ...]:
     return CURRENT
 
 
-def _owner_lines(answer: Answer) -> bytes:
-    if not answer.owner:
-        return b""
-    return b"Docstore-Owner: %b\r\nDocstore-Epoch: %d\r\n" % (answer.owner.encode(), answer.epoch)
+def owner_lines(answer: Answer) -> bytes:
+    """Return the header lines that say who has answered."""
+    return _owner_lines(answer.owner, answer.epoch) if answer.owner else b""
+
+
+@lru_cache(maxsize=1024)
+def _owner_lines(owner: str, epoch: int) -> bytes:
+    return b"Docstore-Owner: %b\r\nDocstore-Epoch: %d\r\n" % (owner.encode(), epoch)

@@ -29,7 +29,7 @@ from docstore.limits import Limits
 from docstore.model import json
 from docstore.model.document import Row, tag_of
 from docstore.model.fields import Fields
-from docstore.model.operation import Conditions, Operation
+from docstore.model.operation import ANY_TOMBSTONE, Conditions, Operation
 from docstore.model.paths import SUFFIXES, canonical_link
 from docstore.model.service import Refusal, Service
 from docstore.ownership.by_store import Candidate, Turns
@@ -108,9 +108,13 @@ class ElectionPages:
         state = state_of(Turns(grace_ms=fields.whole("graceMs", 0, GRACE_MS_MAX, default=0)))
         fields.end()
         operation = Operation(
-            "POST", link, json.dump(state), signature=json.signature(state), recreate=True,
+            verb="POST",
+            link=link,
+            body=json.dump(state),
+            signature=json.signature(state),
+            recreate_below=ANY_TOMBSTONE,
             key=reading.idempotency_key(request),
-        )  # fmt: skip
+        )
         answer = await self._backend.submit(operation, reading.timeout_s(request))
         media = reading.accepted_media(request)
         return self._documents.reply(request, answer, service, media)
@@ -125,7 +129,7 @@ class ElectionPages:
     async def _delete(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
         said = reading.conditions(request, None)
         media, timeout_s = reading.accepted_media(request), reading.timeout_s(request)
-        answer = await self._backend.submit(Operation("GET", link), timeout_s)
+        answer = await self._backend.submit(Operation(verb="GET", link=link), timeout_s)
         row = answer.row
         if answer.is_success and row is not None:
             turns, tag = turns_of(json.load(row.state)), tag_of(row, 3)
@@ -134,7 +138,7 @@ class ElectionPages:
             if said is None or said.match is None or reading.is_current(said.match, tag):
                 said = Conditions(match=[list(tag)])  # Nobody may come in between.
             operation = Operation(
-                "DELETE", link, conditions=said, key=reading.idempotency_key(request)
+                verb="DELETE", link=link, conditions=said, key=reading.idempotency_key(request)
             )
             answer = await self._backend.submit(operation, timeout_s)
         return self._documents.reply(request, answer, service, media)
@@ -150,9 +154,13 @@ class ElectionPages:
         if kind in MACHINES:
             raise Refusal(f"a {kind} is for nodes: they know which leases have ended", status=400)
         operation = Operation(
-            "PATCH", link, raw, "handler", conditions=reading.conditions(request, None),
+            verb="PATCH",
+            link=link,
+            body=raw,
+            media="handler",
+            conditions=reading.conditions(request, None),
             key=reading.idempotency_key(request),
-        )  # fmt: skip
+        )
         media, timeout_s = reading.accepted_media(request), reading.timeout_s(request)
         if kind == CAMPAIGNS[path]:
             return await self._campaign(request, operation, service, asked)

@@ -64,7 +64,7 @@ class OffsetPages:
                 answer = await self._patch(link, path, asked, timeout_s)
                 return self._documents.reply(request, answer, self._service, media)
         if path.count("/") > GROUPS.count("/") + 2:
-            answer = await self._backend.submit(Operation("GET", path), timeout_s)
+            answer = await self._backend.submit(Operation(verb="GET", link=path), timeout_s)
             return self._documents.reply(request, answer, self._service, media)
         page = {"offsets": await self._all(link, timeout_s)}
         return page_reply(page, media, headers={"Cache-Control": "no-store"})
@@ -129,7 +129,7 @@ class OffsetPages:
 
     async def _change(self, link: str, offset: str, change: State, timeout_s: float) -> Answer:
         """Change an offset, which is made if its group has the partition."""
-        operation = Operation("PATCH", offset, json.dump(change), "handler")
+        operation = Operation(verb="PATCH", link=offset, body=json.dump(change), media="handler")
         answer = await self._backend.submit(operation, timeout_s)
         if answer.status != 404:
             return answer
@@ -137,7 +137,7 @@ class OffsetPages:
         if offset not in [offset_link(link, each) for each in group.partitions]:
             return answer._replace(detail="the group has no such partition")
         absent = Conditions(none_match="*")
-        made = Operation("PUT", offset, _ABSENT, conditions=absent, creates=True)
+        made = Operation(verb="PUT", link=offset, body=_ABSENT, conditions=absent, creates=True)
         answer = await self._backend.submit(made, timeout_s)
         if not answer.is_success and answer.status != 412:
             return answer
@@ -145,7 +145,7 @@ class OffsetPages:
 
     async def _group(self, link: str, timeout_s: float) -> tuple[int, Group]:
         """Return the version of a group's document, and the group."""
-        answer = await self._backend.submit(Operation("GET", link), timeout_s)
+        answer = await self._backend.submit(Operation(verb="GET", link=link), timeout_s)
         if answer.status == 404:
             raise NoSuchGroup(f"there is nothing at {link}")
         row = answer.row if answer.is_success else None
@@ -163,7 +163,7 @@ class OffsetPages:
         async def read(partition: str) -> tuple[str, Row | None]:
             async with room:
                 found = await self._backend.submit(
-                    Operation("GET", offset_link(link, partition)), timeout_s
+                    Operation(verb="GET", link=offset_link(link, partition)), timeout_s
                 )
             return partition, found.row if found.is_success else None
 
@@ -182,7 +182,7 @@ class OffsetPages:
         """Delete the offsets of a group that is gone."""
         for _, row in await self._rows(link, group, timeout_s):
             if row is not None:
-                await self._backend.submit(Operation("DELETE", row.link), timeout_s)
+                await self._backend.submit(Operation(verb="DELETE", link=row.link), timeout_s)
 
 
 _NAMED = ("topic", "partition")

@@ -31,7 +31,7 @@ from docstore.limits import Limits
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.fields import Fields
-from docstore.model.operation import Answer, Conditions, Operation
+from docstore.model.operation import ANY_TOMBSTONE, Answer, Conditions, Operation, Verb
 from docstore.model.paths import SUFFIXES, canonical_link, encoded
 from docstore.model.service import Refusal, Service, State
 from docstore.ownership.by_induction import partition_of
@@ -116,9 +116,13 @@ class GroupPages:
             parts = await self._parts(fields.texts("topics"), timeout_s)
         state = new_group(fields.rest(), parts=parts).state()
         operation = Operation(
-            "POST", link, json.dump(state), signature=json.signature(state), recreate=True,
+            verb="POST",
+            link=link,
+            body=json.dump(state),
+            signature=json.signature(state),
+            recreate_below=ANY_TOMBSTONE,
             key=reading.idempotency_key(request),
-        )  # fmt: skip
+        )
         answer = await self._backend.submit(operation, timeout_s)
         media = reading.accepted_media(request)
         reply = self._documents.reply(request, answer, self._service(path), media)
@@ -133,7 +137,7 @@ class GroupPages:
         return {topic.name: topic.partitions for topic in found}
 
     async def _read(self, link: str, timeout_s: float) -> tuple[Row, Group]:
-        answer = await self._backend.submit(Operation("GET", link), timeout_s)
+        answer = await self._backend.submit(Operation(verb="GET", link=link), timeout_s)
         if answer.status == 404:
             raise NoSuchGroup(f"there is nothing at {link}")
         if not answer.is_success or answer.row is None:
@@ -183,7 +187,7 @@ class GroupPages:
             await self._offsets.forget(link, group, reading.timeout_s(request))
         return reply
 
-    async def _change(self, request: web.BaseRequest, row: Row, verb: str, body: bytes) -> Reply:
+    async def _change(self, request: web.BaseRequest, row: Row, verb: Verb, body: bytes) -> Reply:
         """Go on from the version that was read: nobody may come in between."""
         conditions = reading.conditions(request, None)
         if conditions is None or conditions.match is None:
@@ -192,7 +196,7 @@ class GroupPages:
             answer = Answer(412, "precondition-failed", "If-Match does not hold", row=row)
         else:
             operation = Operation(
-                verb, row.link, body, "handler", conditions=conditions,
+                verb=verb, link=row.link, body=body, media="handler", conditions=conditions,
                 key=reading.idempotency_key(request),
             )  # fmt: skip
             answer = await self._backend.submit(operation, reading.timeout_s(request))

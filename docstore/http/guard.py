@@ -21,11 +21,11 @@ import socket
 from collections.abc import Iterable
 from ipaddress import ip_address
 
-from aiohttp import web
 from aiohttp.hdrs import CONTENT_TYPE, HOST, ORIGIN
 from multidict import istr
 
 from docstore.errors import CrossSite, ForeignHost, UnsupportedMedia
+from docstore.http.reading import Head
 
 ANY_NAME = "*"
 LOCALHOST = "localhost"
@@ -47,7 +47,7 @@ class Guard:
         self._known: set[str | None] = {None}
         """Values of Host that are ours. No browser leaves it out, as HTTP/1.0 allows."""
 
-    def check(self, request: web.BaseRequest) -> None:
+    def check(self, request: Head) -> None:
         """Raise ForeignHost, CrossSite or UnsupportedMedia if a page could be behind a request."""
         headers = request.headers
         host = headers.get(HOST)
@@ -88,7 +88,7 @@ def _is_address(bracketed: str | None, name: str) -> bool:
         return False
 
 
-def _refuse_other_sites(request: web.BaseRequest, host: str | None) -> None:
+def _refuse_other_sites(request: Head, host: str | None) -> None:
     headers = request.headers
     origin, site = headers.get(ORIGIN), headers.get(SITE)
     if origin is not None:
@@ -100,7 +100,7 @@ def _refuse_other_sites(request: web.BaseRequest, host: str | None) -> None:
     raise CrossSite("a page of another site may not talk to this node")
 
 
-def _follows_a_link(request: web.BaseRequest) -> bool:
+def _follows_a_link(request: Head) -> bool:
     """Say whether somebody opens an answer as a page of its own, where the other cannot see it."""
     headers = request.headers
     goes = (headers.get(MODE), headers.get(DEST)) == ("navigate", "document")

@@ -95,7 +95,7 @@ class LeasePages:
         link = link or f"{LEASES}/{id_of_key(LEASES, key) if key else new_id()}"
         state = lease.state()
         operation = Operation(
-            "POST", link, json.dump(state), signature=json.signature(state), key=key
+            verb="POST", link=link, body=json.dump(state), signature=json.signature(state), key=key
         )
         answer = await self._backend.submit(operation, reading.timeout_s(request))
         if answer.status == 409:
@@ -107,10 +107,10 @@ class LeasePages:
         if "?" in request.raw_path or reading.consistency(request) != "linearizable":
             return await self._documents.serve(request, link, service, b"")  # Of the past.
         timeout_s, media = reading.timeout_s(request), reading.accepted_media(request)
-        answer = await self._backend.submit(Operation("GET", link), timeout_s)
+        answer = await self._backend.submit(Operation(verb="GET", link=link), timeout_s)
         reply = self._reply(request, answer, service)
         if reply.status == 304 and await is_changed(self._backend, request, link):
-            answer = await self._backend.submit(Operation("GET", link), timeout_s)
+            answer = await self._backend.submit(Operation(verb="GET", link=link), timeout_s)
             reply = self._reply(request, answer, service)
         if reply.status != 200 or answer.row is None:
             return reply
@@ -146,9 +146,13 @@ class LeasePages:
         self, request: web.BaseRequest, link: str, service: Service, raw: bytes
     ) -> Reply:
         operation = Operation(
-            "PATCH", link, raw, "handler", conditions=reading.conditions(request, None),
+            verb="PATCH",
+            link=link,
+            body=raw,
+            media="handler",
+            conditions=reading.conditions(request, None),
             key=reading.idempotency_key(request),
-        )  # fmt: skip
+        )
         answer = await self._backend.submit(operation, reading.timeout_s(request))
         return self._reply(request, answer, service)
 

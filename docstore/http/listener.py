@@ -1,23 +1,19 @@
-"""Connections: how many there may be, how long they may be silent, and bytes that are no HTTP.
+"""Connections: how many there may be, together and from one address, and how long silent.
 
-aiohttp's low-level server parses and writes. What is added here: a cap on connections, together
-and from one address; a deadline for the first request; a bound for all headers together; and an
-answer to malformed requests that is a problem like any other, counted and not logged, since each
-would cost a traceback.
+aiohttp's low-level server keeps them. What one of them does with its bytes is in `connection.py`.
 """
 
 import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Any
 
-from aiohttp import StreamReader, web
+from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from docstore.http.connection import Connection
 from docstore.http.metrics import HttpMetrics
-from docstore.http.problems import problem
-from docstore.http.reply import closing_bytes
+from docstore.http.plain import PlainRequests
 from docstore.limits import Limits
 
 TOO_MANY = (
@@ -35,12 +31,14 @@ class Listener(web.Server):
     def __init__(
         self,
         handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+        plain: PlainRequests,
         limits: Limits,
         metrics: HttpMetrics,
         token_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
         """token_bytes: how long a header must be able to be, as long as that is more."""
         super().__init__(handle)
+        self._plain = plain
         self._limits = limits
         self._token_bytes = token_bytes
         self._metrics = metrics
@@ -66,6 +64,8 @@ class Listener(web.Server):
         line_bytes = max(limits.header_line_bytes_max, self._token_bytes())
         return Connection(
             self,
+            self._plain,
+            self._heard,
             self._metrics,
             limits.head_bytes_max + 2 * (line_bytes - limits.header_line_bytes_max),
             loop=asyncio.get_running_loop(),
@@ -105,14 +105,14 @@ class Listener(web.Server):
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
         """Forget the connection."""
         super().connection_lost(handler, exc)
-        self.heard(handler)
+        self._heard(handler)
         address = self._open.pop(handler, None)
         if address is not None:
             self._addresses[address] -= 1
             self._addresses += Counter()  # Drops the addresses that have none left.
             self._metrics.connections = len(self._open)
 
-    def heard(self, handler: RequestHandler) -> None:
+    def _heard(self, handler: RequestHandler) -> None:
         """Note that a connection has sent a request."""
         if self._silent:
             timer = self._silent.pop(handler, None)
@@ -122,56 +122,3 @@ class Listener(web.Server):
     def _hang_up(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         self._silent.pop(handler, None)
         transport.close()
-
-
-class Connection(RequestHandler):
-    """aiohttp's connection, with a bound for whole heads, and our words for what is no HTTP."""
-
-    __slots__ = ("_body", "_head_bytes", "_head_bytes_max", "_metrics")
-
-    def __init__(
-        self, manager: Listener, metrics: HttpMetrics, head_bytes_max: int, **settings: Any
-    ) -> None:
-        super().__init__(manager, **settings)
-        self._metrics = metrics
-        self._head_bytes_max = head_bytes_max
-        self._head_bytes = 0
-        self._body: StreamReader | None = None
-
-    def data_received(self, data: bytes) -> None:
-        """Parse; refuse a head that has grown too large before it is complete.
-
-        The parser bounds each line and their number, and would keep the product of both.
-        """
-        known, body = self._request_count, self._body
-        is_of_head = body is None or body.is_eof()
-        super().data_received(data)
-        if self._request_count != known:
-            self._body = self._messages[-1][1]
-            self._head_bytes = 0
-        elif is_of_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > self._head_bytes_max:
-                self._refuse_head()
-
-    def _refuse_head(self) -> None:
-        self._metrics.malformed += 1
-        if self._current_request is None and not self._messages and self.transport is not None:
-            detail = f"a request line and its headers have at most {self._head_bytes_max} bytes"
-            refusal = problem(431, "malformed", detail, instance="/", closes=True)
-            self.transport.write(closing_bytes(refusal))
-        self.force_close()
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        """Return the answer to bytes that the parser refused; the connection is closed after it."""
-        if isinstance(exc, ConnectionError):
-            raise exc  # The client has gone, or its answer was begun and cannot be finished.
-        self._metrics.malformed += 1
-        detail = "the request is not well-formed HTTP, or longer than its limits"
-        return problem(status, "malformed", detail, instance="/", closes=True)

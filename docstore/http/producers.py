@@ -38,7 +38,7 @@ async def next_epoch(backend: Backend, request: web.BaseRequest, body: bytes) ->
         left_s = deadline - loop.time()
         if left_s <= 0:
             raise Unavailable("the epoch could not be raised in time")
-        found = await backend.submit(Operation("GET", link), left_s)
+        found = await backend.submit(Operation(verb="GET", link=link), left_s)
         epoch = 1 + _epoch(found)
         answer = await backend.submit(_raise(link, found, epoch), left_s)
         if answer.is_success:
@@ -61,6 +61,10 @@ def _raise(link: str, found: Answer, epoch: int) -> Operation:
     else:
         conditions = Conditions(match=[[found.row.epoch, found.row.version]])
     return Operation(
-        "PUT", link, json.dump(state), signature=json.signature(state), conditions=conditions,
+        verb="PUT",
+        link=link,
+        body=json.dump(state),
+        signature=json.signature(state),
+        conditions=conditions,
         creates=True,
-    )  # fmt: skip
+    )

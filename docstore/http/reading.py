@@ -8,24 +8,30 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import Protocol
 
-from aiohttp import web
+from aiohttp.hdrs import ACCEPT, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH
+from multidict import CIMultiDictProxy, istr
 
 from docstore.errors import BadRequest, ExpectationFailed, NotAcceptable, UnsupportedMedia
 from docstore.http.representation import JSON_TYPE, MSGPACK_TYPE
-from docstore.model.operation import Conditions
+from docstore.model.operation import Conditions, Media
 
 TIMEOUT_MS_DEFAULT, TIMEOUT_MS_MAX = 10_000, 60_000
 KEY_BYTES_MAX = 128
 SCOPE_BYTES_MAX = 200
 EPOCH_OF_TIME = datetime(1970, 1, 1, tzinfo=UTC)
-PATCHES = {
+PATCHES: Mapping[str, Media] = {
     JSON_TYPE: "handler",
     "application/merge-patch+json": "merge",
     "application/json-patch+json": "json",
     MSGPACK_TYPE: "handler",
 }
 BODIES = {JSON_TYPE: "", MSGPACK_TYPE: ""}
+TIMEOUT, CONSISTENCY = istr("Docstore-Timeout-Ms"), istr("Docstore-Consistency")
+MIN_VERSION, QUORUM = istr("Docstore-Min-Version"), istr("Docstore-Quorum")
+IDEMPOTENCY_KEY, FENCE = istr("Idempotency-Key"), istr("Fence")
+PREFER, TRACEPARENT = istr("Prefer"), istr("traceparent")
 CONSISTENCIES = ("linearizable", "committed", "stale")
 
 _OUR_TAG = re.compile(r'(W/)?"(\d{1,18})\.(\d{1,18})(?:-m)?"\Z')
@@ -38,7 +44,27 @@ _NAMES_REMEMBERED_MAX = 1000
 _harmless: set[str] = set()
 
 
-def refuse_oddities(request: web.BaseRequest) -> None:
+class Head(Protocol):
+    """All that is read here of a request: of aiohttp's, or of a plain one (`plain.py`)."""
+
+    @property
+    def method(self) -> str:
+        """Return the method, in capitals."""
+
+    @property
+    def raw_path(self) -> str:
+        """Return the target, as the request line has it."""
+
+    @property
+    def headers(self) -> CIMultiDictProxy[str]:
+        """Return the headers, whatever their capitals."""
+
+    @property
+    def body_exists(self) -> bool:
+        """Say whether a body was announced."""
+
+
+def refuse_oddities(request: Head) -> None:
     """Refuse what no client of ours sends: internal headers, odd expectations and encodings."""
     for name in request.headers:
         if name not in _harmless:
@@ -61,9 +87,9 @@ def _judge_header(name: str, value: str) -> None:
         raise ExpectationFailed("the only expectation understood is 100-continue")
 
 
-def accepted_media(request: web.BaseRequest) -> str:
+def accepted_media(request: Head) -> str:
     """Return the media type to answer in. Raises NotAcceptable."""
-    accept = request.headers.get("Accept")
+    accept = request.headers.get(ACCEPT)
     return JSON_TYPE if accept is None else _accepted(accept)
 
 
@@ -94,9 +120,9 @@ def _quality(text: str) -> float:
     return float(text)
 
 
-def content_media(request: web.BaseRequest, allowed: Mapping[str, str]) -> str:
+def content_media(request: Head, allowed: Mapping[str, str]) -> str:
     """Return the media type of the body. Raises UnsupportedMedia."""
-    raw = request.headers.get("Content-Type")
+    raw = request.headers.get(CONTENT_TYPE)
     if raw is None or raw == JSON_TYPE:
         return JSON_TYPE
     media, charset = _content_type(raw)
@@ -114,9 +140,9 @@ def _content_type(raw: str) -> tuple[str, str]:
     return media, charsets[0] if charsets else ""
 
 
-def timeout_s(request: web.BaseRequest) -> float:
+def timeout_s(request: Head) -> float:
     """Return how long the client is ready to wait, in seconds."""
-    raw = request.headers.get("Docstore-Timeout-Ms")
+    raw = request.headers.get(TIMEOUT)
     if raw is None:
         return TIMEOUT_MS_DEFAULT / 1000
     return whole_number(raw, "Docstore-Timeout-Ms", 1, TIMEOUT_MS_MAX) / 1000
@@ -144,10 +170,10 @@ def instant_us(raw: str, name: str) -> int:
     return (instant - EPOCH_OF_TIME) // timedelta(microseconds=1)
 
 
-def conditions(request: web.BaseRequest, version: int | None) -> Conditions | None:
+def conditions(request: Head, version: int | None) -> Conditions | None:
     """Return the preconditions of an update, None if there are none."""
-    match = request.headers.get("If-Match")
-    none_match = request.headers.get("If-None-Match")
+    match = request.headers.get(IF_MATCH)
+    none_match = request.headers.get(IF_NONE_MATCH)
     if match is None and none_match is None and version is None:
         return None
     return Conditions(
@@ -184,7 +210,7 @@ def is_current(held: str | Sequence[Sequence[int]], tag: tuple[int, int]) -> boo
     return held == "*" or any(tuple(each) == tag for each in held)
 
 
-def single(request: web.BaseRequest, name: str) -> str | None:
+def single(request: Head, name: str) -> str | None:
     """Return what a header says that comes once at the most, or None. Raises BadRequest.
 
     A second one must not be overlooked: whoever sends it relies on it.
@@ -195,9 +221,9 @@ def single(request: web.BaseRequest, name: str) -> str | None:
     return said
 
 
-def idempotency_key(request: web.BaseRequest) -> str:
+def idempotency_key(request: Head) -> str:
     """Return the client's key for this update, "" for none."""
-    key = single(request, "Idempotency-Key")
+    key = single(request, IDEMPOTENCY_KEY)
     if key is None:
         return ""
     if not key.isprintable() or not 0 < len(key.encode("utf-8", "replace")) <= KEY_BYTES_MAX:
@@ -205,9 +231,9 @@ def idempotency_key(request: web.BaseRequest) -> str:
     return key
 
 
-def fence(request: web.BaseRequest, level: int) -> Sequence[str | int]:
+def fence(request: Head, level: int) -> Sequence[str | int]:
     """Return the (scope, token) that an update goes under, () for none."""
-    raw = single(request, "Fence")
+    raw = single(request, FENCE)
     if raw is None:
         return ()
     if level < 3:
@@ -215,9 +241,9 @@ def fence(request: web.BaseRequest, level: int) -> Sequence[str | int]:
     return _fence(raw)
 
 
-def refuse_fence(request: web.BaseRequest, where: str) -> None:
+def refuse_fence(request: Head, where: str) -> None:
     """Refuse a Fence where nobody would look at it: its sender relies on it."""
-    if "Fence" in request.headers:
+    if FENCE in request.headers:
         raise BadRequest(f"{where} do not take a Fence")
 
 
@@ -231,17 +257,17 @@ def _fence(raw: str) -> tuple[str, int]:
     return found[1], int(found[2])
 
 
-def replicas(request: web.BaseRequest) -> int:
+def replicas(request: Head) -> int:
     """Return the durable copies that the client wants: 0 for the quorum, -1 for all."""
-    raw = request.headers.get("Docstore-Quorum")
+    raw = request.headers.get(QUORUM)
     if raw is None:
         return 0
     return -1 if raw.lower() == "all" else whole_number(raw, "Docstore-Quorum", 1, 255)
 
 
-def consistency(request: web.BaseRequest) -> str:
+def consistency(request: Head) -> str:
     """Return how fresh a read must be."""
-    value = request.headers.get("Docstore-Consistency")
+    value = request.headers.get(CONSISTENCY)
     if value is None:
         return "linearizable"
     if value not in CONSISTENCIES:
@@ -249,21 +275,21 @@ def consistency(request: web.BaseRequest) -> str:
     return value
 
 
-def min_version(request: web.BaseRequest) -> int | None:
+def min_version(request: Head) -> int | None:
     """Return the version that a read must have reached, None for any."""
-    raw = request.headers.get("Docstore-Min-Version")
+    raw = request.headers.get(MIN_VERSION)
     return None if raw is None else whole_number(raw, "Docstore-Min-Version", 0, 1 << 62)
 
 
-def trace(request: web.BaseRequest) -> str:
+def trace(request: Head) -> str:
     """Return the trace context to pass back, "" for none or one that is malformed."""
-    value = request.headers.get("traceparent")
+    value = request.headers.get(TRACEPARENT)
     return value if value is not None and _TRACE.match(value) else ""
 
 
-def preference(request: web.BaseRequest, name: str) -> str | None:
+def preference(request: Head, name: str) -> str | None:
     """Return the value of a preference ("" if it has none), None if not there (RFC 7240)."""
-    for part in request.headers.get("Prefer", "").lower().split(","):
+    for part in request.headers.get(PREFER, "").lower().split(","):
         key, _, value = part.partition(";")[0].partition("=")
         if key.strip() == name:
             return value.strip().strip('"')

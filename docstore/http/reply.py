@@ -6,13 +6,16 @@ is the one place that knows what the listener wants of a response: `prepare`, `w
 `keep_alive`.
 """
 
+import asyncio
 import time
 from collections.abc import Mapping
 from email.utils import formatdate
 from http import HTTPStatus
+from typing import Protocol
 
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http import HttpVersion
 
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
@@ -29,6 +32,22 @@ def header_lines(headers: Mapping[str, str]) -> bytes:
     lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
     assert lines.count("\n") == len(headers) == lines.count("\r")
     return lines.encode("utf-8", "surrogateescape")
+
+
+class Answered(Protocol):
+    """All that an answer depends on of its request."""
+
+    @property
+    def method(self) -> str:
+        """Return the method, in capitals."""
+
+    @property
+    def version(self) -> HttpVersion:
+        """Return the version of HTTP that the client speaks."""
+
+    @property
+    def keep_alive(self) -> bool:
+        """Say whether the client wants to go on after this answer."""
 
 
 class Reply(web.StreamResponse):
@@ -62,6 +81,12 @@ class Reply(web.StreamResponse):
         transport = request.transport
         if transport is None:
             raise ConnectionResetError("the client has gone")
+        if self.send(transport, request):
+            await request.writer.drain()
+        return None
+
+    def send(self, transport: asyncio.WriteTransport, request: Answered) -> bool:
+        """Write everything; say whether so much is unread that no more should be written."""
         head = self.head
         self._alive = self._alive and request.keep_alive
         if not self._alive:
@@ -74,9 +99,7 @@ class Reply(web.StreamResponse):
         if request.method == "HEAD":
             body = b""
         transport.write(b"%b%b%b\r\n%b" % (_STATUS_LINES[self.code], _date(), head, body))
-        if len(body) > _LARGE_BYTES or transport.get_write_buffer_size() > _LARGE_BYTES:
-            await request.writer.drain()
-        return None
+        return len(body) > _LARGE_BYTES or transport.get_write_buffer_size() > _LARGE_BYTES
 
     async def write_eof(self, data: bytes = b"") -> None:
         """Do nothing: `prepare` has written everything."""

@@ -53,8 +53,10 @@ def entity_tag(row: Row, media: str, level: int) -> bytes:
 
 def fence_lines(row: Row) -> bytes:
     """Return a header line for each fence that the document remembers."""
-    lines = [f"Fence: {scope}:{token}\r\n" for scope, token in fences_of(row)]
-    return "".join(lines).encode()
+    fences = fences_of(row)
+    if not fences:
+        return b""
+    return "".join([f"Fence: {scope}:{token}\r\n" for scope, token in fences]).encode()
 
 
 def encode(value: Any, media: str) -> bytes:

@@ -10,11 +10,9 @@ import time
 from collections.abc import Iterable
 from typing import Protocol
 
-import structlog
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
 
-from docstore.errors import BadRequest, DocstoreError, Family, Misdirected, NotFound
+from docstore.errors import BadRequest, Misdirected, NotFound
 from docstore.http import bodies, reading
 from docstore.http.backend import Backend
 from docstore.http.bulk import Bulk
@@ -23,14 +21,16 @@ from docstore.http.changes import METHODS as CHANGES_METHODS
 from docstore.http.core import SELECTORS, CorePages, check_method
 from docstore.http.documents import FACTORY_METHODS, READ_METHODS, Documents, allowed, not_allowed
 from docstore.http.elections import TURN_PATHS, ElectionPages
+from docstore.http.ending import Ending
 from docstore.http.groups import GROUP_PATHS, GroupPages
 from docstore.http.guard import Guard
+from docstore.http.history import HistoryPages
 from docstore.http.large import LargeBodies
 from docstore.http.leases import LeasePages
 from docstore.http.listener import Listener
 from docstore.http.listing import listing
 from docstore.http.metrics import KNOWN_METHODS, HttpMetrics
-from docstore.http.problems import problem, problem_of_error
+from docstore.http.plain import PlainRequests
 from docstore.http.quotas import Quotas
 from docstore.http.reply import Reply, header_lines
 from docstore.http.scans import SCAN_PAGES, SCANS, ScanPages
@@ -39,8 +39,7 @@ from docstore.http.staging import STAGING, StagedParts
 from docstore.http.streams import STREAM_PATHS, StreamPages
 from docstore.limits import Limits
 from docstore.model.paths import SUFFIXES, canonical
-from docstore.model.service import Refusal, Service
-from docstore.node import logs
+from docstore.model.service import Service
 from docstore.services.leases import LEASES
 from docstore.trace.context import LENGTH, TRACEPARENT
 
@@ -48,8 +47,6 @@ CORE = "/core/"
 BULK = "/core/bulk"
 BULK_METHODS = "OPTIONS, POST"
 ALL_METHODS = ", ".join(sorted(KNOWN_METHODS))
-
-log = structlog.get_logger("docstore.http")
 
 
 class Pages(Protocol):
@@ -81,8 +78,10 @@ class HttpServer:
         self._guard = Guard(names)
         self._limits = limits
         self.metrics = HttpMetrics()
+        self._ending = Ending(self.metrics)
         large = LargeBodies()
         self._documents = Documents(backend, large, state_bytes_max=limits.body_bytes_max)
+        self._history = HistoryPages(backend, self._documents)
         self._core = CorePages(backend, self._documents, self.metrics)
         quotas = Quotas(backend)
         self._bulk = Bulk(
@@ -92,9 +91,12 @@ class HttpServer:
             state_bytes_max=limits.body_bytes_max,
             timeout_s=limits.body_timeout_s,
         )
+        self._plain = PlainRequests(
+            self._documents, self._guard, self._ending, body_bytes_max=limits.body_bytes_max
+        )
         self._scans = ScanPages(backend, quotas)
-        self._changes = Changes(backend, lambda: self._sends_away)
-        streams = StreamPages(backend, self._documents, large, limits, lambda: self._sends_away)
+        self._changes = Changes(backend, self._ending.sends_away)
+        streams = StreamPages(backend, self._documents, large, limits, self._ending.sends_away)
         self._kinds: tuple[tuple[str | tuple[str, ...], Pages], ...] = (
             (STREAM_PATHS, streams),
             (LEASES, LeasePages(backend, self._documents, limits)),
@@ -105,13 +107,15 @@ class HttpServer:
         timeout_s = limits.body_timeout_s
         self._staged = StagedParts(staging, self._bulk, timeout_s=timeout_s) if staging else None
         self._listener: Listener | None = None
-        self._sends_away = False
         self._socket: asyncio.Server | None = None
+        self._shared: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> int:
         """Listen; return the port. Raises OSError when it is taken."""
         token_bytes = self._changes.token_bytes
-        self._listener = Listener(self._handle, self._limits, self.metrics, token_bytes)
+        self._listener = Listener(
+            self._handle, self._plain, self._limits, self.metrics, token_bytes
+        )
         loop = asyncio.get_running_loop()
         self._socket = await loop.create_server(
             self._listener, host, port, backlog=1024, reuse_address=True
@@ -119,16 +123,36 @@ class HttpServer:
         bound: int = self._socket.sockets[0].getsockname()[1]
         return bound
 
+    async def share(self, host: str, port: int) -> None:
+        """Take a port together with other processes of this machine; nobody comes there yet.
+
+        Raises OSError when somebody has it who does not share.
+        """
+        assert self._listener is not None
+        self._shared = await asyncio.get_running_loop().create_server(
+            self._listener, host, port, backlog=1024, reuse_address=True, reuse_port=True,
+            start_serving=False,
+        )  # fmt: skip
+
+    async def serve_shared(self) -> None:
+        """Listen there as well, until clients are sent away; the system deals them out."""
+        if self._shared is not None:
+            await self._shared.start_serving()
+
     async def stop(self, grace_s: float) -> None:
         """Stop listening, let requests finish within `grace_s`, close the connections."""
-        if self._socket is not None:
-            self._socket.close()
+        for socket in (self._socket, self._shared):
+            if socket is not None:
+                socket.close()
         if self._listener is not None:
             await self._listener.close(grace_s)
 
     def send_away(self) -> None:
         """Close each connection after its next answer: its client should go elsewhere."""
-        self._sends_away = True
+        if self._shared is not None:  # Others listen there, to whom clients come now.
+            self._shared.close()
+            self._shared = None
+        self._ending.send_away()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer any request, whatever happens on the way."""
@@ -136,56 +160,22 @@ class HttpServer:
         trace = reading.trace(request)
         if trace:  # It ends with the task, which is this request's alone.
             TRACEPARENT.set(trace[:LENGTH])
-        assert self._listener is not None
-        self._listener.heard(request.protocol)
         try:
             reply = await self._route(request)
         except (asyncio.CancelledError, ConnectionError):
             raise  # The client has gone, or this node stops.
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is answered
-            reply = self._refused(request, error)
+        except Exception as error:
+            if request.writer.output_size:  # Whoever began to answer should have known what to do.
+                self._ending.note_error(request, error)
+                raise ConnectionResetError("the answer cannot be finished") from error
+            reply = self._ending.refused(request, error)
         else:
             if reply.status == 500:  # Its owner, or the author of a service, has failed.
-                self._note_error(request, None)
-        if isinstance(reply, Reply):
-            if trace:
-                reply.head += header_lines({"traceparent": trace})
-            if self._sends_away:
-                reply.close_after()
-        took_s = time.perf_counter() - began
-        self.metrics.note(request.method, reply.status, took_s)
-        if logs.LEVEL.is_debug:
-            path, took_ms = _instance(request)[:200], round(took_s * 1000, 3)
-            log.debug("request", method=request.method, path=path, status=reply.status, ms=took_ms)
+                self._ending.note_error(request, None)
+        if trace and isinstance(reply, Reply):
+            reply.head += header_lines({"traceparent": trace})
+        self._ending.done(request, reply, began)
         return reply
-
-    def _refused(self, request: web.BaseRequest, error: Exception) -> Reply:
-        """Return the answer that an exception is. What is an error of ours is not described."""
-        instance = _instance(request)
-        if request.writer.output_size:  # Whoever began to answer should have known what to do.
-            self._note_error(request, error)
-            raise ConnectionResetError("the answer cannot be finished") from error
-        if isinstance(error, DocstoreError) and error.family is not Family.BROKEN:
-            return problem_of_error(error, instance=instance)
-        if isinstance(error, Refusal):
-            return problem(error.status, error.code, error.detail, instance=instance)
-        if isinstance(error, web.RequestPayloadError | HttpProcessingError):
-            detail = "the body is not what its headers say"
-            return problem(400, "malformed", detail, instance=instance, closes=True)
-        self._note_error(request, error)
-        return problem(500, "internal", "an error of ours", instance=instance)
-
-    def _note_error(self, request: web.BaseRequest, error: Exception | None) -> None:
-        """Count an error of ours, and log it with what finds its request again."""
-        self.metrics.internal_errors += 1
-        log.error(
-            "a request failed",
-            method=request.method,
-            path=_instance(request)[:200],
-            traceparent=reading.trace(request),
-            request_id=request.headers.get("X-Request-Id", "")[:128],
-            exc_info=error,
-        )
 
     async def _route(self, request: web.BaseRequest) -> Reply | web.StreamResponse:
         method = request.method
@@ -212,9 +202,8 @@ class HttpServer:
             bytes_max=self._limits.body_bytes_max,
             timeout_s=self._limits.body_timeout_s,
         )
-        parent, _, last = path.rpartition("/")
-        service = self._backend.service_at(parent)
-        if service is not None and last not in SUFFIXES and not self._backend.service_at(path):
+        service = self._documents.service_of(path)
+        if service is not None:
             return await self._documents.serve(request, path, service, body)
         if path in self._core.pages:
             return await self._core.serve(request, path, body)
@@ -291,16 +280,12 @@ class HttpServer:
         if suffix == "available":
             return await self._core.available(request)
         if factory is None and suffix == "versions":
-            return await self._documents.history(request, link, service)
+            return await self._history.versions(request, link, service)
         if factory is None and suffix == "conflicts":
-            return await self._documents.conflicts(request, link, service)
+            return await self._history.conflicts(request, link, service)
         if factory is None and suffix == "explain":
             return await self._core.explain(request, link)
         raise NotFound(f"{suffix} is not offered here yet")
-
-
-def _instance(request: web.BaseRequest) -> str:
-    return request.raw_path.partition("?")[0]
 
 
 def _own_path(request: web.BaseRequest, target: str) -> str:

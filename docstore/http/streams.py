@@ -35,7 +35,7 @@ from docstore.http.representation import document_json, entity_tag, page_reply
 from docstore.limits import Limits
 from docstore.model import json
 from docstore.model.document import Row
-from docstore.model.operation import Answer, Operation
+from docstore.model.operation import ANY_TOMBSTONE, Answer, Operation, Verb
 from docstore.model.paths import SUFFIXES, encoded
 from docstore.model.service import Service
 from docstore.services.registry import PRODUCERS
@@ -137,9 +137,13 @@ class StreamPages:
         wait_s = reading.whole_number(wait, "Prefer: wait", 0, 300) if wait else timeout_s
         # The name of a topic that was deleted may be used again: it is another one.
         operation = Operation(
-            "POST", topic.link, topic.pack(), signature=json.signature(topic.state()),
-            recreate=True, key=key,
-        )  # fmt: skip
+            verb="POST",
+            link=topic.link,
+            body=topic.pack(),
+            signature=json.signature(topic.state()),
+            recreate_below=ANY_TOMBSTONE,
+            key=key,
+        )
         answer = await self._backend.submit(operation, timeout_s)
         if answer.is_success:
             answer = await self._provisioned(answer, wait_s)
@@ -161,7 +165,7 @@ class StreamPages:
             if resolution != Provision.PENDING or left_s <= POLL_S:
                 break
             await asyncio.sleep(POLL_S)
-            found = await self._backend.submit(Operation("GET", answer.row.link), left_s)
+            found = await self._backend.submit(Operation(verb="GET", link=answer.row.link), left_s)
             if not found.is_success:
                 break
             answer = found
@@ -175,7 +179,7 @@ class StreamPages:
             if answer.status == 404:
                 raise NoSuchTopic(f"there is no topic {name}")
             return self._documents.reply(request, answer, service, media)
-        answer = await self._backend.submit(Operation("GET", link), timeout_s)
+        answer = await self._backend.submit(Operation(verb="GET", link=link), timeout_s)
         if answer.status == 404:
             raise NoSuchTopic(f"there is no topic {name}")
         reply = self._documents.reply(request, answer, service, media)
@@ -206,7 +210,7 @@ class StreamPages:
 
         async def read(link: str) -> Row | None:
             async with room:
-                answer = await self._backend.submit(Operation("GET", link), timeout_s)
+                answer = await self._backend.submit(Operation(verb="GET", link=link), timeout_s)
             if answer.status == 404:
                 return None
             if not answer.is_success:
@@ -327,15 +331,17 @@ def _number(segment: str) -> int:
 
 def _change(request: web.BaseRequest, link: str, body: bytes) -> Operation:
     """Return a client's change of a topic. Raises BadRequest, Refusal."""
+    verb: Verb = "DELETE"
     raw = b""
     if request.method == "PATCH":
+        verb = "PATCH"
         media = reading.content_media(request, PATCHES)
         change = bodies.change(body, media, bytes_max=len(body))
         bodies.check_self_link(change.theirs, link)
         raw = change.raw
         check_change(json.load(raw))
     return Operation(
-        request.method, link, raw, "handler" if raw else "",
+        verb=verb, link=link, body=raw, media="handler" if raw else "",
         conditions=reading.conditions(request, None), key=reading.idempotency_key(request),
     )  # fmt: skip
 

@@ -58,6 +58,8 @@ class Framed(asyncio.Protocol, ABC):
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
+        self.protocol = 0
+        """Of the connection; 0 until it is known."""
         self._buffer = bytearray()
         self._hello_seen = False
 
@@ -135,8 +137,9 @@ class Inbound(Framed):
             self._watch = self._loop.call_later(SILENCE_MAX_S, self._still_there)
             self.peer = hello.sender
         assert self.transport is not None
-        protocol = hello.protocol if knows else spoken.greatest
-        self.transport.write(pack_hello(events.hello(hello.sender)._replace(protocol=protocol)))
+        self.protocol = hello.protocol if knows else spoken.greatest
+        answer = events.hello(hello.sender)._replace(protocol=self.protocol)
+        self.transport.write(pack_hello(answer))
         if why_not:
             self.transport.close()
 
@@ -177,7 +180,7 @@ class Outbound(Framed):
         super().__init__()
         self._links = links
         self._peer = peer
-        self._protocol = links.proposal(peer)
+        self.protocol = links.proposal(peer)
         loop = asyncio.get_running_loop()
         self.welcomed: asyncio.Future[bool] = loop.create_future()
         self.closed: asyncio.Future[None] = loop.create_future()
@@ -190,17 +193,17 @@ class Outbound(Framed):
         raw = transport.get_extra_info("socket")
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(SILENCE_MAX_S * 1000))
-        hello = self._links.events.hello(self._peer)._replace(protocol=self._protocol)
+        hello = self._links.events.hello(self._peer)._replace(protocol=self.protocol)
         self.transport.write(pack_hello(hello))
 
     def hello(self, hello: Hello) -> None:
         """Check that the one who answers is the one we meant, and speaks as we do."""
         events = self._links.events
         is_meant = hello.sender == self._peer
-        if is_meant and hello.protocol != self._protocol:
+        if is_meant and hello.protocol != self.protocol:
             self._links.counters["dials_refused"] += 1
             self._links.propose(self._peer, hello.protocol)
-        fits = is_meant and hello.protocol == self._protocol
+        fits = is_meant and hello.protocol == self.protocol
         if not self.welcomed.done():
             self.welcomed.set_result(fits and events.admit(hello) is None)
 
@@ -220,7 +223,7 @@ class Outbound(Framed):
         if self.transport.get_write_buffer_size() > SEND_BUFFER_BYTES_MAX:
             self._links.counters["messages_dropped"] += len(messages)
             return
-        frame = packed.frame(self._links.configuration, messages, self._protocol)
+        frame = packed.frame(self._links.configuration, messages, self.protocol)
         self._links.counters["frames_sent"] += 1
         self._links.counters["bytes_sent"] += len(frame)
         self.transport.write(frame)
@@ -298,6 +301,16 @@ class PeerLinks:
     def is_linked(self, peer: str) -> bool:
         """Say whether we can write to a peer."""
         return peer in self._outbound
+
+    def protocol_of(self, peer: str) -> int:
+        """Return the protocol in which a peer that is linked is spoken to."""
+        return self._outbound[peer].protocol
+
+    def end_before(self, protocol: int) -> None:
+        """Close what stands in earlier protocols; it is dialled anew, and admitted or not."""
+        for connection in [*self.inbound, *self._outbound.values()]:
+            if connection.protocol < protocol:
+                connection.close()
 
     def hears(self, peer: str) -> bool:
         """Say whether a connection from a peer stands."""

@@ -143,6 +143,9 @@ class Founding:
         if hello.receiver not in ("", self._me):
             return f"it looks for {hello.receiver}"
         told = unpack_configuration(hello.configuration) if hello.configuration else None
+        newest = max((each.stored_protocol for each in (told, self.current) if each), default=0)
+        if hello.protocol < newest:  # Rule M7.
+            return f"it speaks protocol {hello.protocol}, the group stores what {newest} has added"
         if self.current is None:
             return self._learn(hello, told)
         if told is not None and told.id > self.current.id:

@@ -5,7 +5,7 @@ decided; the rest goes on by itself and is seen on the node group's page.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import structlog
@@ -74,7 +74,7 @@ class Group:
         self.use(self._members.configuration)
         for peer in self._members.peers:
             if self._links.is_linked(peer):
-                self._driver.feed(LinkMade(peer))
+                self._driver.feed(LinkMade(peer, self._links.protocol_of(peer)))
 
     def stop(self) -> None:
         """Forget what was planned."""
@@ -96,6 +96,7 @@ class Group:
         for peer in others:
             if handle := self._hanging_up.pop(peer, None):
                 handle.cancel()
+        self._links.end_before(configuration.stored_protocol)
         self._lookup.look_for(others)
         loop = asyncio.get_running_loop()
         for peer in sorted(before.keys() - others.keys()):
@@ -186,6 +187,7 @@ class Group:
             "voters": voters,
             "quorum": majority(voters),
             "leader": self._members.leader,
+            "storedProtocol": configuration.stored_protocol,
             "members": _entries(configuration, members),
         }
         if configuration.forced:
@@ -202,15 +204,26 @@ def warnings_of(configuration: Configuration) -> list[str]:
     """Return what an operator should know of how the members are chosen."""
     zones = {each.id: each.zone for each in configuration.members if not each.observes}
     voters = [each.id for each in configuration.members if each.votes]
-    found = []
-    for zone in decisive_zones(zones, voters):
-        count = sum(zones[each] == zone for each in voters)
-        place = f"zone {zone} holds" if zone else "members without a zone are"
-        found.append(
-            f"{place} {count} of the {len(voters)} voters: "
-            "while those are lost, the members cannot be changed"
-        )
+    of_votes = decisive_zones(zones, voters)
+    found = [
+        f"{_part_of(zone, zones, voters)} voters: "
+        "while those are lost, the members cannot be changed"
+        for zone in of_votes
+    ]
+    if configuration.replication_factor is None:  # Every member has a copy of every document.
+        found += [
+            f"{_part_of(zone, zones, zones)} copies of each document: "
+            "while those are lost, none is written"
+            for zone in decisive_zones(zones, zones)
+            if zone not in of_votes
+        ]
     return found
+
+
+def _part_of(zone: str, zones: Mapping[str, str], of: Collection[str]) -> str:
+    count = sum(zones[each] == zone for each in of)
+    place = f"zone {zone} holds" if zone else "members without a zone are"
+    return f"{place} {count} of the {len(of)}"
 
 
 def _entries(configuration: Configuration, members: list[Json]) -> list[Json]:

@@ -51,6 +51,8 @@ class Ports:
     advertise: Address
     peer_advertise: Address
     gossip_advertise: Address
+    shared: Address | None
+    """Where clients are served by all processes of this machine that say so; None for nowhere."""
 
 
 def parse_address(text: str) -> Address:
@@ -79,7 +81,9 @@ def ports_of(settings: Mapping[str, Any], listed: Address | None, *, insecure: b
     listen = _setting(settings, "listen", Address("127.0.0.1", 8001))
     peer = _setting(settings, "peer", Address(listen.host, listen.port + 1))
     gossip = _setting(settings, "gossip", Address(listen.host, listen.port + 2))
-    local = all(each.host.startswith(LOOPBACK) for each in (listen, peer, gossip))
+    shared = _setting(settings, "shared", listen) if settings.get("shared") else None
+    bound = [each for each in (listen, peer, gossip, shared) if each is not None]
+    local = all(each.host.startswith(LOOPBACK) for each in bound)
     if not local and not insecure:
         raise BadConfig("listen: plain text beyond loopback needs --insecure")
     otherwise = listed if listed is not None and listen.is_wildcard else listen
@@ -93,6 +97,7 @@ def ports_of(settings: Mapping[str, Any], listed: Address | None, *, insecure: b
         local, listen, peer, gossip, advertise,
         _advertised_beside(settings, "peer", peer, advertise.host),
         _advertised_beside(settings, "gossip", gossip, advertise.host),
+        shared,
     )  # fmt: skip
 
 

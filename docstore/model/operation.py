@@ -1,18 +1,39 @@
 """What a client asks of one document, and what it is answered: the two values that travel.
 
-Both are tuples of plain values, so that they go into a frame between nodes as they are. An
-operation is made by a face (HTTP) on the entry node; an answer is made by the owner, and only
-rendered by the face. Bytes stay bytes: a document's state is never parsed on the way through.
+An operation is made by a face (HTTP) on the entry node; an answer is made by the owner, and only
+rendered by the face. Both have a form of plain values, in which they go into a frame between
+nodes. Bytes stay bytes: a document's state is never parsed on the way through.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple
 
 from docstore.model.document import Row
+from docstore.model.service import LINEARIZABLE, Level
 
-CURRENT = ("current",)
-"""Select the document as it is. Others: ("version", n), ("at", us), ("history", before, limit),
-and at levels 1 and 2 ("conflicts",)."""
+Verb = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "RESOLVE"]
+"""RESOLVE ends a conflict (levels 1 and 2)."""
+
+Media = Literal["", "handler", "merge", "json"]
+"""How a PATCH is meant: by the service's handler, as RFC 7396 or as RFC 6902 says."""
+
+Current = tuple[Literal["current"]]
+AtVersion = tuple[Literal["version"], int]
+AtInstant = tuple[Literal["at"], int]
+"""The version that was current then, in microseconds since 1970."""
+History = tuple[Literal["history"], int | None, int]
+"""So many versions at most before one, None for the newest; newest first."""
+Conflicts = tuple[Literal["conflicts"]]
+"""The branches that lost (levels 1 and 2)."""
+Select = Current | AtVersion | AtInstant | History | Conflicts
+"""What a GET wants: told apart by the first member, and packed as it is."""
+
+CURRENT: Final[Current] = ("current",)
+CONFLICTS: Final[Conflicts] = ("conflicts",)
+
+ANY_TOMBSTONE = 1 << 62
+"""No document has so great a version."""
 
 
 class Conditions(NamedTuple):  # Seam.
@@ -28,20 +49,18 @@ class Conditions(NamedTuple):  # Seam.
     version: int | None = None
 
 
-class Operation(NamedTuple):
-    """One request about one document.
+@dataclass(slots=True, kw_only=True)
+class Operation:
+    """One request about one document. Nobody changes one that was made.
 
-    verb: "GET", "POST", "PUT", "PATCH", "DELETE", or "RESOLVE" for a conflict (levels 1 and 2).
     body: the author's JSON object (POST, PUT) or the patch document (PATCH), strict JSON.
-    media: how a PATCH is meant: "handler", "merge" (RFC 7396) or "json" (RFC 6902).
     signature: of `body`, when it becomes the state as it is; b"" lets the owner compute it.
     conditions: None when there are none.
-    recreate: a POST may go on from a tombstone; an int: only if greater than its version.
+    recreate_below: a POST may go on from a tombstone whose version is smaller; None for from none.
     creates: a PUT may create the document.
     key: the client's Idempotency-Key, "" for none.
     replicas: durable copies to wait for before success; 0 leaves it at the quorum; -1 all.
-    select: what a GET wants, see CURRENT.
-    level: of the document's factory, 1 to 3.
+    level: of the document's factory.
     writer: of a bulk job: (job, batch, sequence), see `protocol/jobs.py`; () for everybody else.
     reign: the epoch of the only reign that may carry it out, 0 for any. For an update whose reason
     is in its maker's memory and not in the document: a successor finds the document unchanged.
@@ -49,18 +68,18 @@ class Operation(NamedTuple):
     trace: the `traceparent` of the request that it comes from, "" for none. Nothing rests on it.
     """
 
-    verb: str
+    verb: Verb
     link: str
     body: bytes = b""
-    media: str = ""
+    media: Media = ""
     signature: bytes = b""
     conditions: Conditions | None = None
-    recreate: bool | int = False
+    recreate_below: int | None = None
     creates: bool = False
     key: str = ""
     replicas: int = 0
-    select: Sequence[Any] = CURRENT
-    level: int = 3
+    select: Select = CURRENT
+    level: Level = LINEARIZABLE
     writer: Sequence[Any] = ()
     reign: int = 0
     fence: Sequence[Any] = ()
@@ -70,6 +89,15 @@ class Operation(NamedTuple):
     def is_read(self) -> bool:
         """Say whether this leaves everything as it is."""
         return self.verb == "GET"
+
+    def packed(self) -> tuple[Any, ...]:
+        """Return it as plain values, as `operation_from_wire` takes it."""
+        below: bool | int = self.recreate_below or False
+        return (
+            self.verb, self.link, self.body, self.media, self.signature, self.conditions,
+            True if below == ANY_TOMBSTONE else below, self.creates, self.key, self.replicas,
+            self.select, self.level, self.writer, self.reign, self.fence, self.trace,
+        )  # fmt: skip
 
 
 class Answer(NamedTuple):
@@ -101,12 +129,16 @@ class Answer(NamedTuple):
         return self.status < 300
 
 
-def operation_from_wire(fields: Sequence[Any]) -> Operation:
-    """Return the operation that a peer packed as a plain list; what it has added is ignored."""
-    operation = Operation(*fields[: len(Operation._fields)])
-    if operation.conditions is None:
-        return operation
-    return operation._replace(conditions=Conditions(*operation.conditions))
+def operation_from_wire(packed: Sequence[Any]) -> Operation:
+    """Return the operation that a peer packed; what it has added is ignored."""
+    members = dict(zip(Operation.__slots__, packed, strict=False))
+    below = members["recreate_below"]
+    if isinstance(below, bool):
+        members["recreate_below"] = ANY_TOMBSTONE if below else None
+    if members["conditions"] is not None:
+        members["conditions"] = Conditions(*members["conditions"])
+    members["select"] = tuple(members["select"])
+    return Operation(**members)
 
 
 def answer_from_wire(fields: Sequence[Any]) -> Answer:

@@ -6,7 +6,7 @@ update at a time per document. Factories declared over HTTP are services too (`s
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Literal, Protocol
 
 State = dict[str, Any]
 """The author's fields of a document, parsed."""
@@ -20,11 +20,20 @@ LEVELS = (
 
 LEVEL_3 = LEVELS[2]
 
+Level = Literal[1, 2, 3]
+"""How consistent documents are: see docs/guarantees.md."""
 
-def level_of(options: Collection[str]) -> int:
+EVENTUAL: Final = 1
+PRIMARY: Final = 2
+LINEARIZABLE: Final = 3
+
+
+def level_of(options: Collection[str]) -> Level:
     """Return the level that a set of options makes; the weakest if they make none."""
-    made = [number for number, needed in enumerate(LEVELS, 1) if set(needed) <= set(options)]
-    return max(made, default=1)
+    _, primary, linearizable = (set(needed) <= set(options) for needed in LEVELS)
+    if linearizable:
+        return LINEARIZABLE
+    return PRIMARY if primary else EVENTUAL
 
 
 class Refusal(Exception):
@@ -61,8 +70,8 @@ class ServiceOptions:
     schema: Mapping[str, Any] | None = field(default=None, compare=False)
     expires_after_s: int = 0
     """Given to documents that are put without a time of their own; 0 for none."""
-    level: int = 3
-    """How consistent its documents are, as its options say: see docs/guarantees.md."""
+    level: Level = LINEARIZABLE
+    """As its options say."""
 
 
 class Service(Protocol):

@@ -3,12 +3,13 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from docstore.errors import NotFound, Unavailable
 from docstore.links.requests import SlotPosition
 from docstore.model.operation import Answer, Operation
-from docstore.model.service import Service
+from docstore.model.service import EVENTUAL, Service
 from docstore.node import logs
 from docstore.node.gate import Gate
 from docstore.node.parts import Parts
@@ -87,7 +88,7 @@ class NodeBackend:
         """Answer from what this replica knows to be decided."""
         running = self._gate.running
         if operation.level < 3:
-            operation = operation._replace(level=1)
+            operation = replace(operation, level=EVENTUAL)
         elif running is not None:
             view = running.driver.view
             found = await read_here(
@@ -107,7 +108,9 @@ class NodeBackend:
         known = self._registry.service_at(path)
         if known is not None:
             return known
-        answer = await self._gate.submit(Operation("GET", declaration_link(path)), timeout_s)
+        answer = await self._gate.submit(
+            Operation(verb="GET", link=declaration_link(path)), timeout_s
+        )
         if answer.status == 200 and answer.row is not None:
             self._registry.publish(answer.row)
         elif answer.status != 404:
@@ -221,7 +224,7 @@ class NodeBackend:
         if service is not None and service.options.level < 3 and link is not None:
             # Replicas of these levels are brought together all the time: only say if it is there.
             level = service.options.level
-            answer = await self.submit(Operation("GET", link, level=level), timeout_s)
+            answer = await self.submit(Operation(verb="GET", link=link, level=level), timeout_s)
             if answer.row is None:
                 raise NotFound(f"there is no document {link}")
             is_factory = True

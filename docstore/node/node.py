@@ -96,6 +96,8 @@ class Node:
         staging = Staging(config.data / "staging")
         self._http = HttpServer(backend, config.limits, staging, names=names)
         await self._http.start(config.listen_host, config.listen_port)
+        if config.shared is not None:
+            await self._http.share(*config.shared)
         stack.push_async_callback(self._stop_http, self._http)
         stack.push_async_callback(parts.lookup.stop)
         parts.lookup.look_for(parts.founding.others())
@@ -153,6 +155,8 @@ class Node:
         else:
             self.gate.open(running)
             running.start()
+            if self._http is not None:
+                await self._http.serve_shared()
 
     # Stop
 

@@ -61,7 +61,7 @@ class RunningNode:
         self._parts = parts
         self._declaring = declaring
         config, store, rpc = parts.config, parts.store, parts.rpc
-        replica = self.replica = _replica(parts, recovered, declaring)
+        replica = self.replica = _replica(parts, recovered, declaring, self._blocks)
         driver = self.driver = Driver(
             replica, store, parts.links,
             publish=self._publish, reconfigured=self._reconfigured, broken=broken,
@@ -72,7 +72,6 @@ class RunningNode:
             _partitions(parts, recovered, view), parts.streams, parts.links,
             documents=documents, broken=broken,
         )  # fmt: skip
-        replica.register.readiness.blocks = self.streams.machine.reassignment.blocks
         self.stream_backend = StreamBackend(parts.node_id, self.streams, view, rpc, driver.submit)
         self.sessions = _sessions(parts, recovered, view, driver, broken)
         self.session_backend = SessionBackend(self.sessions, view)
@@ -96,6 +95,9 @@ class RunningNode:
             driver.view, store, rpc, self.resync, parts.membership.describe, self.group
         )
 
+    def _blocks(self, slot: int) -> bool:
+        return self.streams.machine.duties.reassignment.blocks(slot)
+
     def _reconfigured(self, configuration: Configuration) -> None:
         self.group.use(configuration)
 
@@ -115,7 +117,7 @@ class RunningNode:
 
     def link_made(self, peer: str) -> None:
         """A connection to a node stands."""
-        self.driver.feed(LinkMade(peer))
+        self.driver.feed(LinkMade(peer, self._parts.links.protocol_of(peer)))
         self.streams.feed(streams.LinkMade(peer))
 
     def link_lost(self, peer: str) -> None:
@@ -208,7 +210,9 @@ def _partitions(parts: Parts, recovered: Recovered, view: GroupView) -> Partitio
     )
 
 
-def _replica(parts: Parts, recovered: Recovered, declaring: Declaring) -> Replica:
+def _replica(
+    parts: Parts, recovered: Recovered, declaring: Declaring, blocks: Callable[[int], bool]
+) -> Replica:
     config = parts.config
     life = f"{parts.node_id}/{recovered.store_id}/{recovered.boot}"
     return Replica(
@@ -225,5 +229,6 @@ def _replica(parts: Parts, recovered: Recovered, declaring: Declaring) -> Replic
             retention=Retention(history_s=config.history_retention_s),
             remove_after_s=config.remove_after_s,
         ),
+        blocks=blocks,
         now=clock(),
     )

@@ -21,6 +21,7 @@ from docstore.protocol.slots import slot_of
 from docstore.protocol.view.replica import ReplicaView
 from docstore.storage.store import Newest, Store
 from docstore.upkeep.resync import Resync
+from docstore.wire import PROTOCOL
 
 Json = dict[str, Any]
 
@@ -177,6 +178,7 @@ class StatusPages:
         return {
             "id": self._view.members.me,
             "version": __version__,
+            "protocol": PROTOCOL,
             "ready": ready,
             "reason": why_not,
             "slots": {

@@ -4,7 +4,7 @@ What is none of the names here is a member of the document: the option `members`
 reads some, parsed from the body, and so does `.schema(...)`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql.types import (
@@ -75,6 +75,28 @@ def insist_on_distinct(names: Sequence[str]) -> None:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ValueError(f"docstore: the column {twice!r} is named twice")
+
+
+def insist_on_own_types(schema: StructType) -> None:
+    """Refuse the store's own columns as anything but what they are. Raises ValueError."""
+    for field in schema.fields:
+        own = ENVELOPE[field.name].type if field.name in ENVELOPE else field.dataType
+        if field.dataType != own:
+            raise _taken(field.name, f"which is {own.simpleString()}")
+
+
+def insist_on_members(names: Iterable[str]) -> None:
+    """Refuse members that are called as the store's own columns. Raises ValueError."""
+    taken = next((name for name in names if name in ENVELOPE), None)
+    if taken is not None:
+        raise _taken(taken, "and no member")
+
+
+def _taken(name: str, what: str) -> ValueError:
+    return ValueError(
+        f"docstore: {name!r} is a column of the store's own, {what}: a member that is called so is"
+        " read from the body"
+    )
 
 
 def with_members(own: StructType, members: str) -> StructType | str:

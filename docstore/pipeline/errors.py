@@ -22,6 +22,8 @@ PLAIN = ("ValueError", "RuntimeError", "AnalysisException", "ParseException")
 
 _TRACEBACK = re.compile(r"^(?:  .*\n)+(?P<kind>[A-Za-z_][\w.]*)(?:: ?(?P<said>.*))?$", re.MULTILINE)
 _JAVA = re.compile(r"^: (?:[\w$]+\.)+[\w$]+: (?P<said>.+)$", re.MULTILINE)
+_IN_TASK = re.compile(r"^Job aborted due to stage failure: .*?\): (?:(?:[\w$]+\.)+[\w$]+: )?")
+"""What Spark puts before the words of what failed in a task of its own."""
 _STATE = re.compile(r"\s*SQLSTATE: \w+;?")
 
 
@@ -34,6 +36,10 @@ class SparkFailed(PipelineError, PySparkException):
 
     def __init__(self, line: str) -> None:
         PySparkException.__init__(self, message=line)
+
+
+class WrongCall(PipelineError, ValueError):
+    """What a helper was asked for cannot be."""
 
 
 EXPECTED = (
@@ -53,7 +59,10 @@ def line_of(error: BaseException) -> str:
 
 
 def plainly(function: Callable[P, T]) -> Callable[P, T]:
-    """Have a function of the session raise SparkFailed for what Spark raises."""
+    """Have a function of the session raise PipelineErrors alone for what can go wrong.
+
+    What is no error of the pipeline's own becomes SparkFailed, or WrongCall, which is a ValueError.
+    """
 
     @functools.wraps(function)
     def calling(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -63,6 +72,8 @@ def plainly(function: Callable[P, T]) -> Callable[P, T]:
             raise
         except (PySparkException, Py4JError) as error:
             raise SparkFailed(line_of(error)) from None
+        except (ValueError, DocstoreError) as error:
+            raise WrongCall(line_of(error)) from None
 
     return calling
 
@@ -79,7 +90,7 @@ def _innermost(text: str) -> str:
     else:
         java = _JAVA.search(text)
         text = java["said"] if java else _first_line(text)
-    return _STATE.sub("", text)
+    return _STATE.sub("", _IN_TASK.sub("", text))
 
 
 def _first_line(text: str) -> str:

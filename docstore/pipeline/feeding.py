@@ -53,14 +53,19 @@ class TrimmedFeed(PipelineError):
     """Changes between the feed's offset and now have been let go of."""
 
 
-def default_schema(options: Options) -> StructType | str:
-    """Return the columns of a feed when nobody says which, and the members that are named."""
+def own_columns(options: Options) -> list[str]:
+    """Return the columns of the store that a feed has when nobody says which."""
     mode, members = options.choice("mode", MODES), options.text("members")
     every = list(KEYS if mode == "keys" else FEED)
     names = options.words("columns") or [n for n in every if not (members and n == "body")]
     if options.flag("preImage") and "before" not in names:
         names.append("before")
-    return with_members(schema_of(names), members)
+    return names
+
+
+def default_schema(options: Options) -> StructType | str:
+    """Return the columns of a feed when nobody says which, and the members that are named."""
+    return with_members(schema_of(own_columns(options)), options.text("members"))
 
 
 def position(options: Options, name: str, default: str) -> Cut:
@@ -93,7 +98,7 @@ class Feed:
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self.options = options
-        self._rows = Rows(options, schema)
+        self._rows = Rows(options, schema, own_columns(options))
         self._on_trim = options.choice("onTrim", ON_TRIM)
 
     def group(self) -> Group:

@@ -57,7 +57,7 @@ class Group:
     def __init__(
         self, urls: Sequence[str], *, timeout_s: float = TIMEOUT_S, retries: int = RETRIES
     ) -> None:
-        self.urls = [_checked(url) for url in urls]
+        self.urls = [url_of(url) for url in urls]
         self.timeout_s = timeout_s
         self.retries = retries
 
@@ -132,7 +132,7 @@ def _why(error: Exception) -> str:
     return said.partition("] ")[2] or said
 
 
-def _checked(url: str) -> str:
+def url_of(url: str) -> str:
     """Return the URL of a node as it is used. Raises BadUrl."""
     url = url.strip().rstrip("/")
     try:

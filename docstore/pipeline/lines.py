@@ -28,7 +28,7 @@ SET_BY_STORE = frozenset(
     " documentUpdateTimeMicros documentUpdateAction".split()
 )
 """Columns of rows that were read, which no document has as members."""
-ALSO_READ = frozenset("slot seq deleted digest".split())
+ALSO_READ = frozenset("slot seq deleted digest before documentExpirationTime".split())
 """Columns of rows that were read, whose names members may have as well."""
 
 
@@ -63,6 +63,8 @@ class Lines:
         names = schema.names
         if self._key not in names:
             raise ValueError(f"docstore: there is no column {self._key!r} to name documents by")
+        if self._sequence and self._sequence not in names:
+            raise ValueError(f"docstore: there is no column {self._sequence!r} to order rows by")
         check_name(schema, self._key)
         self._body = options.text("body", "body" if "body" in names else "")
         is_text = isinstance(_type_of(schema, self._body), StringType | BinaryType)
@@ -102,9 +104,8 @@ class Lines:
             if self._sequence:
                 writer["sequence"] = _sequence(sequences[at])
             link, wrong = self._address(key)
-            version = expected[at] if expected else None
-            if self._operation == "delete" and expected and version is None:
-                wrong = wrong or f"a row has nothing in {self._expected!r}"
+            version, unexpected = self._version(expected[at]) if expected else (None, "")
+            wrong = wrong or unexpected
             value = {"link": link, "writer": writer, **self._verb(version)}
             if value["op"] != "DELETE":
                 # What cannot be sent stands in a dead letter as a text.
@@ -118,6 +119,15 @@ class Lines:
         if not key:
             return "", f"a row has nothing in {self._key!r}"
         return self._addresses.of(key)
+
+    def _version(self, given: Any) -> tuple[int | None, str]:
+        """Return the version to go on from, and why the row is refused, "" if it is not."""
+        if given is None:
+            is_needed = self._operation == "delete"
+            return None, f"a row has nothing in {self._expected!r}" if is_needed else ""
+        version = version_of(given)
+        why = f"{self._expected} is {given!r}, which is no version"
+        return version, "" if version is not None else why
 
     def _bodies(self, batch: pa.RecordBatch) -> Iterator[tuple[bytes, str]]:
         """Yield the body of each row, and why it cannot be sent, "" if it can."""
@@ -139,13 +149,13 @@ class Lines:
             case "patch" | "jsonPatch":
                 return {"op": "PATCH"}
             case "delete" if expected is not None:
-                return {"op": "DELETE", "ifVersion": int(expected)}
+                return {"op": "DELETE", "ifVersion": expected}
             case "delete":
                 return {"op": "DELETE"}
             case "append_version":
                 if expected is None or expected < 0:
                     return {"op": "POST", "recreate": True}
-                return {"op": "PUT", "ifVersion": int(expected), "mustExist": True}
+                return {"op": "PUT", "ifVersion": expected, "mustExist": True}
             case _:
                 return {"op": "PUT"}
 
@@ -186,6 +196,15 @@ def _ordered(array: pa.Array) -> list[Any]:
     if pa.types.is_temporal(array.type):
         array = array.cast(pa.int32() if pa.types.is_date32(array.type) else pa.int64())
     return list(array.to_pylist())
+
+
+def version_of(value: Any) -> int | None:
+    """Return the version that a value says, None if it says none."""
+    try:
+        version = int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return version if value in (version, str(version)) else None
 
 
 def _sequence(value: Any) -> int:

@@ -30,7 +30,7 @@ class Lookup:
         """cut: a token, or latest. Raises GroupError, OSError."""
         self._group = Group(urls)
         self._path = path.rstrip("/")
-        self._plan = self._group.json("GET", f"/core/spark/plan?asOf={cut}")
+        self._plan = self._group.plan(cut)
 
     def beside(self, batch: pa.RecordBatch, key: str) -> pa.RecordBatch:
         """Return the rows with two columns more: their documents' versions and bodies."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from docstore.errors import BadRequest
+from docstore.pipeline.group import url_of
 from docstore.query.aggregates import Grouping, grouping_of
 from docstore.query.where import parse
 
@@ -104,8 +105,8 @@ class Options:
     def urls(self) -> list[str]:
         """Return the nodes to begin with. Raises ValueError."""
         urls = self.words("url") or os.environ.get("DOCSTORE_URL", "").split(",")
-        urls = [each.strip().rstrip("/") for each in urls if each.strip()]
-        if not urls or not all(each.startswith(("http://", "https://")) for each in urls):
+        urls = [url_of(each) for each in urls if each.strip()]
+        if not urls:
             raise ValueError('docstore: option("url", "http://n1:8001,http://n2:8001") is needed')
         return urls
 

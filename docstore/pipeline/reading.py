@@ -4,7 +4,7 @@ Its cut is pinned before (`pinning.py`): all scans of one relation see the same 
 pickled to the executors, so it holds values only, no connections.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +14,15 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from docstore.pipeline import bodies, scanning
-from docstore.pipeline.columns import ENVELOPE, TABLE, schema_of, wire_columns, with_members
+from docstore.pipeline.columns import (
+    ENVELOPE,
+    TABLE,
+    insist_on_members,
+    insist_on_own_types,
+    schema_of,
+    wire_columns,
+    with_members,
+)
 from docstore.pipeline.group import Group
 from docstore.pipeline.kinds import check_members
 from docstore.pipeline.options import PARSE_MODES, STRINGS, Options
@@ -34,12 +42,18 @@ class SharePartition(InputPartition):
         super().__init__(share)
 
 
+def own_columns(options: Options) -> list[str]:
+    """Return the columns of the store that a table has when nobody says which."""
+    names = options.words("columns")
+    without_body = options.text("bodyAs", "string") == "none" or (
+        options.text("members") and not names
+    )
+    return [name for name in names or TABLE if not (without_body and name == "body")]
+
+
 def default_schema(options: Options) -> StructType | str:
     """Return the columns of a table when nobody says which, and the members that are named."""
-    names, members = options.words("columns"), options.text("members")
-    without_body = options.text("bodyAs", "string") == "none" or (members and not names)
-    names = [name for name in names or TABLE if not (without_body and name == "body")]
-    return with_members(schema_of(names), members)
+    return with_members(schema_of(own_columns(options)), options.text("members"))
 
 
 class TableReader(DataSourceReader):
@@ -47,7 +61,7 @@ class TableReader(DataSourceReader):
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self.options = options
-        self.rows = Rows(options, schema)
+        self.rows = Rows(options, schema, own_columns(options))
 
     def partitions(self) -> Sequence[InputPartition]:
         """Plan: ask the group for the cut, and share its slots out."""
@@ -91,7 +105,14 @@ def request_of(options: Options) -> dict[str, Any]:
 class Rows:
     """Turns batches of a scan into those of a schema; the same for tables and feeds."""
 
-    def __init__(self, options: Options, schema: StructType) -> None:
+    def __init__(self, options: Options, schema: StructType, own: Collection[str]) -> None:
+        """own: the columns of the store beside which the option `members` names members.
+
+        Raises ValueError.
+        """
+        if options.text("members"):
+            insist_on_members(name for name in schema.names if name not in own)
+        insist_on_own_types(schema)
         self._corrupt = options.text(CORRUPT, CORRUPT_DEFAULT)
         self._mode = options.choice("parseMode", PARSE_MODES)
         self._any_is_text = options.choice("strings", STRINGS) == "any"

@@ -76,8 +76,9 @@ class Sender:
                 self._outcomes.add("retries")
                 pause(attempt - 1)
                 self._take_layout()
+            url = self._url_of(lines[0], attempt)
             try:
-                answers = self._post(lines, attempt)
+                answers = self._post(url, lines)
             except (OSError, http.client.HTTPException, GroupError, ValueError) as error:
                 if isinstance(error, GroupError) and error.status not in AGAIN:
                     raise
@@ -87,7 +88,7 @@ class Sender:
             for line, answer in zip(lines, answers, strict=True):
                 if answer["status"] in AGAIN:
                     again.append(line)
-                    last = str(answer.get("detail"))
+                    last = f"{url}: {answer.get('detail')}"
                 else:
                     self._outcomes.note(line.link, line.value, answer)
             if not again:
@@ -95,16 +96,20 @@ class Sender:
             lines = again
         raise WriteFailed(f"docstore: {len(lines)} rows were not written: {last}")
 
-    def _post(self, lines: Sequence[Line], attempt: int) -> list[dict[str, Any]]:
-        owner = self._owners[lines[0].slot]
+    def _url_of(self, line: Line, attempt: int) -> str:
+        """Return the node to try: the owner first, then whoever may know better."""
+        owner = self._owners[line.slot]
         url = self._urls[owner] if owner >= 0 else ""
         if attempt > 1 or not url:
             url = self._group.urls[attempt % len(self._group.urls)]
+        return url
+
+    def _post(self, url: str, lines: Sequence[Line]) -> list[dict[str, Any]]:
         body = b"\n".join(line.value for line in lines) + b"\n"
         with self._group.open("POST", url, "/core/bulk", body, NDJSON) as answer:
             answers = [orjson.loads(line) for line in answer.read().splitlines()]
         if len(answers) != len(lines):
-            raise OSError("the answer was cut off")
+            raise OSError(f"{url}: the answer was cut off")
         self._outcomes.add("bytes", len(body))
         return answers
 

@@ -124,7 +124,7 @@ def _do(group: Group, job: str, part: Part, retries: int, outcomes: Outcomes) ->
                 for row, line in enumerate(answers):
                     answer = json.loads(line)
                     if answer["status"] in AGAIN:
-                        last = str(answer.get("detail"))
+                        last = f"{url}: {answer.get('detail')}"
                     elif told[row] is None:  # The first one counts: later, it is a repetition.
                         told[row] = answer
                         outcomes.note(answer["link"], b"", answer)

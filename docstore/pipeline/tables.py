@@ -12,7 +12,7 @@ from pyspark.sql.utils import is_remote
 
 from docstore.pipeline import scanning
 from docstore.pipeline.addresses import FOREIGN_LINKS, MOVE
-from docstore.pipeline.columns import ENVELOPE, TABLE, schema_of
+from docstore.pipeline.columns import TABLE, insist_on_distinct, insist_on_members, schema_of
 from docstore.pipeline.errors import plainly
 from docstore.pipeline.group import Group
 from docstore.pipeline.inference import schema_of_sample
@@ -54,7 +54,8 @@ def read(
     if schema:
         reader = reader.schema(schema)
     elif body_as == "struct":
-        sampled = _sampled(group, path, cut, schema_hints)
+        sampled = sampled_schema(group, path, cut, schema_hints)
+        insist_on_members(sampled.names)
         reader = reader.schema(StructType([*schema_of(names).fields, *sampled.fields]))
     elif body_as == "variant":
         reader = reader.option("columns", ",".join([*names, "body"]))
@@ -102,8 +103,11 @@ def cut_of(table: DataFrame) -> str:
     return str(vars(table)["cut"])
 
 
-def _sampled(group: Group, path: str, cut: str, hints: str) -> StructType:
-    """Return the members of documents, as a sample has them; hints win."""
+def sampled_schema(group: Group, path: str, cut: str, hints: str = "") -> StructType:
+    """Return the members of documents, as a sample has them; hints, in DDL, win.
+
+    Raises GroupError, OSError.
+    """
     plan = group.plan(cut)
     spans = [(slot, n) for slot, n in enumerate(plan["ends"]) if n]
     each = max(1, SAMPLE_ROWS // 16)
@@ -121,7 +125,7 @@ def _sampled(group: Group, path: str, cut: str, hints: str) -> StructType:
     assert isinstance(hinted, StructType)
     for field in hinted.fields:
         fields[field.name] = field
-    return StructType([fields[name] for name in sorted(fields) if name not in ENVELOPE])
+    return StructType([fields[name] for name in sorted(fields)])
 
 
 @plainly
@@ -197,6 +201,7 @@ def slot_column(link: Column, slots: int) -> Column:
     return F.shiftright(first * slots, 16)
 
 
+@plainly
 def lookup(
     df: DataFrame, url: str, path: str, *, key: str = KEY, as_of: str = "latest"
 ) -> DataFrame:
@@ -205,17 +210,17 @@ def lookup(
     A join that asks for the keys it has, in batches, instead of reading the whole factory. A key
     that is null, or a link of elsewhere, has no document below `path`. All rows belong to one cut,
     taken now; on a stream to the one of when they came.
-    Raises ValueError for a column that is not there or cannot name documents, GroupError.
+    Raises ValueError for a column that is not there, cannot name documents or is named twice,
+    GroupError.
     """
     if key not in df.schema.names:
         raise ValueError(f"docstore: there is no column {key!r} to name documents by")
     check_name(df.schema, key)
     urls = url.split(",")
     cut = "latest" if df.isStreaming else _cut(Group(urls), path, as_of)
-    schema = StructType(
-        [*df.schema.fields, StructField("lookupVersion", StringType()),
-         StructField("lookupBody", StringType())]
-    )  # fmt: skip
+    beside = [StructField(name, StringType()) for name in ("lookupVersion", "lookupBody")]
+    schema = StructType([*df.schema.fields, *beside])
+    insist_on_distinct(schema.names)
 
     def found(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         documents = Lookup(urls, path, cut)

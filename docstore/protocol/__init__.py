@@ -3,6 +3,20 @@
 `replica.py` is the machine; every other file holds one step or one idea of it. Nothing here
 awaits, reads a clock or draws a random number: time is handed in, randomness too.
 
+What all steps share is `core.py`, and what it is made of:
+
+| file | what it knows |
+|---|---|
+| `peers.py`, `owners.py` | the other members, as they are heard; who owns a slot, or should |
+| `logs.py`, `log.py` | the slots that this node holds, and their logs |
+| `reign.py` | what an owner knows of one slot, for one ballot |
+| `heads.py`, `clients.py` | of that: documents in memory, operations under way |
+| `outbox.py` | what leaves, and what waits until it is durable (P3) |
+| `timing.py`, `clock.py` | times and bounds; the wall clock |
+
+The steps are in `road/`, and beside it in `leadership/`, `filling/`, `group/` and `history/`.
+Shells see a replica through `view/`.
+
 The road of a write, the contract of `step`, the rules that comments cite (P3, SL4 ...) and why the
 whole is safe: `docs/rules.md`.
 """

@@ -12,10 +12,12 @@ from collections.abc import Iterable
 class WallClock:
     """Microseconds since 1970; `now` is the monotonic clock, in seconds."""
 
-    def __init__(self, ahead_us_max: int) -> None:
+    def __init__(self, ahead_us_max: int, now: float) -> None:
         self._ahead_us_max = ahead_us_max
         self._shown_us = 0
         self._offset_us = 0
+        self.ticked_at = now
+        """When it was last looked at, by the monotonic clock."""
 
     @property
     def is_known(self) -> bool:
@@ -24,6 +26,7 @@ class WallClock:
 
     def set(self, wall_us: int, now: float, others: Iterable[int]) -> None:
         """Learn what it shows. others: the members' clocks, each as of when `now` was 0."""
+        self.ticked_at = now
         self._shown_us = mine = wall_us - int(now * 1e6)
         clocks = sorted([mine, *others])
         self._offset_us = min(mine, clocks[len(clocks) // 2] + self._ahead_us_max)

@@ -15,35 +15,23 @@ def depose(core: Core, log: SlotLog) -> None:  # Seam.
     reign = log.reign
     if reign is None:
         return
-    core.set_reign(log, None)
+    core.logs.set_reign(log, None)
     core.counters["reigns_ended"] += 1
     core.claims_changed = core.routes_changed = True
-    core.newly_decided.discard(log.slot)
+    core.logs.newly_decided.discard(log.slot)
     _take_back_fresh(core, log, reign)
-    for _, inflight in (*reign.waiting, *reign.duplicates, *reign.lacking):
+    for inflight in reign.clients.in_the_log():
         core.reply(inflight, None, proposed=True)
-    for refusal in reign.refusals:
-        core.reply(refusal.inflight, None)
-    past_reads = (inflight for _, inflight in reign.past_reads)
-    for inflight in (*reign.held, *past_reads):
+    for inflight in reign.clients.not_in_the_log():
         core.reply(inflight, None)
-    for inflights in reign.loading.values():
-        for inflight in inflights:
-            core.reply(inflight, None)
 
 
 def _take_back_fresh(core: Core, log: SlotLog, reign: Reign) -> None:
     """Take rows out of the log that this turn put there: nobody has heard of them."""
     if not reign.fresh:
         return
-    core.dirty.discard(log.slot)
+    core.logs.dirty.discard(log.slot)
     first = reign.fresh[0].n
-    while reign.waiting and reign.waiting[-1][0] >= first:
-        core.reply(reign.waiting.pop()[1], None)
-    for entry in [entry for entry in reign.duplicates if entry[0] >= first]:
-        reign.duplicates.remove(entry)
-        core.reply(entry[1], None)
-    reign.refusals, rest = [], reign.refusals
-    for refusal in rest:
-        core.reply(refusal.inflight, None)
+    for inflight in reign.clients.taken_back(first):
+        core.reply(inflight, None)
     log.retract(first - 1)

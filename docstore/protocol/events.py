@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from docstore.model.operation import Operation
 from docstore.protocol.group.change import Change
 from docstore.storage.store import Recovered, Result
-from docstore.wire import ReplicaMessage
+from docstore.wire import PROTOCOL, ReplicaMessage
 
 
 @dataclass(slots=True)
@@ -78,9 +78,13 @@ class LinkLost:
 
 @dataclass(slots=True)
 class LinkMade:
-    """The connection to a peer stands: what was lost with the one before may be sent again."""
+    """The connection to a peer stands: what was lost with the one before may be sent again.
+
+    protocol: of the connection, the greatest that both sides speak.
+    """
 
     peer: str
+    protocol: int = PROTOCOL
 
 
 @dataclass(slots=True)

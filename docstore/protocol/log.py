@@ -1,7 +1,7 @@
 """One slot as one replica holds it: a log without holes, under a promise.
 
 Memory runs ahead of the disk by what is in the batch that forms; `durable` says how far the
-disk has come. Nothing is told to anybody before it is durable: see `core.py`.
+disk has come. Nothing is told to anybody before it is durable: see `outbox.py`.
 """
 
 from collections.abc import Sequence

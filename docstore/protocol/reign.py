@@ -1,15 +1,11 @@
 """What an owner knows of one reign over one slot. All of it dies with the process (rule B2)."""
 
-from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any
 
 from docstore.model.document import Ballot, Row
-from docstore.model.operation import Answer, Operation
-from docstore.protocol.identity import Identity, fingerprint
-from docstore.protocol.jobs import Jobs
+from docstore.protocol.clients import Clients
+from docstore.protocol.heads import Heads
 from docstore.wire import Evidence
 
 
@@ -22,32 +18,6 @@ class Phase(Enum):
     """The base is known; this log and a quorum are being brought to it."""
     OPEN = auto()
     """Serving."""
-
-
-@dataclass(slots=True)
-class Inflight:
-    """One operation at its owner, with the identity that it keeps wherever it goes."""
-
-    entry: str
-    boot: int
-    seq: int
-    oldest: int
-    attempt: int
-    deadline: float
-    operation: Operation
-    created: bool | None = None
-    """Its row brings a document into being, for the first time or again; None: the row was made
-    elsewhere, or before, and says so itself."""
-
-    def identity(self, version: int, fences: Sequence[Any] = ()) -> Identity:
-        """Return what the row of this version remembers of the operation that makes it."""
-        operation = self.operation
-        mark = fingerprint(operation) if operation.key or operation.writer else 0
-        created = bool(self.created) and version > 0
-        return Identity(
-            self.entry, self.boot, self.seq, self.oldest, operation.key, mark,
-            tuple(operation.writer), created, fences,
-        )  # fmt: skip
 
 
 WHEREVER = -1
@@ -73,22 +43,17 @@ class Follower:
 
 
 @dataclass(slots=True)
-class Head:
-    """A document at its owner: its newest row, and its newest decided one."""
+class Recovery:
+    """How a reign comes to its base, until it is open; see `leadership/takeover.py`."""
 
-    newest: Row | None
-    decided: Row | None
-    jobs: Jobs | None = None
-    """The bulk jobs that wrote it; None until one asks."""
-
-
-@dataclass(slots=True)
-class Refusal:
-    """An answer that rests on the state as of row n, to be given once that is decided."""
-
-    inflight: Inflight
-    answer: Answer
-    n: int
+    deadline: float
+    """The attempt is given up then."""
+    evidence: dict[str, Evidence] = field(default_factory=dict)
+    """Replica -> what its log holds, of those that have promised."""
+    best: Evidence | None = None
+    """The base: the log that holds all that was ever decided."""
+    identical: set[str] = field(default_factory=set)
+    """Replicas whose evidence is the base itself."""
 
 
 @dataclass(slots=True)
@@ -97,12 +62,9 @@ class Reign:
 
     ballot: Ballot
     phase: Phase
-    deadline: float
-    evidence: dict[str, Evidence] = field(default_factory=dict)
+    recovery: Recovery
     base: int = 0
-    best: Evidence | None = None
-    identical: set[str] = field(default_factory=set)
-    """Replicas whose evidence is the base itself."""
+    """End of the log that it began with."""
     ends: dict[str, int] = field(default_factory=dict)
     """Replica -> durable end under this ballot, for those that adopted it: what counts."""
     followers: dict[str, Follower] = field(default_factory=dict)
@@ -112,25 +74,10 @@ class Reign:
     """A quorum has adopted the ballot: nothing below the base can come back."""
     fresh: list[Row] = field(default_factory=list)
     """Rows of this turn, not proposed yet."""
-    heads: dict[str, Head] = field(default_factory=dict)
-    head_bytes: int = 0
-    evict_above: int = 0
-    """Bytes of documents in memory from which on it is worth looking for some to forget."""
-    loading: dict[str, list[Inflight]] = field(default_factory=dict)
-    """Link -> operations that wait until something of the document is read from the disk."""
-    held: list[Inflight] = field(default_factory=list)
-    """Operations that wait for the reign to open, or for a standstill to be over."""
-    waiting: deque[tuple[int, Inflight]] = field(default_factory=deque)
-    """Updates in the log, by n, to be answered when they are decided."""
-    duplicates: list[tuple[int, Inflight]] = field(default_factory=list)
-    """Retries of updates that are in the log already."""
-    refusals: list[Refusal] = field(default_factory=list)
-    lacking: list[tuple[int, Inflight]] = field(default_factory=list)
-    """Decided updates whose clients asked for more copies than a quorum."""
-    past_reads: list[tuple[int, Inflight]] = field(default_factory=list)
-    """Confirmed reads of older versions, with the row that this disk must hold first."""
+    heads: Heads = field(default_factory=Heads)
+    clients: Clients = field(default_factory=Clients)
     closing_since: float | None = None
-    """Set while it is about to be given away: what arrives waits in `held`."""
+    """Set while it is about to be given away: what arrives is held."""
     open_until: float = 0.0
     """Not to be closed again before."""
     opened_as: int = 0
@@ -143,19 +90,9 @@ class Reign:
     @property
     def is_writing(self) -> bool:
         """Whether an update is under way, in the log already or on its way into it."""
-        loading = (each for waiting in self.loading.values() for each in waiting)
-        is_loading = any(not each.operation.is_read for each in loading)
-        return bool(self.fresh or self.waiting or is_loading)
+        return bool(self.fresh) or self.clients.is_writing
 
     @property
     def is_busy(self) -> bool:
         """Whether something is under way that a client waits for."""
-        return bool(
-            self.fresh
-            or self.waiting
-            or self.duplicates
-            or self.refusals
-            or self.lacking
-            or self.loading
-            or self.past_reads
-        )
+        return bool(self.fresh) or self.clients.is_busy

@@ -6,16 +6,16 @@ thread can run a whole cluster in virtual time. This file only dispatches; each 
 own file, named in `docstore/__init__.py`.
 """
 
+from collections.abc import Callable
 from random import Random
 from typing import assert_never
 
-from docstore.converge.documents import Documents
 from docstore.converge.execute import Executor
 from docstore.converge.messages import Following, Lack, Offering, Spread, Spreading, Supply
-from docstore.converge.spread import Spreader
 from docstore.converge.sweep import Sweeper
-from docstore.model.operation import Answer, answer_from_wire, operation_from_wire
+from docstore.model.operation import Answer, operation_from_wire
 from docstore.model.service import ServiceFor
+from docstore.protocol.clients import Inflight
 from docstore.protocol.core import Core
 from docstore.protocol.depose import depose
 from docstore.protocol.effects import Effect, Reconfigured
@@ -52,7 +52,7 @@ from docstore.protocol.leadership.liveness import Liveness
 from docstore.protocol.leadership.stillness import Stillness
 from docstore.protocol.leadership.takeover import TakeOver
 from docstore.protocol.log import SlotLog
-from docstore.protocol.reign import Inflight, Reign
+from docstore.protocol.reign import Reign
 from docstore.protocol.road.confirm import Confirmer
 from docstore.protocol.road.decide import Decider
 from docstore.protocol.road.forward import Gateway
@@ -107,8 +107,10 @@ class Replica:
         rng: Random,
         vote_rng: Random,
         config: ReplicaConfig | None = None,
+        blocks: Callable[[int], bool] = lambda slot: False,
         now: float = 0.0,
     ) -> None:
+        """blocks: whether the node still needs, for what it does beside, who leaves a slot."""
         self.core = core = Core(
             node_id,
             recovered,
@@ -125,14 +127,15 @@ class Replica:
         self.read_index = ReadIndex(core, self.confirmer)
         self.proposer = Proposer(core, self.owner.past.stored)
         self.takeover = TakeOver(core, self.acceptor, self.decider, self.catchup)
-        self.register = Register(core, _registered(recovered), vote_rng, self._use)
-        self.spreader = Spreader(core, recovered)
+        self.register = Register(
+            core, _registered(recovered), vote_rng, use=self._use, blocks=blocks
+        )
+        self.executor = Executor(core, recovered)
+        self.documents, self.spreader = self.executor.documents, self.executor.spreader
         self.liveness = Liveness(core, self.spreader, self.register.readiness.bitmap)
         self.handover = HandingOver(core, self.owner.opened)
         self.stillness = Stillness(core, self.owner.opened)
         self.trimmer = Trimmer(core)
-        self.documents = Documents(core, self.spreader, recovered)
-        self.executor = Executor(core, self.spreader, self.documents)
         self.sweeper = Sweeper(core, self.documents)
         self.forgetter = Forgetter(core, self.documents.operations)
         self.gateway = Gateway(core, self._serve, self.executor.who)
@@ -144,13 +147,12 @@ class Replica:
         self._dispatch(event)
         while core.answers or core.routes_changed or core.corrupted:
             self._pass_on()
-        effects, core.out = core.out, []
-        return effects
+        return core.outbox.take()
 
     @property
     def wants_turn(self) -> bool:
         """Say whether something waits for TurnEnded."""
-        return self.core.has_more or self.gateway.has_more or self.confirmer.has_more
+        return self.core.outbox.has_more or self.gateway.has_more or self.confirmer.has_more
 
     def _dispatch(self, event: Event) -> None:
         match event:
@@ -162,22 +164,22 @@ class Replica:
             case TurnEnded():
                 self._end_turn()
             case Persisted(token):
-                self.core.persisted(token)
+                self.core.outbox.persisted(token)
             case QueriesAnswered(answers):
                 for token, result in answers:
-                    self.core.answer_read(token, result)
+                    self.core.outbox.answer_read(token, result)
             case Tick(wall_us):
                 self._tick(wall_us)
             case ViewChanged(alive):
-                self.core.believed_alive = alive
+                self.core.peers.believed_alive = alive
                 self.core.routes_changed = True
                 self.takeover.consider()
             case LinkLost(peer):
                 self.liveness.link_lost(peer)
                 self.gateway.link_lost(peer)
                 self.takeover.consider()
-            case LinkMade(peer):
-                self.liveness.link_made(peer)
+            case LinkMade(peer, protocol):
+                self.liveness.link_made(peer, protocol)
                 self.catchup.doubt(peer)
                 self.spreader.link_made(peer)
             case ResyncAsked(slots):
@@ -245,7 +247,7 @@ class Replica:
             case Forward():
                 self._serve_forwarded(sender, message)
             case Answered():
-                self._take_answers(message)
+                self.gateway.received(message)
             case Heartbeat():
                 self.liveness.heartbeat(sender, message)
                 self.register.readiness.heard(sender, message)
@@ -298,13 +300,6 @@ class Replica:
         else:
             self.executor.serve(inflight)
 
-    def _take_answers(self, message: Answered) -> None:
-        if message.boot != self.core.boot:
-            return
-        for seq, attempt, fields, proposed in message.answers:
-            answer = None if fields is None else answer_from_wire(fields)
-            self.gateway.answered(seq, attempt, answer, proposed=proposed)
-
     def _pass_on(self) -> None:
         """Hand answers to the entry nodes they belong to, and what is homeless to new owners."""
         core = self.core
@@ -331,7 +326,7 @@ class Replica:
             item = (inflight.seq, inflight.attempt, answer, proposed)
             by_boot.setdefault(inflight.boot, []).append(item)
         for boot, answers in by_boot.items():
-            self.core.send(entry, Answered(boot, answers))
+            self.core.outbox.send(entry, Answered(boot, answers))
 
     # Turns and ticks
 
@@ -341,13 +336,13 @@ class Replica:
             self.proposer.propose_all()
             self.confirmer.start_round()
             self.gateway.flush()
-            core.flush()
+            core.outbox.flush()
             if not self.wants_turn:
                 return
 
     def _tick(self, wall_us: int) -> None:
         core = self.core
-        tick_s = core.now - core.ticked_at
+        tick_s = core.now - core.clock.ticked_at
         core.tick(wall_us)
         self.liveness.watch_quorum()
         self.register.tick()
@@ -385,11 +380,9 @@ class Replica:
         before = core.configuration.id
         core.reset(recovered)
         self.executor.reset(recovered)
-        self.documents.reset(recovered)
-        self.spreader.reset(recovered)
         self.register.restarted(_registered(recovered))
         if core.configuration.id != before:
-            core.emit(Reconfigured(core.configuration))
+            core.outbox.emit(Reconfigured(core.configuration))
         core.unfit_until = core.now + core.config.leadership.unfit_s
         core.counters["disk_filled"] += 1
         self.gateway.restarted()

@@ -97,7 +97,7 @@ class Scans:
     async def _named(self, name: str, timeout_s: float) -> Cut:
         """Return the cut of a named snapshot."""
         link = f"{SNAPSHOTS}/{name}"
-        answer = await self._driver.submit(Operation("GET", link), timeout_s)
+        answer = await self._driver.submit(Operation(verb="GET", link=link), timeout_s)
         if answer.status == 404 or answer.row is None:
             raise NotFound(f"asOf: {name[:80]!r} is no time, and there is no snapshot of this name")
         if not answer.is_success:

@@ -18,7 +18,7 @@ LATE_S_MAX = 60.0
 def attach_request(lease: str, link: str) -> Operation:
     """Return what has a lease know of a document, and changes nothing if it does."""
     body = json.dump({"kind": "AttachRequest", "link": link})
-    return Operation("PATCH", lease, body, "handler")
+    return Operation(verb="PATCH", link=lease, body=body, media="handler")
 
 
 def has_ended(found: Answer) -> bool:

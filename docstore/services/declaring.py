@@ -71,7 +71,7 @@ class Declaring:
     async def _learn(self, path: str, since: int) -> None:
         link = declaration_link(path)
         before = self._registry.version_of(link)
-        answer = await self._submit(Operation("GET", link), TIMEOUT_S)
+        answer = await self._submit(Operation(verb="GET", link=link), TIMEOUT_S)
         if answer.status not in (200, 404):
             log.info("a declaration is not known yet", path=path, why=answer.detail)
             return

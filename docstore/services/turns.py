@@ -178,7 +178,12 @@ def _resigned(turns: Turns, fields: Fields, version: int) -> Turns:
 
 def gone_request(link: str, lease: str) -> Operation:
     """Return what takes out of a queue whoever is there under a lease that has ended."""
-    return Operation("PATCH", link, json.dump({"kind": "GoneRequest", "lease": lease}), "handler")
+    return Operation(
+        verb="PATCH",
+        link=link,
+        body=json.dump({"kind": "GoneRequest", "lease": lease}),
+        media="handler",
+    )
 
 
 class TurnService:

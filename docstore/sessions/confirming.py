@@ -78,7 +78,9 @@ class Confirming:
     def _read(self, questions: Sequence[Question]) -> None:
         self._core.counters["confirming_reads"] += 1
         link = questions[0].link
-        self._core.ask(Operation("GET", link), lambda answer: self._answered(questions, answer))
+        self._core.ask(
+            Operation(verb="GET", link=link), lambda answer: self._answered(questions, answer)
+        )
 
     def _confirmed(self, asked: Mapping[str, Sequence[Question]], owners: Owners) -> None:
         for link, questions in asked.items():

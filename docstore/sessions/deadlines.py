@@ -16,6 +16,8 @@ from typing import Generic, TypeVar
 from docstore.sessions.core import Core
 
 Key = TypeVar("Key", bound=Hashable)
+DROPPED_MIN = 1_000
+"""From so many on, what was dropped leaves the heap once it is the greater part of it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -72,6 +74,9 @@ class Deadlines(Generic[Key]):
         deadline = self._known.pop(key, None)
         if deadline is not None:
             deadline.is_dropped = True
+            if len(self._heap) > 2 * len(self._known) + DROPPED_MIN:
+                self._heap = [each for each in self._heap if not each.is_dropped]
+                heapq.heapify(self._heap)
 
     def is_ending(self, key: Key) -> bool:  # Seam.
         """Say whether a key was overdue, and is not known to have ended, nor to live on."""

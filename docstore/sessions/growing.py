@@ -27,7 +27,7 @@ class Growing:
             return
         governed.look_at = core.now + core.config.topics_s
         for topic in governed.group.parts:
-            operation = Operation("GET", f"{TOPICS}/{topic}")
+            operation = Operation(verb="GET", link=f"{TOPICS}/{topic}")
             core.ask(operation, partial(_read, governed, topic))
 
 

@@ -90,10 +90,15 @@ class Leasing:
             self._core.counters["granted_again"] += known.tag[0] < known.reign
 
     def changed(self, known: Known) -> None:
-        """Sweep a lease that has ended."""
-        if known.found.phase is Phase.ENDED:
+        """Sweep a lease that has ended: surely, as a listing shows what may never be decided."""
+        if known.found.phase is not Phase.ENDED:
+            if known.link not in self.deadlines:
+                self.entered(known)  # A listing had shown an end that is none.
+        elif known.is_sure:
             self.deadlines.drop(known.link)
             self.sweeping.begin(known)
+        else:
+            self._make_sure(known)
 
     def left(self, known: Known) -> None:
         """Know nothing of a lease any more."""
@@ -173,6 +178,8 @@ class Leasing:
     def _end(self, known: Known) -> None:
         """Have a lease ended that is overdue, if it is the same as it is known here."""
         if known.found.phase is Phase.ENDED:
+            if not known.is_sure:
+                self._make_sure(known)
             return
         link = known.link
         self._endings += 1
@@ -187,6 +194,14 @@ class Leasing:
             is_relevant=lambda: self._reigning.at(link) is known,
             reign=known.reign,
         )
+
+    def _make_sure(self, known: Known) -> None:
+        """Read a lease that is said to have ended; what is read is learnt."""
+
+        def unanswered() -> None:
+            self._again.append((self._core.now + self._core.config.again_s, known))
+
+        self._confirming.confirm(known.link, lambda _: None, unanswered)
 
     def _ended(self, known: Known, row: Row | None) -> None:
         """The fate of an ending is known: if the lease lives, it is still overdue."""

@@ -56,12 +56,11 @@ class Sessions:
         self.core = core = Core(
             node_id, view=view, rng=rng, config=config or SessionsConfig(), now=now
         )
-        self.updates = Updates(core)
         self.reigning = Reigning(core)
+        self.updates = Updates(core, self.reigning.learn)
         self.confirming = Confirming(core, self.reigning)
         self.calls = Calls(core)
         self.waiting = Waiting(core, self.reigning, self.confirming)
-        self.updates.learn = self.reigning.learn
         self.reigning.noted = self.waiting.noted
         self.calls.add(self.waiting.calls)
         self.leasing = Leasing(core, self.reigning, self.confirming, self.updates)

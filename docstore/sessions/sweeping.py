@@ -97,7 +97,9 @@ class Sweeping:
             return
         known = swept.known
         conditions = Conditions(match=[list(known.tag)])
-        operation = Operation("DELETE", known.link, conditions=conditions, reign=known.reign)
+        operation = Operation(
+            verb="DELETE", link=known.link, conditions=conditions, reign=known.reign
+        )
         self._core.ask(operation, lambda answer: self._deleted(swept, answer))
 
     def _deleted(self, swept: Swept, answer: Answer) -> None:
@@ -121,7 +123,9 @@ class Sweeping:
             gone = gone_request(link, swept.known.link)
             self._core.ask(gone, lambda answer: self._changed(swept, link, answer))
         else:
-            self._core.ask(Operation("GET", link), lambda answer: self._read(swept, link, answer))
+            self._core.ask(
+                Operation(verb="GET", link=link), lambda answer: self._read(swept, link, answer)
+            )
 
     def _read(self, swept: Swept, link: str, answer: Answer) -> None:
         row = answer.row
@@ -165,6 +169,8 @@ def _removal(link: str, row: Row, behavior: Behavior) -> Operation:
     conditions = Conditions(match=[list(tag_of(row))])
     fence = next(iter(fences_of(row)), ())
     if behavior is Behavior.DELETE:
-        return Operation("DELETE", link, conditions=conditions, fence=fence)
+        return Operation(verb="DELETE", link=link, conditions=conditions, fence=fence)
     body = json.dump({LEASE: None})
-    return Operation("PATCH", link, body, "merge", conditions=conditions, fence=fence)
+    return Operation(
+        verb="PATCH", link=link, body=body, media="merge", conditions=conditions, fence=fence
+    )

@@ -23,7 +23,7 @@ from docstore.storage import entries
 from docstore.storage.backlog import Backlog, Batch
 from docstore.storage.database import NO_ROOM, WRITER
 from docstore.storage.journal_thread import JournalWriter
-from docstore.storage.overlay import Wait
+from docstore.storage.plan import Wait
 from docstore.storage.ring import Entry
 from docstore.storage.starting import Started
 from docstore.storage.store import Then, Write

@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from typing import Protocol
 
 from docstore.model.document import Row
-from docstore.storage.overlay import Ask, Overlay, Plan, Wait
+from docstore.storage.overlay import Overlay
+from docstore.storage.plan import Ask, Plan, Wait
 from docstore.storage.store import UNBOUNDED, Bounds, Query, Recovered, Result
 
 

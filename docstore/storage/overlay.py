@@ -7,40 +7,37 @@ rows; by the tables, once they have followed a certain entry; or by the tables a
 
 Whoever asks looks here first and at the tables afterwards: what is here no more is there already,
 since an entry leaves after the COMMIT that holds it. In the other order a document could be in
-neither. One event loop does all of it: entries come in it (when durable, before anybody is told)
-and go in it, so nothing changes while a plan is made, and no lock is needed. What changes between
-the plan and the tables' answer adds rows beyond the bounds that the tables are asked for, or takes
-rows of the slot away, which `merged` notices.
+neither. One event loop does all of it: in it entries come (when durable, before anybody is told)
+and go, so nothing changes while a plan is made, and no lock is needed. What changes between the
+plan and the tables' answer adds rows beyond the bounds that the tables are asked for, or takes rows
+of the slot away, which `merged` notices.
 
 Writes that take rows away again (Truncate, Erase, Base, Trim, Purge) are not imitated here: until
-the tables have followed the last of them, their slot's queries wait.
+the tables have followed the last of them, their slot's queries wait. But all slots are trimmed, one
+after the other, and that leaves each link its newest row, so whoever asks for that does not wait.
 
 Pure: no clock, no I/O.
 """
 
-from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import assert_never
 
 from docstore.model.document import Row
 from docstore.storage.arrivals import Aged, Arrivals, Arrive, Heads, Lines, Prune, SaveCursor, Stand
-from docstore.storage.shelf import row_bytes, within_bytes
+from docstore.storage.plan import Ask, Plan, Wait
+from docstore.storage.shelf import within_bytes
 from docstore.storage.store import (
     UNBOUNDED,
     After,
     Append,
-    AsOf,
     Base,
     Bounds,
     Corrupt,
     Erase,
     Expired,
     History,
-    LastBefore,
     Newest,
+    OfLog,
     Purge,
     Query,
     Result,
@@ -50,49 +47,25 @@ from docstore.storage.store import (
     Tombstones,
     Trim,
     Truncate,
-    Version,
     Write,
 )
-
-_n = attrgetter("n")
-_version = attrgetter("version")
-_updated_us = attrgetter("updated_us")
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """The tables answer alone, once they have followed entry `number`."""
-
-    number: int
-    hurry: bool = True
-    """Somebody waits for the answer: do not let more gather first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """The tables are asked these, and `Overlay.merged` makes the answer of what they say."""
-
-    queries: tuple[Query, ...]
-    rows: Sequence[Row] = ()
-    """What is here beside it, in the order of the answer."""
-    rewritten: int = 0
-    """The last entry by then that took rows of the slot away."""
-    lacked: int = 0
-    """The last entry by then that the answer may need, where the tables' own page may be short."""
-
-
-Plan = list[Row] | Ask | Wait
+from docstore.storage.tail import Tail
 
 
 class Overlay:
-    """The entries that are durable and not yet followed."""
+    """The entries of the journal that are durable and not yet followed."""
 
     def __init__(self, followed: int = 0) -> None:
         """followed: the last entry that the tables have."""
         self.followed = followed
         self.last = followed
-        self._slots: dict[int, _Slot] = {}
-        self._rewritten: dict[int, int] = {}  # Slot -> entry; stays when that is followed.
+        self._slots: dict[int, Tail] = {}
+        self._rewritten: dict[int, int] = {}
+        """Slot -> the last entry that takes rows of it away, be it followed or not."""
+        self._cut: dict[int, int] = {}
+        """The same, but trimming does not count."""
+        self._trimmed: dict[int, int] = {}
+        """Slot -> up to which row it was last trimmed."""
         self._arrived: dict[tuple[int, str], int] = {}
         self._newest_arrival = self._restood = self._pruned = 0
 
@@ -108,11 +81,13 @@ class Overlay:
                     self._append(rows)
                 case SaveSlot(record):
                     self._slot(record.slot)
-                case Truncate(slot) | Erase(slot) | Trim(slot) | Purge(slot):
-                    self._rewrite(slot)
+                case Truncate(slot) | Erase(slot) | Purge(slot):
+                    self._take_away({slot})
                 case Base(rows):
-                    for slot in {row.slot for row in rows}:
-                        self._rewrite(slot)
+                    self._take_away({row.slot for row in rows})
+                case Trim(slot, _, kept):
+                    self._slot(slot)
+                    self._rewritten[slot], self._trimmed[slot] = number, kept
                 case Arrive(row):
                     self._arrived[row.slot, row.link] = number
                     self._newest_arrival = row.n
@@ -124,6 +99,19 @@ class Overlay:
                     pass  # Asked for by `recover` alone, which waits for everything.
                 case _:
                     assert_never(write)
+
+    def announce(self, number: int, writes: Iterable[Write]) -> None:
+        """Take note of a commit before it goes into the tables alone, as number `number`.
+
+        It is not durable, so nothing of it is here; but what is being put together with the tables'
+        answers must not be, once they may have lost rows of it.
+        """
+        for write in writes:
+            match write:
+                case Truncate(slot) | Erase(slot) | Purge(slot) | Trim(slot):
+                    self._rewritten[slot] = self._cut[slot] = number
+                case _:
+                    pass  # Rows beyond the bounds that the tables are asked for; a Base is erased.
 
     def _append(self, rows: Sequence[Row]) -> None:
         of = None
@@ -138,15 +126,16 @@ class Overlay:
             else:
                 known.append(row)
 
-    def _rewrite(self, slot: int) -> None:
-        self._slot(slot)
-        self._rewritten[slot] = self.last
+    def _take_away(self, slots: Iterable[int]) -> None:
+        for slot in slots:
+            self._slot(slot)
+            self._rewritten[slot] = self._cut[slot] = self.last
 
-    def _slot(self, slot: int) -> "_Slot":
+    def _slot(self, slot: int) -> Tail:
         """Return what is here of a slot, which the last entry speaks of."""
         found = self._slots.get(slot)
         if found is None:
-            found = self._slots[slot] = _Slot(slot)
+            found = self._slots[slot] = Tail(slot)
         found.last = self.last
         return found
 
@@ -166,12 +155,10 @@ class Overlay:
     def plan(self, query: Query) -> Plan:
         """Return the answer, or what the tables are to be asked for it and when."""
         match query:
-            case Tombstones(slot):
-                return Wait(self._last_of(slot), hurry=False)
             case Expired(level=3):
                 return Wait(max((of.last for of in self._slots.values()), default=0), hurry=False)
             case Expired() | Aged():
-                return Wait(self._last_on_the_shelf(), hurry=False)
+                return Wait(self._last_on_the_shelf())
             case Heads(slot, link) | Lines(slot, link):
                 return Wait(max(self._arrived.get((slot, link), 0), self._restood))
             case Arrivals(after):
@@ -180,12 +167,14 @@ class Overlay:
                 is_all = not self._arrived or self._newest_arrival <= after
                 return Ask((query,), lacked=0 if is_all else max(self._arrived.values()))
             case _:
-                of = self._slots.get(query.slot)
-                if of is None:
-                    return Ask((query,))
-                return Wait(of.last) if self._is_rewritten(query.slot) else self._planned(of, query)
+                return self._plan_of_rows(query)
 
-    def _planned(self, of: "_Slot", query: "_OfRows") -> Plan:
+    def _plan_of_rows(self, query: OfLog) -> Plan:
+        of = self._slots.get(query.slot)
+        if of is None:
+            return Ask((query,))
+        if self._loses(query.slot, query.until if isinstance(query, Newest) else -1):
+            return Wait(of.last)
         plan = of.plan(query)
         if isinstance(plan, Ask) and plan.rows:
             return Ask(plan.queries, plan.rows, self._rewritten.get(query.slot, 0))
@@ -206,14 +195,18 @@ class Overlay:
         match query:
             case Arrivals(limit=limit):
                 return rows if len(rows) >= limit or not ask.lacked else Wait(ask.lacked)
-            case History() | Rows() | After() if ask.rows:
-                if self._rewritten.get(query.slot, 0) != ask.rewritten:
-                    return Wait(self._last_of(query.slot))
-                if isinstance(query, History):
-                    return within_bytes([*ask.rows, *rows], query.bytes_max)
-                return self._joined(query, ask.rows, rows, is_log=bool(found[1]))
-            case _:
+            case _ if not ask.rows:
                 return rows
+            case _ if self._rewritten.get(query.slot, 0) != ask.rewritten:
+                return Wait(self._last_of(query.slot))
+            case History():
+                return within_bytes([*ask.rows, *rows], query.bytes_max)
+            case Rows() | After():
+                return self._joined(query, ask.rows, rows, is_log=bool(found[1]))
+            case Tombstones():
+                return self._still_dead(query, ask.rows, rows)
+            case _:
+                raise AssertionError(f"no rows are put beside {query}")
 
     def _joined(
         self, query: "Rows | After", above: Sequence[Row], rows: list[Row], *, is_log: bool
@@ -230,6 +223,19 @@ class Overlay:
             return within_bytes([*rows, *above][:limit], query.bytes_max)
         return rows if is_log else Wait(self._last_of(query.slot))
 
+    def _still_dead(
+        self, query: Tombstones, newer: Sequence[Row], rows: list[Row]
+    ) -> list[Row] | Wait:
+        """Return the tables' tombstones without the links that have been written since."""
+        links = {row.link for row in newer}
+        left = [row for row in rows if row.link not in links]
+        is_page = len(rows) >= query.limit and len(left) < len(rows)
+        is_dead = any(
+            row.deleted and row.n <= query.until and row.updated_us < query.before_us
+            for row in newer
+        )
+        return Wait(self._last_of(query.slot)) if is_page or is_dead else left
+
     # What listings and scans do
 
     def below(self, prefix: str, until: Bounds, *, level: int = 3) -> Wait:
@@ -245,7 +251,7 @@ class Overlay:
             of.last
             for slot, bound in until.items()
             if (of := self._slots.get(slot)) is not None
-            and (self._is_rewritten(slot) or of.has_below(prefix, bound))
+            and (self._loses(slot, bound) or of.has_below(prefix, bound))
         )
         return Wait(max(lacking, default=0))
 
@@ -265,12 +271,18 @@ class Overlay:
         of = self._slots.get(slot)
         if of is None:
             return UNBOUNDED
-        if self._is_rewritten(slot):
+        if self._loses(slot):
             return 0
         return of.rows[0].n if of.rows else UNBOUNDED
 
-    def _is_rewritten(self, slot: int) -> bool:
-        return self._rewritten.get(slot, 0) > self.followed
+    def _loses(self, slot: int, until: int = -1) -> bool:
+        """Say whether rows are to be taken away, of what links had as their newest up to `until`.
+
+        -1: whichever rows.
+        """
+        if self._rewritten.get(slot, 0) <= self.followed:
+            return False
+        return self._cut.get(slot, 0) > self.followed or until < self._trimmed.get(slot, 0)
 
     def _last_of(self, slot: int) -> int:
         of = self._slots.get(slot)
@@ -278,101 +290,3 @@ class Overlay:
 
     def _last_on_the_shelf(self) -> int:
         return max(self._restood, max(self._arrived.values(), default=0))
-
-
-class _Slot:
-    """Rows of one slot, in the order of their entries; meaningless while the slot is rewritten."""
-
-    __slots__ = ("entries", "last", "links", "number", "rows")
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.last = 0
-        """The last entry that speaks of the slot."""
-        self.rows: list[Row] = []
-        self.entries: list[int] = []
-        """Of each row the entry that it came with."""
-        self.links: dict[str, list[Row]] = {}
-
-    def drop(self, until: int) -> None:
-        """Let go of the rows of entries up to number `until`."""
-        count = bisect_right(self.entries, until)
-        for link, number in Counter(row.link for row in self.rows[:count]).items():
-            del self.links[link][:number]
-            if not self.links[link]:
-                del self.links[link]
-        del self.rows[:count], self.entries[:count]
-
-    def has_below(self, prefix: str, bound: int) -> bool:
-        """Say whether there is a row with n <= `bound` whose link begins with `prefix`."""
-        return any(
-            link.startswith(prefix) and rows[0].n <= bound for link, rows in self.links.items()
-        )
-
-    def plan(self, query: "_OfRows") -> list[Row] | Ask:
-        """Return the answer, or what the tables are to be asked beside it."""
-        match query:
-            case Newest(_, link, until):
-                rows = self.links.get(link, ())
-                index = bisect_right(rows, until, key=_n)
-                return [rows[index - 1]] if index else Ask((query,))
-            case Version(_, link, version, until):
-                rows = self.links.get(link, ())
-                if not rows or version < rows[0].version:
-                    return Ask((query,))
-                index = bisect_left(rows, version, key=_version)
-                found = rows[index : index + 1]
-                return [row for row in found if row.version == version and row.n <= until]
-            case AsOf(_, link, at_us, until):
-                rows = self.links.get(link, ())
-                index = bisect_right(rows, at_us, key=_updated_us)
-                index = min(index, bisect_right(rows, until, key=_n))
-                return [rows[index - 1]] if index else Ask((query,))
-            case LastBefore(_, before_us, until):
-                index = bisect_left(self.rows, before_us, key=_updated_us)
-                index = min(index, bisect_right(self.rows, until, key=_n))
-                return [self.rows[index - 1]] if index else Ask((query,))
-            case History():
-                return self._history(query)
-            case Rows(_, first, last):
-                return self._stretch(query, first, last)
-            case After(_, after, until):
-                return self._stretch(query, after + 1, until)
-            case _:
-                assert_never(query)
-
-    def _history(self, query: History) -> list[Row] | Ask:
-        rows = self.links.get(query.link, [])
-        index = bisect_right(rows, query.until, key=_n)
-        if query.before is not None:
-            index = min(index, bisect_left(rows, query.before, key=_version))
-        if not index:
-            return Ask((query,))
-        newest_first = rows[max(0, index - query.limit) : index][::-1]
-        found = within_bytes(newest_first, query.bytes_max)
-        limit = query.limit - index
-        bytes_max = query.bytes_max - sum(map(row_bytes, found))
-        if len(found) < index or limit <= 0 or bytes_max <= 0:
-            return found
-        older = replace(query, before=rows[0].version, limit=limit, bytes_max=bytes_max)
-        return Ask((older,), found)
-
-    def _stretch(self, query: "Rows | After", first: int, last: int) -> list[Row] | Ask:
-        begin = self.rows[0].n if self.rows else UNBOUNDED
-        if last < begin:
-            return Ask((query,))
-        start = max(0, first - begin)
-        rows = self.rows[start : max(start, last - begin + 1)]
-        if first >= begin:
-            limit = query.limit if isinstance(query, After) else len(rows)
-            return within_bytes(rows[:limit], query.bytes_max)
-        end = begin - 1
-        narrowed: Query
-        if isinstance(query, After):
-            narrowed = replace(query, until=end)
-        else:
-            narrowed = replace(query, last=end)
-        return Ask((narrowed, Rows(query.slot, end, end)), rows)
-
-
-_OfRows = Newest | Version | AsOf | History | Rows | After | LastBefore

@@ -84,7 +84,7 @@ class StreamBackend:
 
     async def topic(self, name: str, timeout_s: float) -> Topic:
         """Return what a topic says. Raises NoSuchTopic, Unavailable."""
-        answer = await self._submit(Operation("GET", f"{STREAMS}/{name}"), timeout_s)
+        answer = await self._submit(Operation(verb="GET", link=f"{STREAMS}/{name}"), timeout_s)
         self._topics.pop(name, None)
         if answer.status == 404:
             raise NoSuchTopic(f"there is no topic {name}")

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from docstore.storage.partitions import Batches, CorruptPartition, PartitionResult
 from docstore.streams.batch import header_of
 from docstore.streams.core import Core
+from docstore.streams.disk import Disk
 from docstore.streams.leading import FollowerState, Leading
 from docstore.streams.log import PartitionLog, common_offset
 from docstore.streams.messages import Adopt, Append, Standing
@@ -18,12 +19,21 @@ from docstore.streams.messages import Adopt, Append, Standing
 class CatchUp:
     """Sends logs to followers."""
 
-    def __init__(self, core: Core, damaged: Callable[[PartitionLog], None]) -> None:
+    def __init__(self, core: Core, disk: Disk, damaged: Callable[[PartitionLog], None]) -> None:
         """damaged: told that a batch of a log failed its check."""
         self._core = core
+        self._disk = disk
         self._damaged = damaged
-        self.behind: dict[str, Leading] = {}
+        self._behind: dict[str, Leading] = {}
         """Partitions with followers that have not acknowledged all."""
+
+    def remind(self, leading: Leading) -> None:
+        """There is something to tell followers of: they are told with what they are sent next."""
+        self._behind[leading.log.name] = leading
+
+    def forget(self, leading: Leading) -> None:
+        """We lead it no more."""
+        self._behind.pop(leading.log.name, None)
 
     def attach(self, leading: Leading, follower: FollowerState, standing: Standing) -> None:
         """Tell a follower how far our logs are equal, and send what comes then."""
@@ -44,7 +54,7 @@ class CatchUp:
         )  # fmt: skip
         core.send(follower.node, adopt)
         follower.sent, follower.told, follower.news = common, (log.high, log.start), 0
-        self.behind[log.name] = leading
+        self.remind(leading)
 
     def feed_all(self, leading: Leading) -> None:
         """Send what is new to the followers that are in step."""
@@ -61,14 +71,14 @@ class CatchUp:
         while (
             follower.is_attached
             and follower.sent < log.end
-            and follower.in_flight_bytes < config.in_flight_bytes
+            and follower.in_flight_bytes < config.replication.in_flight_bytes
             and not follower.is_looking
         ):
-            page = log.from_tail(follower.sent, log.end, config.page_bytes)
+            page = log.from_tail(follower.sent, log.end, config.replication.page_bytes)
             if page is None:
                 follower.is_looking = True
-                query = Batches(log.name, follower.sent, log.durable, config.page_bytes)
-                core.look(query, lambda result: self._looked(leading, follower, result))
+                query = Batches(log.name, follower.sent, log.durable, config.replication.page_bytes)
+                self._disk.look(query, lambda result: self._looked(leading, follower, result))
                 return
             self._send(leading, follower, page)
 
@@ -86,14 +96,13 @@ class CatchUp:
         self.feed(leading, follower)
 
     def _send(self, leading: Leading, follower: FollowerState, page: list[bytes]) -> None:
-        log = leading.log
         first = header_of(page[0]).base
         size = sum(map(len, page))
         self._append(leading, follower, first, page)
         follower.sent = header_of(page[-1]).end
         follower.in_flight.append((follower.sent, size))
         follower.in_flight_bytes += size
-        self.behind[log.name] = leading
+        self.remind(leading)
 
     def _append(
         self, leading: Leading, follower: FollowerState, first: int, page: list[bytes]
@@ -129,12 +138,12 @@ class CatchUp:
 
     def tick(self) -> None:
         """Send again what was not acknowledged, and news of high watermarks that stood alone."""
-        for name, leading in list(self.behind.items()):
+        for name, leading in list(self._behind.items()):
             has_more = False
             for follower in leading.followers.values():
                 has_more |= self._repair(leading, follower)
             if not has_more:
-                del self.behind[name]
+                del self._behind[name]
 
     def _repair(self, leading: Leading, follower: FollowerState) -> bool:
         """Say whether there is still something to do for a follower."""
@@ -142,7 +151,7 @@ class CatchUp:
         if not follower.is_attached:
             return False
         if follower.acked < log.end or not follower.has_joined:
-            if core.now - follower.progress_at >= core.config.resend_s:
+            if core.now - follower.progress_at >= core.config.replication.resend_s:
                 core.counters["resent"] += 1
                 follower.progress_at = core.now
                 follower.in_flight.clear()
@@ -157,7 +166,7 @@ class CatchUp:
             self._tell(leading, follower)
         elif follower.probe >= follower.news:
             return False
-        elif core.now - follower.progress_at >= core.config.resend_s:
+        elif core.now - follower.progress_at >= core.config.replication.resend_s:
             core.counters["told_again"] += 1
             self._tell(leading, follower)
         return True

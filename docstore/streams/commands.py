@@ -1,5 +1,6 @@
 """What an operator may want of a partition, asked of its controller."""
 
+from docstore.ownership.by_lag import LED
 from docstore.streams.controller import Controller
 from docstore.streams.core import Core
 from docstore.streams.effects import Begun, Problem
@@ -7,7 +8,6 @@ from docstore.streams.events import CommandAsked
 from docstore.streams.leading import in_set
 from docstore.streams.messages import Yield
 from docstore.streams.reassignment import Reassignment
-from docstore.streams.roles import SERVING
 
 
 class Commands:
@@ -29,7 +29,7 @@ class Commands:
                 known.is_unclean = bool(unclean)
                 self._controller.elections.elect(known, "it was asked for")
             case ("lead", str(node)):
-                if found.resolution not in SERVING or not in_set(found.lrs, node):
+                if found.resolution not in LED or not in_set(found.lrs, node):
                     return Problem(409, "not-in-sync", f"{node} is not in the live replica set")
                 if node != found.leader:
                     known.wished = (found.epoch, node)

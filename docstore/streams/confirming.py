@@ -6,34 +6,41 @@ does not reach. So the partition's document is read, by a majority, after the re
 names this epoch and this node nobody else has led until then, and the refusal is true.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 from docstore.beside.updates import Updates
 from docstore.model.operation import Answer
 from docstore.streams.core import Core
-from docstore.streams.leader import Leader
-from docstore.streams.leading import Leading, Pending
-from docstore.streams.roles import read_replica_set
+from docstore.streams.leading import Leading, Leads, Pending
+from docstore.streams.purgatory import Purgatory
+from docstore.streams.replica_set import read_replica_set
+
+Judge = Callable[[Leading, Pending], None]
 
 
 class Confirming:
     """Reads documents for records that would be refused."""
 
-    def __init__(self, core: Core, leader: Leader, updates: Updates) -> None:
+    def __init__(self, core: Core, leads: Leads, purgatory: Purgatory, updates: Updates) -> None:
         self._core = core
-        self._leader = leader
+        self._leads = leads
+        self._purgatory = purgatory
         self._updates = updates
 
-    def ask(self, leading: Leading, pending: Pending) -> None:
-        """Have records judged once more when it is known whether this epoch stands."""
+    def ask(self, leading: Leading, pending: Pending, judge: Judge) -> None:
+        """Have records judged once more when it is known that this epoch stood as they came."""
         self._core.counters["refusals_confirmed"] += 1
-        self._updates.read(leading.log.link, partial(self._read, leading, pending))
+        self._updates.read(leading.log.link, partial(self._read, leading, pending, judge))
 
-    def _read(self, leading: Leading, pending: Pending, answer: Answer) -> None:
+    def _read(self, leading: Leading, pending: Pending, judge: Judge, answer: Answer) -> None:
         found = None
         if answer.is_success and answer.row is not None:
             self._updates.learn(answer.row)  # We lead no more, if it says so.
             found = read_replica_set(answer.row.state)
         stands = found is not None and (found.epoch, found.leader) == (leading.epoch, self._core.me)
         pending.is_confirmed = True
-        self._leader.judge_again(leading, pending, stands=stands)
+        if not stands or self._leads.get(leading.log.name) is not leading:
+            self._purgatory.answer(pending, leading.log, "not-leader")
+        elif not pending.is_answered:
+            judge(leading, pending)

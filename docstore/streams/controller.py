@@ -11,6 +11,7 @@ from docstore.beside.asking import Survey
 from docstore.beside.updates import Updates, tag_of
 from docstore.model.document import Row
 from docstore.model.operation import Answer
+from docstore.ownership.by_lag import LED
 from docstore.streams.core import NEVER, Core
 from docstore.streams.doubt import Doubts
 from docstore.streams.elections import Elections
@@ -18,8 +19,7 @@ from docstore.streams.governed import Governed
 from docstore.streams.messages import (
     Notice,
 )
-from docstore.streams.replica_set import ReplicaSet, Resolution
-from docstore.streams.roles import SERVING, read_replica_set
+from docstore.streams.replica_set import ReplicaSet, Resolution, read_replica_set
 from docstore.streams.topics import Topics
 
 READS_AT_ONCE = 64
@@ -28,18 +28,26 @@ READS_AT_ONCE = 64
 class Controller:
     """All partitions whose documents this node owns."""
 
-    def __init__(self, core: Core, updates: Updates, doubts: Doubts, topics: Topics) -> None:
+    def __init__(
+        self,
+        core: Core,
+        *,
+        updates: Updates,
+        doubts: Doubts,
+        topics: Topics,
+        entered: Callable[[Governed], None],
+        forgotten: Callable[[Governed], None],
+    ) -> None:
+        """entered: told when a document says something new. forgotten: when it is not ours now."""
         self._core = core
+        self._entered = entered
+        self._forgotten = forgotten
         self._updates = updates
         self._doubts = doubts
         self.governed: dict[str, Governed] = {}
         self.elections = Elections(
             core, topics, self.governed, update=self.update, notify=self.notify
         )
-        self.entered: Callable[[Governed], None] = lambda found: None
-        """Told when a document says something new."""
-        self.forgotten: Callable[[Governed], None] = lambda found: None
-        """Told when a partition is not ours to govern any more."""
         self._led_by: dict[str, set[str]] = {}
         """Node -> links of the partitions that it leads: a node's death is one look-up."""
         self._reigns = -1
@@ -80,16 +88,16 @@ class Controller:
         if known is not None:
             self._led_by.get(known.found.leader, set()).discard(link)
             self.elections.forget(link)
-            self.forgotten(known)
+            self._forgotten(known)
 
     def _enter(self, known: Governed) -> None:
         found = known.found
         if found.resolution is not Resolution.ELECTION:
             self.notify(known)
-        if found.resolution in SERVING:
+        if found.resolution in LED:
             self._led_by.setdefault(found.leader, set()).add(known.link)
         self.elections.enter(known)
-        self.entered(known)
+        self._entered(known)
         self.elections.go_on(known)
 
     def notify(self, known: Governed, to: str | None = None) -> None:

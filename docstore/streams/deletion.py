@@ -31,7 +31,7 @@ class Deletion:
     def entered(self, known: Governed) -> None:
         """A document says something new."""
         if known.found.resolution is Resolution.DELETED:
-            self._marked.setdefault(known.link, self._core.now + self._core.config.linger_s)
+            self._marked.setdefault(known.link, self._core.now + self._core.config.upkeep.linger_s)
         else:
             self._marked.pop(known.link, None)
 
@@ -49,7 +49,7 @@ class Deletion:
 
     def _delete(self, known: Governed) -> None:
         conditions = Conditions(match=[list(known.tag)])
-        operation = Operation("DELETE", known.link, conditions=conditions)
+        operation = Operation(verb="DELETE", link=known.link, conditions=conditions)
         self._core.ask(operation, partial(self._deleted, known))
 
     def _deleted(self, known: Governed, answer: Answer) -> None:

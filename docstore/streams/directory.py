@@ -9,10 +9,10 @@ from collections.abc import Callable
 from docstore.beside.updates import Tag, Updates, tag_of
 from docstore.model.document import Row
 from docstore.model.operation import Answer
+from docstore.ownership.by_lag import LED
 from docstore.streams.core import Core
 from docstore.streams.effects import Problem
-from docstore.streams.replica_set import ReplicaSet, Resolution, partition_name
-from docstore.streams.roles import SERVING, read_replica_set
+from docstore.streams.replica_set import ReplicaSet, Resolution, partition_name, read_replica_set
 
 Then = Callable[[Problem | None], None]
 
@@ -57,7 +57,7 @@ class Directory:
         found = self.find(link)
         if found is None:
             return ""
-        return found.leader if found.resolution in SERVING else found.candidate
+        return found.leader if found.resolution in LED else found.candidate
 
     def name(self, link: str) -> str:
         """Return the name under which replicas keep a partition that is known."""

@@ -39,7 +39,7 @@ class Doubts:
             return False
         if found is None or found.vetoed_until:
             found = self._begin(node, witnesses)
-        patience_s = core.config.owner_timeout_s
+        patience_s = core.config.elections.owner_timeout_s
         return found.denied >= found.asked or core.now - found.asked_at > patience_s
 
     def _begin(self, node: str, witnesses: frozenset[str]) -> Round:
@@ -65,6 +65,6 @@ class Doubts:
             return
         if message.heard:
             self._core.counters["vetoes"] += 1
-            found.vetoed_until = self._core.now + self._core.config.veto_s
+            found.vetoed_until = self._core.now + self._core.config.elections.veto_s
         else:
             found.denied.add(sender)

@@ -12,12 +12,11 @@ from dataclasses import replace
 from functools import partial
 
 from docstore.model.document import NO_BALLOT
-from docstore.ownership.by_lag import choose, elected
+from docstore.ownership.by_lag import LED, choose, elected
 from docstore.streams.core import NEVER, Core
 from docstore.streams.governed import Governed
 from docstore.streams.messages import Fence, Fenced, Promoted, Rejected, Resign, Standing
 from docstore.streams.replica_set import Copy, ReplicaSet, Resolution, link_of
-from docstore.streams.roles import SERVING
 from docstore.streams.topic import Topic
 from docstore.streams.topics import Topics
 
@@ -54,10 +53,10 @@ class Elections:
         elif resolution is Resolution.OFFLINE:
             known.excluded.clear()
             known.alive = self._alive(known)
-        elif resolution in SERVING:
+        elif resolution in LED:
             known.excluded.clear()
             known.is_unclean = False
-        if resolution in SERVING or resolution is Resolution.DELETED:
+        if resolution in LED or resolution is Resolution.DELETED:
             self._open.pop(known.link)
 
     def forget(self, link: str) -> None:
@@ -102,10 +101,10 @@ class Elections:
         waited_s = core.now - known.since
         alive = self._alive(known)
         if alive and alive <= known.answers.keys():
-            self._choose(known, is_over=waited_s >= core.config.gather_s)
-        elif waited_s >= core.config.gather_s:
+            self._choose(known, is_over=waited_s >= core.config.elections.gather_s)
+        elif waited_s >= core.config.elections.gather_s:
             self._choose(known, is_over=True)
-        if known.is_updating or core.now - known.fenced_at < core.config.gather_s / 2:
+        if known.is_updating or core.now - known.fenced_at < core.config.elections.gather_s / 2:
             return
         known.fenced_at = core.now
         for node in found.replicas:
@@ -213,7 +212,9 @@ class Elections:
         """Wait for the candidate to say that it leads: then for the next one."""
         core = self._core
         waited_s = core.now - known.since
-        if waited_s > core.config.confirm_s or not core.view.is_alive(known.found.candidate):
+        if waited_s > core.config.elections.confirm_s or not core.view.is_alive(
+            known.found.candidate
+        ):
             self._next_candidate(known)
 
     def _next_candidate(self, known: Governed) -> None:
@@ -225,11 +226,15 @@ class Elections:
         """Try again when somebody is back who may lead, and now and then while one is there."""
         alive = self._alive(known)
         waited_s = self._core.now - known.since
-        if not alive and waited_s > self._core.config.offline_retry_s and not known.is_asking:
+        if (
+            not alive
+            and waited_s > self._core.config.elections.offline_retry_s
+            and not known.is_asking
+        ):
             # Nobody is there who has all that is committed: may somebody lead who has not? (RF5)
             known.is_asking = True
             self._topics.read(known.name, partial(self._may_be_unclean, known))
-        is_due = alive - known.alive or waited_s > self._core.config.offline_retry_s
+        is_due = alive - known.alive or waited_s > self._core.config.elections.offline_retry_s
         if alive and (is_due or known.found.epoch == 0 or known.is_unclean):
             self.elect(known, "somebody is back")
 
@@ -246,7 +251,7 @@ class Elections:
             if known is None or known.found.epoch != epoch or known.found.leader != sender:
                 continue
             if why == "stuck":
-                self._unfit_until[sender] = self._core.now + self._core.config.unfit_s
+                self._unfit_until[sender] = self._core.now + self._core.config.elections.unfit_s
             self.elect(known, f"its leader {why}")
 
     def _of(self, name: str) -> Governed | None:

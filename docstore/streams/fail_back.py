@@ -6,11 +6,11 @@ that preference decides: there is no second way to become leader.
 
 from dataclasses import dataclass
 
+from docstore.ownership.by_lag import LED
 from docstore.streams.core import NEVER, Core
 from docstore.streams.governed import Governed
 from docstore.streams.leading import in_set
 from docstore.streams.messages import Yield
-from docstore.streams.roles import SERVING
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class FailBack:
         """A document says something new."""
         found = known.found
         preferred = found.replicas[0]
-        if found.resolution in SERVING and found.leader != preferred:
+        if found.resolution in LED and found.leader != preferred:
             self._misplaced.setdefault(known.link, Misplaced(known, self._core.now)).known = known
         else:
             self._misplaced.pop(known.link, None)
@@ -45,17 +45,17 @@ class FailBack:
     def tick(self) -> None:
         """Ask leaders to make way, a few at a time."""
         core = self._core
-        if not core.config.fail_back_s:
+        if not core.config.transfers.fail_back_s:
             return
         under_way = 0
         for each in self._misplaced.values():
             if not self._is_ready(each.known):
                 each.ready_since = core.now
-            elif core.now - each.asked_at < 2 * core.config.yield_s:
+            elif core.now - each.asked_at < 2 * core.config.transfers.yield_s:
                 under_way += 1
             elif (
-                core.now - each.ready_since >= core.config.fail_back_s
-                and under_way < core.config.transfers_max
+                core.now - each.ready_since >= core.config.transfers.fail_back_s
+                and under_way < core.config.transfers.transfers_max
             ):
                 under_way += 1
                 each.asked_at = core.now

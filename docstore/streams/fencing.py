@@ -11,24 +11,37 @@ from functools import partial
 from docstore.model.document import Ballot
 from docstore.ownership.ballot import is_fenced
 from docstore.streams.core import Core
+from docstore.streams.disk import Disk
 from docstore.streams.log import PartitionLog
+from docstore.streams.logs import Logs
 from docstore.streams.messages import Fence, Fenced, Rejected
+from docstore.streams.replicas import Replicas
 
 
 class Fencing:
     """Promises, and answers that rest on them."""
 
-    def __init__(self, core: Core, depose: Callable[[PartitionLog], None]) -> None:
+    def __init__(
+        self,
+        core: Core,
+        logs: Logs,
+        disk: Disk,
+        replicas: Replicas,
+        depose: Callable[[PartitionLog], None],
+    ) -> None:
         """depose: end our own lead of a partition, if we have it."""
         self._core = core
+        self._logs = logs
+        self._disk = disk
+        self._replicas = replicas
         self._depose = depose
 
     def fence(self, sender: str, message: Fence) -> None:
         """Promise epochs, and tell what we have once the promises are durable (rule RF1)."""
         for name, epoch in message.partitions:
-            log = self._core.logs.get(name) or self._core.new_log(name)
+            log = self._logs.get(name) or self._replicas.begin(name)
             if self.accepts(log, (epoch, ""), sender):
-                self._core.when_kept(partial(self._tell, sender, log, epoch))
+                self._disk.when_kept(partial(self._tell, sender, log, epoch))
 
     def accepts(self, log: PartitionLog, ballot: Ballot, sender: str) -> bool:
         """Promise a ballot unless a greater one was promised; then say so to the sender."""
@@ -42,7 +55,7 @@ class Fencing:
             return False
         if ballot > log.promised:
             log.promised = ballot
-            core.save(log)
+            self._disk.save(log)
             if ballot[1] != core.me:
                 self._depose(log)
         return True
@@ -55,10 +68,10 @@ class Fencing:
     def _tell(self, controller: str, log: PartitionLog, epoch: int) -> None:
         """Answer with what is on the disk, unless more was promised meanwhile."""
         core = self._core
-        if log.promised != (epoch, "") or core.logs.get(log.name) is not log:
+        if log.promised != (epoch, "") or not self._logs.holds(log):
             return
         if log.durable < log.end:
             # What was appended before the promise is told with it, when it is there as well.
-            core.when_kept(lambda: self._tell(controller, log, epoch))
+            self._disk.when_kept(lambda: self._tell(controller, log, epoch))
             return
         core.post(controller, Fenced, log.standing(epoch))

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from docstore.storage.partitions import At, Batches, CorruptPartition, PartitionResult
 from docstore.streams.batch import Header, header_of
 from docstore.streams.core import Core
+from docstore.streams.disk import Disk
 from docstore.streams.effects import Problem, Records
 from docstore.streams.events import FetchAsked
 from docstore.streams.follower import Follower
-from docstore.streams.leader import Leader
-from docstore.streams.leading import Leading
+from docstore.streams.leading import Leading, Leads
 from docstore.streams.log import PartitionLog
+from docstore.streams.logs import Logs
 
 NOT_LEADER = Problem(503, "not-leader", "this node does not lead the partition")
 
@@ -36,13 +37,17 @@ class Fetching:
     def __init__(
         self,
         core: Core,
-        leader: Leader,
+        logs: Logs,
+        disk: Disk,
+        leads: Leads,
         follower: Follower,
         damaged: Callable[[PartitionLog], None],
     ) -> None:
         """damaged: told that a batch of a log failed its check."""
         self._core = core
-        self._leader = leader
+        self._logs = logs
+        self._disk = disk
+        self._leads = leads
         self._follower = follower
         self._damage = damaged
         self._waiting: dict[str, list[Reader]] = {}
@@ -58,10 +63,10 @@ class Fetching:
     def _log(self, event: FetchAsked) -> PartitionLog | None:
         """Return the log to read: of the leader, or of whom who is asked not to care."""
         # Of several incarnations the one whose document is the newest: the others go.
-        log = max(self._core.logs_at(event.link), key=lambda each: each.tag, default=None)
+        log = max(self._logs.at(event.link), key=lambda each: each.tag, default=None)
         if log is None or log.replica_set is None:
             return None
-        leading = self._leader.leading.get(log.name)
+        leading = self._leads.get(log.name)
         if leading is not None and leading.is_online:
             return log
         return log if event.stale and event.isolation == "committed" else None
@@ -70,7 +75,7 @@ class Fetching:
         """Find out where he begins, then read or wait."""
         kind, value = reader.event.origin
         if kind == "time":
-            self._core.look(At(log.name, value), lambda found: self._found(log, reader, found))
+            self._disk.look(At(log.name, value), lambda found: self._found(log, reader, found))
             return
         if kind == "offset":
             reader.offset = value
@@ -84,7 +89,7 @@ class Fetching:
         self._go_on(log, reader)
 
     def _knows_end(self, log: PartitionLog) -> bool:
-        leading = self._leader.leading.get(log.name)
+        leading = self._leads.get(log.name)
         return leading is None or leading.knows_high
 
     def _found(self, log: PartitionLog, reader: Reader, found: PartitionResult) -> None:
@@ -122,7 +127,7 @@ class Fetching:
             self._give(log, reader, found, until)
             return
         query, cuts = Batches(log.name, reader.offset, until, reader.event.bytes_max), log.cuts
-        self._core.look(
+        self._disk.look(
             query,
             lambda result: (
                 self._looked(log, reader, result, until)
@@ -138,7 +143,7 @@ class Fetching:
             self._damaged(log, reader)
             return
         found = [each for each in result if isinstance(each, bytes)]
-        if self._core.logs.get(log.name) is not log:
+        if not self._logs.holds(log):
             self._core.give(reader.event.request, NOT_LEADER)
         elif not found or header_of(found[0]).base > reader.offset:
             self._evicted(log, reader)  # Retention was quicker than the disk.
@@ -162,7 +167,7 @@ class Fetching:
     def _give(self, log: PartitionLog, reader: Reader, batches: list[bytes], until: int) -> None:
         end = header_of(batches[-1]).end if batches else reader.offset
         following = self._follower.following.get(log.name)
-        is_leader = log.name in self._leader.leading
+        is_leader = log.name in self._leads
         heard_at = following.heard_at if following else self._core.now
         self._core.give(
             reader.event.request,
@@ -202,7 +207,7 @@ class Fetching:
         log = leading.log
         readers = self._waiting.pop(log.name, ())
         for reader in readers:
-            if self._leader.leading.get(log.name) is not leading:
+            if self._leads.get(log.name) is not leading:
                 self._core.give(reader.event.request, NOT_LEADER)
             elif reader.offset < 0:
                 self._begin(log, reader)
@@ -213,7 +218,7 @@ class Fetching:
         """Answer whoever has waited long enough with nothing."""
         now = self._core.now
         for name, readers in list(self._waiting.items()):
-            log = self._core.logs.get(name)
+            log = self._logs.get(name)
             for reader in [each for each in readers if log is None or each.event.deadline <= now]:
                 readers.remove(reader)
                 if log is None:

@@ -16,9 +16,11 @@ from docstore.storage.partitions import (
     TrimPartition,
 )
 from docstore.streams.batch import Header, verified
-from docstore.streams.core import NEVER, WHOLE, Core
+from docstore.streams.core import NEVER, Core
+from docstore.streams.disk import WHOLE, Disk
 from docstore.streams.fencing import Fencing
 from docstore.streams.log import PartitionLog
+from docstore.streams.logs import Logs
 from docstore.streams.messages import Adopt, Append, Attach, Rejected
 
 SEEK_INTERVAL_S = 0.05
@@ -45,8 +47,10 @@ class Following:
 class Follower:
     """All partitions that this node follows."""
 
-    def __init__(self, core: Core, fencing: Fencing) -> None:
+    def __init__(self, core: Core, logs: Logs, disk: Disk, fencing: Fencing) -> None:
         self._core = core
+        self._logs = logs
+        self._disk = disk
         self._fencing = fencing
         self.following: dict[str, Following] = {}
         self._seeking: dict[str, PartitionLog] = {}
@@ -73,14 +77,14 @@ class Follower:
         """What was sent before may be lost: show leaders there what we have."""
         for name, following in self.following.items():
             if following.leader == peer:
-                self.seek(self._core.logs[name])
+                self.seek(self._logs[name])
 
     def tick(self) -> None:
         """Attach again where nothing has come of it."""
         core = self._core
         for log in list(self._seeking.values()):
             following = self.following[log.name]
-            if core.now - following.asked_at >= core.config.resend_s:
+            if core.now - following.asked_at >= core.config.replication.resend_s:
                 self._attach(log)
 
     def seeking_since(self, instant: float) -> list[str]:
@@ -99,14 +103,14 @@ class Follower:
         core, following = self._core, self.following[log.name]
         following.asked_at = core.now
         if core.view.is_linked(following.leader):
-            core.when_kept(lambda: self._tell(log, following))
+            self._disk.when_kept(lambda: self._tell(log, following))
 
     def _tell(self, log: PartitionLog, following: Following) -> None:
         core = self._core
-        if self.following.get(log.name) is not following or core.logs.get(log.name) is not log:
+        if self.following.get(log.name) is not following or not self._logs.holds(log):
             return
         if log.durable < log.end:
-            core.when_kept(lambda: self._tell(log, following))
+            self._disk.when_kept(lambda: self._tell(log, following))
             return
         core.post(following.leader, Attach, log.standing(following.ballot[0]))
 
@@ -115,7 +119,7 @@ class Follower:
     def adopt(self, sender: str, message: Adopt) -> None:  # Seam.
         """Become equal to the leader's log up to `common`, then go on with what came with it."""
         core = self._core
-        log = core.logs.get(message.name)
+        log = self._logs.get(message.name)
         if log is None:
             return
         ballot = (message.epoch, sender)
@@ -145,7 +149,7 @@ class Follower:
         if message.common < log.high and not may_lose and log.adopted != ballot:
             core.alarm(f"{log.name}: {ballot} would cut at {message.common}, below {log.high}")
             log.full = False
-            core.save(log)
+            self._disk.save(log)
             return False
         # Below where the leader's log begins they may differ. And ours may begin beyond all that
         # it has, where who was elected uncleanly had been away for longer than records are kept.
@@ -157,12 +161,12 @@ class Follower:
             was_committed = message.common < log.high
             core.counters["cut"] += 1
             log.cut(message.common)
-            core.cut(log)
+            self._disk.cut(log)
             if was_committed:
                 self._relearn_producers(log)
                 return False
         log.joined = ballot
-        core.save(log)
+        self._disk.save(log)
         core.counters["adopted"] += 1
         return True
 
@@ -171,20 +175,20 @@ class Follower:
 
         Then attach again. It takes as long as a start does, and only an unclean election needs it.
         """
-        core, cuts = self._core, log.cuts
+        cuts = log.cuts
 
         def learn(found: PartitionResult) -> None:
-            if core.logs.get(log.name) is not log or log.cuts != cuts:
+            if not self._logs.holds(log) or log.cuts != cuts:
                 return
             if isinstance(found, CorruptPartition):
                 log.full = False
-                core.save(log)
+                self._disk.save(log)
             else:
                 log.relearn_producers([each for each in found if isinstance(each, Header)])
             self.seek(log)
 
-        core.save(log)
-        core.when_kept(lambda: core.look(Oldest(log.name, WHOLE), learn))
+        self._disk.save(log)
+        self._disk.when_kept(lambda: self._disk.look(Oldest(log.name, WHOLE), learn))
 
     def _restart_at(self, log: PartitionLog, message: Adopt) -> None:
         """Begin with nothing where the leader's log starts, but for what it knows of producers."""
@@ -193,8 +197,8 @@ class Follower:
         joined = log.joined
         log.clear(message.common, message.producers)
         log.joined, log.ballots = joined, ballots_until(message.ballots, message.common)
-        core.store(ErasePartition(log.name))
-        core.save(log)
+        self._disk.store(ErasePartition(log.name))
+        self._disk.save(log)
 
     def _begin_anew(self, log: PartitionLog) -> None:
         """Take other data in the place of those that cannot be trusted: we are in no set (RC5)."""
@@ -202,15 +206,15 @@ class Follower:
         core.counters["begun_anew"] += 1
         log.clear(0, b"")
         log.joined, log.copy, log.full = NO_BALLOT, core.new_copy(), True
-        core.store(ErasePartition(log.name))
-        core.save(log)
+        self._disk.store(ErasePartition(log.name))
+        self._disk.save(log)
         self.seek(log)
 
     def append(self, sender: str, message: Append) -> None:
         """Append what follows, and acknowledge it when it is durable."""
         core = self._core
         for name, epoch, base, first, high, start, probe, batches in message.partitions:
-            log, ballot = core.logs.get(name), (epoch, sender)
+            log, ballot = self._logs.get(name), (epoch, sender)
             if log is None:
                 core.post(sender, Rejected, (name, epoch, "unknown-replica", NO_BALLOT, ""))
                 continue
@@ -252,20 +256,20 @@ class Follower:
             return
         if news:
             log.extend(news)
-            core.append(log, [raw for _, raw in news])
+            self._disk.append(log, [raw for _, raw in news])
             self._take_reigns(log, following)
             core.counters["followed"] += len(news)
         if log.adopted != following.ballot and log.end >= following.base:
             log.adopted = following.ballot
-            core.save(log)
-        core.acknowledge(following.leader, log, following.ballot[0], probe)
+            self._disk.save(log)
+        self._disk.acknowledge(following.leader, log, following.ballot[0], probe)
 
     def _take_reigns(self, log: PartitionLog, following: Following) -> None:
         """Know under which ballots the records stand; the disk must know it with the records."""
         ballots = ballots_until(following.ballots, log.end)
         if ballots != log.ballots:
             log.ballots = ballots
-            self._core.save(log)
+            self._disk.save(log)
 
     def _following_batches(
         self, log: PartitionLog, first: int, batches: Sequence[bytes]
@@ -291,15 +295,14 @@ class Follower:
 
     def _learn(self, log: PartitionLog, high: int, start: int) -> None:  # Seam.
         """Learn what is committed, and what the leader has let go of."""
-        core = self._core
         if log.high < min(high, log.end):
             log.high = min(high, log.end)
-            core.raised[log.name] = log
+            self._disk.raised[log.name] = log
         start = min(start, log.high)
         if start > log.start:
             log.trim(start)
-            core.store(TrimPartition(log.name, start))
-            core.save(log)
+            self._disk.store(TrimPartition(log.name, start))
+            self._disk.save(log)
 
     def rejected(self, sender: str, log: PartitionLog, epoch: int) -> None:
         """The leader does not know what we have: it has forgotten us, or we have begun anew."""

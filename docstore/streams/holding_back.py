@@ -7,6 +7,7 @@ come level first, so that whoever is elected lacks nothing. One whose disk keeps
 """
 
 from docstore.streams.core import Core
+from docstore.streams.disk import Disk
 from docstore.streams.leader import Leader
 from docstore.streams.leading import Leading, in_set
 from docstore.streams.messages import Yield
@@ -20,8 +21,9 @@ ANYBODY = ""
 class HoldingBack:
     """What keeps the leaders of this node from appending."""
 
-    def __init__(self, core: Core, leader: Leader, roles: Roles) -> None:
+    def __init__(self, core: Core, disk: Disk, leader: Leader, roles: Roles) -> None:
         self._core = core
+        self._disk = disk
         self._leader = leader
         self._roles = roles
         self._probing: dict[str, Leading] = {}
@@ -37,7 +39,7 @@ class HoldingBack:
             self.ask_all()
         for leading in list(self._probing.values()):
             self._check(leading)
-            if leading.probe and core.now - leading.probed_at >= core.config.resend_s:
+            if leading.probe and core.now - leading.probed_at >= core.config.replication.resend_s:
                 self._ask(leading)
         if core.draining:
             for leading in self._leader.leading.values():
@@ -68,7 +70,7 @@ class HoldingBack:
         leading.probed_at = self._core.now
         for follower in leading.followers.values():
             if follower.probe < leading.probe:
-                self._leader.probe(leading, follower)
+                self._leader.catchup.ask(leading, follower)
 
     def acked(self, leading: Leading) -> None:
         """A follower has answered."""
@@ -89,7 +91,7 @@ class HoldingBack:
                 return
         leading.probe = 0
         self._probing.pop(leading.log.name, None)
-        self._leader.release(leading)
+        self._leader.appending.release(leading)
 
     # Making way
 
@@ -103,7 +105,7 @@ class HoldingBack:
     def _begin_to_yield(self, leading: Leading, to: str) -> None:
         if leading.yielding_to is None and leading.is_online:
             leading.yielding_to = to
-            leading.yield_until = self._core.now + self._core.config.yield_s
+            leading.yield_until = self._core.now + self._core.config.transfers.yield_s
             self._yielding[leading.log.name] = leading
 
     def _go_on(self, leading: Leading) -> None:
@@ -120,13 +122,17 @@ class HoldingBack:
         )
         is_over = core.now >= leading.yield_until
         is_ready = level or (is_over and core.draining)
-        if is_ready and core.now - leading.resigned_at >= core.config.resend_s:
+        if is_ready and core.now - leading.resigned_at >= core.config.replication.resend_s:
             leading.resigned_at = core.now
             self._roles.resign(leading.log, leading.epoch, "makes way")
-        if is_over and not core.draining and core.now >= leading.yield_until + core.config.yield_s:
+        if (
+            is_over
+            and not core.draining
+            and core.now >= leading.yield_until + core.config.transfers.yield_s
+        ):
             del self._yielding[name]
             leading.yielding_to = None
-            self._leader.release(leading)
+            self._leader.appending.release(leading)
 
     @property
     def leads_what_others_could(self) -> bool:
@@ -147,15 +153,18 @@ class HoldingBack:
         core, name = self._core, leading.log.name
         if self._leader.leading.get(name) is not leading:
             del self._damaged[name]
-        elif core.now - leading.resigned_at >= core.config.resend_s:
+        elif core.now - leading.resigned_at >= core.config.replication.resend_s:
             leading.resigned_at = core.now
             self._roles.resign(leading.log, leading.epoch, "damaged")
 
     def _watch_disk(self) -> None:
         core = self._core
-        if core.now - core.keeps_nothing_since <= core.config.stuck_s or not core.has_room:
+        if (
+            core.now - self._disk.keeps_nothing_since <= core.config.elections.stuck_s
+            or not core.has_room
+        ):
             return
-        if core.now - self._resigned_at < core.config.stuck_s:
+        if core.now - self._resigned_at < core.config.elections.stuck_s:
             return
         self._resigned_at = core.now
         for leading in self._leader.leading.values():

@@ -11,8 +11,8 @@ from docstore.beside.updates import Updates
 from docstore.model.document import NO_BALLOT, Row
 from docstore.ownership.by_lag import with_added, without
 from docstore.streams.core import Core
-from docstore.streams.leader import Leader
-from docstore.streams.leading import FollowerState, Leading, in_set
+from docstore.streams.high_watermark import HighWatermarks
+from docstore.streams.leading import FollowerState, Leading, Leads, in_set
 from docstore.streams.messages import Notice, Rejected
 from docstore.streams.replica_set import Copy, ReplicaSet, Resolution
 
@@ -22,9 +22,12 @@ NOTICE_INTERVAL_S = 1.0
 class InSync:
     """Keeps the live replica sets of the partitions that this node leads."""
 
-    def __init__(self, core: Core, leader: Leader, updates: Updates) -> None:
+    def __init__(
+        self, core: Core, leads: Leads, high_watermarks: HighWatermarks, updates: Updates
+    ) -> None:
         self._core = core
-        self._leader = leader
+        self._leads = leads
+        self._high_watermarks = high_watermarks
         self._updates = updates
         self.watched: dict[str, Leading] = {}
         """Partitions with a follower that is behind, or is not in the live replica set."""
@@ -40,25 +43,25 @@ class InSync:
 
     def watch_node(self, node: str) -> None:
         """Look at the partitions that a node follows: its connection was made, or lost."""
-        for leading in self._leader.leading.values():
+        for leading in self._leads.values():
             if node in leading.followers:
                 self.watch(leading)
 
     def link_lost(self, node: str) -> None:
         """What was under way to a node is lost: it has to show again what it has."""
         self.watch_node(node)
-        for leading in self._leader.leading.values():
+        for leading in self._leads.values():
             if node in leading.followers:
                 leading.followers[node].is_attached = False
 
     def watch_all(self) -> None:
         """Look at all partitions: our disk is full, or has room again."""
-        self.watched.update(self._leader.leading)
+        self.watched.update(self._leads)
 
     def tick(self) -> None:
         """Change the sets that are not what they should be."""
         for name, leading in list(self.watched.items()):
-            if self._leader.leading.get(name) is not leading or not self._look(leading):
+            if self._leads.get(name) is not leading or not self._look(leading):
                 del self.watched[name]
 
     def _look(self, leading: Leading) -> bool:
@@ -145,7 +148,7 @@ class InSync:
                 copy not in found.lrs
                 and follower.node not in found.leaving
                 and since is not None
-                and self._core.now - since >= self._core.config.join_s
+                and self._core.now - since >= self._core.config.replication.join_s
             ):
                 self._core.counters["grown"] += 1
                 return with_added(found.lrs, found.elr, copy, found.min_in_sync)
@@ -159,7 +162,9 @@ class InSync:
         if follower is None or (follower.copy and follower.copy != data) or not follower.is_full:
             return True
         unlinked_s = self._core.now - follower.linked_at
-        return unlinked_s > self._core.config.unlinked_s or self._lags(leading, follower)
+        return unlinked_s > self._core.config.replication.unlinked_s or self._lags(
+            leading, follower
+        )
 
     def _is_settled(self, leading: Leading, follower: FollowerState) -> bool:
         """Say whether nothing will change about a follower until something happens."""
@@ -175,12 +180,12 @@ class InSync:
             log.tag,
             after.pack(),
             lambda row, is_done: self._changed(leading, row),
-            is_relevant=lambda: self._leader.leading.get(log.name) is leading,
+            is_relevant=lambda: self._leads.get(log.name) is leading,
         )
 
     def _changed(self, leading: Leading, row: Row | None) -> None:
         """The fate of a change is known: `Roles` has learnt what the document says, if anything."""
         leading.changing = None
-        if self._leader.leading.get(leading.log.name) is leading:
-            self._leader.advance(leading)
+        if self._leads.get(leading.log.name) is leading:
+            self._high_watermarks.advance(leading)
             self.watch(leading)

@@ -135,6 +135,10 @@ class Leading:
         return bool(self.committing or self.storing)
 
 
+Leads = dict[str, Leading]
+"""Name -> the partition, of all that a node leads."""
+
+
 def in_set(copies: Sequence[Copy], node: str) -> bool:
     """Say whether a node is named in a set of copies, with whatever data."""
     return any(copy[0] == node for copy in copies)

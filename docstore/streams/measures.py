@@ -14,7 +14,7 @@ def partitions_page(machine: Partitions) -> dict[str, int]:
     cannot vouch for their log until they are filled again.
     """
     leading = [each for each in machine.leader.leading.values() if each.is_online]
-    logs = machine.core.logs
+    logs = machine.logs
     return {
         "held": len(logs),
         "led": len(leading),

@@ -8,22 +8,22 @@ each rule has its own file, named in `docstore/streams/__init__.py`.
 """
 
 from random import Random
-from typing import assert_never
+from typing import Protocol, assert_never
 
 from docstore.beside.asking import Noticed, Told
 from docstore.beside.updates import Updates, tag_of
 from docstore.beside.view import View
 from docstore.model.document import Row
 from docstore.storage.partitions import StreamsRecovered
+from docstore.streams.acknowledgements import Acknowledgements
 from docstore.streams.catchup import CatchUp
 from docstore.streams.commands import Commands
-from docstore.streams.confirming import Confirming
 from docstore.streams.controller import Controller
 from docstore.streams.core import Core
-from docstore.streams.deletion import Deletion
 from docstore.streams.directory import Directory
+from docstore.streams.disk import Disk
 from docstore.streams.doubt import Doubts
-from docstore.streams.dropping import Dropping
+from docstore.streams.duties import Duties
 from docstore.streams.effects import StreamEffect
 from docstore.streams.events import (
     CommandAsked,
@@ -43,16 +43,16 @@ from docstore.streams.events import (
     Tick,
     TurnEnded,
 )
-from docstore.streams.fail_back import FailBack
 from docstore.streams.fencing import Fencing
 from docstore.streams.fetching import Fetching
 from docstore.streams.figures import figures_of
 from docstore.streams.follower import Follower
 from docstore.streams.governed import Governed
 from docstore.streams.holding_back import HoldingBack
-from docstore.streams.in_sync import InSync
 from docstore.streams.leader import Leader
+from docstore.streams.leading import Leads
 from docstore.streams.log import PartitionLog
+from docstore.streams.logs import Logs
 from docstore.streams.messages import (
     Acked,
     Adopt,
@@ -72,20 +72,25 @@ from docstore.streams.messages import (
     Yield,
 )
 from docstore.streams.producing import Producing
-from docstore.streams.provisioning import Provisioning
-from docstore.streams.reassignment import Reassignment
-from docstore.streams.replica_set import is_partition, is_topic
-from docstore.streams.retention import Retention
-from docstore.streams.roles import Roles, read_replica_set
+from docstore.streams.replica_set import is_partition, is_topic, read_replica_set
+from docstore.streams.replicas import Replicas
+from docstore.streams.roles import Roles
 from docstore.streams.saving import Saving
 from docstore.streams.scrub import Scrub
 from docstore.streams.strays import Strays
+from docstore.streams.tails import Tails
 from docstore.streams.timing import StreamsConfig
-from docstore.streams.topic_audit import TopicAudit
 from docstore.streams.topics import Topics
 
 ROUNDS_MAX = 1000
 """Messages of this node to itself that one step may bring about; more are a mistake of ours."""
+
+
+class Ticking(Protocol):
+    """A part that goes on with something as time passes."""
+
+    def tick(self) -> None:
+        """Do what is due."""
 
 
 class Partitions:
@@ -101,61 +106,88 @@ class Partitions:
         config: StreamsConfig | None = None,
         now: float = 0.0,
     ) -> None:
-        self.core = core = Core(
-            node_id, recovered, view=view, rng=rng, config=config or StreamsConfig(), now=now
+        config = config or StreamsConfig()
+        self.core = core = Core(node_id, view=view, rng=rng, config=config, now=now)
+        self.logs = logs = Logs()
+        tails = Tails(config.memory)
+        self.disk = disk = Disk(core, logs, tails, self._durable)
+        self.replicas = replicas = Replicas(core, logs, tails, disk)
+        replicas.recover(recovered)
+        self.updates = updates = Updates(core, self._learn, self._missed)
+        self.directory = Directory(core, updates)
+        self.producing = Producing(core, self.directory)
+        self.fencing = Fencing(core, logs, disk, replicas, self._deposed)
+        self.follower = Follower(core, logs, disk, self.fencing)
+        leads: Leads = {}
+        self.fetching = Fetching(core, logs, disk, leads, self.follower, self._damaged)
+        topics = Topics(core, updates)
+        self.leader = Leader(
+            core,
+            logs,
+            disk,
+            leads,
+            catchup=CatchUp(core, disk, self._damaged),
+            fetching=self.fetching,
+            topics=topics,
+            updates=updates,
         )
-        self.updates = Updates(core)
-        self.directory = Directory(core, self.updates)
-        self.fencing = Fencing(core, self._deposed)
-        self.follower = Follower(core, self.fencing)
-        self.catchup = CatchUp(core, self._damaged)
-        self.leader = Leader(core, self.catchup)
-        self.in_sync = InSync(core, self.leader, self.updates)
         self.roles = Roles(
             core,
-            fencing=self.fencing,
+            logs,
+            disk,
+            replicas=replicas,
             follower=self.follower,
             leader=self.leader,
-            in_sync=self.in_sync,
-            updates=self.updates,
+            updates=updates,
         )
-        self.doubts = Doubts(core)
-        self.topics = Topics(core, self.updates)
-        self.controller = Controller(core, self.updates, self.doubts, self.topics)
-        self.retention = Retention(core, self.leader, self.topics)
-        self.holding_back = HoldingBack(core, self.leader, self.roles)
-        self.confirming = Confirming(core, self.leader, self.updates)
-        self.fail_back = FailBack(core)
-        self.reassignment = Reassignment(core, self.controller)
-        self.provisioning = Provisioning(core, self.updates)
-        self.deletion = Deletion(core, self.controller, self.updates)
-        self.topic_audit = TopicAudit(core, self.controller, self.updates)
-        self.commands = Commands(core, self.controller, self.reassignment)
-        self.saving = Saving(core)
-        self.strays = Strays(core, self.roles)
-        self.dropping = Dropping(core)
-        self.scrub = Scrub(core, self._damaged)
-        self.producing = Producing(core, self.directory)
-        self.fetching = Fetching(core, self.leader, self.follower, self._damaged)
-        self._introduce()
+        self.holding_back = HoldingBack(core, disk, self.leader, self.roles)
+        self.acknowledgements = Acknowledgements(
+            core, logs, leader=self.leader, roles=self.roles, holding_back=self.holding_back
+        )
+        self._govern(topics)
+        self._ticking = self._in_order()
 
-    def _introduce(self) -> None:
-        """Let the parts hear of what others do."""
-        self.controller.entered = self._entered
-        self.controller.forgotten = self._forgotten
-        self.updates.learn = self._learn
-        self.updates.missed = self.roles.doubt_all
-        self.leader.opened = self.retention.opened
-        self.leader.raised = self.fetching.raised
-        self.leader.doubted = lambda leading: self.roles.doubt(leading.log)
-        self.leader.confirm = self.confirming.ask
-        self.leader.watch = self.in_sync.watch
-        self.leader.heard = self.holding_back.acked
+    def _govern(self, topics: Topics) -> None:
+        """Begin the parts of the controller."""
+        core, updates = self.core, self.updates
+        self.doubts = Doubts(core)
+        self.controller = Controller(
+            core,
+            updates=updates,
+            doubts=self.doubts,
+            topics=topics,
+            entered=self._entered,
+            forgotten=self._forgotten,
+        )
+        self.duties = Duties(core, self.controller, updates)
+        self.commands = Commands(core, self.controller, self.duties.reassignment)
+
+    def _in_order(self) -> tuple[Ticking, ...]:
+        """Return all that goes on with time, in the order in which it does."""
+        core, logs, disk = self.core, self.logs, self.disk
+        return (
+            self.holding_back,
+            Saving(core, logs, disk),
+            Strays(core, logs, self.roles),
+            Scrub(core, logs, disk, self._damaged),
+            self.replicas,
+            self.duties,
+            self.leader.retention,
+            self.follower,
+            self.leader.catchup,
+            self.leader.in_sync,
+            self.roles,
+            self.controller,
+            self.updates,
+            self.leader.purgatory,
+            self.producing,
+            self.fetching,
+        )
 
     def step(self, event: StreamEvent, now: float) -> list[StreamEffect]:  # Seam.
         """Return what `event` at `now` (monotonic seconds) asks of the world, in order."""
         core = self.core
-        stood_still = now - core.now > core.config.pause_s
+        stood_still = now - core.now > core.config.elections.pause_s
         core.now = now
         if stood_still:
             self.holding_back.ask_all()
@@ -170,7 +202,12 @@ class Partitions:
     @property
     def wants_turn(self) -> bool:
         """Say whether something waits for TurnEnded."""
-        return self.core.has_more or self.leader.has_more or bool(self.core.local)
+        return bool(
+            self.disk.has_more
+            or self.core.has_posted
+            or self.leader.appending.has_more
+            or self.core.local
+        )
 
     def _dispatch(self, event: StreamEvent) -> None:
         match event:
@@ -181,30 +218,32 @@ class Partitions:
             case FetchAsked():
                 self.fetching.ask(event)
             case TurnEnded():
-                self.leader.end_turn()
-                self.core.flush()
+                self.leader.appending.end_turn()
+                self.disk.flush()
+                self.core.send_posted()
             case Kept(token):
-                self.core.kept(token)
+                self.disk.kept(token)
             case Looked(answers):
                 for token, result in answers:
-                    self.core.looked(token, result)
+                    self.disk.looked(token, result)
             case Told(token, answer):
                 self.core.told(token, answer)
             case Tick():
-                self._tick()
+                for part in self._ticking:
+                    part.tick()
             case Noticed(row):
                 self._learn(row)
             case Surveyed(token, rows):
                 self.controller.surveyed(token, [row for row in rows if is_partition(row.link)])
-                self.provisioning.surveyed([row.link for row in rows if is_topic(row.link)])
+                self.duties.provisioning.surveyed([row.link for row in rows if is_topic(row.link)])
             case LinkMade(peer):
                 self._link_made(peer)
             case LinkLost(peer):
                 self.producing.link_lost(peer)
-                self.in_sync.link_lost(peer)
+                self.leader.in_sync.link_lost(peer)
             case Room(has_room):
                 self.core.has_room = has_room
-                self.in_sync.watch_all()
+                self.leader.in_sync.watch_all()
             case LeaderAsked():
                 self.producing.who_leads(event)
             case FiguresAsked(request, links):
@@ -221,13 +260,13 @@ class Partitions:
             case Append():
                 self.follower.append(sender, message)
             case Acked():
-                self.leader.acked(sender, message)
+                self.acknowledgements.acked(sender, message)
             case Produce():
                 self.leader.produce(sender, message)
             case Produced():
                 self.producing.produced(sender, message)
             case Attach():
-                self.leader.attach(sender, message)
+                self.acknowledgements.attach(sender, message)
             case Adopt():
                 self.follower.adopt(sender, message)
             case Fence():
@@ -257,7 +296,7 @@ class Partitions:
     def _learn(self, row: Row) -> None:
         """Take a decided version of a document under /core/streams."""
         if is_topic(row.link):
-            self.provisioning.learn(row)
+            self.duties.provisioning.learn(row)
         if not is_partition(row.link):
             return
         self.directory.learn(row)
@@ -272,22 +311,24 @@ class Partitions:
             self.roles.take(link, tag, found)
 
     def _entered(self, known: Governed) -> None:
-        self.fail_back.entered(known)
-        self.reassignment.entered(known)
-        self.deletion.entered(known)
-        self.topic_audit.entered(known)
+        self.duties.entered(known)
 
     def _forgotten(self, known: Governed) -> None:
-        self.fail_back.forgotten(known)
-        self.reassignment.forgotten(known)
-        self.deletion.forgotten(known)
-        self.topic_audit.forgotten(known)
+        self.duties.forgotten(known)
+
+    def _missed(self, link: str) -> None:
+        """A document that was to be changed is not there: replicas of ours may not be of any."""
+        self.roles.doubt_all(link)
 
     # What concerns more than one part
 
     def _deposed(self, log: PartitionLog) -> None:
         """A greater ballot was promised: whatever we lead or follow under a smaller one is over."""
         self.roles.step_down(log)
+
+    def _durable(self, log: PartitionLog) -> None:
+        """More of a log is on the disk: what we lead may be committed further."""
+        self.leader.durable(log)
 
     def _damaged(self, log: PartitionLog) -> None:
         """A batch failed its check: this replica can vouch for its log no more."""
@@ -296,7 +337,7 @@ class Partitions:
             return
         core.alarm(f"{log.name}: a checksum does not match")
         log.full = False
-        core.save(log)
+        self.disk.save(log)
         leading = self.leader.leading.get(log.name)
         if leading is not None:
             self.holding_back.damaged(leading)
@@ -306,7 +347,7 @@ class Partitions:
     def _rejected(self, sender: str, message: Rejected) -> None:
         self.controller.elections.rejected(sender, message)
         for name, epoch, code, promised, _ in message.partitions:
-            log = self.core.logs.get(name)
+            log = self.logs.get(name)
             if log is None:
                 continue
             leading = self.leader.leading.get(name)
@@ -321,26 +362,4 @@ class Partitions:
     def _link_made(self, peer: str) -> None:
         self.controller.link_made(peer)
         self.follower.link_made(peer)
-        self.in_sync.watch_node(peer)
-
-    def _tick(self) -> None:
-        self.holding_back.tick()
-        self.saving.tick()
-        self.strays.tick()
-        self.scrub.tick()
-        self.dropping.tick()
-        self.fail_back.tick()
-        self.reassignment.tick()
-        self.provisioning.tick()
-        self.deletion.tick()
-        self.topic_audit.tick()
-        self.retention.tick()
-        self.follower.tick()
-        self.catchup.tick()
-        self.in_sync.tick()
-        self.roles.tick()
-        self.controller.tick()
-        self.updates.tick()
-        self.leader.expire()
-        self.producing.tick()
-        self.fetching.tick()
+        self.leader.in_sync.watch_node(peer)

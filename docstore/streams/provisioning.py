@@ -21,8 +21,7 @@ from docstore.ownership.by_hash import Placed
 from docstore.ownership.by_lag import without
 from docstore.streams.assignment import assignments
 from docstore.streams.core import Core
-from docstore.streams.replica_set import ReplicaSet, Resolution, partition_link
-from docstore.streams.roles import read_replica_set
+from docstore.streams.replica_set import ReplicaSet, Resolution, partition_link, read_replica_set
 from docstore.streams.topic import Provision, Topic, read_topic
 
 AT_ONCE = 64
@@ -212,9 +211,10 @@ class Provisioning:
         body = with_settings(found, job.topic).pack()
         link = partition_link(job.topic.name, number)
         # One that comes late must not bring back what has been made, and deleted, since.
-        recreate = tombstone.version + 1 if tombstone is not None else False
+        below = tombstone.version + 1 if tombstone is not None else None
         self._core.ask(
-            Operation("POST", link, body, recreate=recreate), partial(self._created, job, number)
+            Operation(verb="POST", link=link, body=body, recreate_below=below),
+            partial(self._created, job, number),
         )
 
     def _created(self, job: Job, number: int, answer: Answer) -> None:
@@ -249,7 +249,7 @@ class Provisioning:
         else:
             conditions = Conditions(match=[list(tag_of(row))])
             self._core.ask(
-                Operation("DELETE", row.link, conditions=conditions),
+                Operation(verb="DELETE", link=row.link, conditions=conditions),
                 lambda answer: self._look_again(job, number, 0 if answer.is_success else RETRY_S),
             )
 

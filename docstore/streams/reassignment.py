@@ -9,14 +9,13 @@ wants other replicas.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from docstore.ownership.by_lag import without
+from docstore.ownership.by_lag import LED, without
 from docstore.streams.assignment import order_of
 from docstore.streams.controller import Controller
 from docstore.streams.core import NEVER, Core
 from docstore.streams.governed import Governed
 from docstore.streams.messages import Yield
 from docstore.streams.replica_set import ReplicaSet
-from docstore.streams.roles import SERVING
 
 
 class Reassignment:
@@ -93,13 +92,13 @@ class Reassignment:
         under_way = 0
         for known in list(self._open.values()):
             is_begun = bool(known.found.adding or known.found.leaving)
-            if is_begun or under_way < self._core.config.transfers_max:
+            if is_begun or under_way < self._core.config.transfers.transfers_max:
                 under_way += 1
                 self._go_on(known)
 
     def _go_on(self, known: Governed) -> None:
         found = known.found
-        if known.is_updating or found.resolution not in SERVING:
+        if known.is_updating or found.resolution not in LED:
             return
         if not (found.adding or found.leaving):
             after = self._begun(known)
@@ -180,6 +179,6 @@ class Reassignment:
 
     def _make_way(self, known: Governed) -> None:
         core = self._core
-        if core.now - self._asked_at.get(known.link, NEVER) >= 2 * core.config.yield_s:
+        if core.now - self._asked_at.get(known.link, NEVER) >= 2 * core.config.transfers.yield_s:
             self._asked_at[known.link] = core.now
             core.post(known.found.leader, Yield, (known.name, known.found.epoch, ""))

@@ -9,6 +9,7 @@ let follow.
 from dataclasses import dataclass
 from functools import lru_cache
 
+from docstore.errors import DocstoreError
 from docstore.model import json
 from docstore.model.fields import Fields
 from docstore.model.service import Refusal, ServiceOptions, State
@@ -189,6 +190,14 @@ def link_of(name: str) -> str:
     """Return the link of the document of a partition's name."""
     topic, _, number = name.rpartition("@")[0].partition("/")
     return f"{STREAMS}/{topic}/{PARTITIONS}/{number}"
+
+
+def read_replica_set(state: bytes) -> ReplicaSet | None:
+    """Return what a document says, None if it is not one of ours."""
+    try:
+        return replica_set_of(json.load(state))
+    except (Refusal, DocstoreError):
+        return None
 
 
 class PartitionService:

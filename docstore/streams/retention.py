@@ -10,9 +10,10 @@ from functools import partial
 from docstore.storage.partitions import CorruptPartition, Oldest, PartitionResult, Size
 from docstore.storage.partitions import TrimPartition as Trim
 from docstore.streams.batch import Header
+from docstore.streams.catchup import CatchUp
 from docstore.streams.core import Core
-from docstore.streams.leader import Leader
-from docstore.streams.leading import Leading
+from docstore.streams.disk import Disk
+from docstore.streams.leading import Leading, Leads
 from docstore.streams.topic import Topic
 from docstore.streams.topics import Topics
 
@@ -23,15 +24,19 @@ LOOKED_AT = 64
 class Retention:
     """Looks at the partitions that this node leads, each now and then."""
 
-    def __init__(self, core: Core, leader: Leader, topics: Topics) -> None:
+    def __init__(
+        self, core: Core, leads: Leads, disk: Disk, catchup: CatchUp, topics: Topics
+    ) -> None:
         self._core = core
-        self._leader = leader
+        self._leads = leads
+        self._disk = disk
+        self._catchup = catchup
         self._topics = topics
         self._due: list[tuple[float, int, Leading]] = []
 
     def opened(self, leading: Leading) -> None:
         """A partition is led here: look at it after a while, for as long as it is."""
-        self._plan(leading, self._core.config.retention_s)
+        self._plan(leading, self._core.config.upkeep.retention_s)
 
     def _plan(self, leading: Leading, after_s: float) -> None:
         heapq.heappush(self._due, (self._core.now + after_s, self._core.next_token(), leading))
@@ -44,17 +49,17 @@ class Retention:
                 self._topics.read(leading.log.name, partial(self._judge, leading))
 
     def _is_led(self, leading: Leading) -> bool:
-        return self._leader.leading.get(leading.log.name) is leading
+        return self._leads.get(leading.log.name) is leading
 
     def _judge(self, leading: Leading, topic: Topic | None) -> None:
         log = leading.log
         is_ours = topic is not None and topic.incarnation == log.incarnation
         if topic is None or not is_ours or not self._is_led(leading):
-            self._plan(leading, self._core.config.retention_s)
+            self._plan(leading, self._core.config.upkeep.retention_s)
             return
-        self._core.look(
+        self._disk.look(
             Size(log.name),
-            lambda size: self._core.look(
+            lambda size: self._disk.look(
                 Oldest(log.name, LOOKED_AT), partial(self._trim, leading, topic, size)
             ),
         )
@@ -64,7 +69,7 @@ class Retention:
     ) -> None:
         log, core = leading.log, self._core
         if isinstance(found, CorruptPartition) or isinstance(size, CorruptPartition):
-            self._plan(leading, core.config.retention_s)
+            self._plan(leading, core.config.upkeep.retention_s)
             return
         headers = [each for each in found if isinstance(each, Header)]
         left = sum(each for each in size if isinstance(each, int))
@@ -79,9 +84,9 @@ class Retention:
         if self._is_led(leading) and start > log.start:
             core.counters["trimmed_records"] += start - log.start
             log.trim(start)
-            core.store(Trim(log.name, start))
-            core.save(log)
-            self._leader.trimmed(leading)
+            self._disk.store(Trim(log.name, start))
+            self._disk.save(log)
+            self._catchup.remind(leading)  # Their logs start later now.
             self._plan(leading, 0.0)
         else:
-            self._plan(leading, core.config.retention_s)
+            self._plan(leading, core.config.upkeep.retention_s)

@@ -6,28 +6,26 @@ or whose leader does not answer, reads it.
 """
 
 from docstore.beside.updates import Updates
-from docstore.errors import DocstoreError
-from docstore.model import json
 from docstore.model.operation import Answer
-from docstore.model.service import Refusal
+from docstore.ownership.by_lag import LED
 from docstore.streams.core import Core
-from docstore.streams.fencing import Fencing
+from docstore.streams.disk import Disk
 from docstore.streams.follower import Follower
-from docstore.streams.in_sync import InSync
 from docstore.streams.leader import Leader
 from docstore.streams.log import PartitionLog
+from docstore.streams.logs import Logs
 from docstore.streams.messages import Promoted, Rejected, Resign
 from docstore.streams.replica_set import (
     ReplicaSet,
     Resolution,
     partition_name,
-    replica_set_of,
+    read_replica_set,
 )
+from docstore.streams.replicas import Replicas
 
 READS_AT_ONCE = 16
 READ_INTERVAL_S = 1.0
 """Between two reads of a document that does not help: the leader is away, and not replaced yet."""
-SERVING = (Resolution.ONLINE, Resolution.OUT_OF_STORAGE)
 
 
 class Roles:
@@ -36,22 +34,24 @@ class Roles:
     def __init__(
         self,
         core: Core,
+        logs: Logs,
+        disk: Disk,
         *,
-        fencing: Fencing,
+        replicas: Replicas,
         follower: Follower,
         leader: Leader,
-        in_sync: InSync,
         updates: Updates,
     ) -> None:
         self._core = core
-        self._fencing = fencing
+        self._logs = logs
+        self._disk = disk
+        self._replicas = replicas
         self._follower = follower
         self._leader = leader
-        self._in_sync = in_sync
         self._updates = updates
         self._promoting: dict[str, float] = {}
         """Partitions that we are the candidate of -> when that was last told."""
-        self._unsure: dict[str, float] = dict.fromkeys(core.logs, core.now)
+        self._unsure: dict[str, float] = dict.fromkeys(logs, core.now)
         """Partitions without a leader that answers -> when to read the document."""
         self._reading = 0
 
@@ -59,13 +59,13 @@ class Roles:
         """Be what a version of the document says; what is older than known is ignored."""
         core = self._core
         name = partition_name(link, found.incarnation)
-        log = core.logs.get(name)
+        log = self._logs.get(name)
         is_named = core.me in found.replicas or core.me in found.adding
         if log is None:
             self.doubt_all(link)  # Of a topic that was deleted, and made again.
             if not is_named or found.resolution is Resolution.DELETED:
                 return
-            log = core.new_log(name)
+            log = self._replicas.begin(name)
         if tag <= log.tag:
             return
         log.tag, log.replica_set = tag, found
@@ -89,15 +89,14 @@ class Roles:
                 self._be_candidate(log, found)
             else:
                 self._follower.follow(log, found.candidate, found.epoch, found.unclean)
-        elif found.resolution in SERVING and found.leader != core.me:
+        elif found.resolution in LED and found.leader != core.me:
             self._follower.follow(log, found.leader, found.epoch, found.unclean)
-        elif found.resolution in SERVING and leading is not None:
+        elif found.resolution in LED and leading is not None:
             self._promoting.pop(log.name, None)
             self._leader.place(leading, found)
-            self._in_sync.watch(leading)
             if not leading.is_online:
                 self._leader.serve(leading)
-        elif found.resolution in SERVING:
+        elif found.resolution in LED:
             # A ballot dies with its process: rows that were sent may be lost from this disk.
             self.resign(log, found.epoch, "restarted")
 
@@ -113,12 +112,11 @@ class Roles:
             return
         log.promised = log.adopted = log.joined = ballot
         log.open_reign(ballot)
-        core.save(log)
+        self._disk.save(log)
         self._follower.forget(log)
-        leading = self._leader.open(log, found)
-        self._in_sync.watch(leading)
+        self._leader.open(log, found)
         core.counters["candidacies"] += 1
-        core.when_kept(lambda: self._promoted(log, found.epoch))
+        self._disk.when_kept(lambda: self._promoted(log, found.epoch))
 
     def _promoted(self, log: PartitionLog, epoch: int) -> None:
         leading = self._leader.leading.get(log.name)
@@ -152,17 +150,16 @@ class Roles:
 
     def doubt_all(self, link: str) -> None:
         """Read a document soon that replicas of ours may not be of any more."""
-        for log in self._core.logs_at(link):
+        for log in self._logs.at(link):
             self.doubt(log)
 
     def drop(self, log: PartitionLog) -> None:
         """Let go of the data: the document is known to be deleted, or to name others."""
-        core = self._core
         self.step_down(log)
         self._follower.forget(log)
         self._unsure.pop(log.name, None)
-        core.drop_log(log)
-        core.counters["dropped"] += 1
+        self._replicas.drop(log)
+        self._core.counters["dropped"] += 1
 
     def tick(self) -> None:
         """Say again what may be lost, and read documents that may help."""
@@ -170,9 +167,9 @@ class Roles:
         for name, told_at in list(self._promoting.items()):
             if name not in self._leader.leading:
                 del self._promoting[name]
-            elif core.now - told_at >= core.config.resend_s:
+            elif core.now - told_at >= core.config.replication.resend_s:
                 self._promoting[name] = core.now
-                self._tell_promoted(core.logs[name])
+                self._tell_promoted(self._logs[name])
         for name in self._follower.seeking_since(core.now - READ_INTERVAL_S):
             self._unsure.setdefault(name, core.now)
         for name, at in list(self._unsure.items()):
@@ -182,7 +179,7 @@ class Roles:
                 self._read(name)
 
     def _read(self, name: str) -> None:
-        log = self._core.logs.get(name)
+        log = self._logs.get(name)
         if log is None:
             del self._unsure[name]
             return
@@ -193,7 +190,7 @@ class Roles:
     def _read_done(self, log: PartitionLog, answer: Answer) -> None:
         self._reading -= 1
         core = self._core
-        if core.logs.get(log.name) is not log:
+        if not self._logs.holds(log):
             return
         if answer.status == 404:
             self._unsure.pop(log.name, None)
@@ -204,23 +201,15 @@ class Roles:
             return
         self._updates.learn(row)  # Takes it, if it says anything new.
         found = read_replica_set(row.state)
-        if found is None or core.logs.get(log.name) is not log:
+        if found is None or not self._logs.holds(log):
             return  # What it says may have been that there is none any more.
         if found.incarnation != log.incarnation or not (
             core.me in found.replicas or core.me in found.adding
         ):
             self.drop(log)
-        elif found.resolution in SERVING:
+        elif found.resolution in LED:
             is_leading = log.name in self._leader.leading
             if found.leader == core.me and not is_leading:
                 self.resign(log, found.epoch, "restarted")
             elif is_leading or log.joined == (found.epoch, found.leader):
                 self._unsure.pop(log.name, None)
-
-
-def read_replica_set(state: bytes) -> ReplicaSet | None:
-    """Return what a document says, None if it is not one of ours."""
-    try:
-        return replica_set_of(json.load(state))
-    except (Refusal, DocstoreError):
-        return None

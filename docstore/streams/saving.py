@@ -5,26 +5,30 @@ headers of the batches that came after it was saved.
 """
 
 from docstore.streams.core import Core
+from docstore.streams.disk import Disk
+from docstore.streams.logs import Logs
 
 
 class Saving:
     """Saves the records of partitions whose high watermark has moved."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, logs: Logs, disk: Disk) -> None:
         self._core = core
+        self._logs = logs
+        self._disk = disk
         self._saved_at = core.now
 
     def tick(self) -> None:
         """Save them, every few seconds."""
         core = self._core
-        if core.now - self._saved_at < core.config.save_s:
+        if core.now - self._saved_at < core.config.upkeep.save_s:
             return
         self._saved_at = core.now
-        raised, core.raised = core.raised, {}
-        for name, log in raised.items():
-            if core.logs.get(name) is not log:
+        raised, self._disk.raised = self._disk.raised, {}
+        for log in raised.values():
+            if not self._logs.holds(log):
                 continue
-            if log.batches_since >= core.config.snapshot_batches:
-                log.producers.expire(log.last_us - core.config.producer_expiry_us)
+            if log.batches_since >= core.config.upkeep.snapshot_batches:
+                log.producers.expire(log.last_us - core.config.upkeep.producer_expiry_us)
                 log.snapshot_producers()
-            core.save(log)
+            self._disk.save(log)

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from docstore.storage.partitions import Batches, CorruptPartition, PartitionResult
 from docstore.streams.batch import header_of
 from docstore.streams.core import Core
+from docstore.streams.disk import Disk
 from docstore.streams.log import PartitionLog
+from docstore.streams.logs import Logs
 
 PAGE_INTERVAL_S = 0.2
 
@@ -18,13 +20,17 @@ PAGE_INTERVAL_S = 0.2
 class Scrub:
     """Reads what is on the disk, partition by partition, round after round."""
 
-    def __init__(self, core: Core, damaged: Callable[[PartitionLog], None]) -> None:
+    def __init__(
+        self, core: Core, logs: Logs, disk: Disk, damaged: Callable[[PartitionLog], None]
+    ) -> None:
         """damaged: told that a batch of a log failed its check."""
         self._core = core
+        self._logs = logs
+        self._disk = disk
         self._damaged = damaged
         self._left: deque[str] = deque()
         self._offset = 0
-        self._next_at = core.now + core.config.scrub_s
+        self._next_at = core.now + core.config.upkeep.scrub_s
         self._round_at = self._next_at
 
     def tick(self) -> None:
@@ -33,17 +39,17 @@ class Scrub:
         if core.now < self._next_at:
             return
         if not self._left:
-            self._left.extend(sorted(core.logs))
-            self._round_at = core.now + core.config.scrub_s
+            self._left.extend(sorted(self._logs))
+            self._round_at = core.now + core.config.upkeep.scrub_s
             self._offset = 0
         self._next_at = core.now + PAGE_INTERVAL_S
-        log = core.logs.get(self._left[0]) if self._left else None
+        log = self._logs.get(self._left[0]) if self._left else None
         if log is None or max(self._offset, log.start) >= log.durable or not log.full:
             self._next_partition()
             return
         offset = max(self._offset, log.start)
-        query = Batches(log.name, offset, log.durable, core.config.page_bytes)
-        core.look(query, lambda result: self._read(log, result))
+        query = Batches(log.name, offset, log.durable, core.config.replication.page_bytes)
+        self._disk.look(query, lambda result: self._read(log, result))
 
     def _next_partition(self) -> None:
         if self._left:
@@ -53,7 +59,7 @@ class Scrub:
             self._next_at = self._round_at
 
     def _read(self, log: PartitionLog, result: PartitionResult) -> None:
-        if self._core.logs.get(log.name) is not log:
+        if not self._logs.holds(log):
             return
         if isinstance(result, CorruptPartition):
             self._damaged(log)

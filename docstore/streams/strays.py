@@ -8,26 +8,28 @@ replica on the disk is looked after in its turn, one at a time.
 from collections import deque
 
 from docstore.streams.core import Core
+from docstore.streams.logs import Logs
 from docstore.streams.roles import Roles
 
 
 class Strays:
     """Goes round the partitions that this node keeps."""
 
-    def __init__(self, core: Core, roles: Roles) -> None:
+    def __init__(self, core: Core, logs: Logs, roles: Roles) -> None:
         self._core = core
+        self._logs = logs
         self._roles = roles
         self._left: deque[str] = deque()
         self._looked_at = core.now
 
     def tick(self) -> None:
         """Have the next one read its document, if it is time."""
-        core = self._core
-        if (core.now - self._looked_at) * max(1, len(core.logs)) < core.config.strays_s:
+        core, logs = self._core, self._logs
+        if (core.now - self._looked_at) * max(1, len(logs)) < core.config.upkeep.strays_s:
             return
         self._looked_at = core.now
         if not self._left:
-            self._left.extend(sorted(core.logs))
-        log = core.logs.get(self._left.popleft()) if self._left else None
+            self._left.extend(sorted(logs))
+        log = logs.get(self._left.popleft()) if self._left else None
         if log is not None:
             self._roles.doubt(log)

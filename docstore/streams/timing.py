@@ -1,11 +1,11 @@
-"""The times and bounds of streams, with units and reasons."""
+"""The times and bounds of streams, with units and reasons, by what they are about."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamsConfig:
-    """The times and bounds of streams."""
+class ElectionTimes:
+    """When a leader is replaced, and how another one is found."""
 
     owner_timeout_s: float = 1.2
     """Silence after which a leader may be replaced, as for owners of documents."""
@@ -22,18 +22,6 @@ class StreamsConfig:
     offline_retry_s: float = 2.0
     """Between two attempts to elect somebody where nobody could be."""
 
-    unlinked_s: float = 0.3
-    """A follower without a connection for so long leaves the live replica set."""
-
-    join_s: float = 0.5
-    """A follower must have been in step for so long before it joins the live replica set."""
-
-    resend_s: float = 0.25
-    """After which what a follower has not acknowledged is sent again."""
-
-    ask_timeout_s: float = 3.0
-    """Time for one operation on a document; its fate may be unknown afterwards."""
-
     stuck_s: float = 2.0
     """A leader whose own disk keeps nothing for so long, while somebody waits, resigns."""
 
@@ -42,6 +30,11 @@ class StreamsConfig:
 
     pause_s: float = 0.5
     """A leader that stood still for so long asks its followers before it appends anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferBounds:
+    """How leads move to other replicas, and replicas to other nodes."""
 
     fail_back_s: float = 60.0
     """How long the preferred leader must have been in step before it leads again; 0 for never."""
@@ -52,14 +45,33 @@ class StreamsConfig:
     yield_s: float = 0.5
     """How long a leader that makes way holds new records back."""
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationBounds:
+    """How followers are sent what they lack, and who of them is in sync."""
+
+    unlinked_s: float = 0.3
+    """A follower without a connection for so long leaves the live replica set."""
+
+    join_s: float = 0.5
+    """A follower must have been in step for so long before it joins the live replica set."""
+
+    resend_s: float = 0.25
+    """After which what a follower has not acknowledged is sent again."""
+
     page_bytes: int = 1 << 20
     """Bytes of batches in one message about one partition."""
 
-    batch_bytes: int = 1 << 20
-    """Bytes of the records of one batch, unless the topic says less."""
-
     in_flight_bytes: int = 8 << 20
     """Sent to one node and not acknowledged, so that heartbeats are not behind more than that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryBounds:
+    """What is in memory: batches, and what producers wait for."""
+
+    batch_bytes: int = 1 << 20
+    """Bytes of the records of one batch, unless the topic says less."""
 
     tail_bytes: int = 1 << 20
     """Newest batches of a partition that are kept in memory."""
@@ -70,6 +82,11 @@ class StreamsConfig:
     waiting_max: int = 10_000
     waiting_bytes_max: int = 64 << 20
     """Bounds of what waits at a node; beyond it the answer is 503."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upkeep:
+    """What is looked at now and then, and for how long what is old is kept."""
 
     save_s: float = 5.0
     """After which a high watermark that moved is saved, though nothing rests on it."""
@@ -94,3 +111,17 @@ class StreamsConfig:
 
     producer_expiry_us: int = 86_400_000_000
     """A producer that wrote nothing for so long, by the times of its partition, is forgotten."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsConfig:
+    """The times and bounds of streams."""
+
+    elections: ElectionTimes = field(default_factory=ElectionTimes)
+    transfers: TransferBounds = field(default_factory=TransferBounds)
+    replication: ReplicationBounds = field(default_factory=ReplicationBounds)
+    memory: MemoryBounds = field(default_factory=MemoryBounds)
+    upkeep: Upkeep = field(default_factory=Upkeep)
+
+    ask_timeout_s: float = 3.0
+    """Time for one operation on a document; its fate may be unknown afterwards."""

@@ -57,8 +57,8 @@ class TopicAudit:
                 del self._links[topic]
 
     def _look_later(self, topic: str) -> None:
-        if self._core.config.orphans_s:
-            self._looks.append((self._core.now + self._core.config.orphans_s, topic))
+        if self._core.config.upkeep.orphans_s:
+            self._looks.append((self._core.now + self._core.config.upkeep.orphans_s, topic))
 
     def _look(self, topic: str) -> None:
         """Read a topic, and judge what was there before it was read."""

@@ -39,7 +39,7 @@ def _bitmap(name: str, many: str, beside: str = "") -> Shape:
     return items(name, TURN, many, "slots", beside=beside)
 
 
-_TRACE = Operation._fields.index("trace")
+_TRACE = Operation.__slots__.index("trace")
 
 
 def _operation(forwarded: wire.Forwarded) -> tuple[Any, ...]:
@@ -106,8 +106,10 @@ _CHANGE = Kind("ChangeAsked", ("request", "change", "node"))
 
 def _requested(event: events.Requested) -> Brief:
     operation = event.operation
-    verb, link, body = operation[:3]
-    said = (event.request, verb, link, operation.level, len(body), operation.trace)
+    size = len(operation.body)
+    said = (
+        event.request, operation.verb, operation.link, operation.level, size, operation.trace,
+    )  # fmt: skip
     return _REQUESTED, said, ()
 
 
@@ -172,7 +174,7 @@ TABLE: Table = {
     ),
     events.ViewChanged: facts("ViewChanged", TURN, "alive"),
     events.LinkLost: facts("LinkLost", TURN, "peer"),
-    events.LinkMade: facts("LinkMade", TURN, "peer"),
+    events.LinkMade: facts("LinkMade", TURN, "peer protocol"),
     events.TurnEnded: facts("TurnEnded", OCCASION),
     events.Tick: facts("Tick", REPEATED),
     events.ResyncAsked: facts("ResyncAsked", TURN),

@@ -15,6 +15,7 @@ from docstore.converge.lineage import lineage_of
 from docstore.errors import DocstoreError
 from docstore.model.document import Row, tag_of
 from docstore.model.operation import Answer, Conditions, Operation
+from docstore.model.service import LINEARIZABLE, PRIMARY, Level
 from docstore.protocol.view.replica import ReplicaView
 from docstore.storage.store import Expired, Store
 from docstore.upkeep.background import Background
@@ -53,13 +54,13 @@ class Expiring:
         await asyncio.sleep(INTERVAL_S)
         try:
             # At once again while there is more than one look can take.
-            while await self._look(3) + await self._look(2) >= ROWS_AT_ONCE:
+            while await self._look(LINEARIZABLE) + await self._look(PRIMARY) >= ROWS_AT_ONCE:
                 pass
         except DocstoreError as error:
             log.warning("looking for what has expired failed", error=str(error))
 
-    async def _look(self, level: int) -> int:
-        """Delete up to a page of documents; return how many were deleted. level 2: and 1."""
+    async def _look(self, level: Level) -> int:
+        """Delete up to a page of documents; return how many were deleted. PRIMARY: or EVENTUAL."""
         now_us = self._view.wall_now_us()
         [result] = await self._store.read([Expired(now_us, ROWS_AT_ONCE, level)])
         if not isinstance(result, list):
@@ -70,14 +71,14 @@ class Expiring:
         self.expired += deleted
         return deleted
 
-    def _is_ours(self, row: Row, level: int) -> bool:
-        if level < 3:
-            return self._view.owners.executes(row.slot, 2) == self._view.members.me
+    def _is_ours(self, row: Row, level: Level) -> bool:
+        if level < LINEARIZABLE:
+            return self._view.owners.executes(row.slot, PRIMARY) == self._view.members.me
         return self._view.owners.owns(row.slot)
 
-    def _delete(self, row: Row, level: int) -> "asyncio.Future[Answer]":
-        if level < 3:
+    def _delete(self, row: Row, level: Level) -> "asyncio.Future[Answer]":
+        if level < LINEARIZABLE:
             level = lineage_of(row).level
         unchanged = Conditions(match=[tag_of(row, level)])
-        operation = Operation("DELETE", row.link, conditions=unchanged, level=level)
+        operation = Operation(verb="DELETE", link=row.link, conditions=unchanged, level=level)
         return self._submit(operation, TIMEOUT_S)

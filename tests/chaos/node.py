@@ -24,8 +24,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import docstore.converge.arrived
 import docstore.converge.documents
-import docstore.converge.spread
 import docstore.driver
 import docstore.http.leases
 import docstore.http.reply
@@ -123,7 +123,7 @@ def install(control: Control) -> None:
         smaller = MemoryBounds().head_bytes_per_slot // 16
         shorter["memory"] = MemoryBounds(head_bytes_per_slot=smaller)
         docstore.converge.documents.DOCUMENTS_MAX //= 16
-        docstore.converge.spread.RECENT_BYTES //= 16
+        docstore.converge.arrived.RECENT_BYTES //= 16
         docstore.protocol.operations.KEY_LIFE_US //= 10
         for role, kib in docstore.storage.sqlite._CACHE_KIB.items():
             docstore.storage.sqlite._CACHE_KIB[role] = kib // 16

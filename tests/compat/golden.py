@@ -9,9 +9,9 @@ import msgpack
 from docstore.links import requests
 from docstore.links.frames import pack_frame, pack_hello
 from docstore.links.requests import Request
-from docstore.model.operation import Answer, Operation
+from docstore.model.operation import Answer
 from docstore.wire import PROTOCOL
-from tests.compat.samples import filled, hello, sample, samples
+from tests.compat.samples import an_operation, filled, hello, sample, samples
 
 FOLDER = Path(__file__).parent
 CONFIGURATION = 7
@@ -29,7 +29,7 @@ def present() -> dict[str, Any]:
         "protocol": PROTOCOL,
         "hello": pack_hello(hello()).hex(),
         "frames": {name: pack_frame(CONFIGURATION, [message]).hex() for name, message in samples()},
-        "operation": msgpack.packb(sample(Operation)).hex(),
+        "operation": msgpack.packb(an_operation().packed()).hex(),
         "answer": msgpack.packb(sample(Answer)).hex(),
         "requests": {
             each.name: msgpack.packb(filled(each).packed()).hex() for each in request_kinds()

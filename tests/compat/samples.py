@@ -2,12 +2,17 @@
 
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from docstore.links.frames import KINDS
 from docstore.links.requests import Request
+from docstore.model.operation import Media, Operation, Select, Verb
+from docstore.model.service import Level
 from docstore.wire import Hello, Message
+
+PACKED_AS: dict[Any, Any] = {Verb: str, Media: str, Level: int, Select: Sequence[Any]}
+"""A type of few values -> what it is packed as: a sample is not one that anybody sends."""
 
 
 class _Maker:
@@ -19,6 +24,7 @@ class _Maker:
     def value(self, hint: Any) -> Any:
         """Return something of a type."""
         self._next += 1
+        hint = PACKED_AS.get(hint, hint)
         if hint is Any:
             return self._next
         if hint is int:
@@ -35,6 +41,9 @@ class _Maker:
 
     def _compound(self, hint: Any) -> Any:
         origin, arguments = get_origin(hint), get_args(hint)
+        if is_dataclass(hint):
+            hints = get_type_hints(hint)
+            return hint(**{each.name: self.value(hints[each.name]) for each in fields(hint)})
         if isinstance(hint, type) and issubclass(hint, tuple):
             hints = get_type_hints(hint)
             return hint(*(self.value(hints[name]) for name in hint._fields))  # type: ignore[attr-defined]
@@ -64,6 +73,12 @@ def filled(kind: type[Request[Any]]) -> Request[Any]:
     """Return a request between services of a kind."""
     maker, hints = _Maker(), get_type_hints(kind)
     return kind(**{each.name: maker.value(hints[each.name]) for each in fields(kind)})
+
+
+def an_operation() -> Operation:
+    """Return an operation that may go on from no tombstone."""
+    made: Operation = sample(Operation)
+    return replace(made, recreate_below=None)
 
 
 def hello() -> Hello:

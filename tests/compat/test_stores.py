@@ -3,11 +3,20 @@
 import json
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from docstore.client.local import LocalCluster
 from tests.compat.stores import EXPECTED, SETTINGS, Asker, answers, files
+
+
+def without_words(answered: dict[str, Any]) -> dict[str, Any]:
+    """Return the answers but for what problems say to people, which may be put better."""
+    for answer in answered.values():
+        if answer["status"] >= 400:
+            answer["page"] = {**answer["page"], "detail": "", "message": ""}
+    return answered
 
 
 @pytest.mark.parametrize("file", files(), ids=lambda file: file.name.partition(".")[0])
@@ -17,7 +26,7 @@ def test_a_directory_of_an_earlier_version_answers_what_it_did(file: Path, tmp_p
     expected = json.loads((tmp_path / EXPECTED).read_text())
     with LocalCluster(1, tmp_path, SETTINGS) as cluster:
         asker = Asker(cluster.urls[0])
-        assert answers(asker, list(expected)) == expected
+        assert without_words(answers(asker, list(expected))) == without_words(expected)
         # And it goes on from there: a version more, and the fence is remembered.
         again = asker.ask("PUT", "/strong/1", {"guarded": True}, Fence="locks/a:6")
         assert again["status"] == 409

@@ -3,15 +3,22 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgpack
 import pytest
 
+from docstore.config import Config
 from docstore.links import versions
 from docstore.links.frames import pack_frame, pack_hello, unpack_frame
 from docstore.links.peers import PeerEvents, PeerLinks
 from docstore.links.versions import Spoken
+from docstore.members.founding import Founding
+from docstore.model.address import Address
+from docstore.protocol.group.configuration import Configuration, MemberEntry, first_registered
+from docstore.storage.store import Recovered
 from docstore.wire import PROTOCOL, Confirm, HandOver, Hello, Message
 
 OLD, NEW = Spoken(5, 5), Spoken(5, 6)
@@ -25,13 +32,14 @@ class Node:
         self.name, self.spoken = name, spoken
         self.heard: list[tuple[str, Message]] = []
         self.linked: list[str] = []
+        self.lost: list[str] = []
         self.proposed: list[int] = []
         """The protocols that others have proposed to this node."""
         self.links = PeerLinks(
             PeerEvents(
                 hello=self._hello, admit=self._admit,
                 received=lambda peer, message, _: self.heard.append((peer, message)),
-                linked=self.linked.append, lost=lambda peer: None,
+                linked=self.linked.append, lost=self.lost.append,
             ),
             spoken,
         )  # fmt: skip
@@ -85,6 +93,41 @@ async def test_a_peer_that_comes_back_upgraded_is_spoken_to_in_its_new_protocol(
         async with listening(new, port):
             await until(lambda: dialler.linked == ["b", "b"])
             assert new.proposed == [6]
+
+
+async def test_links_of_protocols_before_what_the_group_stores_are_ended() -> None:
+    dialler, acceptor, third = Node("a", NEW), Node("b", OLD), Node("c", NEW)
+    async with listening(acceptor) as b, listening(third) as c, listening(dialler) as a:
+        for peer, port in (("b", b), ("c", c)):
+            dialler.links.connect(peer, ("127.0.0.1", port))
+        acceptor.links.connect("a", ("127.0.0.1", a))
+        await until(lambda: sorted(dialler.linked) == ["b", "c"] and acceptor.linked == ["a"])
+        assert [dialler.links.protocol_of(peer) for peer in ("b", "c")] == [5, 6]
+        dialler.links.end_before(6)
+        await until(lambda: dialler.lost.count("b") == 2 and acceptor.lost.count("a") == 2)
+        assert "c" not in dialler.lost
+        # What is dialled anew is for the node to admit, or not.
+        await until(lambda: dialler.linked.count("b") == 2)
+
+
+def test_a_node_is_not_linked_that_does_not_read_what_the_group_stores(tmp_path: Path) -> None:
+    members = tuple(MemberEntry(name, f"disk of {name}", "host", 1) for name in "ab")
+    group = Configuration(3, "c", 16, 8, None, members, stored_protocol=6)
+    kept = Recovered("disk of a", 1, first_registered(group).pack(), {})
+    at = Address("h", 1)
+    config = Config(data=tmp_path, advertise=at, peer_advertise=at, gossip_advertise=at)
+    founding = Founding(config, "a", kept, learnt=lambda packed: None, outdated=lambda boot: None)
+    hello = Hello(5, "c", "b", "disk of b", 1, "a", "", b"", 1, ("", 0, 0))
+    assert founding.admit(hello) == "it speaks protocol 5, the group stores what 6 has added"
+    assert founding.admit(hello._replace(protocol=6)) is None
+    # One that belongs nowhere yet is told by who dials it.
+    blank = Founding(
+        replace(config, join=("http://h:1",)), "a", replace(kept, configuration=None),
+        learnt=lambda packed: None, outdated=lambda boot: None,
+    )  # fmt: skip
+    why_not = blank.admit(hello._replace(configuration=group.pack()))
+    assert why_not == "it speaks protocol 5, the group stores what 6 has added"
+    assert not blank.has_group
 
 
 async def test_a_peer_that_speaks_nothing_of_ours_is_not_linked() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from docstore.config import from_environment, merged, parse
 from docstore.errors import BadConfig
+from docstore.model.address import Address
 
 
 def test_ports_follow_the_clients_port_unless_they_are_given() -> None:
@@ -129,3 +130,14 @@ def test_what_is_wrong_is_named_in_one_line(settings: dict[str, object], named: 
         parse(settings)
     assert named in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_shared_port_is_one_more_address_that_is_bound() -> None:
+    told = {"data": "d", "shared": "127.0.0.1:80"}
+    assert parse({"data": "d"}).shared is None
+    assert parse(told).shared == Address("127.0.0.1", 80)
+    assert "db1" in parse({**told, "shared": "db1:80", "insecure": True}).host_names
+    with pytest.raises(BadConfig, match="insecure"):
+        parse({**told, "shared": "0.0.0.0:80"})
+    with pytest.raises(BadConfig, match=r"^shared: "):
+        parse({**told, "shared": "80"})

@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Sequence
 
+import pytest
+
 from docstore.errors import StoreBroken
 from docstore.model.operation import Operation
+from docstore.storage.arrivals import Heads
 from docstore.storage.store import (
-    LONG,
     After,
     Query,
     Result,
@@ -28,7 +30,7 @@ async def test_nothing_is_stored_after_what_a_full_disk_has_lost() -> None:
         while not stopping:
             turn += 1
             body = b'{"name": "%d"}' % turn
-            operation = Operation("PUT", f"{LINK}{number}", body, creates=True)
+            operation = Operation(verb="PUT", link=f"{LINK}{number}", body=body, creates=True)
             asked.append(driver.submit(operation, 1.0))
             await asyncio.sleep(0.001)
         return [answer.status for answer in await asyncio.gather(*asked)]
@@ -43,7 +45,7 @@ async def test_nothing_is_stored_after_what_a_full_disk_has_lost() -> None:
                 while store.refused == before:
                     await asyncio.sleep(0.005)
             store.is_full = False
-        final = Operation("PUT", f"{LINK}-final", b'{"name": "final"}', creates=True)
+        final = Operation(verb="PUT", link=f"{LINK}-final", body=b'{"name": "final"}', creates=True)
         assert (await driver.submit(final, 5.0)).status == 201  # It serves again by itself.
         stopping = True
         statuses = [status for found in await asyncio.gather(*writers) for status in found]
@@ -78,10 +80,10 @@ async def test_a_disk_that_fails_is_told_of_and_keeps_nobody_waiting() -> None:
     failures: list[BaseException] = []
     driver._broken = failures.append
     async with asyncio.timeout(10):
-        found = await driver.submit(Operation("GET", LINK), 5.0)
+        found = await driver.submit(Operation(verb="GET", link=LINK), 5.0)
         assert found.status == 404
         store.fails = True
-        put = Operation("PUT", LINK, b'{"name": "a"}', creates=True)
+        put = Operation(verb="PUT", link=LINK, body=b'{"name": "a"}', creates=True)
         asked = driver.submit(put, 5.0)
         while not failures:
             await asyncio.sleep(0.005)
@@ -90,26 +92,31 @@ async def test_a_disk_that_fails_is_told_of_and_keeps_nobody_waiting() -> None:
     assert isinstance(failures[0], StoreBroken)
 
 
-class SlowPages(SmallDisk):
-    """A store that answers long queries when it is told to."""
+class SlowAnswers(SmallDisk):
+    """A store that answers some query when it is told to."""
+
+    slow: Query | None = None
 
     def __init__(self) -> None:
         super().__init__()
         self.may_answer = asyncio.Event()
 
     async def read(self, queries: Sequence[Query]) -> list[Result]:
-        if any(isinstance(query, LONG) for query in queries):
+        if self.slow in queries:
             await self.may_answer.wait()
         return await super().read(queries)
 
 
-async def test_a_document_is_read_while_a_page_of_a_log_is() -> None:
-    store = SlowPages()
+@pytest.mark.parametrize("query", [After(0, 0, 9, 9), Heads(0, LINK)])
+async def test_a_document_is_read_while_something_else_takes_longer(query: Query) -> None:
+    """A page of a log is long, and versions of levels 1 and 2 may wait for the tables."""
+    store = SlowAnswers()
     driver, replica = await alone(store)
     answered: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
     try:
-        replica.core.read(After(0, 0, 9, 9), answered.set_result)
-        found = await driver.submit(Operation("GET", LINK), 5.0)
+        store.slow = query
+        replica.core.outbox.read(query, answered.set_result)
+        found = await driver.submit(Operation(verb="GET", link=LINK), 5.0)
         assert found.status == 404
         assert not answered.done()
         store.may_answer.set()

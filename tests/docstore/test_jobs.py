@@ -24,12 +24,14 @@ async def put(
     node: Node, name: str, writer: tuple[str, int, int] | tuple[()] = (), verb: str = "PUT"
 ) -> Answer:
     body = b'{"name": "%b"}' % name.encode()
-    operation = Operation(verb, LINK, body, creates=True, media="merge", writer=writer)
+    operation = Operation(
+        verb=verb, link=LINK, body=body, creates=True, media="merge", writer=writer
+    )
     return await node[0].submit(operation, 5.0)
 
 
 async def now(node: Node) -> tuple[int, bytes]:
-    row = (await node[0].submit(Operation("GET", LINK), 5.0)).row
+    row = (await node[0].submit(Operation(verb="GET", link=LINK), 5.0)).row
     assert row is not None
     return row.version, row.state
 

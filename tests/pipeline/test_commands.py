@@ -5,6 +5,7 @@ starts is a matter of `test_errors.py`, whose commands are processes of their ow
 """
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,15 +42,22 @@ def refused(capfd: Captured, *asked: str) -> str:
     return lines[0]
 
 
+def any_of(count: int) -> str:
+    """Return a condition of so many alternatives."""
+    return " or ".join(f"n={n}" for n in range(count))
+
+
 @pytest.fixture
 def files(stage: Stage, tmp_path: Path, capfd: Captured) -> Path:
     """A directory with a file of films, and an export of which a part was lost."""
     (tmp_path / "films.ndjson").write_text('{"title": "Heat", "year": 1995}\n')
+    (tmp_path / "expires.ndjson").write_text('{"documentExpirationTimeMicros": "soon"}\n')
     stage.put({"a": {"n": 1}, "b": {"n": 2}})
     code, out, lines = ran(
         capfd, "export", stage.path, "--to", str(tmp_path / "out"), "--url", stage.url
     )
     assert (code, json.loads(out)["rows"], lines) == (0, 2, [])
+    shutil.copytree(tmp_path / "out", tmp_path / "whole")
     next((tmp_path / "out").glob("part-*.parquet")).unlink()
     return tmp_path
 
@@ -85,6 +93,26 @@ WRONG: dict[str, tuple[Asked, str]] = {
         lambda path, files: ["matview", path, *VIEW, "--rows", "SELECT m FROM documents",
                              "--checkpoint", f"{files}/two"], "`m`",
     ),
+    "a row that the service refuses": (
+        lambda path, files: ["import", f"{files}/expires.ndjson", "--into", path],
+        "documentExpirationTimeMicros is a time in microseconds",
+    ),
+    "a column that is named twice": (
+        lambda path, files: ["matview", path, *VIEW, "--rows", "SELECT n, n FROM documents",
+                             "--checkpoint", f"{files}/three"], "The column `n` already exists",
+    ),
+    "a member that is named twice": (
+        lambda path, files: ["import", f"{files}/films.ndjson", "--into", path,
+                             "--schema", "year long, year long"], "`year`. It appears 2 times",
+    ),
+    "a condition that is too long": (
+        lambda path, files: ["export", path, "--to", f"{files}/new", "--where", any_of(5000)],
+        "where: at most 16384 characters",
+    ),
+    "a feed of no node": (
+        lambda path, files: ["restore", f"{files}/whole", "--into", path, "--feed-url", "n1:8001"],
+        "'n1:8001' is no URL of a node",
+    ),
     "a condition that is none": (
         lambda path, files: ["export", path, "--to", f"{files}/new", "--where", "n ="], "where",
     ),
@@ -99,6 +127,15 @@ def test_what_is_wrong_is_one_line(stage: Stage, files: Path, capfd: Captured) -
         line = refused(capfd, *asked(stage.path, files), "--url", stage.url)
         assert said in line, f"{what}: {line}"
     assert stage.documents() == {"a": {"n": 1}, "b": {"n": 2}}
+
+
+def test_a_condition_of_very_many_alternatives_is_carried_out(
+    stage: Stage, tmp_path: Path, capfd: Captured
+) -> None:
+    stage.put({"a": {"n": 1}, "b": {"n": 1199}, "c": {"n": 1200}})
+    code, out, _ = ran(capfd, "export", stage.path, "--to", str(tmp_path / "new"), "--where",
+                       any_of(1200), "--url", stage.url)  # fmt: skip
+    assert (code, json.loads(out)["rows"]) == (0, 2)
 
 
 @pytest.mark.thorough  # It waits until the past is let go of.

@@ -18,6 +18,7 @@ from docstore.pipeline.bodies import Malformed
 from docstore.pipeline.columns import schema_of
 from docstore.pipeline.errors import line_of
 from docstore.pipeline.jobs.importing import NotTheSame
+from docstore.pipeline.options import Options
 from tests.pipeline.stage import Stage
 
 OURS = (
@@ -46,6 +47,11 @@ WRAPPED = {
     "[PATH_NOT_FOUND] Path does not exist: file:/x. SQLSTATE: 42K03": (
         "[PATH_NOT_FOUND] Path does not exist: file:/x."
     ),
+    "Job aborted due to stage failure: Task 0 in stage 38.0 failed 3 times, most recent failure:"
+    " Lost task 0.2 in stage 38.0 (TID 31) (192.0.2.2 executor driver): java.io.IOException: Mkdirs"
+    " failed to create file:/proc/x (exists=false)\n\tat org.apache.x(Y.scala:3)": (
+        "Mkdirs failed to create file:/proc/x (exists=false)"
+    ),
     "An error occurred while calling None.JavaSparkContext.\n: org.apache.spark.SparkException:"
     " Could not parse Master URL: 'foo'\n\tat org.apache.x(Y.scala:3)": (
         "Could not parse Master URL: 'foo'"
@@ -69,6 +75,11 @@ def test_an_error_of_ours_has_one_root_and_one_line() -> None:
 def test_a_url_that_is_none_is_said_to_be_that(url: str) -> None:
     with pytest.raises(group.BadUrl, match="is no URL of a node"):
         group.Group([url])
+
+
+def test_a_url_that_is_none_is_said_to_be_that_by_every_format() -> None:
+    with pytest.raises(group.BadUrl, match="'n1:8001' is no URL of a node"):
+        assert Options({"url": "http://n1:8001, n1:8001"}).urls
 
 
 def test_a_connection_that_is_refused_names_the_node() -> None:

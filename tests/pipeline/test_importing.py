@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from docstore import pipeline
 from docstore.pipeline.group import GroupError
 from docstore.pipeline.jobs.contents import value_of
 from docstore.pipeline.jobs.exporting import export, local_path
@@ -200,6 +201,20 @@ def test_a_column_without_a_form_is_refused_before_anything_is_read(
         run(stage, tmp_path / "a.parquet")
 
 
+@pytest.mark.parametrize("names", ["n n", "n N"])
+def test_two_columns_of_one_name_are_refused_with_their_file(
+    stage: Stage, tmp_path: Path, names: str
+) -> None:
+    """Of one name to Spark: whether letters are small or capital says nothing there."""
+    table = pa.table([pa.array([1]), pa.array([2])], names=names.split())
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pa.ipc.new_file(str(tmp_path / "a.arrow"), table.schema) as file:
+        file.write_table(table)
+    for name in ("a.parquet", "a.arrow"):
+        with pytest.raises(pipeline.PipelineError, match=rf"{name}: .* named twice"):
+            run(stage, tmp_path / name)
+
+
 def test_a_schema_keeps_some_members_and_refuses_what_does_not_fit(
     stage: Stage, tmp_path: Path
 ) -> None:
@@ -217,6 +232,9 @@ def test_a_file_of_arrow_is_read_as_parquet_is(stage: Stage, tmp_path: Path) -> 
         file.write_table(table)
     run(stage, tmp_path / "a.arrow")
     assert stored(stage) == table.to_pylist()
+    written(tmp_path / "b.arrow", "nonsense")
+    with pytest.raises(ValueError, match=r"b\.arrow is no file of Arrow"):
+        run(stage, tmp_path / "b.arrow")
 
 
 @pytest.mark.thorough

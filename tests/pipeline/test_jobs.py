@@ -264,6 +264,18 @@ def test_the_command_line_prints_one_line_of_json(stage: Stage) -> None:
     assert wrong.returncode == 1
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    ["{", "1", '{"title": "Heat"}', '{"kind": "raed", "link": "/a/1", "started": 1}',
+     '{"kind": "read", "link": "/a/1", "version": "x", "started": 1}'],
+)  # fmt: skip
+def test_a_log_that_is_none_is_not_called_clean(stage: Stage, tmp_path: Path, wrong: str) -> None:
+    log = tmp_path / "log.ndjson"
+    log.write_text(json.dumps(CLEAN[0]) + f"\n{wrong}\n")
+    with pytest.raises(ValueError, match=r"log\.ndjson: line 2 is no operation"):
+        work(stage, "histcheck").run(histcheck, log=str(log))
+
+
 def test_contents_tell_apart(spark: Any) -> None:
     rows = [("/a/1", "{}"), ("/a/2", '{"n":1}')]
     table = spark.createDataFrame(rows, "documentSelfLink string, body string")

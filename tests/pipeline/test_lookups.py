@@ -48,3 +48,7 @@ def test_null_finds_nothing_and_long_keys_find_theirs(stage: Stage) -> None:
     }
     with pytest.raises(ValueError, match="no column 'kk'"):
         pipeline.lookup(keys, stage.url, stage.path, key="kk")
+    for taken in ("lookupBody", "k"):
+        twice = keys.selectExpr("k", f"1 {taken}")
+        with pytest.raises(ValueError, match=f"the column '{taken}' is named twice"):
+            pipeline.lookup(twice, stage.url, stage.path, key="k")

@@ -191,6 +191,28 @@ def test_a_member_of_several_types_is_a_string_beside_others_that_keep_theirs(
     assert found == dict(enumerate(said))
 
 
+def test_a_member_that_is_called_as_a_column_of_the_store_is_never_mistaken_for_it(
+    stage: Stage,
+) -> None:
+    stage.put({"a": {"slot": False, "body": "text", "n": 1}})
+    for names in ("slot boolean", "slot bigint", "body string"):
+        with pytest.raises(PySparkException, match="is a column of the store's own"):
+            stage.load(columns="documentSelfLink", members=names).collect()
+        with pytest.raises(PySparkException, match="is a column of the store's own"):
+            stage.changes(columns="documentSelfLink", members=names).collect()
+    reader = stage.spark.read.format("docstore").options(url=stage.url, asOf=stage.cut())
+    for schema, own in (("slot boolean", "bigint"), ("n long, body struct<k: long>", "string")):
+        with pytest.raises(PySparkException, match=f"of the store's own, which is {own}"):
+            reader.schema(schema).load(stage.path).collect()
+    asked: dict[str, Any] = {"body_as": "struct", "columns": ["documentSelfLink"]}
+    with pytest.raises(pipeline.PipelineError, match="'body' is a column of the store's own"):
+        pipeline.read(stage.spark, stage.url, stage.path, **asked)
+    stage.put({"a": {"n": 1}})
+    assert pipeline.read(stage.spark, stage.url, stage.path, **asked).first()["n"] == 1
+    with pytest.raises(pipeline.PipelineError, match="'slot' is a column of the store's own"):
+        pipeline.read(stage.spark, stage.url, stage.path, schema_hints="slot boolean", **asked)
+
+
 def test_a13_nothing_left_is_no_rows(thousands: Stage) -> None:
     assert thousands.load(where="documentSelfLink = '/elsewhere/a'").count() == 0
     empty = Stage.of(thousands.spark, thousands.cluster, "/empty")

@@ -1,5 +1,7 @@
 """What a row means: its key, its body, which columns are members; or why it is refused."""
 
+import math
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -7,7 +9,7 @@ import pytest
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from docstore.pipeline.lines import Line, Lines
+from docstore.pipeline.lines import Line, Lines, version_of
 from docstore.pipeline.options import Options
 from tests.pipeline.test_types import kept
 
@@ -28,6 +30,9 @@ def row(given: dict[str, Any], names: str, **options: str) -> Line:
         ({"id": "1", "body": None}, {}, "body is null"),
         ({"id": "1", "body": ""}, {}, "body is not JSON"),
         ({"id": "1"}, {"operation": "delete", "expectversion": "body"}, "a row has nothing in"),
+        ({"id": "1", "body": "x"}, {"operation": "delete", "expectversion": "body"}, "body is 'x'"),
+        ({"id": "1", "body": "1.5"}, {"operation": "delete", "expectversion": "body"}, "body is"),
+        ({"id": "1", "body": "1_0"}, {"operation": "delete", "expectversion": "body"}, "body is"),
     ],
 )
 def test_a_row_that_lacks_what_it_needs_is_refused_alone(
@@ -36,7 +41,16 @@ def test_a_row_that_lacks_what_it_needs_is_refused_alone(
     assert row(given, "id body", **options).wrong.startswith(wrong)
 
 
-OWN = ("slot", "seq", "deleted", "digest")
+@pytest.mark.parametrize(
+    ("value", "version"),
+    [(7, 7), ("7", 7), (7.0, 7), (Decimal("7.00"), 7), (-1, -1), (7.5, None), (math.nan, None),
+     (math.inf, None), (Decimal("0.1"), None), ("7.0", None), ("", None), (b"7", None)],
+)  # fmt: skip
+def test_a_version_is_a_whole_number_and_never_rounded(value: Any, version: int | None) -> None:
+    assert version_of(value) == version
+
+
+OWN = ("slot", "seq", "deleted", "digest", "before", "documentExpirationTime")
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -54,3 +68,9 @@ def test_a_column_that_may_have_been_read_with_the_row_is_refused(name: str) -> 
         row({"id": "1"}, f"id n {name} documentVersion")
     line = row({"id": "1"}, f"id n {name} documentVersion", operation="delete")
     assert line.wrong == ""
+
+
+@pytest.mark.parametrize("option", ["key", "body", "sequenceby", "expectversion"])
+def test_a_column_that_is_asked_for_and_not_there_is_named(option: str) -> None:
+    with pytest.raises(ValueError, match="'zz'"):
+        row({"id": "1"}, "id n", **{option: "zz"})

@@ -25,7 +25,8 @@ from docstore.protocol.leadership.leases import Leases
 from docstore.protocol.leadership.takeover import TakeOver
 from docstore.protocol.log import SlotLog, log_from_disk
 from docstore.protocol.operations import Closed, Operations
-from docstore.protocol.reign import Follower, Phase, Reign
+from docstore.protocol.outbox import Outbox
+from docstore.protocol.reign import Follower, Phase, Recovery, Reign
 from docstore.protocol.replica import Replica
 from docstore.protocol.road import handle as handling
 from docstore.protocol.road import recall
@@ -75,7 +76,8 @@ class Ablation:
 
 
 def _own_evidence(self: TakeOver, log: Any, evidence: Any) -> Any:
-    return log.reign.evidence.get(self.core.me) or max(evidence, key=lambda e: (e.adopted, e.end))
+    own = log.reign.recovery.evidence.get(self.core.me)
+    return own or max(evidence, key=lambda each: (each.adopted, each.end))
 
 
 def _longest(self: TakeOver, log: Any, evidence: Any) -> Any:
@@ -83,7 +85,7 @@ def _longest(self: TakeOver, log: Any, evidence: Any) -> Any:
 
 
 def _one_promise(self: TakeOver, log: Any, reign: Reign) -> bool:
-    return self.core.me in reign.evidence
+    return self.core.me in reign.recovery.evidence
 
 
 def _open_at_once(self: Decider, log: Any, reign: Reign) -> bool:
@@ -125,10 +127,10 @@ def _all_decided(self: Trimmer, log: SlotLog) -> int:
     return log.decided
 
 
-_flush = Core.flush
+_flush = Outbox.flush
 
 
-def _tell_before_disk(self: Core) -> None:
+def _tell_before_disk(self: Outbox) -> None:
     """Let out what speaks of the disk as soon as the turn ends."""
     batch = self.batch
     _flush(self)
@@ -170,10 +172,10 @@ def _resume(self: Replica, *arguments: Any, **keywords: Any) -> None:
     _init(self, *arguments, **keywords)
     for log in self.core.logs.values():
         if log.promised[1] == self.core.me and log.adopted == log.promised:
-            reign = Reign(log.promised, Phase.OPEN, float("inf"), base=log.end)
-            self.core.set_reign(log, reign)
+            reign = Reign(log.promised, Phase.OPEN, Recovery(float("inf")), base=log.end)
+            self.core.logs.set_reign(log, reign)
             reign.ends = {self.core.me: log.end}
-            reign.identical = set(log.replicas)
+            reign.recovery.identical = set(log.replicas)
             reign.rooted = True
             log.decided = log.end
             reign.followers = {
@@ -205,7 +207,7 @@ _gap: Callable[..., None] = Acceptor._gap
 
 def _gap_counts(self: Acceptor, sender: str, log: Any, epoch: int) -> None:
     """Acknowledge rows of a log that does not join: they are counted before it is adopted."""
-    self.core.accept(sender, log, epoch)
+    self.core.outbox.accept(sender, log, epoch)
     _gap(self, sender, log, epoch)
 
 
@@ -218,7 +220,7 @@ def _begin_full(core: Core, slot: int) -> SlotLog:
     """Let a slot that comes to this node count as if it had always been here, and empty."""
     log = log_from_disk(slot, core.placement, None)
     core.logs[slot] = log
-    core.save(log)
+    core.outbox.save(log)
     return log
 
 
@@ -273,7 +275,7 @@ ABLATIONS: dict[str, Ablation] = {
     "quorum-of-the-living": Ablation(
         "Q1", ((quorum, "is_quorum", _live_majority), (quorum, "decided_end", _live_decided)), CUTS
     ),
-    "tell-before-disk": Ablation("P3", ((Core, "flush", _tell_before_disk),), CRASHES),
+    "tell-before-disk": Ablation("P3", ((Outbox, "flush", _tell_before_disk),), CRASHES),
     "local-read": Ablation("R1", ((Confirmer, "is_confirmed", _always),), CUTS),
     "dirty-read": Ablation("R3", ((Owner, "visible", _newest),), CUTS),
     "past-before-disk": Ablation("R3", ((PastReads, "holds", _always),), SLOW_DISKS),

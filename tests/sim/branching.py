@@ -118,14 +118,16 @@ class Writer:
     def _operation(self, kind: str, link: str, uid: str) -> Operation:
         level = self._shape.level
         if kind == "r":
-            return Operation("GET", link, level=level)
+            return Operation(verb="GET", link=link, level=level)
         if kind == "a":
             body = json.dumps({"append": uid}).encode()
-            return Operation("PATCH", link, body, "handler", level=level)
+            return Operation(verb="PATCH", link=link, body=body, media="handler", level=level)
         # Only into an empty place, so that along a branch nothing ever leaves the list.
         only = Conditions(none_match="*")
         body = json.dumps({"log": [uid]}).encode()
-        return Operation("PUT", link, body, conditions=only, creates=True, level=level)
+        return Operation(
+            verb="PUT", link=link, body=body, conditions=only, creates=True, level=level
+        )
 
     def _answered(
         self,

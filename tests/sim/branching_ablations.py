@@ -12,7 +12,7 @@ from docstore.converge.lineage import Lineage
 from docstore.converge.messages import Spread
 from docstore.converge.spread import Spreader
 from docstore.model.document import Row
-from docstore.protocol.core import Core
+from docstore.protocol.outbox import Outbox
 from docstore.storage.arrivals import SaveCursor
 
 
@@ -29,7 +29,7 @@ def _same_hand(level: int, parents: Any, others: Any, disk: str, stamp: int) -> 
 def _cursor_first(self: Spreader, sender: str, message: Spread) -> None:
     """Move the cursor on before what the page lacks has come."""
     if message.after == self.cursors.get(message.disk, 0):
-        self.core.store(SaveCursor(message.disk, self.core.configuration.id, message.n))
+        self.core.outbox.store(SaveCursor(message.disk, self.core.configuration.id, message.n))
     _spread(self, sender, message)
 
 
@@ -44,7 +44,7 @@ def _lack_nothing(self: Documents, names: Any, then: Callable[[list[str]], None]
 
 
 def _all_peers_count(self: Spreader, n: int, slot: int) -> int:
-    return sum(box.acked >= n for box in self.outboxes.values()) + (self.durable >= n)
+    return sum(each.acked >= n for each in self.downstreams.values()) + (self.arrived.durable >= n)
 
 
 def _close_nothing(self: Executor, inflight: Any) -> None:
@@ -56,7 +56,7 @@ def _none_applied(self: Executor, inflight: Any) -> bool:
     return False
 
 
-def _at_once(self: Core, then: Callable[[], None]) -> None:
+def _at_once(self: Outbox, then: Callable[[], None]) -> None:
     then()
 
 
@@ -70,7 +70,7 @@ RULES: dict[str, tuple[Any, str, Any]] = {
     "everybody-counts-as-replica": (Spreader, "copies", _all_peers_count),
     "echoes-applied": (Executor, "_close", _close_nothing),
     "applied-forgotten": (Executor, "_has_applied", _none_applied),
-    "told-before-disk": (Core, "when_durable", _at_once),
+    "told-before-disk": (Outbox, "when_durable", _at_once),
 }
 
 

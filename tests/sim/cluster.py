@@ -78,8 +78,12 @@ class Cluster:
         self._views[name] = set(self.names)
         for other in self._others(name):
             if self.processes[other].up:
-                process.feed(LinkMade(other))
-                self.processes[other].feed(LinkMade(name))
+                self.link(name, other)
+                self.link(other, name)
+
+    def link(self, here: str, there: str) -> None:
+        """Make the connection of a node to another one."""
+        self.processes[here].feed(LinkMade(there))
 
     def crash(self, name: str) -> None:
         """Kill a node; the others notice its broken links, after a while or at once."""
@@ -93,7 +97,7 @@ class Cluster:
         for here, there in ((one, other), (other, one)):
             self.processes[here].feed(LinkLost(there))
             if self.processes[there].up:
-                self.processes[here].feed(LinkMade(there))
+                self.link(here, there)
 
     def ask(self, change: Change) -> None:
         """Ask every node for a change; at most one of them leads and begins it."""

@@ -224,7 +224,9 @@ class World:
         elif kind == "writes":
             self.writes += 1
             link = LINKS[self.writes % 2]
-            operation = Operation("PUT", link, b'{"n":%d}' % self.writes, creates=True)
+            operation = Operation(
+                verb="PUT", link=link, body=b'{"n":%d}' % self.writes, creates=True
+            )
             self._feed(node, Requested(self.writes, operation, NOW + 100))
         else:
             self.crashes += 1
@@ -246,7 +248,7 @@ class World:
             log, reign = core.logs[0], core.logs[0].reign
             parts.append(
                 (log.promised, log.adopted, log.end, log.durable, log.decided, log.ballots,
-                 log.full, sorted(log.pending), len(core.unfinished), node.boot)
+                 log.full, sorted(log.pending), len(core.outbox.unfinished), node.boot)
             )  # fmt: skip
             parts.append([text for _, _, text in node.commits])
             parts.append(repr(node.disk.recovered("", 0).slots))
@@ -254,7 +256,8 @@ class World:
                 followers = [(p, f.acked, f.sent, f.adopted) for p, f in reign.followers.items()]
                 parts.append(
                     (reign.ballot, reign.phase, reign.base, reign.rooted,
-                     sorted(reign.ends.items()), sorted(reign.evidence), len(reign.waiting),
+                     sorted(reign.ends.items()), sorted(reign.recovery.evidence),
+                     len(reign.clients.updates),
                      followers)
                 )  # fmt: skip
         return hashlib.blake2b(repr(parts).encode(), digest_size=12).digest()

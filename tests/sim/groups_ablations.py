@@ -148,7 +148,7 @@ def _read_only(self: Participant, member: Member, partition: str, token: int) ->
         self.arena.watch.of_groups.claimed(link, token, offset)
         self._commit(member, partition, token, offset + 1)
 
-    self.submit(Operation("GET", link), told)
+    self.submit(Operation(verb="GET", link=link), told)
 
 
 def _always(*_: Any) -> bool:

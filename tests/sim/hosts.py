@@ -35,6 +35,7 @@ class Host:
         self.is_draining = False
         self.companion: Companion
         self.resumed: Callable[[Host], None] = lambda host: None
+        self.crashed: Callable[[Host], None] = lambda host: None
 
     def start(self) -> None:
         """Begin a life."""
@@ -48,6 +49,7 @@ class Host:
         """End this life."""
         self.up = False
         self.life += 1
+        self.crashed(self)
         self.companion.crash()
 
     def pause(self) -> None:

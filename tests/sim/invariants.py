@@ -41,7 +41,7 @@ class Invariants:
         self._check_register(process)
         core = process.replica.core
         reigning = [log.slot for log in core.logs.values() if log.reign is not None]
-        if [log.slot for log, reign in core.reigns() if log.reign is reign] != reigning:
+        if [log.slot for log, reign in core.logs.reigns() if log.reign is reign] != reigning:
             raise Violation(f"{process.name} does not know which slots it tries to own")
         for log in core.logs.values():
             self._check_promise(process, log)

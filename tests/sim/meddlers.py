@@ -28,12 +28,14 @@ class Meddler(Actor):
         match self.rng.choice(kinds):
             case "write":
                 state = json.dump({"by": self.name})
-                self.submit(Operation("PUT", link, state, creates=True), lambda answer: None)
+                self.submit(
+                    Operation(verb="PUT", link=link, body=state, creates=True), lambda answer: None
+                )
             case "delete":
-                self.submit(Operation("DELETE", link), lambda answer: None)
+                self.submit(Operation(verb="DELETE", link=link), lambda answer: None)
             case "look":
                 turns = self.rng.choice(self.shape.turns)
-                read = Operation("GET", turns)
+                read = Operation(verb="GET", link=turns)
                 self.submit(read, lambda answer: self._remove_empty(turns, answer))
         self.begin()
 
@@ -47,4 +49,6 @@ class Meddler(Actor):
         found = turns_of(json.load(row.state))
         if found.holder is None and not found.queue:
             conditions = Conditions(match=[list(tag_of(row, 3))])
-            self.submit(Operation("DELETE", turns, conditions=conditions), lambda answer: None)
+            self.submit(
+                Operation(verb="DELETE", link=turns, conditions=conditions), lambda answer: None
+            )

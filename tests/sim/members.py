@@ -3,7 +3,7 @@
 from typing import Any
 
 from docstore.model import json
-from docstore.model.operation import Answer, Conditions, Operation
+from docstore.model.operation import ANY_TOMBSTONE, Answer, Conditions, Operation
 from docstore.ownership.by_induction import Acquired, Event, Fenced, Mode, Revoked
 from docstore.services.offsets import nothing_read, offset_link
 from docstore.sessions.group_messages import (
@@ -95,7 +95,9 @@ class Participant(Actor):
         topics = {"t": self.shape.partitions} if self.is_of_consumers else {}
         parts = topics or {"": self.shape.partitions}
         group = Group(parts=parts, settings=settings_for(self.shape))
-        operation = Operation("POST", self.link, group.pack(), recreate=True)
+        operation = Operation(
+            verb="POST", link=self.link, body=group.pack(), recreate_below=ANY_TOMBSTONE
+        )
         self.submit(operation, self._there)
 
     def _there(self, answer: Answer | None) -> None:
@@ -213,7 +215,7 @@ class Participant(Actor):
         link = f"/t/{self.rng.randrange(self.shape.guarded)}"
         scope = f"{self.link.removeprefix('/core/')}/{partition}"
         state = json.dump({"by": self.name})
-        operation = Operation("PUT", link, state, creates=True, fence=(scope, token))
+        operation = Operation(verb="PUT", link=link, body=state, creates=True, fence=(scope, token))
         late_s = self.rng.choice((0.0, self.rng.random() * LATE_MAX_S))
         self.arena.write_late(operation, late_s)
         self.later(0.2 + self.rng.random() * 1.0, self._write, member, partition, token)
@@ -230,12 +232,12 @@ class Participant(Actor):
 
     def _change(self, partition: str, change: dict[str, Any], then: Any) -> None:
         link = offset_link(self.link, partition)
-        operation = Operation("PATCH", link, json.dump(change), "handler")
+        operation = Operation(verb="PATCH", link=link, body=json.dump(change), media="handler")
 
         def told(answer: Answer | None) -> None:
             if answer is not None and answer.status == 404:
                 state, absent = json.dump(nothing_read()), Conditions(none_match="*")
-                made = Operation("PUT", link, state, conditions=absent, creates=True)
+                made = Operation(verb="PUT", link=link, body=state, conditions=absent, creates=True)
                 self.submit(made, lambda answer: then(None))
             else:
                 then(answer)

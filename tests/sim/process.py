@@ -66,6 +66,10 @@ class Companion(Protocol):
     def noticed(self, row: Row) -> None: ...
 
 
+def _nothing_blocks(slot: int) -> bool:
+    return False
+
+
 class Process:
     """A node: its disk outlives it, its Replica does not."""
 
@@ -96,6 +100,8 @@ class Process:
         """Makes no call and draws no number where there is none."""
         self.services: Callable[[str], Service | None] = lambda link: None
         """The service of a link that is none of the simulation's own."""
+        self.blocks: Callable[[int], bool] = _nothing_blocks
+        """Whether its companion needs a member that leaves a slot; anew with each life."""
         self._world = world
         self._config = config
         self._send = send
@@ -142,6 +148,7 @@ class Process:
         self._stash = []
         self._answers = {}
         service = Appending(self.level)
+        self.blocks = _nothing_blocks
         self.replica = Replica(
             self.name,
             self.disk.recovered(self.store_id, self.boot),
@@ -150,11 +157,15 @@ class Process:
             # Apart from the other generator, so that elections change no run without them.
             vote_rng=Random(f"{self._world.seed} {self.name} {self.boot}"),
             config=self._config,
+            blocks=self._blocks,
             now=self._world.now,
         )
         self._world.after(self._world.rng.random() * TICK_S, self._tick, self.life)
         if self.companion is not None:
             self.companion.start()
+
+    def _blocks(self, slot: int) -> bool:
+        return self.blocks(slot)
 
     def crash(self) -> None:
         """End this life; the batch that was being synced may be on the disk, or not."""

@@ -14,7 +14,7 @@ from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service
 from docstore.protocol.identity import Identity
 from docstore.protocol.road.handle import New, Refused, Unchanged, handle
-from tests.sim.hosts import Hosts
+from tests.sim.hosts import Host, Hosts
 from tests.sim.process import EPOCH_US
 
 GRACE_S = 0.6
@@ -50,6 +50,8 @@ class Register:
         self._below = tuple(f"{path}/" for path in paths)
         self._by_key: dict[tuple[str, str], Row] = {}
         """(link, idempotency key) -> the row that it made."""
+        for host in hosts.processes.values():
+            host.crashed = self._crashed
         self.world.after(0.1, self._tick)
 
     def slot_of(self, link: str) -> int:
@@ -182,6 +184,10 @@ class Register:
         reached = sum(self.hosts.reaches(name, other) for other in self.hosts.others(name))
         return 2 * (reached + 1) <= len(self.hosts.names)
 
+    def _crashed(self, host: Host) -> None:
+        """End what a node believes: a reign never outlives its process, however soon it is back."""
+        self.beliefs[host.name].clear()
+
     def _tick(self) -> None:
         rng, now = self.world.rng, self.world.now
         for slot, owner in self.owners.items():
@@ -222,9 +228,7 @@ class Register:
         host = self.hosts.processes[name]
         for slot, owner in self.owners.items():
             heard = owner == name or self.hosts.reaches(name, owner)
-            if not host.up:
-                self.beliefs[name].pop(slot, None)
-            elif not host.paused and heard and self.world.rng.random() < 0.5:
+            if host.up and not host.paused and heard and self.world.rng.random() < 0.5:
                 self.known[name][slot] = owner
                 if owner != name:
                     self.beliefs[name].pop(slot, None)

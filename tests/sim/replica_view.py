@@ -1,5 +1,6 @@
 """What streams may know of the group, from the replica of documents beside them."""
 
+from docstore.protocol.owners import owner_of
 from docstore.protocol.reign import Phase
 from docstore.protocol.replica import Replica
 
@@ -57,7 +58,7 @@ class ReplicaView:
         return log.reign.ballot[0]
 
     def owner_of(self, link: str) -> str:
-        return self._core.owner_of(self._core.slot_of(link)) or ""
+        return owner_of(self._core, self._core.slot_of(link)) or ""
 
     def slot_of(self, link: str) -> int:
         return self._core.slot_of(link)

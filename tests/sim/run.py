@@ -138,7 +138,7 @@ def _final_reads(cluster: Cluster, links: list[str], history: History) -> list[s
             deadline = world.now + 2.0
 
             def make(request: int, link: str = link, deadline: float = deadline) -> Requested:
-                return Requested(request, Operation("GET", link), deadline)
+                return Requested(request, Operation(verb="GET", link=link), deadline)
 
             cluster.processes[name].request(
                 make, lambda answer, op=op: to_answer(op, world.now, answer)

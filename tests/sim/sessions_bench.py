@@ -279,7 +279,7 @@ class RegisterBench(Bench):
                 told(owners)
 
         for link in links:
-            self.ask(node, Operation("GET", link), timeout_s, partial(answered, link))
+            self.ask(node, Operation(verb="GET", link=link), timeout_s, partial(answered, link))
 
     def survey(self, node: str) -> Sequence[Row]:
         """Return the documents of a node's own slots."""

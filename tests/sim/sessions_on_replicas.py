@@ -74,7 +74,7 @@ class ReplicaBench(Bench):
     def survey(self, node: str) -> Sequence[Row]:
         """Return the documents of a node's own slots."""
         process, keeper = self._process(node), self.keepers[node]
-        reigns = process.replica.core.reigns()
+        reigns = process.replica.core.logs.reigns()
         owned = [log.slot for log, reign in reigns if reign.phase is Phase.OPEN]
         found = [process.disk.below(f"{path}/", owned) for path in keeper.sessions.paths]
         return [row for rows in found for row in rows]

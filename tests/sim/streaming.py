@@ -140,9 +140,7 @@ def _is_abandoned(bench: Bench, link: str) -> bool:
 def _unequal(bench: Bench, nemesis: StreamNemesis, link: str, document: ReplicaSet) -> list[str]:
     """Return how the replicas of a partition differ on their disks."""
     name = partition_name(link, document.incarnation)
-    logs = {
-        node: bench.streamers[node].partitions.core.logs.get(name) for node in document.replicas
-    }
+    logs = {node: bench.streamers[node].partitions.logs.get(name) for node in document.replicas}
     ends = {node: log and (log.start, log.high, log.durable, log.end) for node, log in logs.items()}
     committed = len(bench.invariants.books[name].committed)
     if any(not each or each[1:] != (committed, committed, committed) for each in ends.values()):

@@ -17,22 +17,26 @@ from docstore.beside import updates
 from docstore.beside.updates import Updates
 from docstore.model.operation import Answer
 from docstore.ownership import by_lag
+from docstore.storage.partitions import StreamsRecovered
 from docstore.streams import directory, elections, fencing, governed, replica_set, roles
 from docstore.streams.core import Core
+from docstore.streams.disk import Disk
 from docstore.streams.doubt import Doubts
 from docstore.streams.elections import Elections
 from docstore.streams.events import Room
 from docstore.streams.fetching import Fetching
 from docstore.streams.follower import Follower
-from docstore.streams.leader import Leader
+from docstore.streams.high_watermark import HighWatermarks
 from docstore.streams.leading import Leading
 from docstore.streams.log import PartitionLog
 from docstore.streams.messages import Adopt
 from docstore.streams.partitions import Partitions
 from docstore.streams.producer_state import ProducerState
 from docstore.streams.producing import Producing
+from docstore.streams.purgatory import Purgatory
 from docstore.streams.reassignment import Reassignment
 from docstore.streams.replica_set import Copy, ReplicaSet, Resolution
+from docstore.streams.replicas import Replicas
 from docstore.streams.roles import Roles
 from tests.sim import streaming, streaming_bench, streaming_documents
 from tests.sim.streaming_shapes import Shape
@@ -67,11 +71,11 @@ class Ablation:
     shape: Shape = BASIC
 
 
-_flush, _init, _resign = Core.flush, Core.__init__, Roles.resign
+_flush, _recover, _resign = Disk.flush, Replicas.recover, Roles.resign
 _adopt, _step, _told = Follower.adopt, Partitions.step, Updates._told
 
 
-def _tell_early(self: Core) -> None:
+def _tell_early(self: Disk) -> None:
     """Say what waits for the disk as soon as it is on its way there."""
     _flush(self)
     for batch in list(self._unfinished):
@@ -80,7 +84,7 @@ def _tell_early(self: Core) -> None:
             each()
 
 
-def _count_early(self: Core) -> None:
+def _count_early(self: Disk) -> None:
     """Take what is on its way to the disk for durable."""
     _flush(self)
     for batch in list(self._unfinished):
@@ -122,7 +126,7 @@ def _elr_kept(lrs: Any, elr: Any, after: Any, least: int) -> Any:
     return after, tuple(each for each in (*lrs, *elr) if each not in after)
 
 
-def _advance_alone(self: Leader, leading: Leading) -> None:
+def _advance_alone(self: HighWatermarks, leading: Leading) -> None:
     """Commit with however few."""
     least, leading.least = leading.least, 1
     _advance(self, leading)
@@ -157,37 +161,36 @@ def _go_on_leading(self: Roles, log: PartitionLog, epoch: int, why: str) -> None
     if why != "restarted" or log.replica_set is None or log.promised != (epoch, self._core.me):
         _resign(self, log, epoch, why)
         return
-    leading = self._leader.open(log, log.replica_set)
-    self._in_sync.watch(leading)
-    self._leader.serve(leading)
+    self._leader.open(log, log.replica_set)
+    self._leader.serve(self._leader.leading[log.name])
 
 
-def _cut_at_start(self: Core, *arguments: Any, **keywords: Any) -> None:
+def _cut_at_start(self: Replicas, recovered: StreamsRecovered) -> None:
     """Begin with what is known to be committed."""
-    _init(self, *arguments, **keywords)
-    for log in self.logs.values():
+    _recover(self, recovered)
+    for log in self._logs.values():
         if log.high < log.end:
             log.cut(log.high)
-            self.cut(log)
+            self._disk.cut(log)
 
 
 def _join_uncut(self: Follower, log: PartitionLog, ballot: Any, message: Adopt) -> bool:
     log.joined = ballot
-    self._core.save(log)
+    self._disk.save(log)
     return True
 
 
 def _high_before_cut(self: Follower, sender: str, message: Adopt) -> None:
-    log = self._core.logs.get(message.name)
+    log = self._logs.get(message.name)
     if log is not None and (message.epoch, sender) >= log.promised:
         log.high = max(log.high, min(message.high, log.end))
     _adopt(self, sender, message)
 
 
-def _repeat_at_once(self: Leader, leading: Leading, pending: Any) -> None:
+def _repeat_at_once(self: Purgatory, leading: Leading, pending: Any) -> None:
     """Answer a repetition before its original is committed."""
     if pending.repeated:
-        self._answer(pending, leading.log, "repeated")
+        self.answer(pending, leading.log, "repeated")
     else:
         _wait(self, leading, pending)
 
@@ -213,7 +216,7 @@ def _trim_all(self: Follower, log: PartitionLog, high: int, start: int) -> None:
 
 def _ask_again(self: Producing, asked: Any) -> None:
     asked.may_be_appended = True
-    self._again(asked)
+    self._retry_later(asked)
 
 
 def _reset_when_full(self: Partitions, event: Any, now: float) -> Any:
@@ -236,17 +239,17 @@ def _no_why(*_: Any, **__: Any) -> str:
     return ""
 
 
-_advance: Callable[..., None] = Leader.advance
-_wait: Callable[..., None] = Leader._wait
+_advance: Callable[..., None] = HighWatermarks.advance
+_wait: Callable[..., None] = Purgatory.wait
 _learn: Callable[..., None] = Follower._learn
 _named: Callable[[str, str], str] = replica_set.partition_name
 _ANY_MAY_FOLLOW = (replica_set, "may_follow", _no_why)
 """The second line, at the documents' owner, is taken away with the first."""
 
 RULES: dict[str, Ablation] = {
-    "told-before-the-promise-is-kept": Ablation("P3", ((Core, "flush", _tell_early),), SLOW),
+    "told-before-the-promise-is-kept": Ablation("P3", ((Disk, "flush", _tell_early),), SLOW),
     "no-fence": Ablation("RF1", ((fencing, "is_fenced", _never),), CUTS),
-    "counted-before-it-is-kept": Ablation("RC1", ((Core, "flush", _count_early),), CRASHES),
+    "counted-before-it-is-kept": Ablation("RC1", ((Disk, "flush", _count_early),), CRASHES),
     "old-members-not-counted": Ablation(
         "RC2", ((Leading, "required", property(_without_old)),), SETS
     ),
@@ -257,7 +260,7 @@ RULES: dict[str, Ablation] = {
         "RC5", ((Elections, "_holders", _all_who_answer), _ANY_MAY_FOLLOW), SETS
     ),
     "eligible-for-ever": Ablation("RC4", ((by_lag, "_with_eligible", _elr_kept), _ANY_MAY_FOLLOW)),
-    "committed-by-too-few": Ablation("RC2", ((Leader, "advance", _advance_alone),), SETS),
+    "committed-by-too-few": Ablation("RC2", ((HighWatermarks, "advance", _advance_alone),), SETS),
     "updates-without-a-tag": Ablation(
         "RF2", ((updates, "Conditions", _nothing), _ANY_MAY_FOLLOW), SETS
     ),
@@ -267,11 +270,11 @@ RULES: dict[str, Ablation] = {
     "nodes-instead-of-copies": Ablation("RC5", ((Core, "new_copy", _same_copy),), DISKS),
     "leads-on-after-a-restart": Ablation("B2", ((Roles, "resign", _go_on_leading),), CRASHES),
     "cut-to-the-high-watermark-at-start": Ablation(
-        "RC8", ((Core, "__init__", _cut_at_start),), CRASHES
+        "RC8", ((Replicas, "recover", _cut_at_start),), CRASHES
     ),
     "joined-without-a-cut": Ablation("RC6", ((Follower, "_join", _join_uncut),), CUTS),
     "high-taken-before-the-cut": Ablation("RC8", ((Follower, "adopt", _high_before_cut),), TAILS),
-    "repetition-answered-at-once": Ablation("RN1", ((Leader, "_wait", _repeat_at_once),), CUTS),
+    "repetition-answered-at-once": Ablation("RN1", ((Purgatory, "wait", _repeat_at_once),), CUTS),
     "producers-not-cut": Ablation("RN2", ((ProducerState, "cut", _nothing),), CUTS),
     "incarnations-are-one": Ablation(
         "RF4",

@@ -5,7 +5,7 @@ from typing import Any
 
 from docstore.beside.view import View
 from docstore.model.document import Row
-from docstore.model.operation import Answer, Operation
+from docstore.model.operation import ANY_TOMBSTONE, Answer, Operation
 from docstore.model.service import Service
 from docstore.protocol.events import DrainAsked, Requested
 from docstore.protocol.group.configuration import Configuration
@@ -118,7 +118,9 @@ class Bench:
         )
         if found.unclean:
             self.invariants.documents.may_be_unclean.add(link)
-        return Operation("POST", found.link, found.pack(), recreate=True)
+        return Operation(
+            verb="POST", link=found.link, body=found.pack(), recreate_below=ANY_TOMBSTONE
+        )
 
 
 class RegisterBench(Bench):
@@ -172,7 +174,7 @@ class RegisterBench(Bench):
 
     def recreate(self, link: str) -> None:
         """Delete a topic, and make it again under the same name."""
-        gone = self.register.apply(Operation("DELETE", topic_link_of(link)))
+        gone = self.register.apply(Operation(verb="DELETE", link=topic_link_of(link)))
         if gone.is_success:
             self.invariants.checked["recreated"] += 1
             self.world.after(self.world.rng.random() * 1.5, self._create, link)
@@ -224,8 +226,7 @@ class ReplicaBench(Bench):
 
     def _recovered(self, streamer: Streamer) -> None:
         self.invariants.recovered(streamer)
-        readiness = self.node(streamer.name).replica.register.readiness
-        readiness.blocks = streamer.partitions.reassignment.blocks
+        self.node(streamer.name).blocks = streamer.partitions.duties.reassignment.blocks
 
     def _send(self, source: str, life: int, to: str, message: Any) -> None:
         self.cluster.send_beside(source, life, to, message)
@@ -241,7 +242,9 @@ class ReplicaBench(Bench):
         """Return the documents of a node's own slots."""
         process = self.node(node)
         owned = [
-            log.slot for log, reign in process.replica.core.reigns() if reign.phase is Phase.OPEN
+            log.slot
+            for log, reign in process.replica.core.logs.reigns()
+            if reign.phase is Phase.OPEN
         ]
         found: Sequence[Row] = process.disk.below(f"{STREAMS}/", owned)
         return found
@@ -269,7 +272,7 @@ class ReplicaBench(Bench):
 
     def recreate(self, link: str) -> None:
         """Delete a topic, and make it again under the same name."""
-        operation = Operation("DELETE", topic_link_of(link))
+        operation = Operation(verb="DELETE", link=topic_link_of(link))
         self._insist(operation, lambda answer: self._deleted(link, answer))
 
     def _deleted(self, link: str, answer: Answer) -> None:

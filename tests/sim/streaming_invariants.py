@@ -54,7 +54,7 @@ class StreamInvariants:
 
     def recovered(self, streamer: Streamer) -> None:
         """RI2: a promise that was told has survived the restart."""
-        for log in streamer.partitions.core.logs.values():
+        for log in streamer.partitions.logs.values():
             told = self.books[log.name].promised.get((streamer.name, log.copy), 0)
             self.checked["RI2"] += 1
             if log.promised[0] < told:
@@ -63,8 +63,7 @@ class StreamInvariants:
 
     def after_step(self, streamer: Streamer, event: Any, effects: Sequence[Any]) -> None:
         """Check what the step may have changed, and what it is about to say."""
-        core = streamer.partitions.core
-        for log in core.logs.values():
+        for log in streamer.partitions.logs.values():
             self._check_log(streamer, log)
         for name, leading in streamer.partitions.leader.leading.items():
             self._check_leading(streamer, name, leading)
@@ -311,7 +310,7 @@ class StreamInvariants:
 
     def _check_following(self, streamer: Streamer) -> None:
         """RI7: who has joined a leader knows of nothing committed that the leader does not."""
-        logs = streamer.partitions.core.logs
+        logs = streamer.partitions.logs
         for name, following in streamer.partitions.follower.following.items():
             log = logs.get(name)
             leader = self._streamers.get(following.leader)
@@ -343,7 +342,7 @@ class StreamInvariants:
                 self._check_promise(book, (streamer.name, data), epoch)
         elif kind is Promoted:
             for name, epoch, _ in message.partitions:
-                log = streamer.partitions.core.logs[name]
+                log = streamer.partitions.logs[name]
                 self._check_promise(self.books[name], (streamer.name, log.copy), epoch)
 
     def _check_promise(self, book: Book, copy: Copy, epoch: int) -> None:

@@ -3,7 +3,14 @@
 from dataclasses import dataclass, replace
 from random import Random
 
-from docstore.streams.timing import StreamsConfig
+from docstore.streams.timing import (
+    ElectionTimes,
+    MemoryBounds,
+    ReplicationBounds,
+    StreamsConfig,
+    TransferBounds,
+    Upkeep,
+)
 from tests.sim.streaming_nemesis import KINDS
 
 FAULTS_S = 12.0
@@ -110,15 +117,17 @@ AIMED = {
 def config_of(shape: Shape) -> StreamsConfig:
     """Return the times and bounds of a shape's nodes."""
     return StreamsConfig(
-        page_bytes=shape.page_bytes,
-        tail_bytes=shape.tail_bytes,
-        in_flight_bytes=shape.in_flight_bytes,
-        snapshot_batches=shape.snapshot_batches,
-        fail_back_s=shape.fail_back_s,
-        unfit_s=2.0,
-        save_s=1.0,
-        retention_s=0.5,
-        scrub_s=2.0,
-        offline_retry_s=shape.offline_retry_s,
-        orphans_s=1.0,
+        elections=ElectionTimes(unfit_s=2.0, offline_retry_s=shape.offline_retry_s),
+        transfers=TransferBounds(fail_back_s=shape.fail_back_s),
+        replication=ReplicationBounds(
+            page_bytes=shape.page_bytes, in_flight_bytes=shape.in_flight_bytes
+        ),
+        memory=MemoryBounds(tail_bytes=shape.tail_bytes),
+        upkeep=Upkeep(
+            save_s=1.0,
+            snapshot_batches=shape.snapshot_batches,
+            retention_s=0.5,
+            scrub_s=2.0,
+            orphans_s=1.0,
+        ),
     )

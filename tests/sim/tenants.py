@@ -78,7 +78,7 @@ class Tenant(Actor):
 
     def _post(self, lease: str, first: Sent | None) -> None:
         wanted = Lease(ttl_ms=self.shape.ttl_ms, behavior=self.behavior, holder=self.name)
-        operation = Operation("POST", f"{LEASES}/{lease}", json.dump(wanted.state()))
+        operation = Operation(verb="POST", link=f"{LEASES}/{lease}", body=json.dump(wanted.state()))
         # The owner has counted since it first came: a later attempt proves nothing.
         self.ask(
             Submit(operation), lambda answer, sent: self._created(lease, first or sent, answer)
@@ -106,7 +106,7 @@ class Tenant(Actor):
 
     def _say_released(self, lease: str) -> None:
         body = json.dump({"kind": "EndRequest", "why": "released", "endedMicros": 1})
-        operation = Operation("PATCH", f"{LEASES}/{lease}", body, "handler")
+        operation = Operation(verb="PATCH", link=f"{LEASES}/{lease}", body=body, media="handler")
         self.insist(operation, lambda answer: None)
 
     # Keeping
@@ -201,7 +201,7 @@ class Lessee(Tenant):
             return
         link = f"/a/{self.rng.randrange(self.shape.attached)}"
         state = json.dump({LEASE: f"{LEASES}/{lease}", "by": self.name})
-        operation = Operation("PUT", link, state, creates=True)
+        operation = Operation(verb="PUT", link=link, body=state, creates=True)
         late_s = self.rng.choice((0.0, self.rng.random() * LATE_MAX_S))
         self.ask(Attached(f"{LEASES}/{lease}", operation, late_s), lambda answer, sent: None)
         self.later(0.3 + self.rng.random() * 1.5, self._attach, lease)
@@ -261,7 +261,7 @@ class Candidate(Tenant):
             "kind": CAMPAIGNS[self.path], **self._named(lease), "value": self.name,
             "number": number,
         }  # fmt: skip
-        operation = Operation("PATCH", self.link, json.dump(asked), "handler")
+        operation = Operation(verb="PATCH", link=self.link, body=json.dump(asked), media="handler")
         # As it is, until it is known: else a late one makes a holder that does not know it.
         self._insist(
             Attached(f"{LEASES}/{lease}", operation),
@@ -273,7 +273,9 @@ class Candidate(Tenant):
         if answer.status == 404:
             empty = json.dump(state_of(Turns(grace_ms=self.shape.grace_ms)))
             absent = Conditions(none_match="*")
-            made = Operation("PUT", self.link, empty, conditions=absent, creates=True)
+            made = Operation(
+                verb="PUT", link=self.link, body=empty, conditions=absent, creates=True
+            )
             self.insist(made, lambda answer: self._queue(lease, number))
         elif answer.is_success:
             self._stands(lease, answer.row)
@@ -310,7 +312,9 @@ class Candidate(Tenant):
 
     def _look(self, lease: str) -> None:
         if not self._is_over(lease):
-            self.insist(Operation("GET", self.link), lambda now: self._stands(lease, now.row))
+            self.insist(
+                Operation(verb="GET", link=self.link), lambda now: self._stands(lease, now.row)
+            )
 
     # The turn
 
@@ -328,7 +332,7 @@ class Candidate(Tenant):
         link = f"/t/{self.rng.randrange(self.shape.guarded)}"
         state = json.dump({"by": self.name})
         scope = self.link.removeprefix("/core/")
-        operation = Operation("PUT", link, state, creates=True, fence=(scope, token))
+        operation = Operation(verb="PUT", link=link, body=state, creates=True, fence=(scope, token))
         late_s = self.rng.choice((0.0, self.rng.random() * LATE_MAX_S))
         self.arena.write_late(operation, late_s)
         self.later(0.1 + self.rng.random() * 0.8, self._write, lease, token)
@@ -339,7 +343,9 @@ class Candidate(Tenant):
             return
         self.token = 0
         if self.rng.random() < 0.25:
-            self.insist(Operation("GET", self.link), lambda now: self._transfer(lease, token, now))
+            self.insist(
+                Operation(verb="GET", link=self.link), lambda now: self._transfer(lease, token, now)
+            )
         else:
             self._resign(lease, token)
 
@@ -362,7 +368,7 @@ class Candidate(Tenant):
         self.arena.watch.resigns(self.link, self.name, f"{LEASES}/{lease}")
         self._asks += 1
         numbered = json.dump(asked | {"number": self._asks})
-        operation = Operation("PATCH", self.link, numbered, "handler")
+        operation = Operation(verb="PATCH", link=self.link, body=numbered, media="handler")
         self.insist(operation, lambda answer: self._given_up(lease, token, answer))
 
     def _given_up(self, lease: str, token: int, answer: Answer) -> None:

@@ -112,20 +112,22 @@ class Client:
 
     def _operation(self, op: Op) -> Operation:
         if op.kind == "read":
-            return Operation("GET", op.link)
+            return Operation(verb="GET", link=op.link)
         if op.kind == "past":
-            return Operation("GET", op.link, select=("version", op.expected))
+            return Operation(verb="GET", link=op.link, select=("version", op.expected))
         conditions = None
         if self._world.rng.random() < 0.2 and op.link in self._seen:
             op.expected = self._seen[op.link]
             conditions = Conditions(version=op.expected)
         if op.kind == "append":
             body = json.dumps({"append": op.uid}).encode()
-            return Operation("PATCH", op.link, body, "handler", conditions=conditions)
+            return Operation(
+                verb="PATCH", link=op.link, body=body, media="handler", conditions=conditions
+            )
         if op.kind == "delete":
-            return Operation("DELETE", op.link, conditions=conditions)
+            return Operation(verb="DELETE", link=op.link, conditions=conditions)
         body = json.dumps({"log": [op.uid]}).encode()
-        return Operation("PUT", op.link, body, conditions=conditions, creates=True)
+        return Operation(verb="PUT", link=op.link, body=body, conditions=conditions, creates=True)
 
     def _answered(self, op: Op, answer: Answer) -> None:
         if op.outcome != "pending":

@@ -18,12 +18,19 @@ from typing import Any
 
 import pyarrow as pa
 import pyspark.sql.functions as F  # noqa: N812
+from pyspark.sql import DataFrame
 
 from docstore.pipeline import tables
+from docstore.pipeline.jobs.files import lines_of, place
 from docstore.pipeline.jobs.work import Work
 
 SCHEMA = (
     "process string, kind string, link string, version long, started long, ended long, ok boolean"
+)
+_CORRUPT = "corrupt"
+_IS_NONE = (
+    f"{_CORRUPT} IS NOT NULL OR kind IS NULL OR kind NOT IN ('read', 'write') OR link IS NULL"
+    " OR started IS NULL"
 )
 FOUND = "link string, what string, operations string"
 NAMED_MAX = 100
@@ -31,8 +38,11 @@ ABSENT = -1
 
 
 def histcheck(work: Work, *, log: str, path: str = "") -> dict[str, Any]:
-    """Judge a log of operations; with `path`, also whether what was written is in the store."""
-    operations = work.spark.read.schema(SCHEMA).json(log)
+    """Judge a log of operations; with `path`, also whether what was written is in the store.
+
+    Raises ValueError for a line that is no operation.
+    """
+    operations = _operations(work, log)
     if path:
         operations = operations.filter(F.col("link").startswith(path.rstrip("/") + "/"))
     judged = operations.groupBy("link").applyInArrow(_judge, FOUND).orderBy("link")
@@ -46,6 +56,18 @@ def histcheck(work: Work, *, log: str, path: str = "") -> dict[str, Any]:
     if path:
         result["lost"] = _lost(work, operations, path)
     return {**result, "clean": not result["violations"] and not result["lost"]}
+
+
+def _operations(work: Work, log: str) -> DataFrame:
+    """Return the operations of a log. Raises ValueError: what cannot be read cannot be judged."""
+    lines = lines_of(work, log)
+    options = {"columnNameOfCorruptRecord": _CORRUPT}
+    parsed = F.from_json(F.col("raw").cast("string"), f"{SCHEMA}, {_CORRUPT} string", options)
+    operations = lines.withColumn("it", parsed).select("file", "block", "line", "it.*")
+    wrong = operations.filter(_IS_NONE).orderBy("file", "block", "line").first()
+    if wrong is not None:
+        raise ValueError(f"{place(work, log, wrong)} is no operation")
+    return operations.drop("file", "block", "line", _CORRUPT)
 
 
 def _lost(work: Work, operations: Any, path: str) -> list[dict[str, Any]]:

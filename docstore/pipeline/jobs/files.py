@@ -13,11 +13,13 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyspark.sql.functions as F  # noqa: N812
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
 from docstore.model.ingest import BOM, Record, is_array, of_array, of_table
+from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.jobs.work import Work
 from docstore.pipeline.kinds import check_members
 from docstore.pipeline.values import objects
@@ -29,6 +31,10 @@ _NUMBER = "number of this row in its file"
 _CORRUPT = "does not fit the schema"
 _ROW = "row"
 """The members of a row, on their way to their JSON."""
+
+
+class BadFile(PipelineError, ValueError):
+    """A file that cannot be read as what it is said to be."""
 
 
 def rows_of(work: Work, source: str, form: str, *, schema: str, infer: bool) -> DataFrame:
@@ -45,12 +51,13 @@ def rows_of(work: Work, source: str, form: str, *, schema: str, infer: bool) -> 
             schema = schema or (_inferred(work, source) if infer else "")
             return _of_texts(rows, _parsed(schema)) if schema else rows
         case "json" | "ndjson" | "jsonl":
-            rows = _split(work, source, _arrays) if _begins(work, source) else _lines(work, source)
+            is_one = _is_one_array(work, source)
+            rows = _split(work, source, _arrays) if is_one else lines_of(work, source)
             return _fitted(rows, _parsed(schema)) if schema else rows
         case "arrow" | "feather":
             return _columns(_arrow(work, source), F.lit(source), F.col(_NUMBER))
         case "parquet" | "":
-            table = work.spark.read.parquet(source)
+            table = _parquet(work, source)
             return _columns(table, F.col("_metadata.file_path"), F.col("_metadata.row_index") + 1)
         case _:
             raise ValueError(f"--format is one of {', '.join(FORMATS)}")
@@ -79,14 +86,15 @@ def _text(work: Work, source: str) -> DataFrame:
     )  # fmt: skip
 
 
-def _begins(work: Work, source: str) -> bool:
+def _is_one_array(work: Work, source: str) -> bool:
     """Say whether files are arrays, by the first line that there is."""
     begun = _text(work, source).select(F.substring("raw", 1, 64).alias("raw"))
     first = begun.filter(~F.col("raw").cast("string").rlike(r"^\s*$")).first()
     return first is not None and is_array(bytes(first["raw"]))
 
 
-def _lines(work: Work, source: str) -> DataFrame:
+def lines_of(work: Work, source: str) -> DataFrame:
+    """Return the lines of files that are not empty, as `ROW` says."""
     return _text(work, source).mapInArrow(_numbered, ROW)
 
 
@@ -254,15 +262,37 @@ def _in_words(members: pa.RecordBatch) -> bytes:
     return raw
 
 
+def _parquet(work: Work, source: str) -> DataFrame:
+    """Return files of Parquet. Raises BadFile for two columns that Spark takes for one."""
+    try:
+        return work.spark.read.parquet(source)
+    except AnalysisException as error:
+        if error.getCondition() != "COLUMN_ALREADY_EXISTS":
+            raise
+        column = (error.getMessageParameters() or {})["columnName"]
+        raise BadFile(f"{source}: the column {column} is named twice") from None
+
+
 def _arrow(work: Work, source: str) -> DataFrame:
-    """Return a file in Arrow's own format, which Spark does not read by itself."""
+    """Return a file in Arrow's own format, which Spark does not read by itself. Raises BadFile."""
     with pa.memory_map(source) as file:
         try:
             table = pa.ipc.open_file(file).read_all()
         except pa.ArrowInvalid:
             file.seek(0)
-            table = pa.ipc.open_stream(file).read_all()
+            table = _streamed(file, source)
+    names = [name.casefold() for name in table.column_names]  # Letters' size says nothing to Spark.
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise BadFile(f"{source}: the column {twice!r} is named twice")
     numbers = pa.array(range(1, table.num_rows + 1), pa.int64())
     table = table.append_column(_NUMBER, numbers)
     # Else Spark gives times without a zone that of the session.
     return work.spark.createDataFrame(table, from_arrow_schema(table.schema))
+
+
+def _streamed(file: pa.NativeFile, source: str) -> pa.Table:
+    try:
+        return pa.ipc.open_stream(file).read_all()
+    except pa.ArrowInvalid as error:
+        raise BadFile(f"{source} is no file of Arrow: {error}") from None

@@ -85,10 +85,9 @@ class View:
         self._schema = schema or self._sampled()
 
     def _sampled(self) -> str:
-        sample = tables.read(self._work.spark, self._work.url, self._path, body_as="struct",
-                             columns=("documentSelfLink",))  # fmt: skip
-        fields = [field for field in sample.schema.fields if field.name != "documentSelfLink"]
-        return str(StructType(fields).toDDL())
+        group = self._work.group
+        cut = group.plan("latest", self._path)["cut"]
+        return str(tables.sampled_schema(group, self._path, cut).toDDL())
 
     def start(self, into: str, checkpoint: str, seconds: float, trigger_s: float) -> Any:
         """Start the query that feeds the view."""

@@ -10,10 +10,11 @@ that comes back with something to catch up in every slot does not make everybody
 from collections.abc import Iterable, Sequence
 
 from docstore.model.document import Row, ballots_until, common_end
-from docstore.protocol.core import NEVER, Core
+from docstore.protocol.core import Core
 from docstore.protocol.filling.copying import Copying
 from docstore.protocol.filling.pages import Pages
 from docstore.protocol.log import SlotLog
+from docstore.protocol.peers import NEVER
 from docstore.protocol.reign import WHEREVER, Follower, Phase, Reign
 from docstore.protocol.road.propose import offer_of
 from docstore.wire import Adopt, Gap, Propose
@@ -27,6 +28,7 @@ class CatchUp:
 
     def __init__(self, core: Core) -> None:
         self.core = core
+        self.outbox = core.outbox
         self._pages = Pages(core)
         self._copying = Copying(core, self._pages, self._asked_by)
         self._looked_at = NEVER
@@ -51,7 +53,7 @@ class CatchUp:
         """Return the slots to look after; last those that somebody waits for, or longest has."""
         found = []
         before = self.core.now - self.core.config.sending.resend_interval_s
-        for log, reign in self.core.reigns():
+        for log, reign in self.core.logs.reigns():
             if reign.phase is not Phase.PREPARING and _has_late(log, reign, before):
                 times = [follower.sent_at for _, follower in self._lagging(log, reign)]
                 if times:
@@ -75,7 +77,7 @@ class CatchUp:
         follower = reign.followers[peer]
         follower.sent, follower.sent_at = log.end - len(reign.fresh), self.core.now
         offer = offer_of(log, reign, follower.sent + 1, ())
-        self.core.send(peer, Propose([offer]))
+        self.outbox.send(peer, Propose([offer]))
 
     def resync(self, slots: Iterable[int]) -> None:
         """Ask every replica of the slots that are ours where it stands; the rest follows."""
@@ -93,7 +95,7 @@ class CatchUp:
 
     def doubt(self, peer: str) -> None:
         """Ask a peer anew where it stands, soon: its link is new, and it may be as well."""
-        for _, reign in self.core.reigns():
+        for _, reign in self.core.logs.reigns():
             follower = reign.followers.get(peer)
             if follower is not None:
                 follower.adopted, follower.sent_at = False, NEVER
@@ -144,7 +146,7 @@ class CatchUp:
 
         def send(rows: Sequence[Row]) -> None:
             follower.sent, follower.sent_at = rows[-1].n, self.core.now
-            self.core.send(peer, Propose([offer_of(log, reign, first, rows)]))
+            self.outbox.send(peer, Propose([offer_of(log, reign, first, rows)]))
 
         self._pages.tail(log, reign, follower, first, last, send)
 
@@ -185,7 +187,7 @@ class CatchUp:
             follower.sent, follower.sent_at = until, self.core.now
             ballots = ballots_until(log.ballots, until)
             epoch, base, decided = reign.ballot[0], reign.base, log.decided
-            self.core.send(peer, Adopt(log.slot, epoch, base, common, decided, rows, ballots))
+            self.outbox.send(peer, Adopt(log.slot, epoch, base, common, decided, rows, ballots))
 
         if first > last:
             send(())

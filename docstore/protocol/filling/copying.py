@@ -31,6 +31,7 @@ class Copying:
 
     def __init__(self, core: Core, pages: Pages, asked_by: Asked) -> None:
         self.core = core
+        self.outbox = core.outbox
         self._pages = pages
         self._asked_by = asked_by
         self._copying: dict[str, set[int]] = {}
@@ -93,7 +94,7 @@ class Copying:
             until = rows[-1].n if rows else after
             follower.copied, follower.sent, follower.sent_at = until, until, self.core.now
             ballots = ballots_until(log.ballots, max(until, log.kept))
-            self.core.send(
+            self.outbox.send(
                 peer,
                 Copy(
                     log.slot, reign.ballot[0], reign.base, after, log.kept, log.floor,

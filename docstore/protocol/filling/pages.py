@@ -17,6 +17,7 @@ class Pages:
 
     def __init__(self, core: Core) -> None:
         self.core = core
+        self.outbox = core.outbox
 
     def from_memory(self, log: SlotLog, first: int, last: int) -> list[Row]:
         """Return a page of rows that follow each other; `first` must be in memory."""
@@ -67,4 +68,4 @@ class Pages:
             elif result:
                 then(result)
 
-        self.core.read(query, found)
+        self.outbox.read(query, found)

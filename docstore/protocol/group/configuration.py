@@ -22,9 +22,14 @@ from typing import Any, NamedTuple
 
 import msgpack
 
+from docstore.errors import StoreBroken
 from docstore.model.address import Address
 from docstore.ownership.by_hash import Placed, Placement, place
 from docstore.protocol.group.voters import VOTERS_MAX, chosen
+from docstore.wire import PROTOCOL
+
+FIRST_PROTOCOL = 5
+"""What it stores is what every version reads."""
 
 LOST = "!"
 """Behind the name of a member whose disk is lost: it still counts, and never answers."""
@@ -106,6 +111,12 @@ class Configuration:
     """How often an operator made a group of a lone survivor: decided writes may be lost."""
     reads: str = "confirm"
     """How owners make sure that a value is current: by asking each time, or by a lease."""
+    stored_protocol: int = FIRST_PROTOCOL
+    """What protocols up to this one have added to what is stored, all members read."""
+
+    def stores(self, protocol: int) -> bool:
+        """Say whether what a protocol has added to rows and the like may be stored (rule M7)."""
+        return protocol <= self.stored_protocol
 
     def member(self, node_id: str) -> MemberEntry | None:
         """Return the member of that id, the next one's before the present one's."""
@@ -163,11 +174,13 @@ class Configuration:
 
     def pack(self) -> bytes:
         """Return the configuration as stored and as told to other nodes."""
+        # Nodes of protocols 5 and 6 read no field more, and need none.
+        added = (self.stored_protocol,) if self.stored_protocol > FIRST_PROTOCOL else ()
         packed: bytes = msgpack.packb(
             (
                 self.id, self.cluster_id, self.slots, self.points_per_node,
                 self.replication_factor, _entries(self.members), self.stage.value,
-                _entries(self.next_members), self.forced, self.reads,
+                _entries(self.next_members), self.forced, self.reads, *added,
             )
         )  # fmt: skip
         return packed
@@ -183,7 +196,7 @@ def unpack_configuration(packed: bytes) -> Configuration:
     """Return the configuration from its bytes; raises ValueError or TypeError if malformed."""
     fields: Sequence[Any] = msgpack.unpackb(packed)
     number, cluster_id, slots, points_per_node, factor, entries, stage, coming, *more = fields
-    forced, reads = more
+    forced, reads, *added = more
     members = tuple(MemberEntry(*entry) for entry in entries)
     following = tuple(MemberEntry(*entry) for entry in coming)
     return Configuration(
@@ -197,6 +210,7 @@ def unpack_configuration(packed: bytes) -> Configuration:
         following,
         forced,
         reads,
+        *added[:1],
     )
 
 
@@ -227,11 +241,20 @@ def first_registered(founded: Configuration) -> Registered:
 
 
 def unpack_registered(packed: bytes) -> Registered:
-    """Return what a disk kept; raises ValueError or TypeError if malformed."""
+    """Return what a disk kept; raises ValueError or TypeError if malformed.
+
+    Raises StoreBroken if the group stores what this version cannot read (rule M7).
+    """
     fields: Any = msgpack.unpackb(packed)
     decided_packed, generation, voted_for, adopted, latest = fields
     decided = unpack_configuration(decided_packed)
     newest = unpack_configuration(latest) if latest else decided
+    needed = max(decided.stored_protocol, newest.stored_protocol)
+    if needed > PROTOCOL:
+        raise StoreBroken(
+            f"the group stores what protocol {needed} has added, and this version reads up to"
+            f" {PROTOCOL}: start the version that wrote it, or a later one"
+        )
     return Registered(decided, generation, voted_for, adopted, newest)
 
 

@@ -20,6 +20,7 @@ class Election:
     def __init__(self, core: Core, stored: StoredRegister, won: Callable[[], None]) -> None:
         """won: a majority has voted for this node."""
         self.core = core
+        self.outbox = core.outbox
         self.stored = stored
         self._won = won
 
@@ -39,7 +40,7 @@ class Election:
     def _ask_votes(self, generation: int, *, pre: bool) -> None:
         message = Canvass(generation, *self.stored.recency, pre)
         for peer in self.stored.other_voters():
-            self.core.send_any(peer, message)
+            self.outbox.send_any(peer, message)
 
     def canvassed(self, sender: str, message: Canvass) -> None:
         """Answer a candidate, after the vote is on disk."""
@@ -49,7 +50,7 @@ class Election:
         )
         self.stored.save()
         vote = Vote(message.generation, voter.generation, granted, message.pre)
-        self.core.when_durable(lambda: self.core.send_any(sender, vote))
+        self.outbox.when_durable(lambda: self.outbox.send_any(sender, vote))
 
     def voted(self, sender: str, message: Vote) -> None:
         """Count an answer."""
@@ -87,4 +88,4 @@ class Election:
             self._ask_votes(generation, pre=False)
             self._count(self.core.me, generation, pre=False)
 
-        self.core.when_durable(ask)
+        self.outbox.when_durable(ask)

@@ -4,9 +4,11 @@ Any member tells: whoever hears from a node that counts by an older configuratio
 everybody when a new one comes into use. What is decided may be taken from anyone.
 """
 
-from docstore.protocol.core import NEVER, Core
+from docstore.protocol.core import Core
 from docstore.protocol.group.configuration import unpack_configuration
 from docstore.protocol.group.stored import StoredRegister
+from docstore.protocol.group.stored_forms import may_tell
+from docstore.protocol.peers import NEVER
 from docstore.wire import Configured
 
 
@@ -15,6 +17,7 @@ class CommitNotices:
 
     def __init__(self, core: Core, stored: StoredRegister) -> None:
         self.core = core
+        self.outbox = core.outbox
         self.stored = stored
         self.restarted()
 
@@ -29,8 +32,10 @@ class CommitNotices:
         told_at, told = self._told.get(peer, (NEVER, 0))
         if told == number and now - told_at < self.core.config.sending.resend_interval_s:
             return
+        if not may_tell(self.core, peer, self.core.configuration):
+            return
         self._told[peer] = (now, number)
-        self.core.send_any(peer, Configured(self.core.configuration.pack()))
+        self.outbox.send_any(peer, Configured(self.core.configuration.pack()))
 
     def told(self, message: Configured) -> None:
         """Take a decided configuration from any member."""

@@ -2,20 +2,23 @@
 
 A change that is under way goes on: from learning to joint when the newcomers have what the old
 members have, from joint to stable when every slot is open under majorities of both. In a group at
-rest a member that has been silent for too long is taken out, and votes are spread over zones.
+rest a member that has been silent for too long is taken out, votes are spread over zones, and what
+all members read may be stored.
 """
 
 from docstore.protocol.core import Core
 from docstore.protocol.group.change import Change, ChangeRefused, Kind, advanced, begin
 from docstore.protocol.group.configuration import Configuration, Stage, with_votes
 from docstore.protocol.group.readiness import Readiness
+from docstore.protocol.group.stored_forms import with_forms_allowed
 
 
 def next_configuration(core: Core, readiness: Readiness) -> Configuration | None:
     """Return what should follow the configuration in use, None if it may stay as it is."""
     configuration = core.configuration
     if configuration.stage is Stage.STABLE:
-        return _without_a_silent_member(core) or _with_votes_spread(core)
+        following = _without_a_silent_member(core) or _with_votes_spread(core)
+        return following or with_forms_allowed(core)
     if not readiness.is_complete():
         return None
     core.counters["steps_of_change"] += 1

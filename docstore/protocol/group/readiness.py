@@ -19,10 +19,10 @@ from docstore.wire import Heartbeat
 class Readiness:
     """What is known of the slots, for the step that follows the configuration in use."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, blocks: Callable[[int], bool]) -> None:
+        """blocks: whether something else of this node still needs a member that leaves a slot."""
         self.core = core
-        self.blocks: Callable[[int], bool] = lambda slot: False
-        """Whether something else of this node still needs a member that leaves."""
+        self._blocks = blocks
         self._said: dict[str, frozenset[int]] = {}
         """Member -> its slots that are ready."""
 
@@ -38,7 +38,7 @@ class Readiness:
     def is_complete(self) -> bool:  # Seam.
         """Say whether every slot has an owner that says so."""
         # This is asked at every tick, and it takes milliseconds to look at each slot of ours.
-        at_most = len(self.core.reigns()) + sum(map(len, self._said.values()))
+        at_most = len(self.core.logs.reigns()) + sum(map(len, self._said.values()))
         if at_most < self.core.placement.slots:
             return False
         return self.progress == self.core.placement.slots
@@ -61,7 +61,7 @@ class Readiness:
         if stage is Stage.STABLE:
             return []
         found = []
-        for log, reign in self.core.reigns():
+        for log, reign in self.core.logs.reigns():
             # A reign that is open while the stage is joint was opened by majorities of both.
             if reign.phase is Phase.OPEN and (stage is Stage.JOINT or self._is_filled(log)):
                 found.append(log.slot)
@@ -74,7 +74,7 @@ class Readiness:
         lost disk would then be one too many. Of the others a majority is enough.
         """
         # First what mostly is not so yet: this is asked of all slots, again and again.
-        if self.blocks(log.slot):
+        if self._blocks(log.slot):
             return False
         if not all(self._holds_all(log, newcomer) for newcomer in log.learners):
             return False

@@ -39,7 +39,7 @@ def use(core: Core, configuration: Configuration) -> None:
         core.logs[slot] = _begin_empty(core, slot)
     core.counters["configurations_used"] += 1
     core.claims_changed = core.routes_changed = True
-    core.emit(Reconfigured(configuration))
+    core.outbox.emit(Reconfigured(configuration))
 
 
 def join_writes(configuration: Configuration, me: str) -> list[Write]:
@@ -56,16 +56,16 @@ def join_writes(configuration: Configuration, me: str) -> list[Write]:
 def _give_up(core: Core, log: SlotLog) -> None:
     log.clear(kept=0, floor=-1)
     log.full = False
-    core.former[log.slot] = log.promised
+    core.logs.former[log.slot] = log.promised
     core.corrupted.discard(log.slot)
-    core.store(Erase(log.slot))
-    core.save(log)
+    core.outbox.store(Erase(log.slot))
+    core.outbox.save(log)
 
 
 def _begin_empty(core: Core, slot: int) -> SlotLog:  # Seam.
     log = log_from_disk(slot, core.placement, None)
-    log.promised = core.former.pop(slot, NO_BALLOT)
+    log.promised = core.logs.former.pop(slot, NO_BALLOT)
     log.full = False
-    core.store(Erase(slot))
-    core.save(log)
+    core.outbox.store(Erase(slot))
+    core.outbox.save(log)
     return log

@@ -39,12 +39,18 @@ class Register:
     """One node's part in the register."""
 
     def __init__(
-        self, core: Core, stored: Registered, rng: Random, use: Callable[[Configuration], None]
+        self,
+        core: Core,
+        stored: Registered,
+        rng: Random,
+        *,
+        use: Callable[[Configuration], None],
+        blocks: Callable[[int], bool],
     ) -> None:
-        """use: goes over to a configuration that is decided."""
+        """use: goes over to a configuration that is decided. blocks: see `readiness.py`."""
         self.core = core
         self._use = use
-        self.readiness = Readiness(core)
+        self.readiness = Readiness(core, blocks)
         self.stored = StoredRegister(core, stored, rng, self._learnt)
         self.requests = ChangeRequests(core)
         self.election = Election(core, self.stored, self._elected)

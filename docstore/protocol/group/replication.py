@@ -6,10 +6,12 @@ offers what it has under its own generation, so that nothing an earlier one deci
 Source: Raft with a log of one entry (Ongaro and Ousterhout, 2014, sections 5.3 and 5.4).
 """
 
-from docstore.protocol.core import NEVER, Core
+from docstore.protocol.core import Core
 from docstore.protocol.group.configuration import Configuration, unpack_configuration
 from docstore.protocol.group.requests import ChangeRequests
 from docstore.protocol.group.stored import StoredRegister
+from docstore.protocol.group.stored_forms import may_tell
+from docstore.protocol.peers import NEVER
 from docstore.wire import Follow, Lead
 
 
@@ -19,6 +21,7 @@ class Replication:
     def __init__(self, core: Core, stored: StoredRegister, requests: ChangeRequests) -> None:
         """requests: who is answered when a configuration is decided."""
         self.core = core
+        self.outbox = core.outbox
         self.stored = stored
         self.requests = requests
         self.restarted()
@@ -38,7 +41,7 @@ class Replication:
         self._stored_by = {}
         stored.save()
         generation, number = stored.adopted, configuration.id
-        self.core.when_durable(lambda: self._stored_here(generation, number))
+        self.outbox.when_durable(lambda: self._stored_here(generation, number))
         self._beat()
 
     def _stored_here(self, generation: int, number: int) -> None:
@@ -56,8 +59,9 @@ class Replication:
         packed = self.stored.latest.pack()
         decided = self.core.configuration.id
         for peer in self.stored.other_voters():
-            known = self._stored_by.get(peer) == number
-            self.core.send_any(peer, Lead(generation, number, decided, b"" if known else packed))
+            is_needed = self._stored_by.get(peer) != number
+            offered = packed if is_needed and may_tell(self.core, peer, self.stored.latest) else b""
+            self.outbox.send_any(peer, Lead(generation, number, decided, offered))
 
     def followed(self, sender: str, message: Follow) -> None:
         """Count who has stored what we offer."""
@@ -94,7 +98,7 @@ class Replication:
         """Follow a leader: store what it offers, then say what we hold."""
         stored = self.stored
         if not stored.voter.follow(sender, message.generation, self.core.now):
-            self.core.send_any(sender, Follow(stored.voter.generation, -1))
+            self.outbox.send_any(sender, Follow(stored.voter.generation, -1))
             return
         newer = (message.generation, message.id) > stored.recency
         if message.packed and newer:
@@ -105,4 +109,4 @@ class Replication:
         if holds and stored.latest.id <= message.decided:
             stored.learn(stored.latest)
         answer = Follow(message.generation, stored.latest.id if holds else -1)
-        self.core.when_durable(lambda: self.core.send_any(sender, answer))
+        self.outbox.when_durable(lambda: self.outbox.send_any(sender, answer))

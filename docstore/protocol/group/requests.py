@@ -12,6 +12,7 @@ class ChangeRequests:
 
     def __init__(self, core: Core) -> None:
         self.core = core
+        self.outbox = core.outbox
         self.restarted()
 
     def restarted(self) -> None:
@@ -37,4 +38,4 @@ class ChangeRequests:
 
     def answer(self, request: int, status: int, code: str, detail: str) -> None:
         """Answer a request. status: as HTTP has it."""
-        self.core.emit(ChangeAnswered(request, status, code, detail))
+        self.outbox.emit(ChangeAnswered(request, status, code, detail))

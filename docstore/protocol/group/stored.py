@@ -22,6 +22,7 @@ class StoredRegister:
     ) -> None:
         """use: goes over to a configuration that is decided."""
         self.core = core
+        self.outbox = core.outbox
         self._rng = rng
         self._use = use
         self.restarted(stored)
@@ -91,4 +92,4 @@ class StoredRegister:
         )
         if now != self._saved:
             self._saved = now
-            self.core.store(SaveConfiguration(now.pack()))
+            self.outbox.store(SaveConfiguration(now.pack()))

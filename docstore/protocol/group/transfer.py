@@ -5,9 +5,10 @@ The heir stands at once, without a pre-vote, so nobody has to grow impatient fir
 Source: transfer of leadership (Ongaro's thesis, 3.10).
 """
 
-from docstore.protocol.core import NEVER, Core
+from docstore.protocol.core import Core
 from docstore.protocol.group.replication import Replication
 from docstore.protocol.group.stored import StoredRegister
+from docstore.protocol.peers import NEVER
 from docstore.wire import Succeed
 
 
@@ -16,6 +17,7 @@ class Transfer:
 
     def __init__(self, core: Core, stored: StoredRegister, replication: Replication) -> None:
         self.core = core
+        self.outbox = core.outbox
         self.stored = stored
         self.replication = replication
         self.restarted()
@@ -36,4 +38,4 @@ class Transfer:
         again_s = self.core.config.leadership.heartbeat_interval_s
         if heir is not None and now >= self._told_at + again_s:
             self._told_at = now
-            self.core.send_any(heir, Succeed(self.stored.voter.generation))
+            self.outbox.send_any(heir, Succeed(self.stored.voter.generation))

@@ -20,9 +20,10 @@ Source: rules SL7 and D3; log compaction by key is Kafka's; the wait for all is 
 """
 
 from docstore.model.document import Row
-from docstore.protocol.core import NEVER, Core
+from docstore.protocol.core import Core
 from docstore.protocol.history.holds import CLOCKS_APART_S
 from docstore.protocol.log import SlotLog
+from docstore.protocol.peers import NEVER
 from docstore.protocol.reign import Phase, Reign
 from docstore.storage.store import Corrupt, LastBefore, Purge, Result, Tombstones, Trim
 from docstore.wire import Passed
@@ -42,6 +43,7 @@ class Trimmer:
 
     def __init__(self, core: Core) -> None:
         self.core = core
+        self.outbox = core.outbox
         self._queue: list[int] = []
         self._round_at = NEVER
         self._asked = False
@@ -114,7 +116,7 @@ class Trimmer:
         log.passed = max(log.passed, self.held_by_all(log, reign))
         message = Passed([(log.slot, reign.ballot[0], log.passed)])
         for peer in reign.followers:
-            self.core.send(peer, message)
+            self.outbox.send(peer, message)
 
     def held_by_all(self, log: SlotLog, reign: Reign) -> int:  # Seam.
         """Return the last row that is decided and on the disk of every replica, 0 for none."""
@@ -151,15 +153,15 @@ class Trimmer:
             if result and same and log.full:
                 self._trim(log, min(result[0].n, self._until(log)))
 
-        self.core.read(LastBefore(log.slot, before_us, self._until(log)), found)
+        self.outbox.read(LastBefore(log.slot, before_us, self._until(log)), found)
 
     def _trim(self, log: SlotLog, kept: int) -> None:
         if kept <= log.kept or self._is_source(log):
             return
         self.core.counters["trimmed"] += kept - log.kept
-        self.core.store(Trim(log.slot, log.kept, kept))
+        self.outbox.store(Trim(log.slot, log.kept, kept))
         log.kept = kept
-        self.core.save(log)
+        self.outbox.save(log)
         self._queue.append(log.slot)  # There may be more that is old.
 
     def _bury(self, log: SlotLog) -> None:
@@ -176,7 +178,9 @@ class Trimmer:
             if result and same and log.full and not self._is_source(log):
                 self._purge(log, result)
 
-        self.core.read(Tombstones(log.slot, self.buried_until(log), before_us, ROWS_AT_ONCE), found)
+        self.outbox.read(
+            Tombstones(log.slot, self.buried_until(log), before_us, ROWS_AT_ONCE), found
+        )
 
     def buried_until(self, log: SlotLog) -> int:  # Seam.
         """Return up to which row tombstones may go: those that all replicas have.
@@ -187,9 +191,9 @@ class Trimmer:
 
     def _purge(self, log: SlotLog, tombstones: list[Row]) -> None:
         self.core.counters["purged"] += len(tombstones)
-        self.core.store(Purge(log.slot, [(row.link, row.version) for row in tombstones]))
+        self.outbox.store(Purge(log.slot, [(row.link, row.version) for row in tombstones]))
         log.floor = self.floor_over(log, tombstones)
-        self.core.save(log)
+        self.outbox.save(log)
         for row in tombstones:
             self._forget_head(log, row)
 

@@ -33,6 +33,7 @@ class HandingOver:
 
     def __init__(self, core: Core, reopen: Reopen) -> None:
         self.core = core
+        self.outbox = core.outbox
         self.reopen = reopen
         self._given: dict[str, list[int]] = {}
         self._released: list[tuple[int, int]] = []
@@ -44,7 +45,7 @@ class HandingOver:
     def tick(self) -> None:
         """Close slots that others should have, give away those that have come to rest."""
         self._given, self._released = {}, []
-        reigns = self.core.reigns() if self.core.is_draining else self._misplaced_ones()
+        reigns = self.core.logs.reigns() if self.core.is_draining else self._misplaced_ones()
         self._closed = sum(reign.closing_since is not None for _, reign in reigns)
         for log, reign in reigns:
             if reign.phase is Phase.OPEN:
@@ -54,7 +55,7 @@ class HandingOver:
         core = self.core
         if self._misplaced_as_of != core.ownership_changes:
             self._misplaced_as_of = core.ownership_changes
-            reigns = core.reigns()
+            reigns = core.logs.reigns()
             self._misplaced = [each for each in reigns if each[0].replicas[0] != core.me]
         return self._misplaced
 
@@ -64,9 +65,9 @@ class HandingOver:
         released, self._released = self._released, []
         if released and self.core.has_leases:
             for peer in self.core.peers:
-                self.core.send(peer, Release(released))
+                self.outbox.send(peer, Release(released))
         for heir, slots in given.items():
-            self.core.send(heir, HandOver(to_bitmap(slots, self.core.placement.slots)))
+            self.outbox.send(heir, HandOver(to_bitmap(slots, self.core.placement.slots)))
 
     def _look(self, log: SlotLog, reign: Reign) -> None:
         heir = self._heir(log, reign)

@@ -8,8 +8,9 @@ that is wrong here tries in vain, or serves later than it could.
 from collections.abc import Callable
 
 from docstore.converge.spread import Spreader
-from docstore.protocol.core import NEVER, Core
+from docstore.protocol.core import Core
 from docstore.protocol.depose import depose
+from docstore.protocol.peers import NEVER
 from docstore.protocol.quorum import is_quorum
 from docstore.protocol.reign import Phase, Reign
 from docstore.protocol.slots import from_bitmap, to_bitmap
@@ -24,6 +25,7 @@ class Liveness:
     ) -> None:
         """ready: what to say of our slots while the group changes."""
         self.core = core
+        self.outbox = core.outbox
         self.spreader = spreader
         self.ready = ready
         self._beat_at = NEVER
@@ -53,14 +55,7 @@ class Liveness:
             return
         peer.claims = tuple(message.claims)
         claimed = {slot: epoch for epoch, bitmap in message.claims for slot in from_bitmap(bitmap)}
-        claims = self.core.claims
-        for slot in [slot for slot, claim in claims.items() if claim[1] == sender]:
-            if slot not in claimed:
-                del claims[slot]
-        for slot, epoch in claimed.items():
-            if claims.get(slot, (0, "")) < (epoch, sender):
-                claims[slot] = (epoch, sender)
-        self.core.ownership_changes += 1
+        self.core.peers.claim(sender, claimed)
         self.core.routes_changed = True
 
     def beat(self) -> None:
@@ -72,7 +67,7 @@ class Liveness:
         self._beat_at, core.claims_changed = core.now, False
         message = self._heartbeat()
         for peer in core.peers:
-            core.send(peer, message)
+            core.outbox.send(peer, message)
 
     def _heartbeat(self) -> Heartbeat:
         core = self.core
@@ -80,7 +75,9 @@ class Liveness:
         bitmap = to_bitmap(faulty, core.placement.slots) if faulty else b""
         wall_us = core.clock.own_us(core.now)
         fit = core.may_own(core.me) or self._still_spreads()
-        return Heartbeat(self._claims(), fit, bitmap, self.ready(), wall_us, self.spreader.durable)
+        return Heartbeat(
+            self._claims(), fit, bitmap, self.ready(), wall_us, self.spreader.arrived.durable
+        )
 
     def _still_spreads(self) -> bool:
         """Say whether who follows us, as we drain, has not got what we have executed last."""
@@ -98,7 +95,7 @@ class Liveness:
 
     def _bitmaps_of_open(self) -> tuple[tuple[int, bytes], ...]:
         held: dict[int, list[int]] = {}
-        for log, reign in self.core.reigns():
+        for log, reign in self.core.logs.reigns():
             if reign.phase is Phase.OPEN:
                 held.setdefault(reign.ballot[0], []).append(log.slot)
         count = self.core.placement.slots
@@ -106,32 +103,30 @@ class Liveness:
 
     def link_lost(self, peer: str) -> None:
         """A broken connection is news: the peer is not heard until it speaks again."""
-        self.core.links.discard(peer)
+        self.core.peers.links.pop(peer, None)
         state = self.core.peers.get(peer)
         if state is None:
             return
         state.heard_at, state.linked, state.claims, state.arrived = NEVER, False, (), None
-        for slot in [slot for slot, claim in self.core.claims.items() if claim[1] == peer]:
-            del self.core.claims[slot]
-        self.core.ownership_changes += 1
+        self.core.peers.claim(peer, {})
         self.core.routes_changed = True
 
-    def link_made(self, peer: str) -> None:
+    def link_made(self, peer: str, protocol: int) -> None:
         """Tell a peer of us. What was sent before may be lost: the timers will send it again."""
-        self.core.links.add(peer)
+        self.core.peers.links[peer] = protocol
         if peer in self.core.peers:
             self.core.peers[peer].linked = True
-            self.core.send(peer, self._heartbeat())
+            self.outbox.send(peer, self._heartbeat())
 
     def watch_quorum(self) -> None:
         """Yield when no majority of the members is heard, or nothing is decided, for too long."""
         core = self.core
         heard = {core.me, *(member for member in core.peers if self._is_heard(member))}
         if is_quorum(heard, core.configuration.sets):
-            core.quorum_heard_at = core.now
-        silent = core.now - core.quorum_heard_at > core.config.leadership.quorum_lost_s
-        for log, reign in core.reigns():
-            if silent or (reign.waiting and self._is_stuck(reign)):
+            core.peers.quorum_heard_at = core.now
+        silent = core.now - core.peers.quorum_heard_at > core.config.leadership.quorum_lost_s
+        for log, reign in core.logs.reigns():
+            if silent or (reign.clients.updates and self._is_stuck(reign)):
                 core.counters["yields"] += 1
                 core.unfit_until = core.now + core.config.leadership.unfit_s
                 depose(core, log)

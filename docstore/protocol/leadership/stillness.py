@@ -32,7 +32,7 @@ class Stillness:
     def begin(self, seconds: float) -> None:
         """Propose nothing new in the slots that are ours, for so long."""
         self._until = self.core.now + min(seconds, STILL_S_MAX)
-        for _, reign in self.core.reigns():
+        for _, reign in self.core.logs.reigns():
             if reign.phase is Phase.OPEN:
                 reign.still_until = self._until
         self.core.counters["stood_still"] += 1
@@ -42,6 +42,6 @@ class Stillness:
         if self._until == 0.0 or self.core.now < self._until:
             return
         self._until = 0.0
-        for log, reign in self.core.reigns():
-            if reign.held and reign.still_until:
+        for log, reign in self.core.logs.reigns():
+            if reign.clients.held and reign.still_until:
                 self._reopen(log, reign)

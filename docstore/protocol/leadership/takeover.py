@@ -15,11 +15,13 @@ from collections.abc import Collection, Iterable
 from docstore.model.document import ballot_added, ballots_until, common_end
 from docstore.ownership.ballot import next_ballot
 from docstore.protocol import quorum
-from docstore.protocol.core import NEVER, Core
+from docstore.protocol.core import Core
 from docstore.protocol.depose import depose
 from docstore.protocol.filling.catchup import CatchUp
 from docstore.protocol.log import SlotLog
-from docstore.protocol.reign import Follower, Phase, Reign
+from docstore.protocol.owners import claimant, first_alive
+from docstore.protocol.peers import NEVER
+from docstore.protocol.reign import Follower, Phase, Recovery, Reign
 from docstore.protocol.road.decide import Decider
 from docstore.protocol.road.learn import Acceptor
 from docstore.protocol.slots import from_bitmap, to_bitmap
@@ -41,6 +43,7 @@ class TakeOver:
 
     def __init__(self, core: Core, acceptor: Acceptor, decider: Decider, catchup: CatchUp) -> None:
         self.core = core
+        self.outbox = core.outbox
         self.acceptor = acceptor
         self.decider = decider
         self.catchup = catchup
@@ -80,10 +83,7 @@ class TakeOver:
     def handed(self, sender: str, message: HandOver) -> None:
         """Take slots that their owner has just given up for us."""
         for slot in from_bitmap(message.slots):
-            claim = self.core.claims.get(slot)
-            if claim is not None and claim[1] == sender:
-                del self.core.claims[slot]
-                self.core.ownership_changes += 1
+            self.core.peers.disclaim(sender, slot)
         self.forget()
         self.consider()
 
@@ -97,7 +97,7 @@ class TakeOver:
         as_of = (core.ownership_changes, alive)
         if self._unclaimed_as_of != as_of:
             nobody = (0, "")
-            claim_of = core.claims.get
+            claim_of = core.peers.claims.get
             self._unclaimed_as_of = as_of
             self._without_owner = [
                 log
@@ -109,9 +109,9 @@ class TakeOver:
     def _should_try(self, log: SlotLog) -> bool:
         if log.reign is not None or not log.full or self.core.is_leased(log.slot, self.core.me):
             return False
-        if self.core.claimant(log.slot) is not None:
+        if claimant(self.core, log.slot) is not None:
             return False
-        return self.core.first_alive(log.slot) == self.core.me and not self._is_early(log.slot)
+        return first_alive(self.core, log.slot) == self.core.me and not self._is_early(log.slot)
 
     def _is_early(self, slot: int) -> bool:
         """Say whether somebody whom the hash prefers may just be starting, as this node is."""
@@ -130,7 +130,7 @@ class TakeOver:
         self.core.counters["prevotes"] += 1
         bitmap = to_bitmap(slots, self.core.placement.slots)
         for peer in self.core.peers:
-            self.core.send(peer, PreVote(self._round, bitmap))
+            self.outbox.send(peer, PreVote(self._round, bitmap))
         self._count_votes(slots)
 
     def vote(self, sender: str, message: PreVote) -> None:
@@ -139,7 +139,7 @@ class TakeOver:
         if refused:
             self.core.counters["prevotes_refused"] += 1
         bitmap = to_bitmap(refused, self.core.placement.slots)
-        self.core.send(sender, PreVoted(message.round, bitmap))
+        self.outbox.send(sender, PreVoted(message.round, bitmap))
 
     def _hears_better(self, candidate: str, slot: int) -> bool:
         log = self.core.logs.get(slot)
@@ -147,12 +147,12 @@ class TakeOver:
             return True
         if self.core.is_leased(slot, candidate):
             return True
-        holder = self.core.claimant(slot)
+        holder = claimant(self.core, slot)
         if holder is not None and holder != candidate:
             return True
         replicas = self.core.placement.replicas(slot)
         before = replicas[: replicas.index(candidate)] if candidate in replicas else replicas
-        return self.core.first_alive(slot) in before
+        return first_alive(self.core, slot) in before
 
     def voted(self, sender: str, message: PreVoted) -> None:
         """Count a vote; prepare the slots that a quorum leaves to us."""
@@ -187,24 +187,24 @@ class TakeOver:
     def _prepare(self, slots: list[int]) -> None:
         """Promise ourselves first, durably, then ask the others (rule T1)."""
         core = self.core
-        ballot = next_ballot(core.epoch_seen, core.me)
-        core.epoch_seen = ballot[0]
+        ballot = next_ballot(core.logs.epoch_seen, core.me)
+        core.logs.epoch_seen = ballot[0]
         core.counters["prepares"] += 1
         deadline = core.now + core.config.leadership.attempt_timeout_s
         for slot in slots:
             log = core.logs[slot]
             log.promised = ballot
-            core.set_reign(log, Reign(ballot, Phase.PREPARING, deadline))
-            core.save(log)
+            core.logs.set_reign(log, Reign(ballot, Phase.PREPARING, Recovery(deadline)))
+            core.outbox.save(log)
         message = Prepare(ballot[0], to_bitmap(slots, core.placement.slots))
         own = Promised(ballot[0], [self.acceptor.evidence(core.logs[slot]) for slot in slots])
 
         def ask() -> None:
             for peer in core.peers:
-                core.send(peer, message)
+                core.outbox.send(peer, message)
             self.promised(core.me, own)
 
-        core.when_durable(ask)
+        core.outbox.when_durable(ask)
 
     def promised(self, sender: str, message: Promised) -> None:
         """Gather evidence; settle the slots for which a quorum has promised."""
@@ -215,7 +215,7 @@ class TakeOver:
                 continue
             if reign.ballot != (message.epoch, self.core.me):
                 continue
-            reign.evidence[sender] = evidence
+            reign.recovery.evidence[sender] = evidence
             if self.has_evidence(log, reign):
                 self._settle(log, reign)
 
@@ -225,8 +225,8 @@ class TakeOver:
         While the group changes, both sets must promise; what was ever decided is with a majority
         of the old one, so that newcomers need not be asked for it.
         """
-        full = [sender for sender, each in reign.evidence.items() if each.full]
-        promised = quorum.is_quorum(reign.evidence, log.voting)
+        full = [sender for sender, each in reign.recovery.evidence.items() if each.full]
+        promised = quorum.is_quorum(reign.recovery.evidence, log.voting)
         return promised and quorum.is_quorum(full, log.voting[:1])
 
     def best(self, log: SlotLog, evidence: Collection[Evidence]) -> Evidence:  # Seam.
@@ -237,12 +237,12 @@ class TakeOver:
 
     def _settle(self, log: SlotLog, reign: Reign) -> None:
         """Fix the base, and bring this node's log to it."""
-        full = {sender: each for sender, each in reign.evidence.items() if each.full}
+        full = {sender: each for sender, each in reign.recovery.evidence.items() if each.full}
         best = self.best(log, full.values())
-        reign.phase, reign.best = Phase.RECOVERING, best
+        reign.phase, reign.recovery.best = Phase.RECOVERING, best
         reign.base = best.end
-        reign.deadline = self.core.now + self.core.config.leadership.attempt_timeout_s
-        reign.identical = {
+        reign.recovery.deadline = self.core.now + self.core.config.leadership.attempt_timeout_s
+        reign.recovery.identical = {
             sender
             for sender, each in full.items()
             if (each.adopted, each.end) == (best.adopted, best.end)
@@ -252,7 +252,7 @@ class TakeOver:
             for peer in (*log.replicas, *log.learners)
             if peer != self.core.me
         }
-        if self.core.me in reign.identical:
+        if self.core.me in reign.recovery.identical:
             self._root(log, reign)
         else:
             self._go_to_common(log, reign, best)
@@ -267,8 +267,8 @@ class TakeOver:
         if common < log.end:
             self.core.counters["own_cut"] += 1
             log.cut(common)
-            self.core.store(Truncate(log.slot, common))
-            self.core.save(log)
+            self.outbox.store(Truncate(log.slot, common))
+            self.outbox.save(log)
         if log.end == reign.base:
             self._root(log, reign)
         else:
@@ -276,9 +276,9 @@ class TakeOver:
 
     def _fetch(self, log: SlotLog, reign: Reign) -> None:
         self.core.counters["fetches"] += 1
-        source = min(reign.identical)
+        source = min(reign.recovery.identical)
         last = min(reign.base, log.end + self.core.config.sending.page_rows)
-        self.core.send(source, Fetch(log.slot, reign.ballot[0], log.end + 1, last))
+        self.outbox.send(source, Fetch(log.slot, reign.ballot[0], log.end + 1, last))
 
     def fetch(self, sender: str, message: Fetch) -> None:
         """Give a new owner rows of our log, as long as our promise to it stands."""
@@ -292,17 +292,17 @@ class TakeOver:
                 self.core.corrupt(log)
             elif log.promised == ballot:
                 answer = Fetched(message.slot, message.epoch, message.first, result)
-                self.core.send(sender, answer)
+                self.outbox.send(sender, answer)
 
         last = min(message.last, log.durable)
         bounds = self.core.config.sending
-        self.core.read(Rows(message.slot, message.first, last, bounds.page_bytes), found)
+        self.outbox.read(Rows(message.slot, message.first, last, bounds.page_bytes), found)
 
     def fetched(self, sender: str, message: Fetched) -> None:
         """Append rows of the base to our log."""
         log = self.core.logs.get(message.slot)
         reign = log.reign if log else None
-        if log is None or reign is None or reign.best is None:
+        if log is None or reign is None or reign.recovery.best is None:
             return
         current = reign.ballot == (message.epoch, self.core.me)
         if not current or reign.phase is not Phase.RECOVERING or log.end >= reign.base:
@@ -311,10 +311,10 @@ class TakeOver:
         if not rows or rows[0].n != log.end + 1:
             return
         log.extend(rows)
-        self.core.store_rows(log, rows)
-        log.ballots = ballots_until(reign.best.ballots, log.end)
-        self.core.save(log)
-        reign.deadline = self.core.now + self.core.config.leadership.attempt_timeout_s
+        self.outbox.store_rows(log, rows)
+        log.ballots = ballots_until(reign.recovery.best.ballots, log.end)
+        self.outbox.save(log)
+        reign.recovery.deadline = self.core.now + self.core.config.leadership.attempt_timeout_s
         if log.end == reign.base:
             self._root(log, reign)
         else:
@@ -325,8 +325,8 @@ class TakeOver:
         assert log.end == reign.base
         log.adopted = reign.ballot
         log.ballots = ballot_added(log.ballots, reign.ballot, reign.base + 1)
-        self.core.save(log)
-        self.core.when_durable(lambda: self.decider.own_disk(log, reign, reign.base))
+        self.outbox.save(log)
+        self.outbox.when_durable(lambda: self.decider.own_disk(log, reign, reign.base))
         self.catchup.probe_all(log, reign)
 
     # Giving up
@@ -336,9 +336,11 @@ class TakeOver:
         core, failed = self.core, False
         if self._attempts_as_of != core.ownership_changes:
             self._attempts_as_of = core.ownership_changes
-            self._attempts = [each for each in core.reigns() if each[1].phase is not Phase.OPEN]
+            reigns = core.logs.reigns()
+            self._attempts = [each for each in reigns if each[1].phase is not Phase.OPEN]
         for log, reign in self._attempts:
-            if log.reign is reign and reign.phase is not Phase.OPEN and core.now >= reign.deadline:
+            is_under_way = log.reign is reign and reign.phase is not Phase.OPEN
+            if is_under_way and core.now >= reign.recovery.deadline:
                 depose(core, log)
                 core.counters["attempts_failed"] += 1
                 failed = True

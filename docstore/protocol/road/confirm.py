@@ -18,8 +18,9 @@ from math import inf
 
 from docstore.model.document import Ballot
 from docstore.protocol import quorum
-from docstore.protocol.core import NEVER, Core
+from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
+from docstore.protocol.peers import NEVER
 from docstore.wire import Confirm, Confirmed, Release
 
 Voting = tuple[tuple[str, ...], ...]
@@ -77,6 +78,7 @@ class Confirmer:
 
     def __init__(self, core: Core) -> None:
         self.core = core
+        self.outbox = core.outbox
         self._waiting: list[Waiter] = []
         self._reads: list[IndexRead] = []
         self._round: Round | None = None
@@ -132,7 +134,7 @@ class Confirmer:
                 refused.append((slot, epoch, log.promised))
             elif self.core.has_leases:
                 self.core.leases.grant(slot, epoch, sender, self.core.now)
-        self.core.send(sender, Confirmed(message.round, refused))
+        self.outbox.send(sender, Confirmed(message.round, refused))
 
     def answered(self, sender: str, message: Confirmed) -> None:
         """Count an answer; refused slots have been deposed before this is called."""
@@ -178,7 +180,7 @@ class Confirmer:
         counting = {peer for each in sets for replicas in each for peer in replicas}
         for peer in self.core.peers:
             if peer in counting and peer not in asked.heard:
-                self.core.send(peer, message)
+                self.outbox.send(peer, message)
 
     def _conclude(self, asked: Round) -> None:
         """Release the waiters whose replica set has answered in a quorum."""

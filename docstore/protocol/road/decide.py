@@ -15,11 +15,12 @@ from collections.abc import Callable
 from docstore.model.document import Row
 from docstore.model.operation import Answer
 from docstore.protocol import quorum
+from docstore.protocol.clients import Inflight
 from docstore.protocol.core import Core
 from docstore.protocol.depose import depose
 from docstore.protocol.identity import has_created
 from docstore.protocol.log import SlotLog
-from docstore.protocol.reign import Inflight, Phase, Reign
+from docstore.protocol.reign import Phase, Reign
 from docstore.storage.store import Corrupt, Result, Rows
 from docstore.wire import Accepted, Decide, Refused
 
@@ -29,6 +30,7 @@ class Decider:
 
     def __init__(self, core: Core, opened: Callable[[SlotLog, Reign], None]) -> None:
         self.core = core
+        self.outbox = core.outbox
         self.opened = opened
 
     def accepted(self, sender: str, message: Accepted) -> list[SlotLog]:
@@ -52,7 +54,7 @@ class Decider:
         follower.sent = max(follower.sent, end)
         follower.copied = None
         if reign.phase is Phase.RECOVERING:
-            reign.deadline = self.core.now + self.core.config.leadership.attempt_timeout_s
+            reign.recovery.deadline = self.core.now + self.core.config.leadership.attempt_timeout_s
         if self.counts(reign, end):
             follower.adopted = True
             if sender in log.replicas:
@@ -74,7 +76,7 @@ class Decider:
         Whatever waits for decided rows was given when they were, but for more copies of them.
         """
         reign.ends[replica] = max(reign.ends.get(replica, 0), end)
-        is_settled = reign.rooted and reign.phase is Phase.OPEN and not reign.lacking
+        is_settled = reign.rooted and reign.phase is Phase.OPEN and not reign.clients.lacking
         if end > log.decided or not is_settled:
             self.advance(log, reign)
 
@@ -89,7 +91,7 @@ class Decider:
             self._open(log, reign)
         if reached > log.decided:
             self._decide(log, reign, reached)
-        elif reign.lacking:
+        elif reign.clients.lacking:
             self._answer_lacking(log, reign)
         self.give_refusals(log, reign)
 
@@ -97,33 +99,34 @@ class Decider:
         """Say whether a quorum stands at the base, durably, and this node among them (T3)."""
         if reign.ends.get(self.core.me, -1) < reign.base:
             return False
-        return reign.rooted or quorum.is_quorum(reign.identical, log.voting)
+        return reign.rooted or quorum.is_quorum(reign.recovery.identical, log.voting)
 
     def _open(self, log: SlotLog, reign: Reign) -> None:
         reign.phase = Phase.OPEN
-        self.core.ownership_changes += 1
+        self.core.logs.changes += 1
         reign.progress_at = self.core.now
         if reign.base > log.decided:
-            self.core.publish(log, log.decided, reign.base)
+            self.outbox.publish(log, log.decided, reign.base)
             log.decided = reign.base
             log.drop_stored()
-        self.core.newly_decided.add(log.slot)
+        self.core.logs.newly_decided.add(log.slot)
         self.opened(log, reign)
 
     def _decide(self, log: SlotLog, reign: Reign, reached: int) -> None:
         before, log.decided = log.decided, reached
-        self.core.publish(log, before, reached)
+        self.outbox.publish(log, before, reached)
         for n in range(before + 1, reached + 1):
             row = log.pending[n]
             head = reign.heads.get(row.link)
             if head is not None:
                 head.decided = row
-        while reign.waiting and reign.waiting[0][0] <= reached:
-            self._answer_update(log, reign, *reign.waiting.popleft())
-        if reign.duplicates:
+        updates = reign.clients.updates
+        while updates and updates[0][0] <= reached:
+            self._answer_update(log, reign, *updates.popleft())
+        if reign.clients.duplicates:
             self._answer_duplicates(log, reign)
         reign.progress_at = self.core.now
-        self.core.newly_decided.add(log.slot)
+        self.core.logs.newly_decided.add(log.slot)
         self.core.counters["decided"] += reached - before
         log.drop_stored()
 
@@ -133,7 +136,7 @@ class Decider:
         wanted = inflight.operation.replicas
         wanted = len(log.replicas) if wanted < 0 else wanted
         if copies < wanted:
-            reign.lacking.append((n, inflight))
+            reign.clients.lacking.append((n, inflight))
             return
         row = log.pending.get(n)
         if row is None:
@@ -161,38 +164,34 @@ class Decider:
             copies = sum(end >= n for end in reign.ends.values())
             self.core.reply(inflight, self._success(result[0], inflight, copies))
 
-        self.core.read(Rows(log.slot, n, n), answer)
+        self.outbox.read(Rows(log.slot, n, n), answer)
 
     def _answer_duplicates(self, log: SlotLog, reign: Reign) -> None:
-        ready = [entry for entry in reign.duplicates if entry[0] <= log.decided]
-        reign.duplicates = [entry for entry in reign.duplicates if entry[0] > log.decided]
-        for n, inflight in ready:
+        for n, inflight in reign.clients.duplicates_until(log.decided):
             self._answer_update(log, reign, n, inflight)
 
     def answer_duplicate(self, log: SlotLog, reign: Reign, n: int, inflight: Inflight) -> None:
         """Answer a retry of the operation of row n, once that is decided."""
         self.core.counters["duplicates"] += 1
-        reign.duplicates.append((n, inflight))
+        reign.clients.duplicates.append((n, inflight))
         self._answer_duplicates(log, reign)
 
     def _answer_lacking(self, log: SlotLog, reign: Reign) -> None:
-        waiting, reign.lacking = reign.lacking, []
+        waiting, reign.clients.lacking = reign.clients.lacking, []
         for n, inflight in waiting:
             self._answer_update(log, reign, n, inflight)
 
     def give_refusals(self, log: SlotLog, reign: Reign) -> None:
         """Give the refusals whose state is decided, once nothing from before can come back."""
-        if not reign.refusals or not reign.rooted:
+        if not reign.clients.refusals or not reign.rooted:
             return
-        ready = [refusal for refusal in reign.refusals if refusal.n <= log.decided]
-        reign.refusals = [refusal for refusal in reign.refusals if refusal.n > log.decided]
-        for refusal in ready:
+        for refusal in reign.clients.refusals_until(log.decided):
             self.core.reply(refusal.inflight, refusal.answer)
 
     def refused(self, sender: str, message: Refused) -> None:
         """A replica has promised these slots to a higher ballot: this reign is over (O5)."""
         for slot, epoch, promised in message.slots:
-            self.core.epoch_seen = max(self.core.epoch_seen, promised[0])
+            self.core.logs.epoch_seen = max(self.core.logs.epoch_seen, promised[0])
             log = self.core.logs.get(slot)
             if log and log.reign and log.reign.ballot == (epoch, self.core.me):
                 depose(self.core, log)
@@ -200,13 +199,13 @@ class Decider:
     def tell(self) -> None:
         """Tell replicas how far their slots are decided; they read by it."""
         news: dict[str, list[tuple[int, int, int]]] = {}
-        for slot in self.core.newly_decided:
+        for slot in self.core.logs.newly_decided:
             log = self.core.logs[slot]
             if log.reign is None or log.reign.phase is not Phase.OPEN:
                 continue
             entry = (slot, log.reign.ballot[0], log.decided)
             for peer in log.reign.followers:
                 news.setdefault(peer, []).append(entry)
-        self.core.newly_decided.clear()
+        self.core.logs.newly_decided.clear()
         for peer, slots in news.items():
-            self.core.send(peer, Decide(slots))
+            self.outbox.send(peer, Decide(slots))

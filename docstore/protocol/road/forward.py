@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import inf
 
-from docstore.model.operation import Answer, Operation
+from docstore.model.operation import Answer, Operation, answer_from_wire
+from docstore.protocol.clients import Inflight
 from docstore.protocol.core import Core
 from docstore.protocol.effects import Respond
 from docstore.protocol.events import Requested
-from docstore.protocol.reign import Inflight
-from docstore.wire import Forward, Forwarded
+from docstore.protocol.owners import claimant, owner_of
+from docstore.wire import Answered, Forward, Forwarded
 
 NO_OWNER = Answer(503, "no-owner", "no owner could be reached in time")
 UNREACHABLE = Answer(503, "owner-unreachable", "this node cannot reach the owner: ask another")
@@ -63,6 +64,7 @@ class Gateway:
     ) -> None:
         """serve: takes what this node is to execute. executor: who does so at levels 1 and 2."""
         self.core = core
+        self.outbox = core.outbox
         self.serve = serve
         self.executor = executor
         self.pending: OrderedDict[int, Pending] = OrderedDict()  # Whose first is found at once.
@@ -80,11 +82,11 @@ class Gateway:
         config = self.core.config
         size = len(event.operation.body)
         if self.core.lacks_quorum() and event.operation.level == 3:
-            self.core.emit(Respond(event.request, NO_MAJORITY))
+            self.outbox.emit(Respond(event.request, NO_MAJORITY))
             return
         crowded = len(self.pending) >= config.waiting.operations_max
         if crowded or self._bytes + size > config.waiting.bytes_max:
-            self.core.emit(Respond(event.request, NO_ROOM))
+            self.outbox.emit(Respond(event.request, NO_ROOM))
             return
         self._seq += 1
         self._bytes += size
@@ -98,7 +100,7 @@ class Gateway:
         slot = self.core.slot_of(pending.operation.link)
         level = pending.operation.level
         has_owner = level == 3
-        owner = self.core.owner_of(slot) if has_owner else self.executor(slot, level)
+        owner = owner_of(self.core, slot) if has_owner else self.executor(slot, level)
         if owner == self.core.me:
             log = self.core.logs.get(slot)
             if not has_owner or (log is not None and log.reign is not None):
@@ -138,7 +140,7 @@ class Gateway:
         remaining_ms = max(0, int((pending.deadline - self.core.now) * 1000))
         return Forwarded(
             self.core.boot, self.identity(pending), self.oldest(),
-            pending.attempt, remaining_ms, pending.operation,
+            pending.attempt, remaining_ms, pending.operation.packed(),
         )  # fmt: skip
 
     def flush(self) -> None:
@@ -146,7 +148,7 @@ class Gateway:
         outgoing, self._outgoing = self._outgoing, {}
         for owner, operations in outgoing.items():
             self.core.counters["forwarded"] += len(operations)
-            self.core.send(owner, Forward(operations))
+            self.outbox.send(owner, Forward(operations))
 
     @property
     def has_more(self) -> bool:
@@ -154,6 +156,14 @@ class Gateway:
         return bool(self._outgoing)
 
     # Back
+
+    def received(self, message: Answered) -> None:
+        """Take what an owner answers to operations that were forwarded to it."""
+        if message.boot != self.core.boot:
+            return
+        for seq, attempt, fields, proposed in message.answers:
+            answer = None if fields is None else answer_from_wire(fields)
+            self.answered(seq, attempt, answer, proposed=proposed)
 
     def answered(self, seq: int, attempt: int, answer: Answer | None, *, proposed: bool) -> None:
         """Take the owner's answer to one attempt."""
@@ -190,7 +200,7 @@ class Gateway:
         del self.pending[pending.seq]
         self._unsent.pop(pending.seq, None)
         self._bytes -= len(pending.operation.body)
-        self.core.emit(Respond(pending.request, answer))
+        self.outbox.emit(Respond(pending.request, answer))
 
     # Time and change
 
@@ -254,7 +264,7 @@ class Gateway:
     def _is_cut_off(self, pending: Pending) -> bool:
         if pending.operation.level < 3:
             return False
-        owner = self.core.claimant(self.core.slot_of(pending.operation.link))
+        owner = claimant(self.core, self.core.slot_of(pending.operation.link))
         return owner not in (None, self.core.me) and not self.core.peers[str(owner)].linked
 
     def _give_up(self, pendings: Iterable[Pending], refusal: Answer) -> None:

@@ -138,9 +138,8 @@ def _post(
 
 
 def _may_recreate(tombstone: Row, operation: Operation) -> bool:
-    if isinstance(operation.recreate, bool):
-        return operation.recreate
-    return operation.recreate > tombstone.version
+    below = operation.recreate_below
+    return below is not None and tombstone.version < below
 
 
 def _replace(

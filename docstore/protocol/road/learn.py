@@ -44,6 +44,7 @@ class Acceptor:
 
     def __init__(self, core: Core) -> None:
         self.core = core
+        self.outbox = core.outbox
 
     # Promises
 
@@ -66,7 +67,7 @@ class Acceptor:
             self._refuse(sender, refused)
         if evidence:
             answer = Promised(message.epoch, evidence)
-            self.core.when_durable(lambda: self.core.send(sender, answer))
+            self.outbox.when_durable(lambda: self.outbox.send(sender, answer))
 
     def evidence(self, log: SlotLog) -> Evidence:
         """Return what a new owner must know of this log."""
@@ -82,8 +83,8 @@ class Acceptor:
         if ballot > log.promised:
             depose(self.core, log)
             log.promised = ballot
-            self.core.epoch_seen = max(self.core.epoch_seen, ballot[0])
-            self.core.save(log)
+            self.core.logs.epoch_seen = max(self.core.logs.epoch_seen, ballot[0])
+            self.outbox.save(log)
         return True
 
     def is_fenced(self, log: SlotLog, ballot: Ballot) -> bool:  # Seam.
@@ -104,7 +105,7 @@ class Acceptor:
                 refused.append((offer.slot, offer.epoch, log.promised))
             elif log.full and self.joins(log, ballot, offer):
                 self._append(log, ballot, offer)
-                self.core.accept(sender, log, offer.epoch)
+                self.outbox.accept(sender, log, offer.epoch)
             else:
                 self._gap(sender, log, offer.epoch)
         if refused:
@@ -126,16 +127,16 @@ class Acceptor:
         if rows:
             before = log.ballots
             log.extend(rows)
-            self.core.store_rows(log, rows)
+            self.outbox.store_rows(log, rows)
             if log.ballots is not before:
-                self.core.save(log)
+                self.outbox.save(log)
 
     def _adopt_if_at_base(self, log: SlotLog, ballot: Ballot, base: int) -> None:
         if log.adopted != ballot and log.end >= base:
             log.adopted = ballot
             if ballot_at(log.ballots, base + 1) != ballot:
                 log.ballots = ballot_added(log.ballots, ballot, base + 1)
-            self.core.save(log)
+            self.outbox.save(log)
 
     def adopt(self, sender: str, message: Adopt) -> None:
         """Take away what the owner's log does not have, and go on from there (rule SL4)."""
@@ -156,10 +157,10 @@ class Acceptor:
             self._extend(log, rows)
         if log.adopted != ballot:
             log.ballots = ballots_until(message.ballots, log.end)
-            self.core.save(log)
+            self.outbox.save(log)
         self._adopt_if_at_base(log, ballot, message.base)
         self._learn_decided(log, ballot, message.decided)
-        self.core.accept(sender, log, message.epoch)
+        self.outbox.accept(sender, log, message.epoch)
 
     def is_late(self, log: SlotLog, ballot: Ballot) -> bool:  # Seam.
         """Say whether the log is of this reign already: a duplicate only extends, never cuts."""
@@ -183,16 +184,16 @@ class Acceptor:
         if end < log.end:
             self.core.counters["cut"] += 1
             log.cut(end)
-            self.core.store(Truncate(log.slot, end))
-            self.core.save(log)
+            self.outbox.store(Truncate(log.slot, end))
+            self.outbox.save(log)
 
     def mark_faulty(self, log: SlotLog, why: str) -> None:
         """Let the slot abstain until its log has been replaced (rule P5)."""
         depose(self.core, log)
         log.full, log.copying = False, None
-        self.core.save(log)
+        self.outbox.save(log)
         self.core.counters["faulty"] += 1
-        self.core.emit(Alarm(why))
+        self.outbox.emit(Alarm(why))
 
     def copy(self, sender: str, message: Copy) -> None:
         """Replace the log page by page; it proves nothing until the last page is in.
@@ -210,15 +211,15 @@ class Acceptor:
         if log.full:
             # A late duplicate. Only a log of this reign may be counted.
             if log.adopted == ballot:
-                self.core.accept(sender, log, message.epoch)
+                self.outbox.accept(sender, log, message.epoch)
             else:
                 self._gap(sender, log, message.epoch)
             return
         if message.after == 0 and log.copying != ballot:
             log.clear(kept=message.kept, floor=message.floor)
             log.copying, log.copied = ballot, 0
-            self.core.store(Erase(log.slot))
-            self.core.save(log)
+            self.outbox.store(Erase(log.slot))
+            self.outbox.save(log)
         elif log.copying != ballot or message.after != log.copied or not _is_of(log, message):
             self._gap(sender, log, message.epoch)
             return
@@ -229,7 +230,7 @@ class Acceptor:
             self._store_gathered(log)
             self._adopt_if_at_base(log, ballot, message.base)
             self._learn_decided(log, ballot, message.decided)
-            self.core.accept(sender, log, message.epoch)
+            self.outbox.accept(sender, log, message.epoch)
             return
         if self._has_gathered_enough(log):
             self._store_gathered(log)
@@ -259,9 +260,9 @@ class Acceptor:
         rows, log.gathered = log.gathered, []
         base = [row for row in rows if row.n <= log.kept]
         if base:
-            self.core.store(Base(base))
-        self.core.store_rows(log, rows[len(base) :])
-        self.core.save(log)
+            self.outbox.store(Base(base))
+        self.outbox.store_rows(log, rows[len(base) :])
+        self.outbox.save(log)
 
     def decide(self, sender: str, message: Decide) -> None:
         """Learn how far the owner has decided; a hint for reads, nothing rests on it."""
@@ -272,7 +273,7 @@ class Acceptor:
 
     def _learn_decided(self, log: SlotLog, ballot: Ballot, decided: int) -> None:
         if log.adopted == ballot and decided > log.decided:
-            self.core.publish(log, log.decided, min(decided, log.end))
+            self.outbox.publish(log, log.decided, min(decided, log.end))
             log.decided = max(log.decided, min(decided, log.end))
             log.drop_stored()
 
@@ -285,10 +286,10 @@ class Acceptor:
         gap = Gap(log.slot, epoch, log.full, log.adopted, end, log.decided, log.ballots, copying)
         # What is told must be durable, or a restart could make it untrue (see Adopt). Pages of a
         # copy need not be: after a restart it is not `copying`, and the copy begins anew.
-        self.core.when_durable(lambda: self.core.send(sender, gap))
+        self.outbox.when_durable(lambda: self.outbox.send(sender, gap))
 
     def _refuse(self, sender: str, slots: list[tuple[int, int, Ballot]]) -> None:
-        self.core.send(sender, Refused(slots))
+        self.outbox.send(sender, Refused(slots))
 
 
 def _is_of(log: SlotLog, page: Copy) -> bool:

@@ -1,7 +1,7 @@
 """Reads of the past: what to ask the disk, and what its rows say."""
 
 from docstore.model.document import Row
-from docstore.model.operation import Answer, Operation
+from docstore.model.operation import Answer, Operation, Select
 from docstore.storage.store import AsOf, History, Newest, OfLog, Version
 
 KEPT_VERSIONS_MAX = 1 << 20
@@ -10,20 +10,20 @@ KEPT_VERSIONS_MAX = 1 << 20
 
 def past_query(slot: int, operation: Operation, until: int) -> OfLog:
     """Return the query for the past that an operation selects, up to row `until`."""
-    kind, *arguments = operation.select
     link = operation.link
-    if kind == "version":
-        return Version(slot, link, arguments[0], until)
-    if kind == "at":
-        return AsOf(slot, link, arguments[0], until)
-    if kind == "history":
-        return History(slot, link, arguments[0], arguments[1], until)
-    return Newest(slot, link, until)
+    match operation.select:
+        case ("version", number):
+            return Version(slot, link, number, until)
+        case ("at", instant_us):
+            return AsOf(slot, link, instant_us, until)
+        case ("history", before, limit):
+            return History(slot, link, before, limit, until)
+        case _:
+            return Newest(slot, link, until)
 
 
-def past_answer(select: object, rows: list[Row]) -> Answer:
+def past_answer(select: Select, rows: list[Row]) -> Answer:
     """Return the answer to a read of the past; a deleted state at an instant is a 404."""
-    assert isinstance(select, tuple | list)
     if select[0] == "history":
         return Answer(200 if rows else 404, "" if rows else "not-found", rows=rows)
     if not rows:
@@ -33,15 +33,15 @@ def past_answer(select: object, rows: list[Row]) -> Answer:
     return Answer(200, row=rows[0])
 
 
-def trimmed_answer(select: object, rows: list[Row]) -> Answer:
+def trimmed_answer(select: Select, rows: list[Row]) -> Answer:
     """Return the answer to a read of the past that found nothing. rows: what is kept."""
-    assert isinstance(select, tuple | list)
-    oldest = rows[-1] if rows else None
-    if oldest is None or oldest.version == 0 or select[0] == "history":
-        return Answer(404, "not-found")
-    asked = oldest.version if select[0] == "at" else select[1]
-    # Before the oldest of all that is kept there were others, if its number is not the first.
-    if asked <= oldest.version:
-        detail = f"let go of: version {oldest.version} is the earliest that is kept"
-        return Answer(410, "version-trimmed", detail)
+    oldest = rows[-1].version if rows else 0
+    if oldest:  # There were others before it.
+        detail = f"let go of: version {oldest} is the earliest that is kept"
+        trimmed = Answer(410, "version-trimmed", detail)
+        match select:
+            case ("at", _):
+                return trimmed
+            case ("version", asked) if asked <= oldest:
+                return trimmed
     return Answer(404, "not-found")

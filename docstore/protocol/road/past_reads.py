@@ -8,9 +8,10 @@ from collections.abc import Callable
 
 from docstore.model.document import Row
 from docstore.model.operation import Answer
+from docstore.protocol.clients import Inflight
 from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
-from docstore.protocol.reign import Inflight, Reign
+from docstore.protocol.reign import Reign
 from docstore.protocol.road.decide import Decider
 from docstore.protocol.road.past import KEPT_VERSIONS_MAX, past_answer, past_query, trimmed_answer
 from docstore.storage.store import Corrupt, History, OfLog, Result
@@ -21,17 +22,18 @@ class PastReads:
 
     def __init__(self, core: Core, decider: Decider) -> None:
         self._core = core
+        self._outbox = core.outbox
         self._decider = decider
 
     def read(self, log: SlotLog, reign: Reign, inflight: Inflight) -> None:
         """Answer from what is decided by now."""
-        reign.past_reads.append((log.decided, inflight))
+        reign.clients.past_reads.append((log.decided, inflight))
         self._read_past(log, reign)
 
     def stored(self, log: SlotLog, reign: Reign, end: int) -> None:
         """This node's own disk has come to row `end`: count it, and read what waited for it."""
         self._decider.own_disk(log, reign, end)
-        if log.reign is reign and reign.past_reads:
+        if log.reign is reign and reign.clients.past_reads:
             self._read_past(log, reign)
 
     def _read_past(self, log: SlotLog, reign: Reign) -> None:
@@ -39,12 +41,12 @@ class PastReads:
 
         Others may have decided a row before the own disk had it: too early, it would be missing.
         """
-        waiting, reign.past_reads = reign.past_reads, []
+        waiting, reign.clients.past_reads = reign.clients.past_reads, []
         for until, inflight in waiting:
             if self.holds(log, until):
                 self._read_disk(log, inflight, until)
             else:
-                reign.past_reads.append((until, inflight))
+                reign.clients.past_reads.append((until, inflight))
 
     def holds(self, log: SlotLog, until: int) -> bool:  # Seam.
         """Say whether this node's own disk has come to row `until`."""
@@ -90,4 +92,4 @@ class PastReads:
             else:
                 found(result)
 
-        self._core.read(query, answered)
+        self._outbox.read(query, answered)

@@ -44,26 +44,27 @@ class Proposer:
 
     def __init__(self, core: Core, stored: Callable[[SlotLog, Reign, int], None]) -> None:
         self.core = core
+        self.outbox = core.outbox
         self.stored = stored
         """Called when rows up to n are on this node's own disk, which then counts."""
 
     def propose_all(self) -> None:
         """Store and offer the rows of this turn (rule O2)."""
         offers: dict[str, list[Offer]] = {}
-        for slot in self.core.dirty:
+        for slot in self.core.logs.dirty:
             log = self.core.logs[slot]
             if log.reign is not None:
                 self._propose(log, log.reign, offers)
-        self.core.dirty.clear()
+        self.core.logs.dirty.clear()
         self._send(offers)
 
     def _propose(self, log: SlotLog, reign: Reign, offers: dict[str, list[Offer]]) -> None:
         rows, reign.fresh = reign.fresh, []
         assert rows
-        self.core.store_rows(log, rows)
+        self.outbox.store_rows(log, rows)
         first, end = rows[0].n, log.end
         self._remember(reign, first)
-        self.core.when_durable(lambda: self.stored(log, reign, end))
+        self.outbox.when_durable(lambda: self.stored(log, reign, end))
         offered: list[Offer] = []
         for peer, follower in reign.followers.items():
             if follower.sent != first - 1 or not self.core.peers[peer].linked:
@@ -79,7 +80,7 @@ class Proposer:
 
     def _remember(self, reign: Reign, first: int) -> None:
         """Note whose operations these are: from now on they may take effect."""
-        for n, inflight in reversed(reign.waiting):
+        for n, inflight in reversed(reign.clients.updates):
             if n < first:
                 return
             origin = (inflight.entry, inflight.boot)
@@ -96,7 +97,7 @@ class Proposer:
             if offered != last:
                 last, messages = offered, self._bounded(offered)
             for message in messages:
-                self.core.send(peer, message)
+                self.outbox.send(peer, message)
 
     def _bounded(self, offers: list[Offer]) -> list[Propose]:
         """Return messages of bounded size, so that no frame grows without limit."""

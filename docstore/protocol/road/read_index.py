@@ -22,6 +22,7 @@ class ReadIndex:
 
     def __init__(self, core: Core, confirmer: Confirmer) -> None:
         self.core = core
+        self.outbox = core.outbox
         self.confirmer = confirmer
 
     def asked(self, event: ReadIndexAsked) -> None:
@@ -33,7 +34,7 @@ class ReadIndex:
                 ours.setdefault(log.voting, []).append((log, log.reign.ballot))
 
         def answer(found: dict[int, tuple[int, int]]) -> None:
-            self.core.emit(ReadIndexAnswered(event.request, found))
+            self.outbox.emit(ReadIndexAnswered(event.request, found))
 
         if ours:
             self.confirmer.read(IndexRead(event.deadline, ours, answer))

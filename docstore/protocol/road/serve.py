@@ -13,13 +13,15 @@ from collections.abc import Callable
 from functools import partial
 
 from docstore.model.document import Row, chain_digest
-from docstore.model.operation import Answer, Operation
+from docstore.model.operation import CURRENT, Answer, Operation
 from docstore.model.service import Service
+from docstore.protocol.clients import Inflight, Refusal
 from docstore.protocol.core import Core
+from docstore.protocol.heads import Head
 from docstore.protocol.identity import fingerprint
 from docstore.protocol.jobs import REPEATED, VERSIONS_READ_MAX, Written, jobs_of, judged
 from docstore.protocol.log import SlotLog
-from docstore.protocol.reign import Head, Inflight, Phase, Refusal, Reign
+from docstore.protocol.reign import Phase, Reign
 from docstore.protocol.road import recall
 from docstore.protocol.road.confirm import Confirmer, Waiter
 from docstore.protocol.road.decide import Decider
@@ -27,8 +29,6 @@ from docstore.protocol.road.handle import New, Outcome, Refused, Unchanged, hand
 from docstore.protocol.road.past_reads import PastReads
 from docstore.storage.store import Corrupt, History, Newest, OfLog, Result
 
-HEAD_BYTES, ROW_BYTES = 250, 700
-"""What a document costs here that is not there, and one that is, beside its state: measured."""
 OTHER_REIGN = Answer(412, "other-reign", "only the reign that it names may carry this out")
 NO_QUORUM = Answer(503, "no-quorum", "the owner does not hear a majority of the replicas")
 
@@ -38,6 +38,7 @@ class Owner:
 
     def __init__(self, core: Core, decider: Decider, confirmer: Confirmer) -> None:
         self.core = core
+        self.outbox = core.outbox
         self.decider = decider
         self.confirmer = confirmer
         self.past = PastReads(core, decider)
@@ -51,7 +52,7 @@ class Owner:
         if log is None or reign is None:
             self.core.reply(inflight, None)
         elif self._has_to_wait(reign, inflight.operation):
-            reign.held.append(inflight)
+            reign.clients.held.append(inflight)
         elif self.core.lacks_quorum() and self.find(log, inflight) is None:
             self.core.reply(inflight, NO_QUORUM)
         else:
@@ -65,7 +66,7 @@ class Owner:
 
     def opened(self, log: SlotLog, reign: Reign) -> None:
         """Serve what waited for the reign to open, or to be given away after all."""
-        held, reign.held = reign.held, []
+        held, reign.clients.held = reign.clients.held, []
         for inflight in held:
             self.serve(inflight)
 
@@ -139,13 +140,13 @@ class Owner:
         others, and asks for what it still lacks when it has entered.
         """
         link = inflight.operation.link
-        if link in reign.loading:
-            reign.loading[link].append(inflight)
+        if link in reign.clients.loading:
+            reign.clients.loading[link].append(inflight)
             return
-        reign.loading[link] = [inflight]
+        reign.clients.loading[link] = [inflight]
 
         def answered(result: Result) -> None:
-            waiting = reign.loading.pop(link, [])
+            waiting = reign.clients.loading.pop(link, [])
             if log.reign is not reign:
                 return  # Deposing it has handed them back.
             if isinstance(result, Corrupt):
@@ -157,36 +158,19 @@ class Owner:
             for each in waiting:
                 # From the door again: two attempts of one operation may have waited here.
                 self._enter(log, reign, each)
-            bound = self.core.config.memory.head_bytes_per_slot
-            if reign.head_bytes > max(reign.evict_above, bound):
-                self._evict(log, reign)
-                # What had to stay is not looked through again before it is half as much more.
-                reign.evict_above = reign.head_bytes * 3 // 2
+            bytes_max = self.core.config.memory.head_bytes_per_slot
+            reign.heads.keep_within(bytes_max, safe=min(log.decided, log.durable))
 
-        self.core.read(query, answered)
+        self.outbox.read(query, answered)
 
     def _load(self, log: SlotLog, reign: Reign, inflight: Inflight) -> None:
         """Read a document's newest row."""
         link = inflight.operation.link
 
         def found(result: list[Row]) -> None:
-            row = result[0] if result else None
-            reign.heads[link] = Head(row, row, None if row else {})
-            reign.head_bytes += _weight(row)
+            reign.heads.load(link, result[0] if result else None)
 
         self._read_first(log, reign, inflight, Newest(log.slot, link, log.end), found)
-
-    def _evict(self, log: SlotLog, reign: Reign) -> None:
-        """Forget the documents that came first, but none that the disk does not have yet."""
-        safe, bound = min(log.decided, log.durable), self.core.config.memory.head_bytes_per_slot
-        reign.head_bytes = sum(_weight(head.newest) for head in reign.heads.values())
-        for link in list(reign.heads):
-            if reign.head_bytes <= bound // 2:
-                return
-            newest = reign.heads[link].newest
-            if newest is None or newest.n <= safe:
-                reign.head_bytes -= _weight(newest)
-                del reign.heads[link]
 
     def _meet(self, log: SlotLog, reign: Reign, head: Head, inflight: Inflight) -> None:
         operation = inflight.operation
@@ -276,17 +260,16 @@ class Owner:
         log.pending[row.n] = row
         log.operations.note_identity(identity, row)
         if not reign.fresh:
-            self.core.dirty.add(log.slot)
-            if len(reign.waiting) == 0:
+            self.core.logs.dirty.add(log.slot)
+            if len(reign.clients.updates) == 0:
                 reign.progress_at = self.core.now
         reign.fresh.append(row)
-        reign.head_bytes += _weight(row) - _weight(head.newest)
-        head.newest = row
-        reign.waiting.append((row.n, inflight))
+        reign.heads.renew(head, row)
+        reign.clients.updates.append((row.n, inflight))
         self.core.counters["proposed"] += 1
 
     def _refuse(self, log: SlotLog, reign: Reign, refusal: Refusal) -> None:
-        reign.refusals.append(refusal)
+        reign.clients.refusals.append(refusal)
         self.decider.give_refusals(log, reign)
 
     # Reads
@@ -299,7 +282,7 @@ class Owner:
 
     def _read(self, log: SlotLog, head: Head, inflight: Inflight) -> None:
         """Answer from what is decided."""
-        if inflight.operation.select[0] == "current":
+        if inflight.operation.select == CURRENT:
             self.core.reply(inflight, self._current(log, self.visible(head)))
             return
         assert log.reign is not None
@@ -316,8 +299,3 @@ class Owner:
         code = "not-found" if status == 404 else ""
         epoch = self.decider.epoch_of(log.slot)
         return Answer(status, code, row=row, owner=self.core.me, epoch=epoch)
-
-
-def _weight(row: Row | None) -> int:
-    """Return about how many bytes a document takes in memory, what is around its state included."""
-    return ROW_BYTES + len(row.state) if row else HEAD_BYTES

@@ -46,7 +46,7 @@ class MembersView:
     @property
     def links(self) -> Sequence[str]:
         """Return the nodes that a connection stands to, members or not."""
-        return sorted(self._core.links)
+        return sorted(self._core.peers.links)
 
     @property
     def leader(self) -> str | None:
@@ -87,7 +87,7 @@ class MembersView:
 
     def is_connected(self, node: str) -> bool:
         """Say whether a connection to a node stands, a member or not."""
-        return node in self._core.links
+        return node in self._core.peers.links
 
     def may_own(self, node: str) -> bool:
         """Say whether a member is heard, and has not just yielded."""

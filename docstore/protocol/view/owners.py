@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from docstore.converge.execute import Executor
 from docstore.protocol.core import Core
 from docstore.protocol.group.transfer import Transfer
+from docstore.protocol.owners import claimant, owner_of
 from docstore.protocol.reign import Phase, Reign
 
 
@@ -18,20 +19,20 @@ class OwnersView:
 
     def owner_of(self, slot: int) -> str | None:
         """Return whom to ask about a slot: who owns it, else who should, else nobody."""
-        return self._core.owner_of(slot)
+        return owner_of(self._core, slot)
 
     def owners_of(self, slots: Iterable[int]) -> dict[str, list[int]]:
         """Return owner -> slots, without those that nobody can be asked for."""
         owners: dict[str, list[int]] = {}
         for slot in slots:
-            owner = self._core.owner_of(slot)
+            owner = owner_of(self._core, slot)
             if owner is not None:
                 owners.setdefault(owner, []).append(slot)
         return owners
 
     def has_owner(self, slot: int) -> bool:
         """Say whether somebody alive says that it owns a slot."""
-        return self.owns(slot) or self._core.claimant(slot) is not None
+        return self.owns(slot) or claimant(self._core, slot) is not None
 
     def reign_of(self, slot: int) -> int:
         """Return the epoch under which this node owns a slot, 0 if it does not."""
@@ -44,13 +45,13 @@ class OwnersView:
 
     def owned(self) -> list[int]:
         """Return the slots that this node owns."""
-        return [log.slot for log, each in self._core.reigns() if each.phase is Phase.OPEN]
+        return [log.slot for log, each in self._core.logs.reigns() if each.phase is Phase.OPEN]
 
     @property
     def has_to_give(self) -> bool:
         """Say whether this node owns slots, or leads the register, and another node could."""
         could = any(map(self._core.may_own, self._core.peers))
-        if could and self._core.reigns():
+        if could and self._core.logs.reigns():
             return True
         return self._transfer.heir() is not None
 

@@ -113,7 +113,7 @@ class ReplicaView:
     @property
     def ticked_at(self) -> float:
         """Return when the machine ticked last, on its own clock."""
-        return self._core.ticked_at
+        return self._core.clock.ticked_at
 
     @property
     def owner_patience_s(self) -> float:

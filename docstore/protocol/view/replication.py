@@ -15,7 +15,7 @@ class ReplicationView:
     def lag(self) -> Counter[str]:
         """Return replica -> rows that it has not acknowledged, over the slots that we own."""
         lag: Counter[str] = Counter()
-        for log, reign in self._core.reigns():
+        for log, reign in self._core.logs.reigns():
             if reign.phase is Phase.OPEN:
                 for peer, follower in reign.followers.items():
                     lag[peer] += max(0, log.end - max(follower.acked, log.kept))

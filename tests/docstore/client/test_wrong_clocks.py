@@ -94,7 +94,7 @@ def _of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.thorough
-async def test_l23_who_holds_goes_on_to_hold_and_nobody_else_has_its_turn(
+async def test_l23_n11_who_holds_goes_on_to_hold_and_nobody_else_has_its_turn(
     cluster: tuple[LocalCluster, Clocks],
 ) -> None:
     nodes, clocks = cluster

@@ -10,9 +10,11 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
+from docstore.http.plain import PlainRequest, PlainRequests
 from docstore.http.server import HttpServer
 from docstore.limits import Limits
 from tests.docstore.http.single import SingleNode
+from tests.docstore.http.wires import Serving, serving
 
 _numbers = itertools.count()
 
@@ -50,10 +52,23 @@ else:
         await server.stop(0.1)
 
 
+WAYS: dict[str, dict[str, str]] = {"plain": {}, "a task": {"X-Request-Id": "unusual"}}
+"""By which a PUT or GET of a document is served -> a header that makes it so (see `plain.py`)."""
+
+BOTH_WAYS = pytest.mark.parametrize("way", WAYS, indirect=True)
+"""For tests of what is the same by either."""
+
+
 @pytest.fixture
-async def client(base_url: str) -> AsyncIterator[aiohttp.ClientSession]:
+def way(request: pytest.FixtureRequest) -> dict[str, str]:
+    """The header that makes a client's requests go one way; plain, unless the test says."""
+    return WAYS[getattr(request, "param", "plain")]
+
+
+@pytest.fixture
+async def client(base_url: str, way: dict[str, str]) -> AsyncIterator[aiohttp.ClientSession]:
     timeout = aiohttp.ClientTimeout(total=20)
-    async with aiohttp.ClientSession(base_url, timeout=timeout) as session:
+    async with aiohttp.ClientSession(base_url, headers=way, timeout=timeout) as session:
         yield session
 
 
@@ -103,3 +118,23 @@ def raw(base_url: str) -> Raw:
             writer.close()
 
     return sent
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Serving]:
+    async with serving() as found:
+        yield found
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is served without a task: methods and paths."""
+    seen: list[str] = []
+    serve = PlainRequests.serve
+
+    def noted(self: PlainRequests, request: PlainRequest) -> None:
+        seen.append(f"{request.method} {request.raw_path}")
+        serve(self, request)
+
+    monkeypatch.setattr(PlainRequests, "serve", noted)
+    return seen

@@ -2,7 +2,7 @@
 
 `Reply` stands where a response of aiohttp's would, and `Connection` looks into its parser's
 queue. A failure here says what a version of aiohttp has changed: look at docstore/http/reply.py
-and listener.py before the bound in pyproject.toml is raised.
+and connection.py before the bound in pyproject.toml is raised.
 """
 
 import ast
@@ -13,19 +13,27 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from aiohttp.http import StreamWriter
+from aiohttp.http import HttpRequestParser, StreamWriter
 from aiohttp.web_protocol import RequestHandler
 from pytest_aiohttp.plugin import AiohttpClient, AiohttpRawServer
 
 from docstore.http import listener
-from docstore.http.listener import Connection, Listener
+from docstore.http.connection import Connection
+from docstore.http.listener import Listener
 from docstore.http.metrics import HttpMetrics
+from docstore.http.plain import PlainRequests
 from docstore.http.reply import Reply
+from docstore.http.server import HttpServer
 from docstore.limits import Limits
+from tests.docstore.http.single import SingleNode
 from tests.source import ROOT
 
-QUEUE = {"_current_request", "_messages", "_request_count"}
-"""What `Connection` reads of its parser's queue."""
+QUEUE = {
+    "_close", "_current_request", "_force_close", "_keepalive_handle",
+    "_loop", "_messages", "_next_keepalive_close_time", "_parser",
+    "_process_keepalive", "_reading_paused", "_request_count", "_waiter",
+}  # fmt: skip
+"""What `Connection` reads or writes of its parser's queue, and of who waits for it."""
 
 ASKED = {"keep_alive", "prepare", "write_eof"}
 """All that aiohttp wants of a response once a handler has returned it."""
@@ -38,6 +46,7 @@ PARAMETERS = {
     " max_field_size max_headers max_line_size",
     RequestHandler.data_received: "data",
     RequestHandler.force_close: "",
+    RequestHandler.resume_reading: "resume_parser",
     RequestHandler.handle_error: "request status exc message",
     web.Server.__init__: "handler",
     web.Server.__call__: "",
@@ -45,6 +54,7 @@ PARAMETERS = {
     web.Server.connection_lost: "handler exc",
     web.Server.pre_shutdown: "",
     web.Server.shutdown: "timeout",
+    HttpRequestParser.message_consumed: "",
     StreamWriter.drain: "",
     StreamWriter.write: "chunk drain",
 }
@@ -55,13 +65,17 @@ async def plain(request: web.BaseRequest) -> Reply:
     return Reply(200, b"here")
 
 
+def plain_requests() -> PlainRequests:
+    return HttpServer(SingleNode(), Limits())._plain
+
+
 @pytest.mark.parametrize("called", PARAMETERS, ids=lambda called: called.__qualname__)
 def test_what_we_pass_is_taken(called: Any) -> None:
     assert set(PARAMETERS[called].split()) <= set(inspect.signature(called).parameters)
 
 
 def test_the_queue_is_named_here_as_the_connection_reads_it() -> None:
-    tree = ast.parse((ROOT / "docstore/http/listener.py").read_text("utf-8"))
+    tree = ast.parse((ROOT / "docstore/http/connection.py").read_text("utf-8"))
     (ours,) = (n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and n.name == "Connection")
     seen = {n.attr for n in ast.walk(ours) if isinstance(n, ast.Attribute) and _is_self(n.value)}
     private = {name for name in seen if name.startswith("_")}
@@ -70,12 +84,15 @@ def test_the_queue_is_named_here_as_the_connection_reads_it() -> None:
 
 def test_no_name_of_ours_is_one_of_aiohttp() -> None:
     theirs = {name for base in RequestHandler.__mro__ for name in getattr(base, "__slots__", ())}
-    assert theirs >= QUEUE
+    assert set(dir(RequestHandler)) >= QUEUE
     assert not theirs & set(Connection.__slots__)
 
 
 async def test_no_attribute_of_the_listener_is_one_of_aiohttp() -> None:
-    ours = vars(Listener(plain, Limits(), HttpMetrics())).keys() - vars(web.Server(plain)).keys()
+    ours = (
+        vars(Listener(plain, plain_requests(), Limits(), HttpMetrics())).keys()
+        - vars(web.Server(plain)).keys()
+    )
     assert {"_limits", "_token_bytes", "_metrics", "_addresses", "_open", "_silent"} <= ours
     assert not ours & set(dir(web.Server))
 
@@ -135,7 +152,7 @@ async def test_a_request_is_queued_and_counted_as_soon_as_its_head_is_whole(
             )
 
     monkeypatch.setattr(listener, "Connection", Watched)
-    serving = Listener(plain, Limits(), HttpMetrics())
+    serving = Listener(plain, plain_requests(), Limits(), HttpMetrics())
     socket = await asyncio.get_running_loop().create_server(serving, "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(*socket.sockets[0].getsockname()[:2])
     async with asyncio.timeout(10):
@@ -149,6 +166,29 @@ async def test_a_request_is_queued_and_counted_as_soon_as_its_head_is_whole(
         socket.close()
         await serving.close(0.1)
     assert seen == [(0, 0, False, True), (1, 1, True, True), (1, 0, False, True)]
+
+
+async def test_a_body_that_was_too_much_at_first_is_read_to_its_end() -> None:
+    sent = b"x" * (4 << 20)
+    seen: list[bool] = []
+
+    async def late(request: web.BaseRequest) -> Reply:
+        async with asyncio.timeout(10):
+            while not request.protocol._reading_paused:
+                await asyncio.sleep(0.001)
+            seen.append(await request.content.read() == sent)
+        return Reply(200)
+
+    serving = Listener(late, plain_requests(), Limits(), HttpMetrics())
+    socket = await asyncio.get_running_loop().create_server(serving, "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*socket.sockets[0].getsockname()[:2])
+    writer.write(b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%b" % (len(sent), sent))
+    async with asyncio.timeout(10):
+        assert (await reader.readuntil(b"\r\n")) == b"HTTP/1.1 200 OK\r\n"
+    writer.close()
+    socket.close()
+    await serving.close(0.1)
+    assert seen == [True]
 
 
 def _is_self(node: ast.expr) -> bool:

@@ -32,7 +32,9 @@ class Group(SingleNode):
         return campaigns
 
     async def change(self, verb: str, link: str, state: object) -> None:
-        operation = Operation(verb, link, json.dump(state), "handler", creates=True)
+        operation = Operation(
+            verb=verb, link=link, body=json.dump(state), media="handler", creates=True
+        )
         assert (await self.submit(operation, 1)).is_success
 
     async def become(self, phase: Phase) -> None:
@@ -45,7 +47,7 @@ class Group(SingleNode):
 
 
 def campaign() -> Operation:
-    return Operation("PATCH", LINK, json.dump(ACQUIRE), "handler")
+    return Operation(verb="PATCH", link=LINK, body=json.dump(ACQUIRE), media="handler")
 
 
 @pytest.fixture

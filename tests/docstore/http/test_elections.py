@@ -22,7 +22,9 @@ def lease(name: str) -> str:
 
 
 async def put(node: SingleNode, link: str, state: Any) -> None:
-    answer = await node.submit(Operation("PUT", link, json.dump(state), creates=True), 1)
+    answer = await node.submit(
+        Operation(verb="PUT", link=link, body=json.dump(state), creates=True), 1
+    )
     assert answer.is_success
 
 
@@ -62,7 +64,7 @@ async def test_l01_the_first_to_campaign_makes_the_election_and_the_others_see_i
     async with client.get(LINK) as response:
         assert (await response.json())["holder"]["candidate"] == "a"
         assert response.headers["ETag"]
-    found = await node.submit(Operation("GET", lease("a")), 1)
+    found = await node.submit(Operation(verb="GET", link=lease("a")), 1)
     assert found.row is not None
     assert json.load(found.row.state)["attached"] == [LINK]
 

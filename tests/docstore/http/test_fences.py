@@ -5,8 +5,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.docstore.http.conftest import Declare
+from tests.docstore.http.conftest import BOTH_WAYS, Declare
 from tests.docstore.http.problem import problem_of
+
+pytestmark = BOTH_WAYS
 
 Client = aiohttp.ClientSession
 

@@ -13,7 +13,7 @@ from tests.docstore.http.single import SingleNode
 async def put(node: SingleNode, name: str, quota: Any) -> None:
     body = json.dumps(quota).encode()
     answer = await node.submit(
-        Operation("PUT", f"/core/spark/quotas/{name}", body, creates=True), 1.0
+        Operation(verb="PUT", link=f"/core/spark/quotas/{name}", body=body, creates=True), 1.0
     )
     assert answer.is_success
 

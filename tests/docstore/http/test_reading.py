@@ -8,7 +8,10 @@ import aiohttp
 import msgpack
 import pytest
 
+from tests.docstore.http.conftest import BOTH_WAYS
 from tests.docstore.http.problem import problem_of
+
+pytestmark = BOTH_WAYS
 
 Client = aiohttp.ClientSession
 

@@ -1,6 +1,7 @@
 """How a server stops: it waits for what is under way, and for nothing else."""
 
 import asyncio
+import socket
 from collections.abc import Awaitable
 from contextlib import closing
 from typing import Any
@@ -100,3 +101,44 @@ async def test_a_body_that_never_ends_is_waited_for_no_longer_than_said() -> Non
         while server.metrics.connections == 0:
             await asyncio.sleep(0)
         await soon(server.stop(0.1))
+
+
+async def test_a_shared_port_is_served_by_all_and_left_first() -> None:
+    servers = [HttpServer(SingleNode(), PATIENT) for _ in range(2)]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    for server in servers:
+        await server.start("127.0.0.1", 0)
+        await server.share("127.0.0.1", port)
+    with pytest.raises(ConnectionRefusedError):  # Nobody listens yet.
+        await asyncio.open_connection("127.0.0.1", port)
+    for server in servers:
+        await server.serve_shared()
+    first, second = servers
+    await soon(_until_all_have_some(servers, port))
+    first.send_away()
+    known = second.metrics.connections
+    for _ in range(20):
+        await _status_at(port)
+    assert first.metrics.connections == 0
+    second.send_away()
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", port)
+    assert known == 0
+    for server in servers:
+        await soon(server.stop(LONG_S))
+
+
+async def _until_all_have_some(servers: list[HttpServer], port: int) -> None:
+    while not all(server.metrics._requests["GET", 200] for server in servers):
+        await _status_at(port)
+    while any(server.metrics.connections for server in servers):
+        await asyncio.sleep(0)
+
+
+async def _status_at(port: int) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    with closing(writer):
+        writer.write(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert (await reader.read()).startswith(b"HTTP/1.1 200 ")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from docstore.model import json
 from docstore.model.document import Row
-from docstore.model.operation import Operation
+from docstore.model.operation import ANY_TOMBSTONE, Operation
 from docstore.model.service import Refusal
 from docstore.ownership.by_store import (
     PAST_MAX,
@@ -41,7 +41,9 @@ class Document:
 
     def put(self) -> tuple[int, str]:
         state = json.dump(state_of(Turns(grace_ms=self.grace_ms)))
-        return self.do(Operation("POST", self.link, state, recreate=True))
+        return self.do(
+            Operation(verb="POST", link=self.link, body=state, recreate_below=ANY_TOMBSTONE)
+        )
 
     def do(self, operation: Operation) -> tuple[int, str]:
         head = self.rows[-1] if self.rows else None
@@ -60,7 +62,7 @@ class Document:
     def ask(self, kind: str, **members: Any) -> tuple[int, str]:
         """Return 201 for a new row, 200 for none, or the status and code of a refusal."""
         body = json.dump({"kind": f"{kind}Request", **members})
-        return self.do(Operation("PATCH", self.link, body, "handler"))
+        return self.do(Operation(verb="PATCH", link=self.link, body=body, media="handler"))
 
     def campaign(self, name: str, under: str = "") -> tuple[int, str]:
         return self.ask("Campaign", candidate=name, lease=lease(under or name))
@@ -214,7 +216,12 @@ def test_a_full_queue_takes_nobody_but_who_is_in_it() -> None:
 )  # fmt: skip
 def test_a_request_of_the_wrong_shape_changes_nothing(members: dict[str, Any]) -> None:
     election = Document()
-    assert election.do(Operation("PATCH", election.link, json.dump(members), "handler"))[0] == 400
+    assert (
+        election.do(
+            Operation(verb="PATCH", link=election.link, body=json.dump(members), media="handler")
+        )[0]
+        == 400
+    )
     assert len(election.rows) == 1
 
 
@@ -271,7 +278,7 @@ class Model:
                 self.document.ask("Promote")
                 self.is_in_grace = self.is_in_grace and not self.order
             case "recreate":
-                self.document.do(Operation("DELETE", self.document.link))
+                self.document.do(Operation(verb="DELETE", link=self.document.link))
                 self.document.put()
                 self.order, self.is_held, self.is_in_grace = [], False, False
         self.is_held = bool(self.order) and not self.is_in_grace

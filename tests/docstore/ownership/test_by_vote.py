@@ -9,7 +9,7 @@ from docstore.ownership.by_vote import Recency, Role, Times, Voter
 from docstore.protocol.events import ChangeAsked, DiskFilled, DrainAsked, Requested
 from docstore.protocol.group.change import Change, Kind
 from docstore.protocol.group.configuration import Configuration, Stage
-from docstore.protocol.timing import ReplicaConfig
+from docstore.protocol.timing import LeadershipTimes, ReplicaConfig
 from docstore.simulation.world import World
 from docstore.wire import Succeed
 from tests.sim.cluster import Cluster
@@ -100,7 +100,7 @@ def test_l02_one_of_three_elects_nobody_and_requests_are_refused() -> None:
     assert leaders(cluster) == []
     answers: list[Answer] = []
     cluster.processes["n0"].request(
-        lambda request: Requested(request, Operation("GET", "/t/a"), world.now + 2.0),
+        lambda request: Requested(request, Operation(verb="GET", link="/t/a"), world.now + 2.0),
         answers.append,
     )
     world.run(world.now + 2.5)
@@ -209,6 +209,26 @@ def test_l14_a_change_that_was_answered_outlives_its_leader(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_l15_a_change_that_its_leader_alone_has_is_used_by_nobody(seed: int) -> None:
+    world, cluster, _ = group(seed, 5)
+    leader = elected(world, cluster)
+    world.run(world.now + 0.5)
+    sever(cluster, leader.name)
+    leader.feed(ChangeAsked(7, removal(cluster, leader)))
+    world.run(world.now + 0.1)
+    assert leader.replica.register.stored.latest.id == 2
+    cluster.crash(leader.name)
+    cluster.network.cuts.clear()
+    world.run(world.now + 5.0)
+    cluster.start(leader.name)  # Others have offered theirs in a generation of their own since.
+    world.run(world.now + 5.0)
+    registers = [process.replica.register for process in cluster.processes.values() if process.up]
+    assert {register.stored.latest.id for register in registers} == {1}
+    assert {register.core.configuration.id for register in registers} == {1}
+    assert cluster.configuration.id == 1, "it was in use somewhere, once"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_l17_what_an_earlier_leader_stored_at_a_majority_is_kept(seed: int) -> None:
     world, cluster, _ = group(seed, 5)
     leader = elected(world, cluster)
@@ -242,7 +262,7 @@ def test_l22_a_leader_that_drains_is_followed_within_two_heartbeats(seed: int) -
     old.feed(DrainAsked())  # With a change under way: it is decided first, or nobody takes over.
     begun = world.now
     while leaders(cluster) in ([], [old]):
-        assert world.now < begun + 2 * ReplicaConfig().heartbeat_interval_s
+        assert world.now < begun + 2 * LeadershipTimes().heartbeat_interval_s
         world.run(world.now + 0.001)
     [new] = (each for each in leaders(cluster) if each is not old)
     assert new.name != behind  # It is not up to date.

@@ -13,7 +13,7 @@ def test_what_still_waits_at_a_node_that_stops_is_told_that_nobody_knows() -> No
     trio.sync_s = dict.fromkeys(NAMES, 1e9)
     entry = next(name for name in NAMES if name != trio.owner())
     patience_s = trio.replicas[entry].core.config.waiting.drain_patience_s
-    update = Operation("PUT", "/t/a", b"{}", creates=True)
+    update = Operation(verb="PUT", link="/t/a", body=b"{}", creates=True)
     trio.feed(entry, Requested(1, update, trio.now + 1000))
     trio.run_until(lambda: False, 2 * patience_s)
     assert trio.answers == []
@@ -29,7 +29,10 @@ def test_a_node_that_stops_finishes_what_can_be_finished() -> None:
     trio = Trio()
     assert trio.run_until(trio.owner, 10)
     owner = trio.owner()
-    trio.feed(owner, Requested(1, Operation("PUT", "/t/a", b"{}", creates=True), trio.now + 5))
+    trio.feed(
+        owner,
+        Requested(1, Operation(verb="PUT", link="/t/a", body=b"{}", creates=True), trio.now + 5),
+    )
     trio.feed(owner, DrainAsked())
     assert trio.run_until(lambda: trio.answers, 5)
     assert [respond.answer.status for _, respond in trio.answers] == [201]

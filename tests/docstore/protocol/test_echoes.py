@@ -3,6 +3,7 @@
 import pytest
 
 from docstore.model.operation import Answer, Operation
+from docstore.protocol.clients import Inflight
 from docstore.protocol.effects import Effect, Read
 from docstore.protocol.events import (
     DiskFilled,
@@ -14,7 +15,6 @@ from docstore.protocol.events import (
 )
 from docstore.protocol.group.configuration import first_registered
 from docstore.protocol.operations import Operations
-from docstore.protocol.reign import Inflight
 from docstore.protocol.replica import Replica
 from docstore.protocol.timing import ReplicaConfig
 from docstore.simulation.world import World
@@ -32,7 +32,8 @@ from tests.docstore.protocol.test_replica import ALL_SLOTS, founded, opened, sen
 from tests.sim.cluster import Cluster
 from tests.sim.process import Process
 
-FRAME = Forward([Forwarded(9, 5, 5, 1, 3000, Operation("PUT", "/t/a", b"{}", creates=True))])
+PUT = Operation(verb="PUT", link="/t/a", body=b"{}", creates=True)
+FRAME = Forward([Forwarded(9, 5, 5, 1, 3000, PUT.packed())])
 DEPOSED = Received("n3", Prepare(5, ALL_SLOTS))
 FULL = DiskFilled(Recovered("n1", 1, first_registered(founded("n1", "n2", "n3")).pack()))
 
@@ -68,8 +69,8 @@ def test_an_echo_of_what_was_proposed_is_not_given_back_as_if_it_were_not(end: E
 def test_an_echo_of_what_was_refused_is_not_applied_to_a_log_that_was_filled_anew() -> None:
     machine = opened()
     machine.step(Received("n2", Accepted([(0, 1, 0)])), 0.6)
-    change = Operation("PATCH", "/t/a", b"{}")
-    frame = Forward([Forwarded(9, 5, 5, 1, 3000, change)])
+    change = Operation(verb="PATCH", link="/t/a", body=b"{}")
+    frame = Forward([Forwarded(9, 5, 5, 1, 3000, change.packed())])
     asked = machine.step(Received("n2", frame), 0.6)
     found = [(effect.token, []) for effect in asked if isinstance(effect, Read)]
     machine.step(QueriesAnswered(found), 0.6)
@@ -132,8 +133,8 @@ def handed_back_by(process: Process) -> HandedBack:
 
 def frame(entry: Process, attempt: int) -> Received:
     """Return an operation of level 2 as its entry node forwards it."""
-    operation = Operation("PUT", "/t/a", b'{"log":[]}', creates=True, level=2)
-    return Received(entry.name, Forward([Forwarded(9, 5, 5, attempt, 30_000, operation)]))
+    operation = Operation(verb="PUT", link="/t/a", body=b'{"log":[]}', creates=True, level=2)
+    return Received(entry.name, Forward([Forwarded(9, 5, 5, attempt, 30_000, operation.packed())]))
 
 
 def test_an_echo_of_what_was_executed_clears_no_doubt_either() -> None:

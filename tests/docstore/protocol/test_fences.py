@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from docstore.errors import BadRequest
 from docstore.model.document import Row
 from docstore.model.fences import SCOPES_MAX, Fence, fences_of
-from docstore.model.operation import Operation
+from docstore.model.operation import ANY_TOMBSTONE, Operation
 from docstore.model.service import Refusal, ServiceOptions
 from docstore.protocol.events import Requested
 from docstore.protocol.identity import Identity, unpack_identity
@@ -30,7 +30,14 @@ class History:
     def write(self, verb: str, *fence: Any, by: DeclaredService = PLAIN) -> tuple[int, str]:
         """Try an update; return status and code."""
         head = self.rows[-1] if self.rows else None
-        operation = Operation(verb, LINK, b'{"a":1}', recreate=True, creates=True, fence=fence)
+        operation = Operation(
+            verb=verb,
+            link=LINK,
+            body=b'{"a":1}',
+            recreate_below=ANY_TOMBSTONE,
+            creates=True,
+            fence=fence,
+        )
         outcome = handle(head, operation, by, floor=-1)
         if not isinstance(outcome, New):
             assert isinstance(outcome, Refused)
@@ -82,7 +89,9 @@ def test_a_ninth_scope_is_refused_and_the_eight_go_on() -> None:
 def test_a_fence_is_looked_at_before_anything_else_is() -> None:
     document = History()
     document.write("PUT", "locks/a", 7)
-    stale = Operation("POST", LINK, b"{}", fence=("locks/a", 6))  # It exists already, too.
+    stale = Operation(
+        verb="POST", link=LINK, body=b"{}", fence=("locks/a", 6)
+    )  # It exists already, too.
     outcome = handle(document.rows[-1], stale, PLAIN, floor=-1)
     assert isinstance(outcome, Refused)
     assert outcome.answer.code == "fenced"
@@ -147,7 +156,7 @@ def test_only_the_reign_that_an_update_names_carries_it_out() -> None:
     assert reign is not None
     epoch = reign.ballot[0]
     for number, reign in enumerate((epoch, epoch + 1, 0)):
-        operation = Operation("PUT", "/t/a", b"{}", creates=True, reign=reign)
+        operation = Operation(verb="PUT", link="/t/a", body=b"{}", creates=True, reign=reign)
         trio.feed(owner, Requested(number, operation, trio.now + 5))
     assert trio.run_until(lambda: len(trio.answers) == 3, 5)
     answers = {each.request: each.answer for _, each in trio.answers}

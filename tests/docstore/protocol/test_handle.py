@@ -6,7 +6,7 @@ import pytest
 
 from docstore.model import json
 from docstore.model.document import Row
-from docstore.model.operation import Conditions, Operation
+from docstore.model.operation import ANY_TOMBSTONE, Conditions, Operation
 from docstore.model.service import Refusal, ServiceOptions, State
 from docstore.protocol.road.handle import (
     DELETED_SIGNATURE,
@@ -38,7 +38,7 @@ PLAIN = service()
 
 def update(verb: str, body: Any = None, **members: Any) -> Operation:
     raw = b"" if body is None else body if isinstance(body, bytes) else json.dump(body)
-    return Operation(verb, LINK, raw, **members)
+    return Operation(verb=verb, link=LINK, body=raw, **members)
 
 
 def refusal(head: Row | None, operation: Operation, by: Any = PLAIN) -> tuple[int, str]:
@@ -80,10 +80,10 @@ def test_post_on_a_live_document_is_refused_with_the_live_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("recreate", "version"), [(False, None), (0, None), (4, None), (5, 5), (99, 5), (True, 5)]
+    ("below", "version"), [(None, None), (0, None), (4, None), (5, 5), (99, 5), (ANY_TOMBSTONE, 5)]
 )
-def test_post_on_a_tombstone_needs_to_mean_it(recreate: int, version: int | None) -> None:
-    operation = update("POST", {}, recreate=recreate)
+def test_post_on_a_tombstone_needs_to_mean_it(below: int | None, version: int | None) -> None:
+    operation = update("POST", {}, recreate_below=below)
     if version is None:
         assert refusal(TOMBSTONE, operation) == (409, "marked-deleted")
     else:
@@ -185,7 +185,7 @@ def test_where_updates_are_checked_strictly_what_is_not_there_needs_no_reading(
     for conditions in (None, Conditions(none_match="*")):
         made = new(head, update("PUT", {}, creates=True, conditions=conditions), STRICT)
         assert made.action == "PUT"
-    assert new(head, update("POST", {}, recreate=True), STRICT).action == "POST"
+    assert new(head, update("POST", {}, recreate_below=ANY_TOMBSTONE), STRICT).action == "POST"
     assert refusal(head, update("DELETE"), STRICT) == (404, "not-found")
     exists = update("PUT", {}, creates=True, conditions=Conditions(none_match="*"))
     assert refusal(row(), exists, STRICT) == (412, "precondition-failed")

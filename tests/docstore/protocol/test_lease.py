@@ -39,7 +39,7 @@ def owner_and_others(cluster: Cluster) -> tuple[str, list[str]]:
 
 def read(world: World, cluster: Cluster, name: str) -> list[Answer]:
     answers: list[Answer] = []
-    operation, deadline = Operation("GET", "/t/a"), world.now + 2.0
+    operation, deadline = Operation(verb="GET", link="/t/a"), world.now + 2.0
     cluster.processes[name].request(
         lambda number: Requested(number, operation, deadline), answers.append
     )

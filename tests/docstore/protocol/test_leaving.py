@@ -33,7 +33,7 @@ def leave_slot(machine: Replica) -> None:
 @pytest.mark.parametrize("select", [("version", 0), ("history", None, 9), ("at", 10**18)])
 def test_what_is_missing_because_the_slot_has_left_is_not_told_as_missing(select: Any) -> None:
     machine = decided_and_stored()
-    machine.step(Requested(8, Operation("GET", "/t/a", select=select), 9.0), 0.8)
+    machine.step(Requested(8, Operation(verb="GET", link="/t/a", select=select), 9.0), 0.8)
     [confirm, _] = [
         message for _, message in sends(machine.step(TurnEnded(), 0.8)) if type(message) is Confirm
     ]
@@ -46,7 +46,8 @@ def test_what_is_missing_because_the_slot_has_left_is_not_told_as_missing(select
 
 def test_a_retry_is_answered_from_the_disk_also_when_the_slot_leaves_meanwhile() -> None:
     machine = decided_and_stored()
-    again = Forwarded(1, 1, 0, 1, 5000, Operation("PUT", "/t/b", b"{}", creates=True))
+    put = Operation(verb="PUT", link="/t/b", body=b"{}", creates=True)
+    again = Forwarded(1, 1, 0, 1, 5000, put.packed())
     asked = machine.step(Received("n2", Forward([again])), 0.8)
     [read] = [effect for effect in asked if isinstance(effect, Read)]
     machine.step(QueriesAnswered([(read.token, [])]), 0.8)

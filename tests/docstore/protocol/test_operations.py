@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from docstore.model.document import Row
-from docstore.model.operation import Operation
+from docstore.model.operation import ANY_TOMBSTONE, Operation
 from docstore.protocol import operations
 from docstore.protocol.events import Requested
 from docstore.protocol.identity import Identity
@@ -107,7 +107,9 @@ def test_all_replicas_forget_keys_where_nobody_writes_any_more(
     assert trio.run_until(trio.owner, 10)
     trio.run_until(lambda: False, 0.2)  # By now all have looked at the wall clock.
     for number in range(20):
-        asked = Operation("PUT", f"/t/{number}", b"{}", creates=True, key=f"k{number}")
+        asked = Operation(
+            verb="PUT", link=f"/t/{number}", body=b"{}", creates=True, key=f"k{number}"
+        )
         trio.feed(trio.owner(), Requested(number, asked, trio.now + 10))
     assert trio.run_until(lambda: len(trio.answers) == 20, 10)
 
@@ -137,7 +139,7 @@ def test_a_retry_is_told_what_the_first_attempt_was_told(floor: int) -> None:
 
     def told(verb: str, key: str, **more: Any) -> tuple[int, int]:
         """Ask twice under one key; return what both were told: the status and the version."""
-        asked = Operation(verb, "/t/a", b'{"n":1}', key=key, **more)
+        asked = Operation(verb=verb, link="/t/a", body=b'{"n":1}', key=key, **more)
         first = once(asked)
         assert once(asked) == first
         return first
@@ -147,4 +149,4 @@ def test_a_retry_is_told_what_the_first_attempt_was_told(floor: int) -> None:
     assert told("DELETE", "gone") == (200, floor + 3)
     assert told("PUT", "again", creates=True) == (201, floor + 4)
     assert told("DELETE", "gone again") == (200, floor + 5)
-    assert told("POST", "once more", recreate=True) == (201, floor + 6)
+    assert told("POST", "once more", recreate_below=ANY_TOMBSTONE) == (201, floor + 6)

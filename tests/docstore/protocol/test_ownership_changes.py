@@ -3,6 +3,7 @@
 import pytest
 
 from docstore.protocol.events import Received
+from docstore.protocol.owners import claimant
 from docstore.protocol.slots import to_bitmap
 from docstore.wire import HandOver, PreVote
 from tests.docstore.protocol.trio import NAMES, Trio
@@ -14,7 +15,7 @@ def test_what_has_opened_is_claimed_though_heartbeats_left_before() -> None:
     assert trio.run_until(trio.owner, 10)
     owner = trio.owner()
     others = [trio.replicas[name].core for name in NAMES if name != owner]
-    assert trio.run_until(lambda: all(core.claimant(0) == owner for core in others), 1)
+    assert trio.run_until(lambda: all(claimant(core, 0) == owner for core in others), 1)
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def returned() -> tuple[Trio, str]:
     assert trio.run_until(lambda: trio.owner() not in {"", preferred}, 10)
     trio.cut_off = set()
     core = trio.replicas[preferred].core
-    assert trio.run_until(lambda: core.claimant(0) == trio.owner() and not core.reigns(), 3)
+    assert trio.run_until(lambda: claimant(core, 0) == trio.owner() and not core.logs.reigns(), 3)
     trio.run_until(lambda: False, 0.2)
     return trio, preferred
 

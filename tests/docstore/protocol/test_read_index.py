@@ -4,7 +4,7 @@ from docstore.model.operation import Operation
 from docstore.protocol.events import ReadIndexAsked, Requested
 from tests.docstore.protocol.trio import NAMES, Trio
 
-PUT = Operation("PUT", "/t/1", b'{"n":1}', creates=True)
+PUT = Operation(verb="PUT", link="/t/1", body=b'{"n":1}', creates=True)
 
 
 def opened() -> Trio:

@@ -21,8 +21,8 @@ BOOT, FIRST = 9, 1000
 
 def asked(seq: int, attempt: int, link: str, key: str = "") -> Forwarded:
     """Return an operation as its entry node sends it, for the first time or again."""
-    operation = Operation("PUT", link, b'{"n":1}', key=key, creates=True)
-    return Forwarded(BOOT, seq, 0, attempt, 60_000, operation)
+    operation = Operation(verb="PUT", link=link, body=b'{"n":1}', key=key, creates=True)
+    return Forwarded(BOOT, seq, 0, attempt, 60_000, operation.packed())
 
 
 class Group(Trio):

@@ -20,6 +20,7 @@ from docstore.protocol.events import (
     TurnEnded,
 )
 from docstore.protocol.group.configuration import Configuration, MemberEntry, first_registered
+from docstore.protocol.heads import Heads
 from docstore.protocol.reign import Phase
 from docstore.protocol.replica import Replica
 from docstore.storage.store import Append, Recovered, Version
@@ -172,7 +173,7 @@ def ask_to_put(
     machine: Replica, request: int, link: str, body: bytes, now: float = 0.6
 ) -> list[Effect]:
     """Return the effects of a PUT of a document that is absent on the disk."""
-    operation = Operation("PUT", link, body, creates=True)
+    operation = Operation(verb="PUT", link=link, body=body, creates=True)
     effects = machine.step(Requested(request, operation, 9.0), now)
     found = [(effect.token, []) for effect in effects if isinstance(effect, Read)]
     return effects + machine.step(QueriesAnswered(found), now)
@@ -201,7 +202,7 @@ def test_one_step_takes_what_many_reads_have_found() -> None:
     machine = opened()
     reads = []
     for request in range(3):
-        operation = Operation("PUT", f"/t/{request}", b"{}", creates=True)
+        operation = Operation(verb="PUT", link=f"/t/{request}", body=b"{}", creates=True)
         reads += machine.step(Requested(request, operation, 9.0), 0.6)
     found = [(read.token, []) for read in reads if isinstance(read, Read)]
     assert len(found) == 3
@@ -216,7 +217,7 @@ def test_a_group_of_one_does_not_doubt_itself_after_standing_still() -> None:
     late = 30.0
     for machine in (alone, among_three):
         assert machine.core.now < late - machine.core.config.leadership.quorum_lost_s
-    operation = Operation("PUT", "/t/a", b"{}", creates=True)
+    operation = Operation(verb="PUT", link="/t/a", body=b"{}", creates=True)
     refused = among_three.step(Requested(1, operation, late + 5), late)
     assert [each.answer.code for each in refused if isinstance(each, Respond)] == ["no-quorum"]
     taken = alone.step(Requested(1, operation, late + 5), late)
@@ -227,14 +228,14 @@ def test_documents_that_must_stay_in_memory_are_not_looked_through_for_each_new_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     machine, looks = opened(), 0
-    evict = machine.owner._evict
+    evict = Heads._evict
 
     def counted(*given: Any) -> None:
         nonlocal looks
         looks += 1
         evict(*given)
 
-    monkeypatch.setattr(machine.owner, "_evict", counted)
+    monkeypatch.setattr(Heads, "_evict", counted)
     reign = machine.core.logs[0].reign
     assert reign is not None
     for request in range(400):
@@ -262,7 +263,7 @@ def test_two_replicas_decide_without_the_own_disk() -> None:
 
 def test_a_read_waits_for_a_round_that_began_after_it() -> None:
     machine = opened()
-    asked = machine.step(Requested(3, Operation("GET", "/t/a"), 9.0), 0.6)
+    asked = machine.step(Requested(3, Operation(verb="GET", link="/t/a"), 9.0), 0.6)
     [read] = [effect for effect in asked if isinstance(effect, Read)]
     machine.step(QueriesAnswered([(read.token, [])]), 0.6)
     ended = machine.step(TurnEnded(), 0.6)
@@ -278,7 +279,7 @@ def test_a_read_asks_those_that_hold_its_slot_and_nobody_else() -> None:
     machine.step(Received("n2", Heartbeat((), True, b"")), 0.5)
     machine.step(Received("n4", Heartbeat((), True, b"")), 0.5)
     machine.step(Received("n5", Heartbeat((), True, b"")), 0.5)
-    asked = machine.step(Requested(3, Operation("GET", "/t/a"), 9.0), 0.6)
+    asked = machine.step(Requested(3, Operation(verb="GET", link="/t/a"), 9.0), 0.6)
     [read] = [effect for effect in asked if isinstance(effect, Read)]
     machine.step(QueriesAnswered([(read.token, [])]), 0.6)
     ended = sends(machine.step(TurnEnded(), 0.6))
@@ -290,7 +291,7 @@ def test_a_past_version_is_read_when_this_disk_holds_what_others_decided() -> No
     [token] = tokens(put(machine, 7))
     machine.step(Received("n2", Accepted([(0, 1, 1)])), 0.7)
     machine.step(Received("n3", Accepted([(0, 1, 1)])), 0.7)
-    asked = Operation("GET", "/t/a", select=("version", 0))
+    asked = Operation(verb="GET", link="/t/a", select=("version", 0))
     machine.step(Requested(8, asked, 9.0), 0.7)
     ended = machine.step(TurnEnded(), 0.7)
     [confirm, _] = [message for _, message in sends(ended) if isinstance(message, Confirm)]

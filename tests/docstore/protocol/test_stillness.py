@@ -5,7 +5,7 @@ from docstore.protocol.events import Requested, StillnessAsked
 from docstore.protocol.leadership.stillness import STILL_S_MAX
 from tests.docstore.protocol.trio import Trio
 
-PUT = Operation("PUT", "/t/1", b'{"n":1}', creates=True)
+PUT = Operation(verb="PUT", link="/t/1", body=b'{"n":1}', creates=True)
 
 
 def opened() -> Trio:
@@ -31,12 +31,12 @@ def test_updates_wait_and_reads_do_not() -> None:
     trio.feed(trio.owner(), StillnessAsked(0.15))
     end = owner.logs[0].end
     ask(trio, 2, PUT)
-    ask(trio, 3, Operation("GET", "/t/1"))
+    ask(trio, 3, Operation(verb="GET", link="/t/1"))
     assert trio.run_until(lambda: answered(trio, 3), 1)
     assert trio.now < began + 0.15
     reign = owner.logs[0].reign
     assert reign is not None
-    assert (owner.logs[0].end, reign.is_writing, len(reign.held)) == (end, False, 1)
+    assert (owner.logs[0].end, reign.is_writing, len(reign.clients.held)) == (end, False, 1)
     assert trio.run_until(lambda: answered(trio, 2), 1)
     assert trio.now >= began + 0.15
     assert owner.logs[0].end == end + 1

@@ -23,7 +23,7 @@ def group(slots: int = 1) -> tuple[World, Process]:
         body = b'{"log":["%d"]}' % number
         owner.request(
             lambda request, body=body: Requested(  # type: ignore[misc]
-                request, Operation("PUT", link, body, creates=True), world.now + 3.0
+                request, Operation(verb="PUT", link=link, body=body, creates=True), world.now + 3.0
             ),
             answers.append,
         )

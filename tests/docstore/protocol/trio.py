@@ -145,5 +145,5 @@ class Trio:
         """Have the owner put so many versions."""
         for number in range(count):
             body = b'{"n":%d,"text":"%s"}' % (number, text)
-            operation = Operation("PUT", f"/t/{number % 7}", body, creates=True)
+            operation = Operation(verb="PUT", link=f"/t/{number % 7}", body=body, creates=True)
             self._at(0.0, self.owner(), Requested(number, operation, self.now + 100))

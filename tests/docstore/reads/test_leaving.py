@@ -63,7 +63,7 @@ async def node() -> AsyncIterator[Node]:
     store = ReadTooLate()
     driver, replica = await alone(store)
     try:
-        put = Operation("PUT", LINK, b'{"name": "a"}', creates=True)
+        put = Operation(verb="PUT", link=LINK, body=b'{"name": "a"}', creates=True)
         assert (await driver.submit(put, 5.0)).status == 201
         await driver.stored()
         yield Node(store, driver, replica)
@@ -73,7 +73,7 @@ async def node() -> AsyncIterator[Node]:
 
 
 async def test_a_local_read_does_not_tell_as_missing_what_has_left(node: Node) -> None:
-    read = Operation("GET", LINK, select=("version", 0))
+    read = Operation(verb="GET", link=LINK, select=("version", 0))
     view, slot = node.driver.view, slot_of(LINK, SLOTS)
     found = await read_here(view, slot, node.store, read, min_version=None, timeout_s=1.0)
     assert found is not None

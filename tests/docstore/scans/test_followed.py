@@ -56,7 +56,7 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
     rpc = Rpc("n1", unlinked())
     scans = Scans(driver, store, rpc, tmp_path / "db", 1 << 20)
     try:
-        put = Operation("PUT", LINK, b'{"name": "a"}', creates=True)
+        put = Operation(verb="PUT", link=LINK, body=b'{"name": "a"}', creates=True)
         assert (await driver.submit(put, 5.0)).status == 201
         await driver.stored()
         yield Node(store, driver, scans, rpc)

@@ -230,7 +230,10 @@ class Group:
                 case Ask(token, operation, _):
                     self._queue.append((name, Told(token, self._answer(name, operation))))
                 case Confirm(token, links, _):
-                    reads = [(link, self._answer(name, Operation("GET", link))) for link in links]
+                    reads = [
+                        (link, self._answer(name, Operation(verb="GET", link=link)))
+                        for link in links
+                    ]
                     owners = {
                         link: (answer.owner, answer.epoch)
                         for link, answer in reads
@@ -286,7 +289,7 @@ class Group:
 
     def put(self, link: str, state: State) -> Row:
         """Write a document as a client does."""
-        answer = self.apply(Operation("PUT", link, json.dump(state), creates=True))
+        answer = self.apply(Operation(verb="PUT", link=link, body=json.dump(state), creates=True))
         assert answer.is_success, answer
         assert answer.row is not None
         self.settle()
@@ -294,7 +297,9 @@ class Group:
 
     def patch(self, link: str, change: State) -> Answer:
         """Change a document as a client does, by its service's handler."""
-        answer = self.apply(Operation("PATCH", link, json.dump(change), "handler"))
+        answer = self.apply(
+            Operation(verb="PATCH", link=link, body=json.dump(change), media="handler")
+        )
         self.settle()
         return answer
 

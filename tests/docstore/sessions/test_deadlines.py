@@ -53,6 +53,18 @@ def test_what_is_ending_is_not_renewed_until_it_is_granted_anew() -> None:
     assert overdue(deadlines) == ["a"]
 
 
+def test_what_is_dropped_does_not_stay_in_memory_until_it_would_be_due() -> None:
+    """Leases of an hour that are made and ended all the time."""
+    core, deadlines = of_one_clock()
+    deadlines.grant("kept", 1.0)
+    for number in range(10_000):
+        deadlines.grant(str(number), 3_600.0)
+        deadlines.drop(str(number))
+    assert len(deadlines._heap) < 2_000
+    core.pass_time(2.0)
+    assert overdue(deadlines) == ["kept"]
+
+
 def test_what_is_dropped_is_overdue_no_more() -> None:
     core, deadlines = of_one_clock()
     deadlines.grant("a", 1.0)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from docstore.model import json
 from docstore.model.document import LEASE
 from docstore.model.operation import Answer, Operation
 from docstore.services.leases import LEASES, Behavior
@@ -36,6 +37,23 @@ def test_s5_what_is_attached_goes_with_the_lease(
     attached(group, LINK, "/notes/a")
     group.run(TTL_S + 1.0)
     assert group.state("/notes/a") == left
+
+
+def test_s5_an_end_that_only_a_listing_shows_is_read_before_anything_goes(group: Group) -> None:
+    """It may be an update of this node's own that is never decided; then the lease lives on."""
+    granted(group)
+    attached(group, LINK, "/notes/a")
+    row = group.documents[LINK]
+    ended = json.dump({**json.load(row.state), "state": "ended", "why": "expired"})
+    undecided = row._replace(version=row.version + 1, state=ended)
+    group.govern("c")
+    group.machines["c"].reigning.learn(undecided, is_sure=False)
+    group.run(0.5)
+    assert group.state("/notes/a") == {LEASE: LINK}
+    assert phase(group) == "alive"
+    group.run(TTL_S + 1.0)  # It has its whole time, and then it ends all the same.
+    assert phase(group) == "ended"
+    assert group.state("/notes/a") is None
 
 
 def test_s5_what_names_another_lease_stays(group: Group) -> None:

@@ -29,8 +29,14 @@ class Elections(Group):
     def __init__(self, *, grace_ms: int = 0, link: str = LINK, **times: Any) -> None:
         super().__init__(**times)
         self.link = link
-        self.apply(Operation("PUT", link, json.dump(state_of(Turns(grace_ms=grace_ms))),
-                             creates=True))  # fmt: skip
+        self.apply(
+            Operation(
+                verb="PUT",
+                link=link,
+                body=json.dump(state_of(Turns(grace_ms=grace_ms))),
+                creates=True,
+            )
+        )
         self.settle()
 
     def campaign(self, names: str) -> None:
@@ -256,7 +262,7 @@ def test_a_candidate_that_comes_while_the_next_is_promoted_does_not_stop_it() ->
         if operation.verb == "PATCH" and not came:
             came.append(operation)
             body = {"kind": "CampaignRequest", "candidate": "z", "lease": lease("z")}
-            group.apply(Operation("PATCH", LINK, json.dump(body), "handler"))
+            group.apply(Operation(verb="PATCH", link=LINK, body=json.dump(body), media="handler"))
         return None
 
     group.answers = answers

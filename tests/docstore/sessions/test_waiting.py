@@ -38,7 +38,7 @@ def test_who_has_read_an_older_version_is_answered_at_once(group: Group) -> None
 
 def test_a_document_that_is_deleted_is_news(group: Group) -> None:
     request = waiting(group)
-    group.apply(Operation("DELETE", LINK))
+    group.apply(Operation(verb="DELETE", link=LINK))
     group.settle()
     assert group.reply(request).result is True
 

@@ -1,13 +1,22 @@
-"""A store whose tables lag behind: two ledgers, and what is between them in an overlay."""
+"""A store whose tables lag behind, and what is insisted on while it is written and read."""
 
 from collections.abc import Collection, Sequence
 from random import Random
 
+from hypothesis import strategies as st
+
 from docstore.model.document import Row
 from docstore.storage.ledger import Ledger
 from docstore.storage.overlaid import Overlaid
-from docstore.storage.overlay import Overlay, Wait
-from docstore.storage.store import Bounds, Query, Recovered, Result, Write
+from docstore.storage.overlay import Overlay
+from docstore.storage.plan import Ask, Wait
+from docstore.storage.store import Bounds, Query, Recovered, Result, Rows, Tombstones, Write
+from tests.docstore.storage.scripts import SLOTS, changes, queries, told, writes_of
+
+batches = st.lists(changes, max_size=4)
+steps = st.lists(st.tuples(batches, st.integers(0, 3)), max_size=6)
+Batch = list[tuple[str, int, object]]
+Script = list[tuple[Batch, int]]
 
 
 class Lagging:
@@ -87,3 +96,82 @@ class Lagging:
     async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
         """Return digests from the tables."""
         return self._asked().digests(slots)
+
+
+def writes_after(ledger: Ledger, batch: Batch) -> list[Write]:
+    """Return the writes of a batch; each goes on from what the ones before it have done."""
+    ledger = ledger.copy()
+    writes: list[Write] = []
+    for change in batch:
+        more = writes_of(ledger, change)
+        writes += more
+        ledger.apply(more)
+    return writes
+
+
+class OneByOne:
+    """Reads of a lagging store, each query alone: none waits because of another one."""
+
+    def __init__(self, reads: Overlaid) -> None:
+        self._reads = reads
+        self.recover, self.digests = reads.recover, reads.digests
+        self.links, self.count, self.below = reads.links, reads.count, reads.below
+
+    async def read(self, queries: Sequence[Query]) -> list[Result]:
+        return [result for query in queries for result in await self._reads.read([query])]
+
+
+async def play(script: Script, seed: int, store: Lagging) -> None:
+    """Commit and follow; after each step ask for everything."""
+    full = Lagging(Random(seed), Overlay())
+    for batch, followed in script:
+        writes = writes_after(full.tables(full.last), batch)
+        for each in (store, full):
+            each.commit(writes)
+        store.follow(followed)
+        full.follow(1)
+        expected = await told(full)
+        assert await told(OneByOne(store.reads)) == expected
+        assert await store.reads.read(queries()) == await full.read(queries())
+        for slot in SLOTS:
+            there = Rows(slot, 1, store.overlay.behind(slot) - 1)
+            durable = store.tables(store.last).answer(there)
+            assert store.tables(store.overlay.followed).answer(there) == durable
+
+
+def race(script: Script, later: Batch, seed: int, store: Lagging) -> None:
+    """Have another entry joined, and perhaps followed, between a plan and what comes of it."""
+    rng = Random(seed)
+    for batch, followed in script:
+        store.commit(writes_after(store.tables(store.last), batch))
+        store.follow(followed)
+    before = store.tables(store.last)
+    asked = queries()
+    plans = [store.overlay.plan(query) for query in asked]
+    store.commit(writes_after(before, later))
+    store.follow(rng.randint(0, 3))
+    found = [_found(store, *pair) for pair in zip(asked, plans, strict=True)]
+    store.follow(rng.randint(0, 3))
+    after = store.tables(store.last)
+    for query, plan, results in zip(asked, plans, found, strict=True):
+        result = plan if isinstance(plan, list) else results[0]
+        if isinstance(plan, Ask):
+            merged = store.overlay.merged(query, plan, results)
+            is_late = isinstance(merged, Wait)
+            result = store.at_some_moment(merged.number).answer(query) if is_late else merged
+        answers = [before.answer(query), after.answer(query)]
+        if isinstance(query, Tombstones):
+            # They may go in any order.
+            assert all(row in answers[0] or row in answers[1] for row in result), query
+        else:
+            assert result in answers, query
+
+
+def _found(store: Lagging, query: Query, plan: object) -> list[Result]:
+    """Return what the tables say, at one moment, of what a plan asks them for."""
+    if isinstance(plan, Wait):
+        return [store.at_some_moment(plan.number).answer(query)]
+    if not isinstance(plan, Ask):
+        return []
+    tables = store.at_some_moment()
+    return [tables.answer(each) for each in plan.queries]

@@ -1,118 +1,27 @@
 """Overlay and tables together answer as if the tables had followed everything."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from random import Random
-from typing import Any
 
-import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docstore.storage.ledger import Ledger
-from docstore.storage.overlaid import Overlaid
-from docstore.storage.overlay import Ask, Overlay, Wait
+from docstore.storage.overlay import Overlay
+from docstore.storage.plan import Ask, Wait
 from docstore.storage.store import (
     UNBOUNDED,
-    After,
     Append,
-    Base,
-    Erase,
     History,
     Newest,
-    Query,
-    Result,
-    Rows,
     SaveSlot,
     SlotRecord,
+    Trim,
     Truncate,
-    Write,
 )
-from tests.docstore.storage.lagging import Lagging
+from tests.docstore.storage.lagging import Batch, Lagging, Script, batches, play, race, steps
 from tests.docstore.storage.logs import FOR_EVER, Author
-from tests.docstore.storage.scripts import SLOTS, changes, queries, told, writes_of
 
 A, B = "/notes/a", "/notes/b"
-
-batches = st.lists(changes, max_size=4)
-steps = st.lists(st.tuples(batches, st.integers(0, 3)), max_size=6)
-Batch = list[tuple[str, int, object]]
-Script = list[tuple[Batch, int]]
-
-
-def writes_after(ledger: Ledger, batch: Batch) -> list[Write]:
-    """Return the writes of a batch; each goes on from what the ones before it have done."""
-    ledger = ledger.copy()
-    writes: list[Write] = []
-    for change in batch:
-        more = writes_of(ledger, change)
-        writes += more
-        ledger.apply(more)
-    return writes
-
-
-class OneByOne:
-    """Reads of a lagging store, each query alone: none waits because of another one."""
-
-    def __init__(self, reads: Overlaid) -> None:
-        self._reads = reads
-        self.recover, self.digests = reads.recover, reads.digests
-        self.links, self.count, self.below = reads.links, reads.count, reads.below
-
-    async def read(self, queries: Sequence[Query]) -> list[Result]:
-        return [result for query in queries for result in await self._reads.read([query])]
-
-
-async def play(script: Script, seed: int, store: Lagging) -> None:
-    """Commit and follow; after each step ask for everything."""
-    full = Lagging(Random(seed), Overlay())
-    for batch, followed in script:
-        writes = writes_after(full.tables(full.last), batch)
-        for each in (store, full):
-            each.commit(writes)
-        store.follow(followed)
-        full.follow(1)
-        expected = await told(full)
-        assert await told(OneByOne(store.reads)) == expected
-        assert await store.reads.read(queries()) == await full.read(queries())
-        for slot in SLOTS:
-            there = Rows(slot, 1, store.overlay.behind(slot) - 1)
-            durable = store.tables(store.last).answer(there)
-            assert store.tables(store.overlay.followed).answer(there) == durable
-
-
-def race(script: Script, later: Batch, seed: int, store: Lagging) -> None:
-    """Have another entry joined, and perhaps followed, between a plan and what comes of it."""
-    rng = Random(seed)
-    for batch, followed in script:
-        store.commit(writes_after(store.tables(store.last), batch))
-        store.follow(followed)
-    before = store.tables(store.last)
-    asked = queries()
-    plans = [store.overlay.plan(query) for query in asked]
-    store.commit(writes_after(before, later))
-    store.follow(rng.randint(0, 3))
-    found = [_found(store, *pair) for pair in zip(asked, plans, strict=True)]
-    store.follow(rng.randint(0, 3))
-    after = store.tables(store.last)
-    for query, plan, results in zip(asked, plans, found, strict=True):
-        result = plan if isinstance(plan, list) else results[0]
-        if isinstance(plan, Ask):
-            merged = store.overlay.merged(query, plan, results)
-            is_late = isinstance(merged, Wait)
-            result = store.at_some_moment(merged.number).answer(query) if is_late else merged
-        assert result in (before.answer(query), after.answer(query)), query
-
-
-def _found(store: Lagging, query: Query, plan: object) -> list[Result]:
-    """Return what the tables say, at one moment, of what a plan asks them for."""
-    if isinstance(plan, Wait):
-        return [store.at_some_moment(plan.number).answer(query)]
-    if not isinstance(plan, Ask):
-        return []
-    tables = store.at_some_moment()
-    return [tables.answer(each) for each in plan.queries]
 
 
 def lagging(seed: int) -> Lagging:
@@ -133,187 +42,6 @@ def test_what_joins_between_the_look_and_the_answer_changes_nothing_or_is_in_it(
     script: Script, later: Batch, seed: int
 ) -> None:
     race(script, later, seed, lagging(seed))
-
-
-# Each rule that is taken away is missed.
-
-
-class EmptiedBeforeTheCommit(Lagging):
-    """Entries leave the overlay when the tables begin to follow them."""
-
-    committed = 0
-
-    def follow(self, entries: int) -> None:
-        self.committed = self.overlay.followed
-        super().follow(entries)
-
-    @property
-    def followed(self) -> int:
-        return self.committed
-
-
-class TablesFirst(Lagging):
-    """The tables are asked before the overlay is looked at, and follow meanwhile."""
-
-    def __init__(self, rng: Random, overlay: Overlay) -> None:
-        super().__init__(rng, overlay)
-        store = self
-
-        class Reads(Overlaid):
-            async def read(self, queries: Sequence[Query]) -> list[Result]:
-                found = await store.read(queries)
-                store.follow(99)
-                plans = [store.overlay.plan(query) for query in queries]
-                pairs = zip(plans, found, strict=True)
-                return [plan if isinstance(plan, list) else rows for plan, rows in pairs]
-
-        self.reads = Reads(overlay, self, self._wait)
-
-
-class NothingWaits(Overlay):
-    """Rows of a slot are used although some of them are to be taken away."""
-
-    def _is_rewritten(self, slot: int) -> bool:
-        return False
-
-
-class RewritesGoUnnoticed(Overlay):
-    """Rows taken away between the look and the answer are not noticed."""
-
-    def merged(self, query: Query, ask: Ask, found: Sequence[Result]) -> Any:
-        now = self._rewritten.get(query.slot, 0)
-        return super().merged(query, replace(ask, rewritten=now), found)
-
-
-class PagesAreWhole(Overlay):
-    """A page that the tables cut is taken for all that they have."""
-
-    def _joined(self, query: Any, above: Any, rows: Any, *, is_log: bool) -> Any:
-        return [*rows, *above]
-
-
-class PagesAreCut(Overlay):
-    """A page that ends before the rows of the overlay is taken for one that the tables cut."""
-
-    def _joined(self, query: Any, above: Any, rows: Any, *, is_log: bool) -> Any:
-        return super()._joined(query, above, rows, is_log=True)
-
-
-class ArrivalsAsTheyAre(Overlay):
-    """The tables' arrivals are taken for all."""
-
-    def plan(self, query: Query) -> Any:
-        plan = super().plan(query)
-        return replace(plan, lacked=0) if isinstance(plan, Ask) else plan
-
-
-class StandingsAsTheyAre(Overlay):
-    """A version that stands otherwise is not waited for."""
-
-    def drop(self, until: int) -> None:
-        super().drop(until)
-        self._restood = 0
-
-
-class ListingsAsTheyAre(Overlay):
-    """Listings do not wait."""
-
-    def below(self, *args: Any, **kwargs: Any) -> Wait:
-        return Wait(0)
-
-
-many = st.lists(changes, min_size=2, max_size=4)
-busy = st.lists(st.tuples(many, st.integers(0, 2)), min_size=4, max_size=6)
-
-
-def missed(store: Callable[[Random], Lagging]) -> None:
-    """Insist that random scripts find a store out."""
-
-    @settings(
-        max_examples=200, phases=[Phase.generate], derandomize=True, database=None, deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
-    @given(busy, st.integers())
-    def played(script: Script, seed: int) -> None:
-        asyncio.run(play(script, seed, store(Random(seed))))
-
-    with pytest.raises(AssertionError):
-        played()
-
-
-@pytest.mark.parametrize("store", [EmptiedBeforeTheCommit, TablesFirst])
-def test_a_store_in_the_wrong_order_is_found_out(store: type[Lagging]) -> None:
-    missed(lambda rng: store(rng, Overlay()))
-
-
-@pytest.mark.parametrize(
-    "overlay", [NothingWaits, ArrivalsAsTheyAre, StandingsAsTheyAre, ListingsAsTheyAre]
-)
-def test_an_overlay_without_a_rule_is_found_out(overlay: type[Overlay]) -> None:
-    missed(lambda rng: Lagging(rng, overlay()))
-
-
-# What random scripts find seldom
-
-
-async def rewritten_meanwhile(overlay: Overlay) -> None:
-    """A history is put together while rows of it are taken away and others written."""
-    store = Lagging(Random(1), overlay)
-    author = Author()
-    rows = [author.row(1, A) for _ in range(3)]
-    store.commit([Append(rows[:2])])
-    store.follow(1)
-    store.commit([Append(rows[2:])])
-    query = History(1, A, None, 9, FOR_EVER)
-    plan = store.overlay.plan(query)
-    assert isinstance(plan, Ask)
-    store.commit([Truncate(1, 1)])
-    store.follow(2)
-    found = [store.tables(store.last).answer(each) for each in plan.queries]
-    merged = store.overlay.merged(query, plan, found)
-    result = store.at_some_moment().answer(query) if isinstance(merged, Wait) else merged
-    assert result in ([rows[2], rows[1], rows[0]], [rows[0]])
-
-
-async def holes_below(overlay: Overlay) -> None:
-    """What is left of what was let go of has holes up to where the overlay begins."""
-    store = Lagging(Random(1), overlay)
-    author = Author()
-    rows = [author.row(1, f"/notes/{number}") for number in range(9)]
-    base, kept = [rows[2], rows[5]], SaveSlot(SlotRecord(1, kept=8))
-    store.commit([Erase(1), Base(base), kept])
-    store.follow(1)
-    store.commit([Append(rows[8:])])
-    for query in (Rows(1, 1, 99), After(1, 0, 99, 9)):
-        assert await store.reads.read([query]) == [[*base, rows[8]]]
-
-
-async def cut_below(overlay: Overlay) -> None:
-    """The tables have more than fits, and the overlay has a small row behind it."""
-    store = Lagging(Random(1), overlay)
-    author = Author()
-    rows = [author.row(1, A, state=b"x" * size) for size in (10, 1000, 10)]
-    store.commit([Append(rows[:2])])
-    store.follow(1)
-    store.commit([Append(rows[2:])])
-    for query in (Rows(1, 1, 99, 500), After(1, 0, 99, 9, 500), After(1, 0, 99, 1)):
-        assert await store.reads.read([query]) == [rows[:1]]
-
-
-@pytest.mark.parametrize(
-    ("happens", "without"),
-    [
-        (rewritten_meanwhile, RewritesGoUnnoticed),
-        (holes_below, PagesAreCut),
-        (cut_below, PagesAreWhole),
-    ],
-)
-async def test_tables_and_overlay_are_put_together_or_neither_is_used(
-    happens: Callable[[Overlay], Awaitable[None]], without: type[Overlay]
-) -> None:
-    await happens(Overlay())
-    with pytest.raises(AssertionError):
-        await happens(without())
 
 
 # One by one
@@ -339,6 +67,35 @@ def test_only_the_slot_that_loses_rows_waits() -> None:
     assert overlay.plan(Newest(2, B, 1)) == [other]
     overlay.drop(2)
     assert overlay.plan(Newest(1, A, FOR_EVER)) == Ask((Newest(1, A, FOR_EVER),))
+
+
+def test_who_asks_for_the_newest_row_does_not_wait_for_trimming() -> None:
+    author, overlay = Author(), Overlay()
+    rows = [author.row(1, A) for _ in range(3)]
+    overlay.add(1, [Append(rows)])
+    overlay.add(2, [Trim(1, 0, 2), SaveSlot(SlotRecord(1, kept=2))])
+    assert overlay.plan(Newest(1, A, FOR_EVER)) == rows[2:]
+    assert overlay.plan(Newest(1, A, 2)) == rows[1:2]
+    assert overlay.plan(Newest(1, A, 1)) == Wait(2)
+    assert overlay.plan(History(1, A, None, 9, FOR_EVER)) == Wait(2)
+    assert overlay.below("/notes/", {1: 0}) == Wait(2)
+    assert overlay.below("/other/", {1: 2}) == Wait(0)
+
+
+def test_what_goes_into_the_tables_alone_is_put_together_with_nothing_of_before() -> None:
+    author, overlay = Author(), Overlay()
+    rows = [author.row(1, A) for _ in range(3)]
+    overlay.add(1, [Append(rows[:2])])
+    overlay.drop(1)
+    overlay.add(2, [Append(rows[2:])])
+    query = History(1, A, None, 9, FOR_EVER)
+    plan = overlay.plan(query)
+    assert isinstance(plan, Ask)
+    overlay.drop(2)
+    assert overlay.merged(query, plan, [[rows[1], rows[0]]]) == rows[::-1]
+    overlay.announce(3, [Truncate(1, 1), Append([author.row(1, B)])])
+    assert overlay.merged(query, plan, [[rows[0]]]) == Wait(0)
+    assert overlay.plan(query) == Ask((query,))
 
 
 def test_the_tables_are_behind_from_the_first_row_that_they_lack() -> None:

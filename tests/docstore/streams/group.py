@@ -47,8 +47,8 @@ from docstore.streams.replica_set import (
     partition_name,
     replica_set_of,
 )
-from docstore.streams.timing import StreamsConfig
 from docstore.streams.topic import TopicService
+from tests.docstore.streams.times import config_of
 
 LINK = partition_link("t", 0)
 NAME = partition_name(LINK, "i1")
@@ -118,7 +118,7 @@ class Group:
         self.reigns = 1
         self.now = 10.0
         # Most partitions here have no topic, and must not be taken for orphans.
-        self.config = StreamsConfig(**{"orphans_s": 0.0} | times)  # type: ignore[arg-type]
+        self.config = config_of({"orphans_s": 0.0} | times)
         self.documents: dict[str, Row] = {}
         self.history: list[ReplicaSet] = []
         self.ledgers = {name: PartitionLedger() for name in names}
@@ -325,7 +325,7 @@ class Group:
 
     def log(self, name: str) -> PartitionLog:
         """Return the partition at a node."""
-        return self.machines[name].core.logs[NAME]
+        return self.machines[name].logs[NAME]
 
     def leading(self) -> Leading:
         """Return what the leader knows, as its document names it."""

@@ -17,20 +17,20 @@ def test_a_topic_takes_its_partitions_and_their_data_with_it() -> None:
     group = Group("abc", orphans_s=5.0)
     make(group, 2)
     group.run(0.5)
-    assert any(machine.core.logs for machine in group.machines.values())
+    assert any(machine.logs for machine in group.machines.values())
     ask(group, "DELETE")
     assert {each.resolution for each in partitions(group).values()} == {Resolution.DELETED}
-    assert not any(machine.core.logs for machine in group.machines.values())
+    assert not any(machine.logs for machine in group.machines.values())
     group.run(0.5)
     assert len(partitions(group)) == 2, "for replicas that come in time"
     group.run(1)
     assert not partitions(group)
     machine = group.machines["a"]
     assert not machine.controller.governed
-    assert not machine.provisioning._jobs
+    assert not machine.duties.provisioning._jobs
     group.run(5)
-    assert not machine.topic_audit._links
-    assert not machine.topic_audit._looks
+    assert not machine.duties.topic_audit._links
+    assert not machine.duties.topic_audit._looks
 
 
 def test_a_name_may_be_used_again_at_once_and_means_another_topic() -> None:
@@ -179,7 +179,7 @@ def test_an_echo_of_an_earlier_topic_leaves_the_partitions_of_the_later_one_alon
         group.feed("a", Noticed(echo))
         group.run(1)
         assert partitions(group) == before
-    assert not group.machines["a"].provisioning._jobs
+    assert not group.machines["a"].duties.provisioning._jobs
 
 
 def test_a_partition_whose_settings_were_undone_gets_them_again() -> None:
@@ -298,5 +298,5 @@ def test_a_replica_that_reads_that_its_partition_is_deleted_and_names_others_is_
     after = replace(group.document, replicas=("a", "c"), lrs=left, resolution=Resolution.DELETED)
     group.write(LINK, after.pack(), row.version + 1)
     group.run(3)
-    assert NAME not in group.machines["b"].core.logs
+    assert NAME not in group.machines["b"].logs
     assert group.machines["b"].core.counters["dropped"] == 1

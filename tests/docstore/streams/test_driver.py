@@ -66,7 +66,8 @@ async def streaming(store: SmallStreamDisk) -> AsyncIterator[StreamsDriver]:
     driver.start()
     state = ReplicaSet(incarnation="i", replicas=("n1",)).pack()
     created = await documents.submit(
-        Operation("POST", LINK, state, signature=json.signature(json.load(state))), 5.0
+        Operation(verb="POST", link=LINK, body=state, signature=json.signature(json.load(state))),
+        5.0,
     )
     assert created.is_success, created
     try:
@@ -129,12 +130,12 @@ async def test_what_makes_room_is_done_first_but_the_last_batch_stays() -> None:
     async with streaming(store) as driver:
         for value in range(3):
             await produce(driver, value)
-        [log] = driver.machine.core.logs.values()
+        [log] = driver.machine.logs.values()
         store.is_full = True
         store.tried.clear()
-        core = driver.machine.core
-        core.store(TrimPartition(log.name, 3))
-        core.save(log)
+        disk = driver.machine.disk
+        disk.store(TrimPartition(log.name, 3))
+        disk.save(log)
         waiting = produce(driver, 3)
         await until(lambda: [TrimPartition(log.name, 2)] in [list(each) for each in store.tried])
         found = store.ledger.recovered(1).partitions[log.name]

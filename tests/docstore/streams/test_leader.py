@@ -51,7 +51,7 @@ def test_acks_of_the_leader_alone_answer_before_the_followers_have_it() -> None:
 
 def test_records_of_a_turn_are_one_batch_and_an_idempotent_request_has_its_own() -> None:
     group = online()
-    group.machines["a"].leader.end_turn()
+    group.machines["a"].leader.appending.end_turn()
     for value in "12":
         group.produce(value)
     assert len(group.raw_log("a")) == 2
@@ -210,7 +210,7 @@ def test_a_replica_whose_data_are_damaged_is_taken_out_and_filled_anew() -> None
     for value in "123":
         group.produce(value)
     old = group.log("b").copy
-    group.machines["b"].core.logs[NAME].tail.clear()
+    group.machines["b"].logs[NAME].tail.clear()
     group.machines["b"]._damaged(group.log("b"))
     group.settle()
     group.run(3)
@@ -254,8 +254,12 @@ def test_reports_about_another_copy_or_epoch_count_for_nothing(ending: int) -> N
     group.produce("1")
     leading = group.leading()
     copy = group.log("b").copy
-    group.machines["a"].leader.acked("b", Acked([(NAME, leading.epoch + 1, copy, 1, ending)]))
-    group.machines["a"].leader.acked("b", Acked([(NAME, leading.epoch, "other", 1, ending)]))
+    group.machines["a"].acknowledgements.acked(
+        "b", Acked([(NAME, leading.epoch + 1, copy, 1, ending)])
+    )
+    group.machines["a"].acknowledgements.acked(
+        "b", Acked([(NAME, leading.epoch, "other", 1, ending)])
+    )
     assert group.log("a").high == 0
 
 
@@ -282,8 +286,8 @@ def test_a_topic_that_was_made_again_is_another_one() -> None:
     group.write(LINK, again.pack(), row.version + 1)
     group.settle()
     group.run(2)
-    assert all(set(each.core.logs) == {"t/0@i2"} for each in group.machines.values())
-    assert group.machines[group.document.leader].core.logs["t/0@i2"].end == 0
+    assert all(set(each.logs) == {"t/0@i2"} for each in group.machines.values())
+    assert group.machines[group.document.leader].logs["t/0@i2"].end == 0
 
 
 def _never(waiting: list[object]) -> Callable[[Operation], Answer]:

@@ -97,7 +97,7 @@ def test_a_large_partition_that_is_begun_anew_while_it_is_dropped_has_nothing_of
     group = large_group()
     group.machines["b"].roles.drop(group.log("b"))
     group.settle()
-    group.machines["b"].core.new_log(NAME)
+    group.machines["b"].replicas.begin(NAME)
     group.settle()
     assert group.raw_log("b") == []
 

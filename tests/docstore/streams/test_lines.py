@@ -90,7 +90,7 @@ def test_f09_a_report_from_outside_the_replica_set_changes_nothing() -> None:
     leading = group.leading()
     for sender, copy in (("d", "0" * 16), ("d", group.log("b").copy), ("b", "0" * 16)):
         item = (NAME, leading.epoch, copy, 1, 0)
-        group.machines["a"].leader.acked(sender, Acked([item]))
+        group.machines["a"].acknowledgements.acked(sender, Acked([item]))
     assert group.log("a").high == 0
     assert set(leading.followers) == {"b", "c"}
 
@@ -277,7 +277,7 @@ def test_f26_a_wiped_disk_is_out_refilled_from_the_start_and_only_then_in_again(
     group.start("c")
     for _ in range(40):
         group.run(0.05)
-        if NAME in group.machines["c"].core.logs:
+        if NAME in group.machines["c"].logs:
             copy = ("c", group.log("c").copy)
             seen.append((group.log("c").durable, copy in group.document.lrs))
     assert group.log("c").copy != old

@@ -149,7 +149,7 @@ def test_only_who_governs_a_topic_makes_its_partitions() -> None:
     make(group, 1)
     group.govern("b")
     group.run(0.2)
-    assert {name for name in "abc" if group.machines[name].provisioning._jobs} == {"b"}
+    assert {name for name in "abc" if group.machines[name].duties.provisioning._jobs} == {"b"}
     group.answer_updates = lambda operation: None
     group.feed("c", Noticed(group.documents[TOPIC]))
     assert not partitions(group)
@@ -157,7 +157,7 @@ def test_only_who_governs_a_topic_makes_its_partitions() -> None:
     created = {name: each.core.counters["partitions_created"] for name, each in
                group.machines.items()}  # fmt: skip
     assert created == {"a": 0, "b": 1, "c": 0}
-    assert not any(each.provisioning._jobs for each in group.machines.values())
+    assert not any(each.duties.provisioning._jobs for each in group.machines.values())
 
 
 def test_a_topic_that_cannot_be_read_at_first_is_read_again() -> None:
@@ -217,7 +217,7 @@ def test_a_topic_that_waited_for_nodes_and_is_deleted_waits_no_more() -> None:
     group.start("c")
     group.run(1)
     assert not partitions(group)
-    assert not group.machines["a"].provisioning._jobs
+    assert not group.machines["a"].duties.provisioning._jobs
 
 
 def test_only_so_many_partitions_are_looked_at_at_a_time() -> None:
@@ -227,13 +227,13 @@ def test_only_so_many_partitions_are_looked_at_at_a_time() -> None:
 
     def watches(operation: Operation) -> Answer | None:
         nonlocal most
-        most = max(most, machine.provisioning._under_way)
+        most = max(most, machine.duties.provisioning._under_way)
         return None
 
     group.answer_updates = watches
     make(group, 3 * AT_ONCE)
     assert most == AT_ONCE
-    assert machine.provisioning._under_way == 0
+    assert machine.duties.provisioning._under_way == 0
     assert len(partitions(group)) == 3 * AT_ONCE
 
 

@@ -19,13 +19,13 @@ def test_a_replica_of_a_node_that_leaves_goes_to_another_one_first() -> None:
     group.run(0.3)
     group.produce("1", "2", at="d")
     group.leavers = frozenset("c")
-    assert group.machines["a"].reassignment.blocks(0)
+    assert group.machines["a"].duties.reassignment.blocks(0)
     moved(group)
     assert group.document.replicas == ("a", "b", "d")
     assert group.document.adding == group.document.leaving == ()
-    assert NAME not in group.machines["c"].core.logs
+    assert NAME not in group.machines["c"].logs
     assert group.raw_log("d") == group.raw_log("a") != []
-    assert not group.machines["a"].reassignment.blocks(0)
+    assert not group.machines["a"].duties.reassignment.blocks(0)
 
 
 def test_a_leader_that_leaves_makes_way_once_its_replacement_is_in_step() -> None:
@@ -51,7 +51,7 @@ def test_the_only_replica_of_a_partition_is_not_left_behind() -> None:
     group.produce("1", at="b")
     group.leavers = frozenset("a")
     group.run(0.1)
-    assert group.machines["b"].reassignment.blocks(0)
+    assert group.machines["b"].duties.reassignment.blocks(0)
     moved(group)
     assert group.document.replicas == ("b",)
     assert group.values() == ["1"]
@@ -64,7 +64,7 @@ def test_a_leaver_that_nobody_can_replace_stays_until_somebody_can() -> None:
     group.leavers = frozenset("a")
     group.run(1)
     assert group.document.replicas == ("a",)
-    assert group.machines["a"].reassignment.blocks(0)
+    assert group.machines["a"].duties.reassignment.blocks(0)
 
 
 def test_a_dead_leaver_holds_no_change_of_members_up_but_is_replaced() -> None:
@@ -73,7 +73,7 @@ def test_a_dead_leaver_holds_no_change_of_members_up_but_is_replaced() -> None:
     group.run(0.3)
     group.crash("c")
     group.leavers = frozenset("c")
-    assert not group.machines["a"].reassignment.blocks(0)
+    assert not group.machines["a"].duties.reassignment.blocks(0)
     moved(group)
     assert group.document.replicas == ("a", "b", "d")
 
@@ -85,11 +85,11 @@ def test_a_controller_that_has_not_read_all_its_documents_holds_a_change_up() ->
     group.answer_surveys = False
     group.govern("b")
     group.run(0.2)
-    assert group.machines["b"].reassignment.blocks(0)
+    assert group.machines["b"].duties.reassignment.blocks(0)
     group.answer_surveys = True
     group.govern("b")
     group.run(0.2)
-    assert not group.machines["b"].reassignment.blocks(0)
+    assert not group.machines["b"].duties.reassignment.blocks(0)
 
 
 def test_an_operator_moves_a_partition_and_gets_the_order_that_was_asked_for() -> None:
@@ -145,7 +145,7 @@ def test_a_replica_whose_node_dies_before_it_is_filled_is_given_up_for_another()
     moved(group)
     assert group.document.replicas == ("a", "b", "e")
     assert group.document.adding == group.document.leaving == ()
-    assert not group.machines["a"].reassignment.blocks(0)
+    assert not group.machines["a"].duties.reassignment.blocks(0)
 
 
 def test_a_replica_whose_node_leaves_before_it_is_filled_is_given_up_for_another() -> None:

@@ -156,7 +156,7 @@ def test_a_replica_that_was_left_out_and_did_not_hear_of_it_is_filled_when_named
     leading = group.leading()
     del leading.followers["b"]
     group.machines["a"].leader.place(leading, group.document)
-    group.machines["a"].in_sync.watch(leading)
+    group.machines["a"].leader.in_sync.watch(leading)
     group.produce("0")
     group.run(2)
     assert group.log("b").end == 1

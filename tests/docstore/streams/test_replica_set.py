@@ -120,7 +120,11 @@ def row(what: ReplicaSet) -> Row:
 def patched(before: ReplicaSet, after: ReplicaSet, tag: tuple[int, int] = (1, 4)) -> bytes | Answer:
     head = row(before)
     operation = Operation(
-        "PATCH", head.link, after.pack(), "handler", conditions=Conditions(match=[tag])
+        verb="PATCH",
+        link=head.link,
+        body=after.pack(),
+        media="handler",
+        conditions=Conditions(match=[tag]),
     )
     outcome = handle(head, operation, PartitionService(), floor=-1)
     if isinstance(outcome, Refused):

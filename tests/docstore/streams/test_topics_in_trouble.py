@@ -102,4 +102,4 @@ def test_in_the_end_there_is_what_the_topic_says_and_nothing_else(seed: int) -> 
             assert each.resolution is Resolution.ONLINE
         assert kept == {f"t/{number}@{said.incarnation}" for number in found}
     assert not group.alarms
-    assert not any(each.provisioning._jobs for each in group.machines.values())
+    assert not any(each.duties.provisioning._jobs for each in group.machines.values())

@@ -88,7 +88,7 @@ def test_f_a_leader_that_slept_is_refused_by_every_replica_that_promised_more() 
     group.heal()
     for name in "bc":
         sleeper.followers[name].is_attached = True
-        group.machines["a"].catchup.ask(sleeper, sleeper.followers[name])
+        group.machines["a"].leader.catchup.ask(sleeper, sleeper.followers[name])
     group.run(1)
     assert "t/0@i1" not in group.machines["a"].leader.leading
     assert group.log("b").end == group.log("a").end == 0

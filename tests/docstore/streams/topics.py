@@ -3,7 +3,7 @@
 from typing import Any
 
 from docstore.model import json
-from docstore.model.operation import Answer, Operation
+from docstore.model.operation import ANY_TOMBSTONE, Answer, Operation
 from docstore.streams.replica_set import ReplicaSet, replica_set_of
 from docstore.streams.topic import Topic, topic_of
 from tests.docstore.streams.group import Group
@@ -13,7 +13,11 @@ TOPIC = "/core/streams/t"
 
 def ask(group: Group, verb: str, link: str = TOPIC, /, **fields: Any) -> Answer:
     """Carry out an operation on a document, as a client does."""
-    answer = group.apply(Operation(verb, link, recreate=verb == "POST", **fields))
+    answer = group.apply(
+        Operation(
+            verb=verb, link=link, recreate_below=ANY_TOMBSTONE if verb == "POST" else None, **fields
+        )
+    )
     assert answer.is_success, answer
     group.settle()
     return answer
@@ -51,4 +55,4 @@ def partitions(group: Group) -> dict[int, ReplicaSet]:
 
 def names(group: Group, node: str) -> set[str]:
     """Return the partitions that a node keeps."""
-    return set(group.machines[node].core.logs)
+    return set(group.machines[node].logs)

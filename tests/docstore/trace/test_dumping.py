@@ -20,7 +20,9 @@ async def test_an_alarm_puts_the_last_steps_into_the_log_once() -> None:
     driver, _ = await alone(SmallDisk())
     try:
         for _ in range(2 * STEPS_DUMPED):
-            await driver.submit(Operation("PUT", LINK, b'{"name": "x"}', creates=True), 5.0)
+            await driver.submit(
+                Operation(verb="PUT", link=LINK, body=b'{"name": "x"}', creates=True), 5.0
+            )
         with capture_logs() as logs:
             driver.feed(SlotDoubted(1))
         assert logs[0]["event"] == "alarm"
@@ -42,7 +44,9 @@ async def test_an_alarm_that_cannot_be_shown_does_not_stop_what_comes_with_it(
 ) -> None:
     driver, replica = await alone(SmallDisk())
     try:
-        await driver.submit(Operation("PUT", LINK, b'{"name": "x"}', creates=True), 5.0)
+        await driver.submit(
+            Operation(verb="PUT", link=LINK, body=b'{"name": "x"}', creates=True), 5.0
+        )
 
         def fail(*step: Any) -> None:
             raise TypeError("nothing that has a length")
@@ -63,9 +67,9 @@ async def test_what_many_requests_gathered_ends_in_the_trace_of_none() -> None:
         seen: list[str] = []
         driver._publish = lambda row: seen.append(TRACEPARENT.get())
         link = declaration_link("/notes")
-        await driver.submit(Operation("GET", link), 5.0)  # Its slot is open now.
+        await driver.submit(Operation(verb="GET", link=link), 5.0)  # Its slot is open now.
         TRACEPARENT.set("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
-        declared = Operation("POST", link, b'{"path": "/notes"}')
+        declared = Operation(verb="POST", link=link, body=b'{"path": "/notes"}')
         assert (await driver.submit(declared, 5.0)).status == 201
         assert seen == [""]
         [asked] = [each for each in driver.recorder.steps() if "verb=POST" in line(each)]
@@ -85,7 +89,7 @@ async def test_a_machine_that_fails_says_what_came_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     driver, replica = await alone(SmallDisk())
-    await driver.submit(Operation("GET", LINK), 5.0)
+    await driver.submit(Operation(verb="GET", link=LINK), 5.0)
 
     def fail(event: Event, now: float) -> Sequence[Effect]:
         raise ZeroDivisionError("by zero")
@@ -110,7 +114,7 @@ async def test_a_step_that_cannot_be_kept_is_performed_all_the_same(
     try:
         monkeypatch.setattr(driver.recorder, "note", fail)
         with capture_logs() as logs:
-            put = Operation("PUT", LINK, b'{"name": "x"}', creates=True)
+            put = Operation(verb="PUT", link=LINK, body=b'{"name": "x"}', creates=True)
             assert (await driver.submit(put, 5.0)).status == 201
         assert [each["event"] for each in logs] == [
             "a step cannot be kept: KeyError('an event that nobody has heard of')"

@@ -37,7 +37,7 @@ def lines(kept: Recorder, about: About | None = None) -> list[str]:
 
 
 def requested(number: int, link: str = "/notes/a", body: bytes = SECRET) -> Requested:
-    return Requested(number, Operation("PUT", link, body, trace=TRACE), 1.0)
+    return Requested(number, Operation(verb="PUT", link=link, body=body, trace=TRACE), 1.0)
 
 
 def row(slot: int, n: int, link: str, state: bytes = SECRET) -> Row:

@@ -1,0 +1,197 @@
+"""`docstore serve --processes N`: N nodes of one machine, one process each, started and minded.
+
+A node is one event loop, and so no more than one core. What is started here has no loop and serves
+nobody: it starts each node as `docstore serve` would be, again when one dies, passes on that it is
+to stop, and waits. Each node is a member like any other, with a disk and ports of its own; that
+they share a machine is said by their zone.
+"""
+
+import contextlib
+import ctypes
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Any
+
+from docstore.cli.several_settings import flags_of, settings_of_each
+
+EXIT_STOPPED, EXIT_FAILED, EXIT_BAD_CONFIG, EXIT_DISK_FAILED = 0, 1, 2, 74
+FINAL = (EXIT_STOPPED, EXIT_BAD_CONFIG, EXIT_DISK_FAILED)
+"""Drained, told wrong, or without a disk: started again, it would only end again."""
+PAUSE_S, PAUSE_S_MAX = 0.5, 30.0
+"""Before a node that died is started again: doubled each time, until it has lived for a while."""
+LIVES_S = 60.0
+PR_SET_PDEATHSIG = 1
+
+
+class Child:
+    """One node: its process while it runs, and how it ended."""
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        self.name = str(told["node_id"])
+        self.url = ""
+        """Where it serves; "" until it has said so."""
+        self.code: int | None = None
+        """The exit code after which it is not started again."""
+        self.process: subprocess.Popen[bytes] | None = None
+        self.starts_at = 0.0
+        """When it is to be started, by the monotonic clock, while it does not run."""
+        self._command = [sys.executable, "-m", "docstore", "serve", *flags_of(told)]
+        self._began = 0.0
+        self._pause_s = PAUSE_S
+        self._said = b""
+
+    def start(self, now: float, end_with_parent: Callable[[], None] | None) -> IO[bytes]:
+        """Start the process, and return what it says."""
+        self._began = now
+        self.process = subprocess.Popen(  # noqa: S603 - its words are ours
+            self._command,
+            stdout=subprocess.PIPE,
+            preexec_fn=end_with_parent,  # noqa: PLW1509 - there are no threads here
+        )
+        assert self.process.stdout is not None
+        return self.process.stdout
+
+    def hears(self) -> list[str]:
+        """Return the lines that the node has said, but for the one that it serves."""
+        assert self.process is not None
+        assert self.process.stdout is not None
+        said = self._said + os.read(self.process.stdout.fileno(), 65_536)
+        *lines, self._said = said.split(b"\n")
+        texts = [line.decode("utf-8", "replace") for line in lines]
+        serving = f"docstore {self.name} serves at "
+        for text in texts:
+            if text.startswith(serving):
+                self.url = text.removeprefix(serving)
+        return [text for text in texts if not text.startswith(serving)]
+
+    def ended(self, code: int, now: float, *, is_stopping: bool) -> None:
+        """Note how the process ended, and when there is to be another one."""
+        self.process = None
+        self._said = b""
+        if is_stopping and code == -signal.SIGTERM:
+            code = EXIT_STOPPED  # It was told before it could listen to it.
+        if is_stopping or code in FINAL:
+            self.code = code if code in FINAL else EXIT_FAILED
+            return
+        if now - self._began >= LIVES_S:
+            self._pause_s = PAUSE_S
+        self.starts_at = now + self._pause_s
+        self._pause_s = min(PAUSE_S_MAX, 2 * self._pause_s)
+
+
+class Several:
+    """All nodes of this machine, and the signals that are meant for them."""
+
+    def __init__(self, name: str, told: Sequence[Mapping[str, Any]]) -> None:
+        self._name = name
+        self._children = [Child(each) for each in told]
+        self._selector = selectors.DefaultSelector()
+        self._end_with_parent = _end_with_parent()
+        self._has_told = False
+        self._stopping = False
+
+    def run(self) -> int:
+        """Run until all nodes have ended; return the worst of their exit codes."""
+        woken, wakes = os.pipe()
+        os.set_blocking(wakes, False)
+        signal.set_wakeup_fd(wakes)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, lambda *_: None)
+        self._selector.register(woken, selectors.EVENT_READ)
+        while any(child.code is None for child in self._children):
+            now = time.monotonic()
+            self._start_due(now)
+            for key, _ in self._selector.select(self._patience_s(now)):
+                if key.data is not None:
+                    self._hear(key.data)
+                elif {signal.SIGTERM, signal.SIGINT} & set(os.read(woken, 4096)):
+                    self._stop()
+            self._reap(time.monotonic())
+        codes = {child.code for child in self._children}
+        worst = (EXIT_DISK_FAILED, EXIT_BAD_CONFIG, EXIT_FAILED)
+        return next((code for code in worst if code in codes), EXIT_STOPPED)
+
+    def _start_due(self, now: float) -> None:
+        for child in self._children:
+            if child.process is None and child.code is None and child.starts_at <= now:
+                output = child.start(now, self._end_with_parent)
+                self._selector.register(output, selectors.EVENT_READ, child)
+
+    def _patience_s(self, now: float) -> float | None:
+        waiting = [
+            child.starts_at - now
+            for child in self._children
+            if child.process is None and child.code is None
+        ]
+        return max(0.0, min(waiting)) if waiting else None
+
+    def _hear(self, child: Child) -> None:
+        for line in child.hears():
+            _say(line, sys.stdout)
+        self._tell_when_all_serve()
+
+    def _tell_when_all_serve(self) -> None:
+        if self._has_told or self._stopping:
+            return
+        if not all(child.url or child.code for child in self._children):
+            return
+        urls = [child.url for child in self._children if child.url]
+        if urls:
+            self._has_told = True
+            _say(f"docstore {self._name} serves at {' '.join(urls)}", sys.stdout)
+
+    def _reap(self, now: float) -> None:
+        for child in self._children:
+            if child.process is None or child.process.poll() is None:
+                continue
+            assert child.process.stdout is not None
+            self._selector.unregister(child.process.stdout)
+            code = child.process.returncode
+            with child.process.stdout:
+                child.ended(code, now, is_stopping=self._stopping)
+            if not self._stopping:
+                again = "is not started again" if child.code is not None else "is started again"
+                _say(f"docstore: {child.name} ended with {code}, and {again}", sys.stderr)
+            if code == EXIT_BAD_CONFIG and not self._has_told:
+                self._stop()  # They are told the same: it is the start that failed.
+            self._tell_when_all_serve()
+
+    def _stop(self) -> None:
+        """Have all nodes stop; those that wait to be started are not."""
+        self._stopping = True
+        for child in self._children:
+            if child.process is not None:
+                child.process.terminate()
+            elif child.code is None:
+                child.code = EXIT_STOPPED
+
+
+def _end_with_parent() -> Callable[[], None] | None:
+    """Return what has a process told to stop when its parent is gone, where the system can."""
+    if sys.platform != "linux":
+        return None
+    libc = ctypes.CDLL(None)
+    parent = os.getpid()
+
+    def ask() -> None:
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:
+            os._exit(EXIT_FAILED)
+
+    return ask
+
+
+def _say(line: str, stream: Any) -> None:
+    with contextlib.suppress(OSError):  # Whoever listened is gone; the nodes are not.
+        stream.write(line + "\n")
+        stream.flush()
+
+
+def serve_several(settings: Mapping[str, Any], count: int) -> int:
+    """Run `count` nodes until they are told to stop; return the exit code. Raises BadConfig."""
+    return Several(str(settings.get("node_id", "")), settings_of_each(settings, count)).run()

@@ -1,0 +1,92 @@
+"""What each of several nodes of one machine is told, of what all of them are told together."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from docstore.config import parse
+from docstore.errors import BadConfig
+from docstore.model.address import Address, parse_address, parse_url
+
+PROCESSES_MAX = 64
+PORTS = 3
+"""Of each node: for clients, for other nodes, for gossip."""
+PORT_MAX = 65_535
+ADDRESSES = ("listen", "peer", "gossip", "advertise", "peer_advertise", "gossip_advertise")
+LISTEN = Address("127.0.0.1", 8001)
+
+
+def settings_of_each(settings: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
+    """Return what each of `count` nodes is told, of what all of them are told together.
+
+    Node X becomes X-0, X-1, ...: each has a directory in `data`, the next three ports, and the zone
+    X. A founder of `bootstrap` stands for as many; without one they found a group of themselves.
+    Raises BadConfig.
+    """
+    if not 1 <= count <= PROCESSES_MAX:
+        raise BadConfig(f"processes: a whole number from 1 to {PROCESSES_MAX}")
+    if not settings.get("node_id"):
+        raise BadConfig("node_id: is needed with --processes, whose nodes are called after it")
+    if settings.get("replaces"):
+        raise BadConfig("replaces: a member is replaced by one node, not by several")
+    if not any(settings.get(key) for key in ("bootstrap", "join", "standby")):
+        alone = f"{settings['node_id']}=http://{settings.get('advertise') or _listen(settings)}"
+        settings = {**settings, "bootstrap": alone}
+    each = [_settings_of(settings, number, count) for number in range(count)]
+    for told in each:
+        parse(told)
+    return each
+
+
+def _settings_of(settings: Mapping[str, Any], number: int, count: int) -> dict[str, Any]:
+    told = {"zone": settings["node_id"], **settings, "listen": _listen(settings)}
+    told["node_id"] = f"{settings['node_id']}-{number}"
+    if told.get("data"):
+        told["data"] = str(Path(str(told["data"])) / str(number))
+    for key in ADDRESSES:
+        if key in told:
+            told[key] = _moved(str(told[key]), number, key)
+    if told.get("bootstrap"):
+        told["bootstrap"] = _founders(told["bootstrap"], count)
+    return told
+
+
+def _listen(settings: Mapping[str, Any]) -> str:
+    return str(settings.get("listen") or LISTEN)
+
+
+def _moved(address: str, number: int, key: str) -> str:
+    try:
+        host, port = parse_address(address)
+    except ValueError as error:
+        raise BadConfig(f"{key}: {error}") from None
+    if port + PORTS * number > PORT_MAX:
+        raise BadConfig(f"{key}: {address} leaves no ports for node {number}")
+    return str(Address(host, port + PORTS * number))
+
+
+def _founders(listed: str | Sequence[str], count: int) -> str:
+    """Return the list of founders with each as the nodes that it stands for."""
+    founders: list[str] = []
+    for entry in listed.split(",") if isinstance(listed, str) else listed:
+        name, _, url = entry.strip().partition("=")
+        try:
+            host, port = parse_url(url)
+        except ValueError:
+            raise BadConfig(f"bootstrap: {entry!r} is not ID=http://HOST:PORT") from None
+        addresses = [Address(host, port + PORTS * number) for number in range(count)]
+        founders += [f"{name}-{number}={each.url}" for number, each in enumerate(addresses)]
+    return ",".join(founders)
+
+
+def flags_of(told: Mapping[str, Any]) -> list[str]:
+    """Return settings as the flags of `docstore serve`."""
+    flags = []
+    for key, value in told.items():
+        flag = "--" + key.replace("_", "-")
+        if value is True:
+            flags.append(flag)
+        elif value is not False:
+            text = value if isinstance(value, str | int | float) else ",".join(map(str, value))
+            flags.append(f"{flag}={text}")
+    return flags

@@ -1,0 +1,54 @@
+"""What has arrived on this disk: versions at levels 1 and 2, numbered in their order.
+
+Whoever wrote a version, it gets its number here. The newest are kept in memory, so that a peer that
+keeps up costs no reads.
+"""
+
+from collections import deque
+
+from docstore.model.document import Row
+from docstore.storage.shelf import row_bytes
+from docstore.storage.store import Recovered
+
+RECENT_BYTES = 16 << 20
+"""Of the newest versions, kept in memory."""
+
+
+class Arrived:
+    """The end of the order, and how far it is durable."""
+
+    def __init__(self, recovered: Recovered) -> None:
+        self.reset(recovered)
+
+    def reset(self, recovered: Recovered) -> None:
+        """Begin again from what is on disk."""
+        self.disk = recovered.store_id[:12]
+        """Whose numbers these are."""
+        self.last = self.durable = recovered.arrived
+        self._recent: deque[Row] = deque()
+        self._recent_bytes = 0
+
+    @property
+    def next_number(self) -> int:
+        """Return the number of the next arrival."""
+        return self.last + 1
+
+    def note(self, row: Row) -> None:
+        """Take note of a version that has joined the batch."""
+        self.last = row.n
+        self._recent.append(row)
+        self._recent_bytes += row_bytes(row)
+        while self._recent_bytes > RECENT_BYTES:
+            self._recent_bytes -= row_bytes(self._recent.popleft())
+
+    def stored(self, n: int) -> None:
+        """Take note that all up to number n is durable."""
+        self.durable = max(self.durable, n)
+
+    def after(self, n: int, rows_max: int) -> list[Row] | None:
+        """Return the next versions after number n; None if memory does not hold them any more."""
+        recent = self._recent
+        if not recent or recent[0].n > n + 1:
+            return None
+        skip = n + 1 - recent[0].n
+        return [recent[i] for i in range(skip, min(len(recent), skip + rows_max))]

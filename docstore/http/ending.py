@@ -1,0 +1,77 @@
+"""How each request ends: an error becomes a problem, and the answer is counted and logged."""
+
+import time
+
+import structlog
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from docstore.errors import DocstoreError, Family
+from docstore.http import reading
+from docstore.http.metrics import HttpMetrics
+from docstore.http.problems import problem, problem_of_error
+from docstore.http.reading import Head
+from docstore.http.reply import Reply
+from docstore.model.service import Refusal
+from docstore.node import logs
+
+log = structlog.get_logger("docstore.http")
+
+
+class Ending:
+    """What all requests of one server go through last, whichever way they came."""
+
+    def __init__(self, metrics: HttpMetrics) -> None:
+        self._metrics = metrics
+        self._sends_away = False
+
+    def send_away(self) -> None:
+        """Close each connection after its next answer: its client should go elsewhere."""
+        self._sends_away = True
+
+    def sends_away(self) -> bool:
+        """Say whether clients are being sent away."""
+        return self._sends_away
+
+    def refused(self, request: Head, error: Exception) -> Reply:
+        """Return the answer that an exception is. What is an error of ours is not described."""
+        instance = instance_of(request)
+        if isinstance(error, DocstoreError) and error.family is not Family.BROKEN:
+            return problem_of_error(error, instance=instance)
+        if isinstance(error, Refusal):
+            return problem(error.status, error.code, error.detail, instance=instance)
+        if isinstance(error, web.RequestPayloadError | HttpProcessingError):
+            detail = "the body is not what its headers say"
+            return problem(400, "malformed", detail, instance=instance, closes=True)
+        self.note_error(request, error)
+        return problem(500, "internal", "an error of ours", instance=instance)
+
+    def note_error(self, request: Head, error: Exception | None) -> None:
+        """Count an error of ours, and log it with what finds its request again."""
+        self._metrics.internal_errors += 1
+        log.error(
+            "a request failed",
+            method=request.method,
+            path=instance_of(request)[:200],
+            traceparent=reading.trace(request),
+            request_id=request.headers.get("X-Request-Id", "")[:128],
+            exc_info=error,
+        )
+
+    def done(self, request: Head, reply: Reply | web.StreamResponse, began_s: float) -> None:
+        """Count an answer that is about to leave, and say so to who looks very closely.
+
+        began_s: when the request was there, by `perf_counter`.
+        """
+        if self._sends_away and isinstance(reply, Reply):
+            reply.close_after()
+        took_s = time.perf_counter() - began_s
+        self._metrics.note(request.method, reply.status, took_s)
+        if logs.LEVEL.is_debug:
+            path, took_ms = instance_of(request)[:200], round(took_s * 1000, 3)
+            log.debug("request", method=request.method, path=path, status=reply.status, ms=took_ms)
+
+
+def instance_of(request: Head) -> str:
+    """Return the raw path that was asked for."""
+    return request.raw_path.partition("?")[0]

@@ -1,0 +1,89 @@
+"""What became of a document: its versions, and the branches that lost."""
+
+from typing import Any
+
+from aiohttp import web
+
+from docstore.errors import NotFound
+from docstore.http import reading
+from docstore.http.backend import Backend
+from docstore.http.documents import (
+    READ_METHODS,
+    Documents,
+    allowed,
+    at_level,
+    not_allowed,
+    owner_lines,
+)
+from docstore.http.reply import Reply
+from docstore.http.representation import document_json, stitched
+from docstore.model.operation import CONFLICTS, Operation
+from docstore.model.paths import encoded
+from docstore.model.service import Service
+
+CONFLICT_METHODS = "DELETE, GET, HEAD, OPTIONS"
+HISTORY_LIMIT, HISTORY_LIMIT_MAX = 100, 1000
+
+
+class HistoryPages:
+    """The pages below a document that tell of its past."""
+
+    def __init__(self, backend: Backend, documents: Documents) -> None:
+        self._backend = backend
+        self._documents = documents
+
+    async def versions(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
+        """Answer GET <link>/versions: history, newest first, in pages."""
+        if request.method == "OPTIONS":
+            return allowed(READ_METHODS)
+        if request.method not in ("GET", "HEAD"):
+            raise not_allowed(request.method, READ_METHODS)
+        media = reading.accepted_media(request)
+        query = request.rel_url.query
+        limit = reading.whole_number(
+            query.get("limit", str(HISTORY_LIMIT)), "limit", 1, HISTORY_LIMIT_MAX
+        )
+        before = None
+        if "from" in query:
+            before = reading.whole_number(query["from"], "from", 0, 1 << 62) + 1
+        operation = Operation(verb="GET", link=link, select=("history", before, limit + 1))
+        asked = at_level(operation, service)
+        answer = await self._backend.submit(asked, reading.timeout_s(request))
+        if not answer.is_success or answer.rows is None:
+            return self._documents.reply(request, answer, service, media)
+        rows, kind = answer.rows, service.options.kind
+        page: dict[str, Any] = {
+            "documentSelfLink": link,
+            "versions": b"[%b]" % b",".join([document_json(row, kind) for row in rows[:limit]]),
+        }
+        if len(rows) > limit:
+            following = f"?from={rows[limit].version}&limit={limit}"
+            page["nextPageLink"] = encoded(link) + "/versions" + following
+        head = b"Content-Type: %b\r\n%b" % (media.encode(), owner_lines(answer))
+        return Reply(200, stitched(page, media), head)
+
+    async def conflicts(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
+        """Answer <link>/conflicts: GET the branches that lost; DELETE declares them seen."""
+        if request.method == "OPTIONS":
+            return allowed(CONFLICT_METHODS)
+        if request.method not in ("GET", "HEAD", "DELETE"):
+            raise not_allowed(request.method, CONFLICT_METHODS)
+        if service.options.level == 3:
+            raise NotFound("documents of level 3 have no conflicts")
+        if request.method == "DELETE":
+            return await self._documents.submit(
+                request, Operation(verb="RESOLVE", link=link), service
+            )
+        media = reading.accepted_media(request)
+        operation = at_level(Operation(verb="GET", link=link, select=CONFLICTS), service)
+        patience_s = reading.timeout_s(request)
+        if reading.consistency(request) == "linearizable":
+            answer = await self._backend.submit(operation, patience_s)
+        else:
+            answer, _ = await self._backend.read_replica(operation, None, patience_s)
+        if not answer.is_success or answer.rows is None:
+            return self._documents.reply(request, answer, service, media)
+        lost = b",".join([document_json(row, service.options.kind) for row in answer.rows])
+        page = {"documentSelfLink": link, "conflicts": b"[%b]" % lost}
+        head = b"Content-Type: %b\r\n%b" % (media.encode(), owner_lines(answer))
+        return Reply(200, stitched(page, media), head)

@@ -1,0 +1,150 @@
+"""A plain PUT or GET of one document: submitted as soon as it is parsed, answered when called back.
+
+Most requests are plain: a document whose factory is known here, a small body that came together
+with its head, and headers that ask for nothing that takes more than one step. A task of its own
+would cost such a request as much as all else that is done for it here. What is unusual has one, in
+`server.py`. Either way the same guard judges it, the same functions read it and write the answer,
+and it ends in the same `Ending`; only who waits for the owner is different.
+"""
+
+import asyncio
+import time
+from functools import partial
+from typing import Protocol
+
+from aiohttp import StreamReader
+from aiohttp.http import HttpVersion, RawRequestMessage
+from aiohttp.streams import EMPTY_PAYLOAD
+from multidict import CIMultiDictProxy
+
+from docstore.errors import BadRequest
+from docstore.http import bodies
+from docstore.http.documents import Documents, Submitted
+from docstore.http.ending import Ending
+from docstore.http.guard import Guard
+from docstore.http.large import LARGE_BYTES
+from docstore.http.reply import Reply
+from docstore.model.operation import Answer
+from docstore.model.paths import canonical
+from docstore.model.service import Service
+
+_NAMES = (
+    "Accept Accept-Encoding Connection Content-Length Content-Type Docstore-Timeout-Ms Fence Host"
+    " Idempotency-Key If-Match If-None-Match User-Agent"
+).split()
+PLAIN = frozenset([*_NAMES, *map(str.lower, _NAMES)])
+"""Headers of plain requests, as clients write them; with any other one a request is not plain."""
+METHODS = frozenset({"GET", "PUT"})
+SPECIAL = ("/core/", "/health/", "/metrics")
+"""Below these nothing is a plain document."""
+
+
+class Client(Protocol):
+    """The connection that a plain request came by."""
+
+    def answer(self, request: "PlainRequest", reply: Reply) -> None:
+        """Write the answer, and go on to the next request."""
+
+    def give_up(self) -> None:
+        """Hang up without an answer."""
+
+
+class PlainRequest:
+    """What is kept of a plain request: it stands where aiohttp's would (see `reading.Head`)."""
+
+    __slots__ = (
+        "body_exists", "client", "headers", "keep_alive", "link", "media", "method", "payload",
+        "raw_path", "service", "since_s", "version",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        message: RawRequestMessage,
+        payload: StreamReader,
+        service: Service,
+        link: str,
+        client: Client,
+    ) -> None:
+        self.since_s = time.perf_counter()
+        self.method: str = message.method
+        self.raw_path: str = message.path
+        self.headers: CIMultiDictProxy[str] = message.headers
+        self.version: HttpVersion = message.version
+        self.keep_alive = not message.should_close
+        self.payload = payload
+        self.body_exists = payload is not EMPTY_PAYLOAD
+        self.service = service
+        self.link = link
+        self.client = client
+        self.media = ""
+        """In which the answer is taken, once that is known."""
+
+
+class PlainRequests:
+    """Serves them."""
+
+    def __init__(
+        self, documents: Documents, guard: Guard, ending: Ending, *, body_bytes_max: int
+    ) -> None:
+        self._documents = documents
+        self._guard = guard
+        self._ending = ending
+        self._body_bytes_max = body_bytes_max
+
+    def found_in(
+        self, message: RawRequestMessage, payload: StreamReader, size: int, client: Client
+    ) -> PlainRequest | None:
+        """Return the request if it is a plain one. size: of the bytes that it came in, together."""
+        if (
+            message.method not in METHODS
+            or size > LARGE_BYTES
+            or not payload.is_eof()
+            or not PLAIN.issuperset(message.headers)
+            or "?" in message.path
+            or message.path.startswith(SPECIAL)
+        ):
+            return None
+        try:
+            link = canonical(message.path)
+        except BadRequest:
+            return None
+        service = self._documents.service_of(link)
+        if service is None or service.options.read_only:
+            return None
+        return PlainRequest(message, payload, service, link, client)
+
+    def serve(self, request: PlainRequest) -> None:
+        """Submit it, and answer it as soon as there is an answer."""
+        try:
+            answer, request.media = self._submitted(request)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is answered
+            self._end(request, self._ending.refused(request, error))
+            return
+        if answer.done():
+            self._answered(request, answer)
+        else:
+            answer.add_done_callback(partial(self._answered, request))
+
+    def _submitted(self, request: PlainRequest) -> Submitted:
+        self._guard.check(request)
+        body = bodies.fitting(request, request.payload.read_nowait(), self._body_bytes_max)
+        if request.method == "GET":
+            return self._documents.get(request, request.link, request.service)
+        return self._documents.put(request, request.link, request.service, body)
+
+    def _answered(self, request: PlainRequest, answer: "asyncio.Future[Answer]") -> None:
+        if answer.cancelled():  # This node stops.
+            request.client.give_up()
+            return
+        try:
+            reply = self._documents.reply(request, answer.result(), request.service, request.media)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is answered
+            reply = self._ending.refused(request, error)
+        else:
+            if reply.status == 500:
+                self._ending.note_error(request, None)
+        self._end(request, reply)
+
+    def _end(self, request: PlainRequest, reply: Reply) -> None:
+        self._ending.done(request, reply, request.since_s)
+        request.client.answer(request, reply)

@@ -1,0 +1,53 @@
+"""Values of settings: read strictly, or refused in one line that names the key."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from docstore.errors import BadConfig
+
+
+def listed(value: object) -> list[str]:
+    """Return the members of a list, or of a text with commas between them; empty ones are none."""
+    parts = value if isinstance(value, Sequence) and not isinstance(value, str) else None
+    texts = [str(each) for each in parts] if parts is not None else str(value).split(",")
+    return [text.strip() for text in texts if text.strip()]
+
+
+def integer(value: object, key: str, least: int, most: int) -> int:
+    """Return a whole number within bounds. Raises BadConfig."""
+    text = str(value)
+    if isinstance(value, bool) or not text.isdecimal() or not least <= int(text) <= most:
+        raise BadConfig(f"{key}: {text[:40]!r} is not a whole number from {least} to {most}")
+    return int(text)
+
+
+def seconds(
+    settings: Mapping[str, Any], key: str, default: float, least: float = 0.01, most: float = 3600
+) -> float:
+    """Return the seconds that a setting says, within bounds. Raises BadConfig."""
+    value = settings.get(key, default)
+    try:
+        length_s = float(value)
+    except (TypeError, ValueError):
+        raise BadConfig(f"{key}: {value!r} is not a number of seconds") from None
+    if not least <= length_s <= most:
+        raise BadConfig(f"{key}: {length_s} is not between {least} and {most} seconds")
+    return length_s
+
+
+def flag(value: object, key: str) -> bool:
+    """Return true or false, however it is spelt. Raises BadConfig."""
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() in ("1", "true", "yes"):
+        return True
+    if str(value).lower() in ("0", "false", "no", ""):
+        return False
+    raise BadConfig(f"{key}: {value!r} is not true or false")
+
+
+def choice(value: object, key: str, choices: Sequence[str]) -> str:
+    """Return one of a few words. Raises BadConfig."""
+    if value not in choices:
+        raise BadConfig(f"{key}: {value!r} is not one of {', '.join(choices)}")
+    return str(value)

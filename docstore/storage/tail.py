@@ -1,0 +1,125 @@
+"""The rows of one slot that the tables lack, and what they alone can answer. Pure."""
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from dataclasses import replace
+from operator import attrgetter
+from typing import assert_never
+
+from docstore.model.document import Row
+from docstore.storage.plan import Ask
+from docstore.storage.shelf import row_bytes, within_bytes
+from docstore.storage.store import (
+    UNBOUNDED,
+    After,
+    AsOf,
+    History,
+    LastBefore,
+    Newest,
+    OfLog,
+    Query,
+    Rows,
+    Tombstones,
+    Version,
+)
+
+_n = attrgetter("n")
+_version = attrgetter("version")
+_updated_us = attrgetter("updated_us")
+
+
+class Tail:
+    """In the order of their entries. Meaningless while rows of the slot are to be taken away."""
+
+    __slots__ = ("entries", "last", "links", "number", "rows")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.last = 0
+        """The last entry that speaks of the slot."""
+        self.rows: list[Row] = []
+        self.entries: list[int] = []
+        """Of each row the entry that it came with."""
+        self.links: dict[str, list[Row]] = {}
+
+    def drop(self, until: int) -> None:
+        """Let go of the rows of entries up to number `until`."""
+        count = bisect_right(self.entries, until)
+        for link, number in Counter(row.link for row in self.rows[:count]).items():
+            del self.links[link][:number]
+            if not self.links[link]:
+                del self.links[link]
+        del self.rows[:count], self.entries[:count]
+
+    def has_below(self, prefix: str, bound: int) -> bool:
+        """Say whether there is a row with n <= `bound` whose link begins with `prefix`."""
+        return any(
+            link.startswith(prefix) and rows[0].n <= bound for link, rows in self.links.items()
+        )
+
+    def plan(self, query: OfLog) -> list[Row] | Ask:
+        """Return the answer, or what the tables are to be asked beside it."""
+        match query:
+            case Newest(_, link, until):
+                rows = self.links.get(link, ())
+                index = bisect_right(rows, until, key=_n)
+                return [rows[index - 1]] if index else Ask((query,))
+            case Version(_, link, version, until):
+                rows = self.links.get(link, ())
+                if not rows or version < rows[0].version:
+                    return Ask((query,))
+                index = bisect_left(rows, version, key=_version)
+                found = rows[index : index + 1]
+                return [row for row in found if row.version == version and row.n <= until]
+            case AsOf(_, link, at_us, until):
+                rows = self.links.get(link, ())
+                index = bisect_right(rows, at_us, key=_updated_us)
+                index = min(index, bisect_right(rows, until, key=_n))
+                return [rows[index - 1]] if index else Ask((query,))
+            case LastBefore(_, before_us, until):
+                index = bisect_left(self.rows, before_us, key=_updated_us)
+                index = min(index, bisect_right(self.rows, until, key=_n))
+                return [self.rows[index - 1]] if index else Ask((query,))
+            case History():
+                return self._history(query)
+            case Rows(_, first, last):
+                return self._stretch(query, first, last)
+            case After(_, after, until):
+                return self._stretch(query, after + 1, until)
+            case Tombstones():
+                return Ask((query,), [rows[-1] for rows in self.links.values()])
+            case _:
+                assert_never(query)
+
+    def _history(self, query: History) -> list[Row] | Ask:
+        rows = self.links.get(query.link, [])
+        index = bisect_right(rows, query.until, key=_n)
+        if query.before is not None:
+            index = min(index, bisect_left(rows, query.before, key=_version))
+        if not index:
+            return Ask((query,))
+        newest_first = rows[max(0, index - query.limit) : index][::-1]
+        found = within_bytes(newest_first, query.bytes_max)
+        limit = query.limit - index
+        bytes_max = query.bytes_max - sum(map(row_bytes, found))
+        if len(found) < index or limit <= 0 or bytes_max <= 0:
+            return found
+        older = replace(query, before=rows[0].version, limit=limit, bytes_max=bytes_max)
+        return Ask((older,), found)
+
+    def _stretch(self, query: "Rows | After", first: int, last: int) -> list[Row] | Ask:
+        begin = self.rows[0].n if self.rows else UNBOUNDED
+        if last < begin:
+            return Ask((query,))
+        start = max(0, first - begin)
+        rows = self.rows[start : max(start, last - begin + 1)]
+        if first >= begin:
+            limit = query.limit if isinstance(query, After) else len(rows)
+            return within_bytes(rows[:limit], query.bytes_max)
+        end = begin - 1
+        narrowed: Query
+        if isinstance(query, After):
+            narrowed = replace(query, until=end)
+        else:
+            narrowed = replace(query, last=end)
+        return Ask((narrowed, Rows(query.slot, end, end)), rows)

@@ -1,0 +1,83 @@
+"""What followers tell their leader: what they have when they attach, and how far their disks come.
+
+In: Attach and Acked of followers. Out: Rejected, where this node does not lead, or does not know
+the follower; all else follows from what is known then.
+"""
+
+from docstore.model.document import NO_BALLOT
+from docstore.streams.core import Core
+from docstore.streams.holding_back import HoldingBack
+from docstore.streams.leader import Leader
+from docstore.streams.leading import FollowerState, Leading
+from docstore.streams.logs import Logs
+from docstore.streams.messages import Acked, Attach, Rejected, Standing
+from docstore.streams.roles import Roles
+
+
+class Acknowledgements:
+    """What followers of the partitions that this node leads say of themselves."""
+
+    def __init__(
+        self, core: Core, logs: Logs, *, leader: Leader, roles: Roles, holding_back: HoldingBack
+    ) -> None:
+        self._core = core
+        self._logs = logs
+        self._leader = leader
+        self._roles = roles
+        self._holding_back = holding_back
+
+    def attach(self, sender: str, message: Attach) -> None:
+        """A follower shows what it has."""
+        core = self._core
+        for fields in message.partitions:
+            standing = Standing(*fields)
+            leading = self._leader.leading.get(standing.name)
+            if leading is None or leading.epoch != standing.epoch:
+                core.post(sender, Rejected, self._rejection(standing))
+                continue
+            follower = leading.followers.get(sender)
+            if follower is None:
+                why = (standing.name, standing.epoch, "unknown-replica", NO_BALLOT, core.me)
+                core.post(sender, Rejected, why)
+                self._roles.doubt(leading.log)  # Does its document name it by now?
+            else:
+                self._attach(leading, follower, standing)
+
+    def _attach(self, leading: Leading, follower: FollowerState, standing: Standing) -> None:
+        leader, log = self._leader, leading.log
+        if follower.copy != standing.copy:
+            # Other data: nothing that was acknowledged for those before holds for these.
+            follower.copy, follower.acked, follower.has_joined = standing.copy, 0, False
+            follower.in_step_since = None
+        follower.is_full = standing.full
+        unclean = log.replica_set.unclean if log.replica_set else 0
+        if standing.full and standing.adopted[0] >= unclean:
+            # What is committed stays committed, whoever knows of it (rule RC9).
+            leader.high_watermarks.raise_to(leading, min(standing.high, log.end))
+        leader.in_sync.watch(leading)
+        if standing.full or (follower.node, standing.copy) not in leading.required:
+            leader.catchup.attach(leading, follower, standing)
+
+    def _rejection(self, standing: Standing) -> tuple[str, int, str, tuple[int, str], str]:
+        log = self._logs.get(standing.name)
+        leader = log.replica_set.leader if log and log.replica_set else ""
+        promised = log.promised if log else (0, "")
+        return (standing.name, standing.epoch, "not-leader", promised, leader)
+
+    def acked(self, sender: str, message: Acked) -> None:
+        """A follower's disk has come so far."""
+        leader = self._leader
+        for name, epoch, copy, end, probe in message.partitions:
+            leading = leader.leading.get(name)
+            if leading is None or leading.epoch != epoch:
+                continue
+            follower = leading.followers.get(sender)
+            if follower is None:
+                continue
+            if follower.copy != copy:
+                self._core.post(sender, Rejected, (name, epoch, "not-attached", NO_BALLOT, ""))
+                continue
+            follower.probe = max(follower.probe, probe)
+            leader.catchup.acked(leading, follower, end)
+            leader.high_watermarks.advance(leading)
+            self._holding_back.acked(leading)

@@ -1,0 +1,154 @@
+"""What a leader appends: records are judged, sealed into batches, and sent on their way.
+
+One sealed batch per partition and turn, and a batch of its own for each request of an idempotent
+producer. It goes to the followers while this node's own disk is at it.
+"""
+
+from docstore.streams.batch import Header, header_of, seal
+from docstore.streams.catchup import CatchUp
+from docstore.streams.confirming import Confirming
+from docstore.streams.core import Core
+from docstore.streams.disk import Disk
+from docstore.streams.fetching import Fetching
+from docstore.streams.in_sync import InSync
+from docstore.streams.leading import Leading, Pending
+from docstore.streams.purgatory import Purgatory
+
+
+class Appending:
+    """The records that this node appends as the leader of their partitions."""
+
+    def __init__(
+        self,
+        core: Core,
+        disk: Disk,
+        *,
+        purgatory: Purgatory,
+        confirming: Confirming,
+        catchup: CatchUp,
+        in_sync: InSync,
+        fetching: Fetching,
+    ) -> None:
+        self._core = core
+        self._disk = disk
+        self._purgatory = purgatory
+        self._confirming = confirming
+        self._catchup = catchup
+        self._in_sync = in_sync
+        self._fetching = fetching
+        self._dirty: dict[str, Leading] = {}
+
+    def take(self, leading: Leading, pending: Pending) -> None:
+        """Judge a request that was admitted, or hold it back while this epoch is not sure."""
+        if leading.holds:
+            leading.held.append(pending)
+        else:
+            self._judge(leading, pending)
+
+    def release(self, leading: Leading) -> None:
+        """Judge what was held, now that this epoch is known to stand."""
+        while leading.held and not leading.holds:
+            pending = leading.held.popleft()
+            if not pending.is_answered:
+                self._judge(leading, pending)
+
+    def forget(self, leading: Leading) -> None:
+        """We lead it no more: what gathered is not appended."""
+        self._dirty.pop(leading.log.name, None)
+
+    # Judging
+
+    def _judge(self, leading: Leading, pending: Pending) -> None:
+        """Append, wait for the original of a repetition, or refuse."""
+        core, log, purgatory = self._core, leading.log, self._purgatory
+        code, detail = self._why_not(leading, pending)
+        if code:
+            purgatory.answer(pending, log, code, detail=detail)
+            return
+        if pending.producer is None:
+            leading.gathered.append(pending)
+            self._dirty[log.name] = leading
+            return
+        self._seal_gathered(leading)  # In the order in which they came.
+        expired_us = log.last_us - core.config.upkeep.producer_expiry_us
+        verdict = log.producers.judge(pending.producer, pending.records, expired_us=expired_us)
+        if verdict.entry is not None:
+            core.counters["repeated"] += 1
+            pending.base, pending.repeated = verdict.entry.base, True
+            purgatory.wait(leading, pending)
+        elif verdict.code and not pending.is_confirmed:
+            # A later leader may have appended more.
+            self._confirming.ask(leading, pending, self._judge)
+        elif verdict.code:
+            purgatory.answer(pending, log, verdict.code, detail=verdict.detail)
+        else:
+            self._seal(leading, [pending])
+
+    def _why_not(self, leading: Leading, pending: Pending) -> tuple[str, str]:
+        core = self._core
+        if not core.has_room:
+            return "partition-full", "the leader's disk has no room"
+        if pending.acks == "leader":
+            if core.view.lacks_quorum:
+                return "no-quorum", "the leader does not hear a majority of the group"
+        elif len(leading.recorded) < leading.least:
+            return (
+                "not-enough-replicas",
+                f"{len(leading.recorded)} in the live replica set, {leading.least} needed",
+            )
+        return "", ""
+
+    # Sealing
+
+    @property
+    def has_more(self) -> bool:
+        """Say whether something waits for the end of the turn."""
+        return bool(self._dirty)
+
+    def end_turn(self) -> None:
+        """Seal what gathered, and send it on its way to disks and followers."""
+        dirty, self._dirty = self._dirty, {}
+        for leading in dirty.values():
+            self._seal_gathered(leading)
+            self._in_sync.watch(leading)
+            self._catchup.feed_all(leading)
+            self._fetching.raised(leading)
+
+    def _seal_gathered(self, leading: Leading) -> None:
+        # Who was answered meanwhile, that it was too late, must not find its records in the log.
+        gathered = [pending for pending in leading.gathered if not pending.is_answered]
+        leading.gathered = []
+        while gathered:
+            size, number = 0, 0
+            for pending in gathered:
+                size += len(pending.body)
+                if number and (
+                    size > self._core.config.memory.batch_bytes
+                    or pending.flags != gathered[0].flags
+                ):
+                    break
+                number += 1
+            self._seal(leading, gathered[:number])
+            gathered = gathered[number:]
+
+    def _seal(self, leading: Leading, group: list[Pending]) -> None:
+        """Make one batch of requests; each knows its offsets from here on."""
+        core, log = self._core, leading.log
+        now_us = max(log.last_us, core.view.wall_now_us())
+        name, epoch, sequence = group[0].producer or ("", 0, 0)
+        base = log.end
+        records = 0
+        for pending in group:
+            pending.base = base + records
+            records += pending.records
+        header = Header(
+            base, records, leading.epoch, now_us, now_us, name, epoch, sequence, group[0].flags, 0
+        )
+        raw = seal(log.place, header, b"".join([pending.body for pending in group]))
+        log.extend([(header_of(raw), raw)])
+        self._disk.append(log, [raw])
+        core.counters["appended_batches"] += 1
+        core.counters["appended_records"] += records
+        self._dirty[log.name] = leading
+        for pending in group:
+            self._purgatory.wait(leading, pending)

@@ -1,0 +1,44 @@
+"""What a controller does for its partitions and topics beside elections, each in its own file."""
+
+from docstore.beside.updates import Updates
+from docstore.streams.controller import Controller
+from docstore.streams.core import Core
+from docstore.streams.deletion import Deletion
+from docstore.streams.fail_back import FailBack
+from docstore.streams.governed import Governed
+from docstore.streams.provisioning import Provisioning
+from docstore.streams.reassignment import Reassignment
+from docstore.streams.topic_audit import TopicAudit
+
+
+class Duties:
+    """The controller's parts that go on with what a document says, as time passes."""
+
+    def __init__(self, core: Core, controller: Controller, updates: Updates) -> None:
+        self._fail_back = FailBack(core)
+        self.reassignment = Reassignment(core, controller)
+        self.provisioning = Provisioning(core, updates)
+        self._deletion = Deletion(core, controller, updates)
+        self.topic_audit = TopicAudit(core, controller, updates)
+
+    def entered(self, known: Governed) -> None:
+        """A document says something new."""
+        self._fail_back.entered(known)
+        self.reassignment.entered(known)
+        self._deletion.entered(known)
+        self.topic_audit.entered(known)
+
+    def forgotten(self, known: Governed) -> None:
+        """It is not ours to govern any more."""
+        self._fail_back.forgotten(known)
+        self.reassignment.forgotten(known)
+        self._deletion.forgotten(known)
+        self.topic_audit.forgotten(known)
+
+    def tick(self) -> None:
+        """Go on with what is under way."""
+        self._fail_back.tick()
+        self.reassignment.tick()
+        self.provisioning.tick()
+        self._deletion.tick()
+        self.topic_audit.tick()

@@ -1,0 +1,104 @@
+"""Where produce requests wait: to be judged, for the leader's disk, or for the high watermark.
+
+The word is Kafka's. Nobody waits beyond his deadline, and only so much waits at a node.
+"""
+
+import heapq
+
+from docstore.streams.core import Core
+from docstore.streams.leading import Leading, Pending
+from docstore.streams.log import PartitionLog
+from docstore.streams.messages import Produced
+
+
+class Purgatory:
+    """All requests of producers that this node has, as leader, and has not answered."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._deadlines: list[tuple[float, int, Pending]] = []
+        self._waiting = 0
+        self._waiting_bytes = 0
+
+    def admit(self, pending: Pending) -> bool:
+        """Let a request wait, unless too much does; then it is answered at once."""
+        core, bounds = self._core, self._core.config.memory
+        if (
+            self._waiting >= bounds.waiting_max
+            or self._waiting_bytes + len(pending.body) > bounds.waiting_bytes_max
+        ):
+            why = produced(pending, "too-many-waiting", "this node is overloaded")
+            core.send(pending.entry, why)
+            return False
+        self._waiting += 1
+        self._waiting_bytes += len(pending.body)
+        heapq.heappush(self._deadlines, (pending.deadline, core.next_token(), pending))
+        return True
+
+    def wait(self, leading: Leading, pending: Pending) -> None:  # Seam.
+        """Let records that have offsets wait until they are stored, or committed."""
+        queue = leading.storing if pending.acks == "leader" else leading.committing
+        heapq.heappush(queue, (pending.end, self._core.next_token(), pending))
+        self.complete(leading)
+
+    def complete(self, leading: Leading) -> None:
+        """Answer whoever waited for what is committed, or stored, now."""
+        log = leading.log
+        for queue, bound in ((leading.committing, log.high), (leading.storing, log.durable)):
+            while queue and queue[0][0] <= bound:
+                pending = heapq.heappop(queue)[2]
+                self.answer(pending, log, "repeated" if pending.repeated else "")
+
+    def turn_away(self, leading: Leading) -> None:
+        """We lead no more: who waits is told whether the records may be in a log."""
+        for pending in (*leading.held, *leading.gathered):
+            self.answer(pending, leading.log, "not-leader")
+        for _, _, pending in (*leading.committing, *leading.storing):
+            self.answer(pending, leading.log, "not-leader", appended=True)
+
+    def tick(self) -> None:
+        """Answer whoever has waited for too long."""
+        core = self._core
+        while self._deadlines and self._deadlines[0][0] <= core.now:
+            pending = heapq.heappop(self._deadlines)[2]
+            if pending.is_answered:
+                continue
+            is_in_log = pending.base >= 0
+            code = "undecided" if is_in_log else "no-leader"
+            detail = "not committed by the deadline" if is_in_log else "the leader was not sure"
+            self.answer(pending, None, code, detail=detail, appended=is_in_log)
+
+    def answer(
+        self,
+        pending: Pending,
+        log: PartitionLog | None,
+        code: str,
+        *,
+        detail: str = "",
+        appended: bool = False,
+    ) -> None:
+        """Answer once: "" or "repeated" is success; log: whose offsets the answer tells."""
+        if pending.is_answered:
+            return
+        pending.is_answered = True
+        self._waiting -= 1
+        self._waiting_bytes -= len(pending.body)
+        pending.body = b""
+        core, ok = self._core, code in ("", "repeated")
+        if log is None:
+            core.send(pending.entry, produced(pending, code, detail, appended=appended))
+            return
+        core.send(
+            pending.entry,
+            Produced(
+                pending.id, code, detail, pending.base if ok else -1, pending.records, log.end,
+                log.high, log.epoch_of(pending.base)[0] if ok else 0, "", ok or appended,
+            ),
+        )  # fmt: skip
+
+
+def produced(
+    pending: Pending, code: str, detail: str, leader: str = "", *, appended: bool = False
+) -> Produced:
+    """Return an answer that tells no offsets; leader: who may lead instead, "" if not known."""
+    return Produced(pending.id, code, detail, -1, pending.records, 0, 0, 0, leader, appended)

@@ -1,0 +1,39 @@
+"""What is kept in memory of the newest batches: a bound for each partition, and one for all.
+
+Readers and followers that are in step read from there, so that the disk is not asked at all.
+"""
+
+from collections import OrderedDict
+
+from docstore.streams.log import PartitionLog
+from docstore.streams.timing import MemoryBounds
+
+
+class Tails:
+    """The partitions that have batches in memory, and how much that is."""
+
+    def __init__(self, bounds: MemoryBounds) -> None:
+        self._bounds = bounds
+        self._by_name: OrderedDict[str, PartitionLog] = OrderedDict()
+        self._bytes = 0
+
+    def grown(self, log: PartitionLog) -> None:
+        """Let go of what is too much, of the partitions that were written to longest ago first."""
+        self.forget(log)
+        log.shorten_tail(self._bounds.tail_bytes)
+        self._by_name[log.name] = log
+        self._bytes += log.tail_bytes
+        log.tail_accounted = log.tail_bytes
+        while self._bytes > self._bounds.tails_bytes and len(self._by_name) > 1:
+            name = next(iter(self._by_name))
+            other = self._by_name[name]
+            self.forget(other)
+            other.shorten_tail(0)
+            if other.tail_bytes:  # Not on the disk yet.
+                break
+
+    def forget(self, log: PartitionLog) -> None:
+        """Count a partition no more."""
+        if self._by_name.pop(log.name, None) is not None:
+            self._bytes -= log.tail_accounted
+            log.tail_accounted = 0

@@ -1,0 +1,88 @@
+"""A group goes over to what a later version stores once all of its nodes read it, not before.
+
+The later version is this one, told that there is a protocol 7 that has added to rows.
+"""
+
+import asyncio
+import json
+import signal
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from docstore.client import Client
+from docstore.client.local import LocalCluster, LocalNode
+from docstore.node.damage import EXIT_DISK_FAILED
+from docstore.protocol.group.configuration import FIRST_PROTOCOL
+from docstore.wire import PROTOCOL
+from tests.compat.test_rolling import PRESENT, restart
+
+LATER = (
+    "-c",
+    f"""
+from docstore import wire
+wire.PROTOCOL = {PROTOCOL + 1}
+from docstore.protocol.group import stored_forms
+stored_forms.FORMS = ({PROTOCOL + 1},)
+from docstore.__main__ import main
+main()
+""",
+)
+
+
+def page_of(node: LocalNode) -> dict[str, Any]:
+    with urllib.request.urlopen(f"{node.url}/core/node-groups/default", timeout=5) as answer:
+        page: dict[str, Any] = json.load(answer)
+    return page
+
+
+def stored(cluster: LocalCluster) -> list[int]:
+    return [page_of(node)["configuration"]["storedProtocol"] for node in cluster.nodes]
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not await asyncio.to_thread(holds):
+            await asyncio.sleep(0.05)
+
+
+def ended(node: LocalNode, how: int = 0) -> int:
+    """Return how a node ended, of itself or by a signal."""
+    assert node.process is not None
+    node.process.send_signal(how)
+    code = node.process.wait(20.0)
+    node.process = None
+    return code
+
+
+def log_of(node: LocalNode) -> str:
+    return (node.data / "log.txt").read_text()
+
+
+@pytest.mark.thorough
+async def test_the_group_goes_over_when_the_last_node_reads_it(tmp_path: Path) -> None:
+    with LocalCluster(3, tmp_path, ["--slots", "16"]) as cluster:
+        async with Client(cluster.urls) as client:
+            await client.declare("/notes")
+            for node in cluster.nodes:
+                assert stored(cluster) == [FIRST_PROTOCOL] * 3
+                await asyncio.to_thread(restart, cluster, node, LATER)
+                await client.put("/notes/a", {"by": node.name})
+            await until(lambda: stored(cluster) == [PROTOCOL + 1] * 3)
+            await client.put("/notes/a", {"by": "all"})
+            # Back again: not with this disk, and nobody of the version before is taken in.
+            first = cluster.nodes[0]
+            assert await asyncio.to_thread(ended, first, signal.SIGTERM) == 0
+            first.command = PRESENT
+            cluster.start(first)
+            assert await asyncio.to_thread(ended, first) == EXIT_DISK_FAILED
+            why = f"what protocol {PROTOCOL + 1} has added, and this version reads up to {PROTOCOL}"
+            assert why in first.last_words()
+            newcomer = cluster.prepare()
+            cluster.start(newcomer)
+            why = f"it speaks protocol {PROTOCOL}, the group stores what {PROTOCOL + 1} has added"
+            await until(lambda: why in log_of(newcomer))
+            assert (await client.get("/notes/a")).value["by"] == "all"

@@ -1,0 +1,16 @@
+"""Times and bounds of the machines under test, by their bare names."""
+
+from dataclasses import fields, replace
+from typing import Any
+
+from docstore.streams.timing import StreamsConfig
+
+
+def config_of(times: dict[str, float]) -> StreamsConfig:
+    """Return the times and bounds that a test names, whatever they are about."""
+    known = StreamsConfig()
+    parts: dict[str, Any] = {}
+    for name, value in times.items():
+        [part] = [each.name for each in fields(known) if hasattr(getattr(known, each.name), name)]
+        parts[part] = replace(parts.get(part, getattr(known, part)), **{name: value})
+    return replace(known, **parts)
