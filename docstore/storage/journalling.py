@@ -12,7 +12,6 @@ room for the ballast.
 
 import asyncio
 import sqlite3
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -36,7 +35,6 @@ HURRY_S, HURRY_ROWS = 0.05, 200
 """Those who wait may start a transaction only so often, while so many rows are behind."""
 FLUSH_S = 1.0
 FULL_PAUSE_S = 0.1
-COUNTED = ("entries", "bytes", "transactions", "straight")
 BALLAST_PAUSE_S = 1.0
 
 
@@ -89,7 +87,7 @@ class Journalling:
         self.backlog = Backlog(started.ring, started.line, started.boot, self._loop.time())
         self.overlay = self.backlog.overlay
         self.is_full = not ballast.reserve()
-        self._counters: Counter[str] = Counter()
+        self._entries = self._bytes = self._transactions = self._straight = 0
         self._waits_s = self._writes_s = 0.0
         self._file = file
         self._writer = started.writer
@@ -138,8 +136,8 @@ class Journalling:
 
     def _hand_over(self, entry: Entry, writes: Sequence[Write], then: Then | None) -> None:
         self._is_writing = True
-        self._counters["entries"] += 1
-        self._counters["bytes"] += sum(map(len, entry.parts))
+        self._entries += 1
+        self._bytes += sum(map(len, entry.parts))
         self._handed_at = self._loop.time()
         self._journal.write(entry, partial(self._written, entry, writes, then))
 
@@ -159,15 +157,18 @@ class Journalling:
         self._write()
 
     def measures(self) -> dict[str, float]:
-        """Return counters and gauges, by the ends of their names (docs/metrics.md)."""
-        counted = {f"{name}_total": float(self._counters[name]) for name in COUNTED}
-        return counted | {
-            "write_seconds_total": self._writes_s,
-            "wait_seconds_total": self._waits_s,
-            "behind_rows": float(self.backlog.rows),
-            "behind_bytes": float(self.backlog.bytes),
-            "unflushed_bytes": float(self.backlog.unflushed_bytes),
-            "full": float(self.is_full),
+        """Return counters and gauges (docs/metrics.md)."""
+        return {
+            "docstore_journal_entries_total": float(self._entries),
+            "docstore_journal_bytes_total": float(self._bytes),
+            "docstore_journal_transactions_total": float(self._transactions),
+            "docstore_journal_straight_total": float(self._straight),
+            "docstore_journal_write_seconds_total": self._writes_s,
+            "docstore_journal_wait_seconds_total": self._waits_s,
+            "docstore_journal_behind_rows": float(self.backlog.rows),
+            "docstore_journal_behind_bytes": float(self.backlog.bytes),
+            "docstore_journal_unflushed_bytes": float(self.backlog.unflushed_bytes),
+            "docstore_journal_full": float(self.is_full),
         }
 
     # --- the tables follow --------------------------------------------------------------------
@@ -248,7 +249,7 @@ class Journalling:
             await self._without_room()
             return
         self.backlog.followed(batch, self._loop.time())
-        self._counters["transactions"] += 1
+        self._transactions += 1
         self._pass_waiting()
         await self._make_a_file()
         self._write()
@@ -282,7 +283,7 @@ class Journalling:
         try:
             await self._run(batch)
             self.backlog.went_straight(batch, self._loop.time())
-            self._counters["straight"] += 1
+            self._straight += 1
         except DiskFull as error:
             full = error  # Nothing of it is kept, and nothing was said.
         self._submitted = None

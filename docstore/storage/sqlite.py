@@ -138,10 +138,13 @@ class SqliteStore:
         return await self._all.digests(slots)
 
     def measures(self) -> dict[str, float]:
-        """Return what there is to count of the journal, by the ends of the names."""
+        """Return the metrics of the journal, while it is open."""
         if self._journalling is None or self._started is None:
             return {}
-        return {**self._journalling.measures(), "replayed": float(self._started.replayed)}
+        return {
+            **self._journalling.measures(),
+            "docstore_journal_replayed": float(self._started.replayed),
+        }
 
     async def size_bytes(self) -> int:
         """Return the bytes of the file, its log and the log's index, without the journal."""

@@ -371,7 +371,7 @@ class Store(Protocol):
         """
 
     def measures(self) -> Mapping[str, float]:
-        """Return what there is to count of a journal, by the ends of the names of the metrics."""
+        """Return the metrics of the store (docs/metrics.md)."""
 
     async def size_bytes(self) -> int:
         """Return the bytes that the store takes on disk, its log included."""
