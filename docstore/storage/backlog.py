@@ -110,6 +110,8 @@ class Backlog:
     @property
     def is_due(self) -> bool:
         """Return whether the tables should go on at once."""
+        if self.is_empty and self.is_flushed:
+            return False
         return self.rows >= ROWS_DUE or self.bytes >= BYTES_DUE or self._is_short_of_room
 
     @property

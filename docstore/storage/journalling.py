@@ -233,6 +233,8 @@ class Journalling:
             elif self._is_straight and not self._is_writing:
                 await self._go_straight()
             else:
+                await self._make_a_file()
+                self._write()
                 break
         if self.is_full and self.backlog.is_empty:
             await self._take_ballast()
