@@ -53,7 +53,7 @@ class Executor:
         self.outbox = core.outbox
         self.documents = Documents(core, recovered, self._stored)
         self.arrived = self.documents.arrived
-        self.spreader = Spreader(core, self.documents, recovered, self._settle)
+        self.spreader = Spreader(core, self.documents, recovered, self._answer_copied)
         self._unanswered: list[Unanswered] = []
         self._held: list[Inflight] = []
         self._is_new_disk = not self.spreader.cursors
@@ -71,7 +71,7 @@ class Executor:
 
     def _stored(self, n: int) -> None:
         self.spreader.stored(n)
-        self._settle()
+        self._answer_copied()
 
     def who(self, slot: int, level: int) -> str | None:
         """Return who executes what comes in here for a slot: None if nobody is reached.
@@ -213,7 +213,7 @@ class Executor:
         else:
             self.outbox.when_durable(lambda: self.core.reply(inflight, said))
 
-    def _settle(self) -> None:
+    def _answer_copied(self) -> None:
         """Answer the updates that have as many copies as they wait for."""
         unanswered, self._unanswered = self._unanswered, []
         for each in unanswered:
@@ -342,7 +342,7 @@ class Executor:
         for inflight in held:
             self.serve(inflight)
         if self._unanswered:
-            self._settle()
+            self._answer_copied()
 
 
 def _selected(select: Sequence[Any], line: list[Row]) -> Answer:

@@ -50,12 +50,12 @@ class Downstream:
 class Upstream:
     """What is known of one peer's disk. taking: the page that is being taken in.
 
-    settled: it was followed to its end, at a time when it knew that this node is here again.
+    caught_up: it was followed to its end, at a time when it knew that this node is here again.
     """
 
     since: float
     disk: str = ""
-    settled: bool = False
+    caught_up: bool = False
     asked_at: float = NEVER
     taking: Spread | None = None
 
@@ -235,7 +235,7 @@ class Spreader:
         """A peer says how far it has come: say how far we follow."""
         upstream = self._upstream(sender)
         upstream.disk, upstream.taking = message.disk, None
-        self._settle(upstream, self.cursors.get(message.disk, 0) >= message.n)
+        self._note_caught_up(upstream, self.cursors.get(message.disk, 0) >= message.n)
         self._follow(sender, message.disk)
 
     def spread(self, sender: str, message: Spread) -> None:  # Seam.
@@ -283,7 +283,7 @@ class Spreader:
             if self.core.configuration.id != number:
                 return
             self.cursors[page.disk] = page.n
-            self._settle(upstream, page.n >= page.end)
+            self._note_caught_up(upstream, page.n >= page.end)
             if upstream.taking is page:
                 upstream.taking = None
             self._follow(sender, page.disk)
@@ -293,9 +293,9 @@ class Spreader:
     def _upstream(self, peer: str) -> Upstream:
         return self.upstreams.setdefault(peer, Upstream(self.core.now))
 
-    def _settle(self, upstream: Upstream, has_all: bool) -> None:
+    def _note_caught_up(self, upstream: Upstream, has_all: bool) -> None:
         if has_all and self.core.now - upstream.since >= HERE_AGAIN_S:
-            upstream.settled = True
+            upstream.caught_up = True
 
     def has_spread(self) -> bool:
         """Say whether every live peer has all that arrived here."""
@@ -307,11 +307,11 @@ class Spreader:
 
     def lags_behind(self) -> bool:
         """Say whether a live peer may know of versions that this node, just back, does not."""
-        return any(True for _ in self._unsettled())
+        return any(True for _ in self._behind())
 
-    def _unsettled(self) -> Iterator[str]:
+    def _behind(self) -> Iterator[str]:
         for name, peer in self.core.peers.items():
-            unknown = peer.arrived != 0 and not self._upstream(name).settled
+            unknown = peer.arrived != 0 and not self._upstream(name).caught_up
             if unknown and self.core.is_alive(name):
                 yield name
 
@@ -331,7 +331,7 @@ class Spreader:
             overdue = theirs is None or self._is_overdue(theirs, late)
             if overdue and self.core.peers[peer].linked:
                 self.offer(peer)
-        for peer in self._unsettled():
+        for peer in self._behind():
             if self.core.peers[peer].arrived:
                 self._ask(peer, self._upstream(peer), late)
 

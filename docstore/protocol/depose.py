@@ -1,8 +1,9 @@
 """A reign ends: somebody promised a higher ballot, or the owner yields.
 
-What is in the log stays there; the next owner will settle it. Operations that were proposed are
-handed back as undecided (rule O5): their entry nodes ask the next owner under the same identity,
-and it finds them in the log, or does not. Operations that were not proposed are simply returned.
+What is in the log stays there; the next owner will decide it, or cut it. Operations that were
+proposed are handed back as undecided (rule O5): their entry nodes ask the next owner under the
+same identity, and it finds them in the log, or does not. Operations that were not proposed are
+simply returned.
 """
 
 from docstore.protocol.core import Core

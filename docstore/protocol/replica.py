@@ -180,7 +180,7 @@ class Replica:
                 self.takeover.consider()
             case LinkMade(peer, protocol):
                 self.liveness.link_made(peer, protocol)
-                self.catchup.doubt(peer)
+                self.catchup.probe_anew(peer)
                 self.spreader.link_made(peer)
             case ResyncAsked(slots):
                 self.catchup.resync(slots)

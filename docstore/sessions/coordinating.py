@@ -100,7 +100,7 @@ class Coordinating:
             if member not in governed.heard:
                 governed.heard[member] = Heard(self._core.heard_s)
                 self._deadlines.grant((known.link, member), group.settings.session_ms / 1000)
-        Joining.settle(governed)
+        Joining.answer(governed)
 
     def left(self, known: Known) -> None:
         """Govern a group no more: whoever waits is sent to the next coordinator."""
@@ -257,7 +257,7 @@ class Coordinating:
                 governed.changes.joins.pop(member, None)
             if draft.parts == governed.changes.parts:
                 governed.changes.parts = None
-            Joining.settle(governed)
+            Joining.answer(governed)
             self.reconcile(governed)
 
     # What people look at

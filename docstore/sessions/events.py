@@ -44,7 +44,7 @@ class Surveyed:
 
 @dataclass(slots=True)
 class Confirmed:
-    """What Confirm `token` found: link -> (owner, epoch). Those are missing that are in doubt."""
+    """What Confirm `token` found: link -> (owner, epoch). Others may have changed."""
 
     token: int
     owners: Mapping[str, tuple[str, int]]

@@ -49,7 +49,7 @@ class Joining:
             if join.former in group.members:
                 governed.changes.gone.add(join.former)
         governed.joining.setdefault(join.member, []).append(served)
-        self.settle(governed)
+        self.answer(governed)
         self._reconcile(governed)
 
     def leaves(self, served: Served) -> None:
@@ -71,11 +71,11 @@ class Joining:
         if about is None and governed.draft is not None and leave.member in governed.draft.members:
             changes.gone.add(leave.member)
         governed.leaving.setdefault(leave.member, []).append(served)
-        self.settle(governed)
+        self.answer(governed)
         self._reconcile(governed)
 
     @staticmethod
-    def settle(governed: Governed) -> None:
+    def answer(governed: Governed) -> None:
         """Answer those whose join or leave is decided."""
         group = governed.group
         joined = plain(Joined(group.generation, group.settings.state(), group.parts))

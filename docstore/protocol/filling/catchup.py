@@ -93,7 +93,7 @@ class CatchUp:
         for peer in reign.followers:
             self.probe(log, reign, peer)
 
-    def doubt(self, peer: str) -> None:
+    def probe_anew(self, peer: str) -> None:
         """Ask a peer anew where it stands, soon: its link is new, and it may be as well."""
         for _, reign in self.core.logs.reigns():
             follower = reign.followers.get(peer)

@@ -107,8 +107,8 @@ class HandingOver:
         peer = self.core.peers[member]
         if follower is None or not self.core.may_own(member) or not peer.linked:
             return False
-        settled = self.core.is_draining or (
+        has_stayed = self.core.is_draining or (
             self.core.now - peer.here_since >= self.core.config.leadership.hand_back_after_s
         )
         holds = follower.adopted and follower.acked >= log.decided
-        return settled and holds and log.slot not in peer.faulty
+        return has_stayed and holds and log.slot not in peer.faulty

@@ -207,7 +207,7 @@ class TakeOver:
         core.outbox.when_durable(ask)
 
     def promised(self, sender: str, message: Promised) -> None:
-        """Gather evidence; settle the slots for which a quorum has promised."""
+        """Gather evidence; fix the base of the slots for which a quorum has promised."""
         for evidence in message.evidence:
             log = self.core.logs.get(evidence.slot)
             reign = log.reign if log else None
@@ -217,7 +217,7 @@ class TakeOver:
                 continue
             reign.recovery.evidence[sender] = evidence
             if self.has_evidence(log, reign):
-                self._settle(log, reign)
+                self._recover(log, reign)
 
     def has_evidence(self, log: SlotLog, reign: Reign) -> bool:  # Seam.
         """Say whether a quorum has promised, and undamaged logs of a quorum are told of.
@@ -233,9 +233,9 @@ class TakeOver:
         """Return the log that holds all that was ever decided: greatest (adopted, end) (T2)."""
         return max(evidence, key=lambda each: (each.adopted, each.end))
 
-    # Settling
+    # Recovering
 
-    def _settle(self, log: SlotLog, reign: Reign) -> None:
+    def _recover(self, log: SlotLog, reign: Reign) -> None:
         """Fix the base, and bring this node's log to it."""
         full = {sender: each for sender, each in reign.recovery.evidence.items() if each.full}
         best = self.best(log, full.values())

@@ -112,7 +112,7 @@ class Acceptor:
             self._refuse(sender, refused)
 
     def joins(self, log: SlotLog, ballot: Ballot, offer: Offer) -> bool:  # Seam.
-        """Say whether an offer continues this log without a hole and without a doubt."""
+        """Say whether an offer continues this log without a hole, as is certain."""
         if log.adopted == ballot:
             return offer.first <= log.end + 1
         return offer.first == log.end + 1 and log.last_ballot == offer.previous
