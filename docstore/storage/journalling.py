@@ -13,6 +13,7 @@ room for the ballast.
 import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
@@ -84,6 +85,7 @@ class Journalling:
         of a commit.
         """
         self._loop = asyncio.get_running_loop()
+        self._context = copy_context()
         self.backlog = Backlog(started.ring, started.line, started.boot, self._loop.time())
         self.overlay = self.backlog.overlay
         self.is_full = not ballast.reserve()
@@ -200,7 +202,8 @@ class Journalling:
             if self._timer.when() <= at:
                 return
             self._timer.cancel()
-        self._timer = self._loop.call_at(at, self._begin)
+        # In a context of its own: it is not done for the request that happened to start it.
+        self._timer = self._loop.call_at(at, self._begin, context=self._context)
 
     def _begin(self) -> None:
         self._timer = None

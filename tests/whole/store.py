@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import sqlite3
 from collections.abc import Callable, Collection, Sequence
+from contextvars import copy_context
 from random import Random
 from typing import TypeVar, cast
 
@@ -48,6 +49,7 @@ class SimulatedStore:
 
     async def open(self) -> Recovered:
         """Open or create the file and its journal, and count the boot."""
+        self._context = copy_context()  # Of this life, whoever asks for something.
         self._vfs = Vfs(self.disk)
         self._connection = Connection(self._vfs)
         files = DiskOfFiles(self.disk)
@@ -121,7 +123,7 @@ class SimulatedStore:
                 then(error)
 
         delay = (0.0003 + self._rng.random() * 0.003) * self.slowness
-        asyncio.get_running_loop().call_later(delay, attempt)
+        asyncio.get_running_loop().call_later(delay, attempt, context=self._context)
 
     # As a store.
 
