@@ -130,4 +130,5 @@ journal = Table(
     Column("stamp", LargeBinary, nullable=False),
     Column("alone", Integer, nullable=False),
     Column("checksum", Integer, nullable=False),
+    Column("written", Integer, nullable=False),
 )

@@ -217,8 +217,13 @@ UPDATE_NODE = sql(
     update(node).values({name: bindparam(name) for name in all_of(node)}), *all_of(node)
 )
 INSERT_JOURNAL = sql(insert(journal), *all_of(journal))
+_place = all_of(journal)[:-1]
+# SQLite writes and syncs nothing in a transaction that changes nothing, so that one does always.
 UPDATE_JOURNAL = sql(
-    update(journal).values({name: bindparam(name) for name in all_of(journal)}), *all_of(journal)
+    update(journal).values(
+        {name: bindparam(name) for name in _place} | {"written": journal.c.written + _ONE}
+    ),
+    *_place,
 )
 
 SCHEMA = "SELECT sql FROM sqlite_master ORDER BY name"
