@@ -93,8 +93,6 @@ def _before(disk: Disk, call: str) -> None:
     try:
         disk.before(call)
     except Failed as failed:
-        if failed.full:
-            raise apsw.FullError(str(failed)) from failed
-        error = apsw.IOError(str(failed))
-        error.extendedresult = _ERRORS[call]
+        error = (apsw.FullError if failed.full else apsw.IOError)(str(failed))
+        error.extendedresult = apsw.SQLITE_FULL if failed.full else _ERRORS[call]
         raise error from failed

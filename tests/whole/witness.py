@@ -14,8 +14,8 @@ import orjson
 
 from docstore.client import Client
 from docstore.client.leases import LEASES
-from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
+from docstore.protocol.outbox import Outbox
 from docstore.services.turns import CAMPAIGNS, RESIGNS
 from tests.sim.actors import Sent
 from tests.sim.invariants import Violation
@@ -24,7 +24,7 @@ from tests.sim.sessions_invariants import SessionInvariants
 PATIENCE_S = 5.0
 PROVEN = ("Confirmed", "Changed")
 
-_publish: Callable[..., None] = Core.publish
+_publish: Callable[..., None] = Outbox.publish
 
 
 class Said(NamedTuple):
@@ -66,11 +66,11 @@ class Witness:
     def listening(self) -> AbstractContextManager[Any]:
         """Hear of each row the moment that some node decides it."""
 
-        def publish(core: Core, log: SlotLog, after: int, until: int) -> None:
-            _publish(core, log, after, until)
-            self._decided(core.me, log, until)
+        def publish(outbox: Outbox, log: SlotLog, after: int, until: int) -> None:
+            _publish(outbox, log, after, until)
+            self._decided(outbox._peers.me, log, until)
 
-        return patch.object(Core, "publish", publish)
+        return patch.object(Outbox, "publish", publish)
 
     def _decided(self, node: str, log: SlotLog, until: int) -> None:
         rows = self._rows.setdefault(log.slot, [])
