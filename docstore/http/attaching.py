@@ -14,9 +14,9 @@ from typing import Any
 from multidict import istr
 
 from docstore.errors import BadRequest
-from docstore.http import reading
+from docstore.http import headers
 from docstore.http.backend import Backend
-from docstore.http.reading import Head
+from docstore.http.headers import Head
 from docstore.model import json
 from docstore.model.document import LEASE
 from docstore.model.operation import Answer, Operation
@@ -40,7 +40,7 @@ def lease_of(request: Head, operation: Operation, theirs: Mapping[str, Any]) -> 
 
     theirs: the document* fields of its body.
     """
-    said, named = reading.single(request, HEADER), theirs.get(LEASE)
+    said, named = headers.single(request, HEADER), theirs.get(LEASE)
     if operation.media == "json":
         refuse_header(request)
         refuse_in_patch(json.load(operation.body))

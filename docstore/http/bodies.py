@@ -15,8 +15,8 @@ from aiohttp.hdrs import CONTENT_ENCODING
 
 from docstore.errors import BadRequest, TooLarge, TooSlow
 from docstore.http.encodings import inflater
+from docstore.http.headers import PATCHES, Head
 from docstore.http.ids import id_of_key, new_id
-from docstore.http.reading import PATCHES, Head
 from docstore.http.representation import MSGPACK_TYPE
 from docstore.model import json
 from docstore.model.document import EXPIRY_NAME, LEASE, STORE_SET

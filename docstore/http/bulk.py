@@ -15,7 +15,7 @@ from typing import Any
 from aiohttp import web
 
 from docstore.errors import BadRequest, DocstoreError, NotFound
-from docstore.http import attaching, bodies, reading
+from docstore.http import attaching, bodies, headers
 from docstore.http.backend import Backend
 from docstore.http.bulk_lines import NoOperation, operation_of, parsed
 from docstore.http.encodings import inflater
@@ -65,8 +65,8 @@ class Bulk:
         """Answer a stream of operations with a stream of results."""
         if request.rel_url.query.get("atomic", "false") != "false":
             raise BadRequest("atomic batches are not offered yet")
-        packed = reading.content_media(request, TYPES) == MSGPACK_TYPE
-        reading.refuse_fence(request, "bulk requests")
+        packed = headers.content_media(request, TYPES) == MSGPACK_TYPE
+        headers.refuse_fence(request, "bulk requests")
         attaching.refuse_header(request)
         bodies.invite(request)
         lines: Lines = MsgpackLines() if packed else JsonLines()
@@ -80,7 +80,7 @@ class Bulk:
 
         Raises BadRequest when not one of the first lines is an operation.
         """
-        patience_s = reading.timeout_s(request)
+        patience_s = headers.timeout_s(request)
         results = Results(request)
         await self._run(source, patience_s, results)
         return await results.end()

@@ -7,7 +7,7 @@ the same for both, and stands in `bodies.py`.
 from typing import Any
 
 from docstore.errors import BadRequest, DocstoreError, MethodNotAllowed
-from docstore.http import attaching, bodies, reading
+from docstore.http import attaching, bodies, headers
 from docstore.http.documents import PreconditionRequired
 from docstore.http.lines import LINE_DEPTH_MAX
 from docstore.model import json
@@ -125,8 +125,8 @@ def _version(value: dict[str, Any], options: ServiceOptions) -> int | None:
 
 def _key(value: dict[str, Any]) -> str:
     key = value.get("key", "")
-    if not isinstance(key, str) or len(key.encode()) > reading.KEY_BYTES_MAX:
-        raise BadRequest(f"key is a string of at most {reading.KEY_BYTES_MAX} bytes")
+    if not isinstance(key, str) or len(key.encode()) > headers.KEY_BYTES_MAX:
+        raise BadRequest(f"key is a string of at most {headers.KEY_BYTES_MAX} bytes")
     return key
 
 
@@ -146,7 +146,7 @@ def _writer(value: Any, level: int) -> tuple[Any, ...]:
 
 
 def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and 0 < len(value.encode()) <= reading.KEY_BYTES_MAX
+    return isinstance(value, str) and 0 < len(value.encode()) <= headers.KEY_BYTES_MAX
 
 
 def _is_number(value: Any, least: int) -> bool:

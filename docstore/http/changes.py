@@ -24,7 +24,7 @@ import orjson
 from aiohttp import web
 
 from docstore.errors import BadRequest, Conflict, DocstoreError
-from docstore.http import reading
+from docstore.http import headers
 from docstore.http.backend import Backend
 from docstore.http.reply import Reply, header_lines
 from docstore.model import json
@@ -69,15 +69,15 @@ class Changes:
     async def serve(self, request: web.BaseRequest, body: bytes) -> Reply | web.StreamResponse:
         """Answer GET and POST. Raises BadRequest, Conflict, NotFound, SnapshotGone, Unavailable."""
         asked = _asked(request, body)
-        timeout_s = reading.timeout_s(request)
+        timeout_s = headers.timeout_s(request)
         slot = await self._slot(asked.wanted.prefix[:-1], timeout_s)
         is_pushed = EVENTS_TYPE in request.headers.get("Accept", "")
         text = (is_pushed and request.headers.get("Last-Event-ID")) or asked.since
         since = await self._since(text, slot, timeout_s)
         if is_pushed:
             return await self._push(request, asked, since)
-        wait = reading.preference(request, "wait")
-        wait_s = reading.whole_number(wait, "Prefer: wait", 1, WAIT_S_MAX) if wait else 0
+        wait = headers.preference(request, "wait")
+        wait_s = headers.whole_number(wait, "Prefer: wait", 1, WAIT_S_MAX) if wait else 0
         stretch = await self._next(asked, since, wait_s)
         ending = {"complete": True, "rows": stretch.rows, "next": stretch.until.pack()}
         if stretch.unheard:
@@ -188,7 +188,7 @@ def _problem(error: DocstoreError) -> bytes:
 def _asked(request: web.BaseRequest, body: bytes) -> _Asked:
     given: Mapping[str, Any] = request.rel_url.query
     if request.method == "POST":
-        reading.content_media(request, {"application/json": ""})
+        headers.content_media(request, {"application/json": ""})
         given = json.parse_object(body)
     unknown = sorted(set(given) - MEMBERS)
     if unknown:
@@ -198,7 +198,7 @@ def _asked(request: web.BaseRequest, body: bytes) -> _Asked:
         raise BadRequest("since, prefix and where are texts")
     if texts["where"].strip():
         parse(texts["where"])
-    rows = reading.whole_number(str(given.get("limit", ROWS)), "limit", 1, ROWS_MAX)
+    rows = headers.whole_number(str(given.get("limit", ROWS)), "limit", 1, ROWS_MAX)
     return _Asked(
         Wanted(_prefix(texts["prefix"]), texts["where"]), texts["since"] or "latest", rows
     )

@@ -15,7 +15,7 @@ import orjson
 from aiohttp import web
 
 from docstore.errors import BadRequest, NotAcceptable
-from docstore.http import reading
+from docstore.http import headers
 from docstore.http.backend import Backend
 from docstore.http.changes import EVENTS_TYPE, QUIET_S, RETRY_MS
 from docstore.http.problems import problem
@@ -61,7 +61,7 @@ class Consuming:
     async def serve(self, request: web.BaseRequest, link: str) -> Reply | web.StreamResponse:
         """Answer a reader of the partition whose document is at `link`."""
         asked = _asked(request)
-        timeout_s = reading.timeout_s(request)
+        timeout_s = headers.timeout_s(request)
         if asked.media == EVENTS_TYPE:
             return await self._push(request, link, asked, timeout_s)
         outcome = await self._fetch(link, asked.wanted, asked.wait_s, timeout_s)
@@ -97,7 +97,7 @@ class Consuming:
         seen = request.headers.get("Last-Event-ID")
         wanted = asked.wanted
         if seen:
-            offset = reading.whole_number(seen, "Last-Event-ID", 0, OFFSET_MAX) + 1
+            offset = headers.whole_number(seen, "Last-Event-ID", 0, OFFSET_MAX) + 1
             wanted = wanted._replace(origin=("offset", offset))
         first = await self._fetch(link, wanted, 0, timeout_s)
         if isinstance(first, Problem):  # What is wrong from the start is a status.
@@ -136,9 +136,9 @@ class Consuming:
 
     async def record(self, request: web.BaseRequest, link: str, offset: int) -> Reply:
         """Answer GET of one record, as a document that never changes."""
-        media = reading.accepted_media(request)
+        media = headers.accepted_media(request)
         wanted = Wanted(("offset", offset), bytes_max=1)
-        outcome = await self._fetch(link, wanted, 0, reading.timeout_s(request))
+        outcome = await self._fetch(link, wanted, 0, headers.timeout_s(request))
         if isinstance(outcome, Problem) and outcome.status != 416:
             return problem_of(outcome, request)
         if isinstance(outcome, Problem) or outcome.until <= offset:
@@ -157,13 +157,13 @@ class Consuming:
             "documentUpdateTimeMicros": header.last_us,
             **body,
         }
-        headers = {"ETag": f'"{header.epoch}.{offset}"', "Cache-Control": FOR_EVER}
+        lines = {"ETag": f'"{header.epoch}.{offset}"', "Cache-Control": FOR_EVER}
         held = request.headers.get("If-None-Match")
         if held is not None:
-            tags = reading.tags(held, "If-None-Match", strong=False)
-            if reading.is_current(tags, (header.epoch, offset)):
-                return Reply(304, head=header_lines(headers))
-        return page_reply(page, media, headers=headers)
+            tags = headers.tags(held, "If-None-Match", strong=False)
+            if headers.is_current(tags, (header.epoch, offset)):
+                return Reply(304, head=header_lines(lines))
+        return page_reply(page, media, headers=lines)
 
 
 def problem_of(outcome: Problem, request: web.BaseRequest) -> Reply:
@@ -182,8 +182,8 @@ def _asked(request: web.BaseRequest) -> _Asked:
     isolation = query.get("isolation", "committed")
     if isolation not in ISOLATIONS:
         raise BadRequest("isolation is committed or uncommitted")
-    number = reading.whole_number
-    wait = reading.preference(request, "wait")
+    number = headers.whole_number
+    wait = headers.preference(request, "wait")
     wait_ms = number(query.get("waitMs", "0"), "waitMs", 0, WAIT_MS_MAX)
     if wait:
         wait_ms = 1000 * number(wait, "Prefer: wait", 1, WAIT_MS_MAX // 1000)
@@ -192,7 +192,7 @@ def _asked(request: web.BaseRequest) -> _Asked:
         isolation,
         number(query.get("maxBytes", str(BYTES)), "maxBytes", 1, BYTES_MAX),
         _token(request),
-        reading.consistency(request) == "stale",
+        headers.consistency(request) == "stale",
     )
     records_max = number(query.get("maxRecords", str(RECORDS_MAX)), "maxRecords", 1, RECORDS_MAX)
     return _Asked(wanted, records_max, wait_ms / 1000, _media(request))
@@ -205,11 +205,11 @@ def _origin(text: str) -> tuple[str, int]:
     if found := _FROM_END.match(text):
         return ("end", int(found[1]))
     if text.isascii() and text.isdecimal():
-        return ("offset", reading.whole_number(text, "from", 0, OFFSET_MAX))
+        return ("offset", headers.whole_number(text, "from", 0, OFFSET_MAX))
     if text.startswith("@"):
-        return ("time", reading.whole_number(text[1:], "from", 0, OFFSET_MAX))
+        return ("time", headers.whole_number(text[1:], "from", 0, OFFSET_MAX))
     try:
-        return ("time", reading.instant_us(text, "from"))
+        return ("time", headers.instant_us(text, "from"))
     except BadRequest:
         detail = "from is an offset, beginning, end, end-N, an RFC 3339 time with its zone, or @us"
         raise BadRequest(detail) from None

@@ -7,7 +7,7 @@ from typing import Any
 from aiohttp import web
 
 from docstore.errors import BadRequest, Conflict, NotFound
-from docstore.http import reading, trace
+from docstore.http import headers, trace
 from docstore.http.backend import Backend
 from docstore.http.documents import READ_METHODS, Documents, allowed, not_allowed
 from docstore.http.metrics import CONTENT_TYPE, HttpMetrics
@@ -68,7 +68,7 @@ class CorePages:
         check_method(request, READ_METHODS)
         if request.method == "OPTIONS":
             return allowed(READ_METHODS)
-        return _json(request, await self._backend.explain(link, reading.timeout_s(request)))
+        return _json(request, await self._backend.explain(link, headers.timeout_s(request)))
 
     async def available(self, request: web.BaseRequest) -> Reply:
         """Answer GET <factory>/available."""
@@ -120,28 +120,28 @@ class CorePages:
                 raise BadRequest("documentSelfLink is a path")
             canonical_link(link)
         wait_s = _wait_s(request)
-        patience_s = reading.timeout_s(request)
+        patience_s = headers.timeout_s(request)
         run_id = await self._backend.resync(link, patience_s, slots_per_second=float(pace))
         if wait_s:
             await self._backend.resync_wait(run_id, wait_s)
         page = await self._backend.resync_status(run_id, patience_s)
         status = 200 if wait_s and page["state"] not in UNDER_WAY else 202
-        return _json(request, page, status=status, headers={"Location": f"{SYNCH}?id={run_id}"})
+        return _json(request, page, status=status, more={"Location": f"{SYNCH}?id={run_id}"})
 
     async def _control(self, request: web.BaseRequest, asked: dict[str, Any]) -> Reply:
         run_id, action = asked.get("id"), asked.get("action")
         if not isinstance(run_id, str) or action not in ACTIONS:
             raise BadRequest(f"id is that of a run, action is one of {', '.join(ACTIONS)}")
-        patience_s = reading.timeout_s(request)
+        patience_s = headers.timeout_s(request)
         return _json(request, await self._backend.resync_control(run_id, action, patience_s))
 
     async def _synch(self, request: web.BaseRequest, body: bytes) -> Reply:
         run_id = request.rel_url.query.get("id")
-        patience_s = reading.timeout_s(request)
+        patience_s = headers.timeout_s(request)
         return _json(request, await self._backend.resync_status(run_id, patience_s))
 
     async def _digests(self, request: web.BaseRequest, body: bytes) -> Reply:
-        return _json(request, await self._backend.digests(reading.timeout_s(request)))
+        return _json(request, await self._backend.digests(headers.timeout_s(request)))
 
     async def _trace(self, request: web.BaseRequest, body: bytes) -> Reply:
         return _json(request, trace.page(self._backend, request.rel_url.query))
@@ -152,8 +152,8 @@ class CorePages:
         asked = _asked(request, body)
         if asked.get("kind") == "UpdateQuorumRequest":
             raise Conflict("quorums are computed from the configuration at level 3")
-        page = await self._backend.change_group(asked, reading.timeout_s(request))
-        return _json(request, page, status=202, headers={"Location": "/core/node-groups/default"})
+        page = await self._backend.change_group(asked, headers.timeout_s(request))
+        return _json(request, page, status=202, more={"Location": "/core/node-groups/default"})
 
     async def _available(self, request: web.BaseRequest, body: bytes) -> Reply:
         if self._backend.group_available():
@@ -163,7 +163,7 @@ class CorePages:
     async def _document_index(self, request: web.BaseRequest, body: bytes) -> Reply:
         link = canonical_link(request.rel_url.query.get("documentSelfLink", ""))
         factory = link.rpartition("/")[0]
-        patience_s = reading.timeout_s(request)
+        patience_s = headers.timeout_s(request)
         service = await self._backend.find_service(factory, patience_s) if factory else None
         if service is None:
             raise NotFound("there is no such document")
@@ -189,7 +189,7 @@ def check_method(request: web.BaseRequest, methods: str) -> None:
 
 
 def _asked(request: web.BaseRequest, body: bytes) -> dict[str, Any]:
-    reading.content_media(request, {"application/json": ""})
+    headers.content_media(request, {"application/json": ""})
     return json.parse_object(body)
 
 
@@ -202,12 +202,12 @@ def _json(
     page: Any,
     *,
     status: int = 200,
-    headers: dict[str, str] | None = None,
+    more: dict[str, str] | None = None,
 ) -> Reply:
-    return page_reply(page, reading.accepted_media(request), status=status, headers=headers)
+    return page_reply(page, headers.accepted_media(request), status=status, headers=more)
 
 
 def _wait_s(request: web.BaseRequest) -> int:
     """Return the seconds of `Prefer: wait=`, 0 if it is not there (RFC 7240)."""
-    value = reading.preference(request, "wait")
-    return 0 if value is None else reading.whole_number(value, "Prefer: wait", 1, WAIT_S_MAX)
+    value = headers.preference(request, "wait")
+    return 0 if value is None else headers.whole_number(value, "Prefer: wait", 1, WAIT_S_MAX)

@@ -10,13 +10,13 @@ from aiohttp import web
 from aiohttp.hdrs import IF_NONE_MATCH
 
 from docstore.errors import BadRequest, Conflict, MethodNotAllowed, UnsupportedMedia
-from docstore.http import bodies, reading
+from docstore.http import bodies, headers
 from docstore.http.attaching import attached_first, lease_of
 from docstore.http.backend import Backend
 from docstore.http.declarations import declaration_bytes, without_warnings
+from docstore.http.headers import Head
 from docstore.http.large import LARGE_BYTES, LargeBodies
 from docstore.http.problems import problem_of_answer
-from docstore.http.reading import Head
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import (
     document_bytes,
@@ -93,35 +93,35 @@ class Documents:
         options = service.options
         raw, signature, theirs, waited_s = await self._written(request, body, options)
         version = bodies.sent_version(theirs)
-        key = reading.idempotency_key(request)
+        key = headers.idempotency_key(request)
         if factory == FACTORIES:
             raw, state = without_warnings(raw, json.load(raw))
             signature = json.signature(state)
             link = declaration_link(path_of(state))
             bodies.check_self_link(theirs, link)
-            await self._check_level(state, reading.timeout_s(request))
+            await self._check_level(state, headers.timeout_s(request))
         else:
             link = bodies.new_link(theirs, factory, key)
             if factory == SNAPSHOTS:
                 check_snapshot_name(link.rpartition("/")[2])
-        is_meant = reading.preference(request, "recreate") is not None
+        is_meant = headers.preference(request, "recreate") is not None
         operation = Operation(
             verb="POST",
             link=link,
             body=raw,
             signature=signature,
-            conditions=reading.conditions(request, version if options.strict_updates else None),
+            conditions=headers.conditions(request, version if options.strict_updates else None),
             recreate_below=ANY_TOMBSTONE if is_meant else version or None,
             key=key,
             replicas=self._replicas(request, options.level),
-            fence=reading.fence(request, options.level),
+            fence=headers.fence(request, options.level),
         )
         return await self.submit(request, operation, service, theirs, waited_s=waited_s)
 
     async def _written(
         self, request: web.BaseRequest, body: bytes, options: ServiceOptions
     ) -> bodies.Written:
-        media, most = reading.content_media(request, reading.BODIES), self._state_bytes_max
+        media, most = headers.content_media(request, headers.BODIES), self._state_bytes_max
         if len(body) <= LARGE_BYTES:
             return bodies.written(body, media, bytes_max=most, options=options)
         read = partial(bodies.written, body, media, bytes_max=most, options=options)
@@ -130,7 +130,7 @@ class Documents:
     async def _read_large(
         self, request: web.BaseRequest, body: bytes, read: Callable[[], bodies.Written]
     ) -> bodies.Written:
-        patience_s = reading.timeout_s(request)
+        patience_s = headers.timeout_s(request)
         written, waited_s = await self._large.read(len(body), patience_s, read)
         return written._replace(waited_s=waited_s)
 
@@ -143,7 +143,7 @@ class Documents:
         if options.path == FACTORIES:
             raw, state = without_warnings(written.raw, json.load(written.raw))
             check_declaration(link, state)
-            await self._check_level(state, reading.timeout_s(request))
+            await self._check_level(state, headers.timeout_s(request))
             written = written._replace(raw=raw, signature=json.signature(state))
         elif options.path == SNAPSHOTS:
             check_snapshot_name(link.rpartition("/")[2])
@@ -152,7 +152,7 @@ class Documents:
 
     def put(self, request: Head, link: str, service: Service, body: bytes) -> Submitted:
         """Submit a PUT of a user's document, whose body is small enough to be read at once."""
-        media, most = reading.content_media(request, reading.BODIES), self._state_bytes_max
+        media, most = headers.content_media(request, headers.BODIES), self._state_bytes_max
         written = bodies.written(body, media, bytes_max=most, options=service.options)
         if written.theirs:
             bodies.check_self_link(written.theirs, link)
@@ -169,17 +169,17 @@ class Documents:
             signature=written.signature,
             conditions=self._conditions(request, service, theirs),
             creates=options.put_creates,
-            key=reading.idempotency_key(request),
+            key=headers.idempotency_key(request),
             replicas=self._replicas(request, options.level),
-            fence=reading.fence(request, options.level),
+            fence=headers.fence(request, options.level),
         )
         return self._submit_write(request, operation, service, theirs, written.waited_s)
 
     async def _patch(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
     ) -> Reply:
-        content = reading.content_media(request, reading.PATCHES)
-        media, most = reading.PATCHES[content], self._state_bytes_max
+        content = headers.content_media(request, headers.PATCHES)
+        media, most = headers.PATCHES[content], self._state_bytes_max
         if len(body) <= LARGE_BYTES:
             patch = bodies.change(body, content, bytes_max=most)
         else:
@@ -196,9 +196,9 @@ class Documents:
             body=patch.raw,
             media=media,
             conditions=self._conditions(request, service, patch.theirs),
-            key=reading.idempotency_key(request),
+            key=headers.idempotency_key(request),
             replicas=self._replicas(request, service.options.level),
-            fence=reading.fence(request, service.options.level),
+            fence=headers.fence(request, service.options.level),
         )
         return await self.submit(request, operation, service, patch.theirs, waited_s=patch.waited_s)
 
@@ -209,9 +209,9 @@ class Documents:
             verb="DELETE",
             link=link,
             conditions=self._conditions(request, service, {}),
-            key=reading.idempotency_key(request),
+            key=headers.idempotency_key(request),
             replicas=self._replicas(request, service.options.level),
-            fence=reading.fence(request, service.options.level),
+            fence=headers.fence(request, service.options.level),
         )
         return await self.submit(request, operation, service)
 
@@ -237,7 +237,7 @@ class Documents:
     ) -> Conditions | None:
         version = bodies.sent_version(theirs) if theirs else None
         options = service.options
-        found = reading.conditions(request, version if options.strict_updates else None)
+        found = headers.conditions(request, version if options.strict_updates else None)
         if options.needs_precondition and (
             found is None or (found.match is None and found.none_match is None)
         ):
@@ -246,7 +246,7 @@ class Documents:
 
     def _replicas(self, request: Head, level: int) -> int:
         """Return the copies that are asked for, if they may be: the quorum is never lowered."""
-        wanted = reading.replicas(request)
+        wanted = headers.replicas(request)
         if wanted > 0:
             configuration = self._backend.node_group()["configuration"]
             voters = len(configuration["voters"])
@@ -278,9 +278,9 @@ class Documents:
         theirs: Mapping[str, Any],
         waited_s: float,
     ) -> Submitted:
-        media = reading.accepted_media(request)
+        media = headers.accepted_media(request)
         asked = at_level(operation, service)
-        left_s = reading.timeout_s(request) - waited_s
+        left_s = headers.timeout_s(request) - waited_s
         lease = lease_of(request, asked, theirs)
         if lease:
             work = attached_first(self._backend, lease, asked, left_s)
@@ -297,14 +297,14 @@ class Documents:
     async def _get(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
     ) -> Reply:
-        media = reading.accepted_media(request)
+        media = headers.accepted_media(request)
         select = _selection(request.rel_url.query) if "?" in request.raw_path else CURRENT
-        wanted = reading.consistency(request)
-        minimum = reading.min_version(request)
+        wanted = headers.consistency(request)
+        minimum = headers.min_version(request)
         if wanted == "linearizable":
             return await self._replied(request, self.get(request, link, service, select), service)
         operation = at_level(Operation(verb="GET", link=link, select=select), service)
-        patience_s = reading.timeout_s(request)
+        patience_s = headers.timeout_s(request)
         answer, staleness_ms = await self._backend.read_replica(operation, minimum, patience_s)
         reply = self.reply(request, answer, service, media)
         reply.head += b"Docstore-Staleness-Ms: %d\r\n" % staleness_ms
@@ -314,9 +314,9 @@ class Documents:
         self, request: Head, link: str, service: Service, select: Select = CURRENT
     ) -> Submitted:
         """Submit a linearizable read."""
-        media = reading.accepted_media(request)
+        media = headers.accepted_media(request)
         operation = at_level(Operation(verb="GET", link=link, select=select), service)
-        return Submitted(self._backend.submit(operation, reading.timeout_s(request)), media)
+        return Submitted(self._backend.submit(operation, headers.timeout_s(request)), media)
 
     def reply(self, request: Head, answer: Answer, service: Service, media: str) -> Reply:
         """Return the reply that an answer of the cluster is."""
@@ -336,8 +336,8 @@ class Documents:
         if request.method in ("GET", "HEAD"):
             held = request.headers.get(IF_NONE_MATCH)
             if held is not None:
-                tags = reading.tags(held, "If-None-Match", strong=False)
-                if reading.is_current(tags, tag_of(row, service.options.level)):
+                tags = headers.tags(held, "If-None-Match", strong=False)
+                if headers.is_current(tags, tag_of(row, service.options.level)):
                     return Reply(304, head=head)
         elif answer.status == 201:
             head += header_lines({"Location": encoded(row.link)})
@@ -375,10 +375,10 @@ def _selection(query: Mapping[str, str]) -> Select:
     if "watch" in query:
         raise BadRequest("watch is not offered yet")
     if "documentVersion" in query:
-        version = reading.whole_number(query["documentVersion"], "documentVersion", 0, 1 << 62)
+        version = headers.whole_number(query["documentVersion"], "documentVersion", 0, 1 << 62)
         return ("version", version)
     if "at" in query:
-        return ("at", reading.instant_us(query["at"], "at"))
+        return ("at", headers.instant_us(query["at"], "at"))
     return CURRENT
 
 

@@ -15,7 +15,7 @@ import orjson
 from aiohttp import web
 
 from docstore.errors import Conflict, Unavailable
-from docstore.http import bodies, reading
+from docstore.http import bodies, headers
 from docstore.http.attaching import attach
 from docstore.http.backend import Backend
 from docstore.http.campaigns import Campaigns
@@ -99,7 +99,7 @@ class ElectionPages:
         self, request: web.BaseRequest, path: str, service: Service, body: bytes
     ) -> Reply:
         """Make one with a grace of its own; who campaigns makes one without."""
-        raw = bodies.json_bytes(body, reading.content_media(request, reading.BODIES))
+        raw = bodies.json_bytes(body, headers.content_media(request, headers.BODIES))
         fields = Fields(json.parse_object(raw))
         name = fields.text("name")
         if not name or "/" in name or "%" in name or name in SUFFIXES:
@@ -113,10 +113,10 @@ class ElectionPages:
             body=json.dump(state),
             signature=json.signature(state),
             recreate_below=ANY_TOMBSTONE,
-            key=reading.idempotency_key(request),
+            key=headers.idempotency_key(request),
         )
-        answer = await self._backend.submit(operation, reading.timeout_s(request))
-        media = reading.accepted_media(request)
+        answer = await self._backend.submit(operation, headers.timeout_s(request))
+        media = headers.accepted_media(request)
         return self._documents.reply(request, answer, service, media)
 
     async def _get(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
@@ -127,18 +127,18 @@ class ElectionPages:
         return reply
 
     async def _delete(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
-        said = reading.conditions(request, None)
-        media, timeout_s = reading.accepted_media(request), reading.timeout_s(request)
+        said = headers.conditions(request, None)
+        media, timeout_s = headers.accepted_media(request), headers.timeout_s(request)
         answer = await self._backend.submit(Operation(verb="GET", link=link), timeout_s)
         row = answer.row
         if answer.is_success and row is not None:
             turns, tag = turns_of(json.load(row.state)), tag_of(row, 3)
             if turns.holder is not None or turns.queue:
                 raise Held("somebody holds it, or waits for it")
-            if said is None or said.match is None or reading.is_current(said.match, tag):
+            if said is None or said.match is None or headers.is_current(said.match, tag):
                 said = Conditions(match=[list(tag)])  # Nobody may come in between.
             operation = Operation(
-                verb="DELETE", link=link, conditions=said, key=reading.idempotency_key(request)
+                verb="DELETE", link=link, conditions=said, key=headers.idempotency_key(request)
             )
             answer = await self._backend.submit(operation, timeout_s)
         return self._documents.reply(request, answer, service, media)
@@ -148,7 +148,7 @@ class ElectionPages:
     async def _patch(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
     ) -> Reply:
-        raw = bodies.json_bytes(body, reading.content_media(request, PATCHES))
+        raw = bodies.json_bytes(body, headers.content_media(request, PATCHES))
         asked = json.parse_object(raw)
         path, kind = service.options.path, asked.get("kind")
         if kind in MACHINES:
@@ -158,10 +158,10 @@ class ElectionPages:
             link=link,
             body=raw,
             media="handler",
-            conditions=reading.conditions(request, None),
-            key=reading.idempotency_key(request),
+            conditions=headers.conditions(request, None),
+            key=headers.idempotency_key(request),
         )
-        media, timeout_s = reading.accepted_media(request), reading.timeout_s(request)
+        media, timeout_s = headers.accepted_media(request), headers.timeout_s(request)
         if kind == CAMPAIGNS[path]:
             return await self._campaign(request, operation, service, asked)
         answer = await self._backend.submit(operation, timeout_s)
@@ -170,8 +170,8 @@ class ElectionPages:
     async def _campaign(
         self, request: web.BaseRequest, operation: Operation, service: Service, asked: Any
     ) -> Reply:
-        media, timeout_s = reading.accepted_media(request), reading.timeout_s(request)
-        wait = reading.preference(request, "wait")
+        media, timeout_s = headers.accepted_media(request), headers.timeout_s(request)
+        wait = headers.preference(request, "wait")
         wait_s = _wait_s(wait) if wait else 0
         candidate = _candidate_in(asked)
         answer = await self._campaigns.run(operation, candidate.lease, timeout_s)
@@ -212,7 +212,7 @@ class ElectionPages:
         self, request: web.BaseRequest, campaign: Operation, candidate: Candidate
     ) -> Reply:
         """Say why a candidate is not in the queue any more."""
-        timeout_s = reading.timeout_s(request)
+        timeout_s = headers.timeout_s(request)
         answer, _ = await attach(self._backend, candidate.lease, campaign, timeout_s)
         if answer.status in (404, 410):
             code, detail, status = "lease-ended", f"{candidate.lease} has ended", 410
@@ -230,7 +230,7 @@ def _candidate_in(asked: Any) -> Candidate:
 
 
 def _wait_s(raw: str) -> int:
-    return reading.whole_number(raw, "Prefer: wait", 1, WAIT_S_MAX)
+    return headers.whole_number(raw, "Prefer: wait", 1, WAIT_S_MAX)
 
 
 def _standing(row: Row, place: int, media: str, kind: str) -> Reply:

@@ -7,10 +7,10 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from docstore.errors import DocstoreError, Family
-from docstore.http import reading
+from docstore.http import headers
+from docstore.http.headers import Head
 from docstore.http.metrics import HttpMetrics
 from docstore.http.problems import problem, problem_of_error
-from docstore.http.reading import Head
 from docstore.http.reply import Reply
 from docstore.model.service import Refusal
 from docstore.node import logs
@@ -53,7 +53,7 @@ class Ending:
             "a request failed",
             method=request.method,
             path=instance_of(request)[:200],
-            traceparent=reading.trace(request),
+            traceparent=headers.trace(request),
             request_id=request.headers.get("X-Request-Id", "")[:128],
             exc_info=error,
         )

@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from docstore.errors import BadRequest
-from docstore.http import reading
+from docstore.http import headers
 from docstore.http.backend import Backend
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
@@ -46,7 +46,7 @@ class MemberPages:
         """Answer a request about the members of a group."""
         member = path[len(link) :].split("/")[2:]
         query = request.rel_url.query
-        timeout_s = reading.timeout_s(request)
+        timeout_s = headers.timeout_s(request)
         match request.method:
             case "POST":
                 return await self._ask(request, link, _join(asked), timeout_s)
@@ -58,8 +58,8 @@ class MemberPages:
             case "PATCH":
                 said = _said(member[0], asked)
                 if isinstance(said, Wait):
-                    wait = reading.preference(request, "wait") or str(WAIT_S)
-                    wait_s = reading.whole_number(wait, "Prefer: wait", 1, WAIT_S_MAX)
+                    wait = headers.preference(request, "wait") or str(WAIT_S)
+                    wait_s = headers.whole_number(wait, "Prefer: wait", 1, WAIT_S_MAX)
                     return await self._ask(request, link, said, wait_s + ANSWER_S, wait_s * 1000)
                 return await self._ask(request, link, said, timeout_s)
         return await self._call(request, link, "show", None, timeout_s)
@@ -77,7 +77,7 @@ class MemberPages:
             detail = "you are no member (any more): drop everything, and join under another id"
             return problem(status, code, detail, instance=_instance(request))
         status = 201 if isinstance(reply, Joined) else 200
-        return page_reply(shown(reply), reading.accepted_media(request), status=status)
+        return page_reply(shown(reply), headers.accepted_media(request), status=status)
 
     async def _call(
         self, request: web.BaseRequest, link: str, verb: str, argument: Any, timeout_s: float
@@ -85,7 +85,7 @@ class MemberPages:
         told = await self._tell(link, verb, argument, timeout_s)
         if told.code:
             return _refused(request, told)
-        return page_reply({"members": told.result}, reading.accepted_media(request))
+        return page_reply({"members": told.result}, headers.accepted_media(request))
 
     async def _tell(self, link: str, verb: str, argument: Any, timeout_s: float) -> messages.Reply:
         return await self._backend.sessions.call(link, kind_of(link, verb), argument, timeout_s)

@@ -6,7 +6,7 @@ from typing import Any
 from aiohttp import web
 
 from docstore.errors import BadRequest, Conflict, NotFound, Unavailable
-from docstore.http import reading
+from docstore.http import headers
 from docstore.http.backend import Backend
 from docstore.http.documents import Documents
 from docstore.http.reply import Reply
@@ -51,7 +51,7 @@ class OffsetPages:
 
     async def serve(self, request: web.BaseRequest, link: str, path: str, asked: State) -> Reply:
         """Answer a request about the offsets of a group."""
-        media, timeout_s = reading.accepted_media(request), reading.timeout_s(request)
+        media, timeout_s = headers.accepted_media(request), headers.timeout_s(request)
         match request.method:
             case "POST":
                 results = await self._commit(link, asked, timeout_s)

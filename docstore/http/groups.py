@@ -19,7 +19,7 @@ import orjson
 from aiohttp import web
 
 from docstore.errors import BadRequest, Unavailable
-from docstore.http import bodies, reading
+from docstore.http import bodies, headers
 from docstore.http.backend import Backend
 from docstore.http.documents import Documents, allowed, not_allowed
 from docstore.http.group_members import MemberPages
@@ -109,7 +109,7 @@ class GroupPages:
         if not name or "/" in name or "%" in name or name in SUFFIXES:
             raise Refusal("a name is one segment of a path, and no utility's", status=400)
         link = canonical_link(f"{path}/{name}")
-        timeout_s = reading.timeout_s(request)
+        timeout_s = headers.timeout_s(request)
         if path == ROLES:
             parts = {"": fields.whole("partitions", 1, PARTITIONS_MAX)}
         else:
@@ -121,10 +121,10 @@ class GroupPages:
             body=json.dump(state),
             signature=json.signature(state),
             recreate_below=ANY_TOMBSTONE,
-            key=reading.idempotency_key(request),
+            key=headers.idempotency_key(request),
         )
         answer = await self._backend.submit(operation, timeout_s)
-        media = reading.accepted_media(request)
+        media = headers.accepted_media(request)
         reply = self._documents.reply(request, answer, self._service(path), media)
         if reply.status == 201:
             reply.head += header_lines({"Location": encoded(link)})
@@ -145,7 +145,7 @@ class GroupPages:
         return answer.row, group_of(json.load(answer.row.state))
 
     async def _get(self, request: web.BaseRequest, link: str) -> Reply:
-        timeout_s, media = reading.timeout_s(request), reading.accepted_media(request)
+        timeout_s, media = headers.timeout_s(request), headers.accepted_media(request)
         row, group = await self._read(link, timeout_s)
         fresh = {"Cache-Control": "no-store"}
         role = request.rel_url.query.get("role")
@@ -165,7 +165,7 @@ class GroupPages:
         return reply
 
     async def _settings(self, request: web.BaseRequest, link: str, asked: State) -> Reply:
-        timeout_s = reading.timeout_s(request)
+        timeout_s = headers.timeout_s(request)
         row, group = await self._read(link, timeout_s)
         if group.members:
             raise GroupNotEmpty("settings change while nobody is a member: they rest on them")
@@ -179,29 +179,29 @@ class GroupPages:
         return await self._change(request, row, "PATCH", after.pack())
 
     async def _delete(self, request: web.BaseRequest, link: str) -> Reply:
-        row, group = await self._read(link, reading.timeout_s(request))
+        row, group = await self._read(link, headers.timeout_s(request))
         if group.members:
             raise GroupNotEmpty("a group is deleted when nobody is a member")
         reply = await self._change(request, row, "DELETE", b"")
         if reply.status == 200 and link.startswith(GROUPS):
-            await self._offsets.forget(link, group, reading.timeout_s(request))
+            await self._offsets.forget(link, group, headers.timeout_s(request))
         return reply
 
     async def _change(self, request: web.BaseRequest, row: Row, verb: Verb, body: bytes) -> Reply:
         """Go on from the version that was read: nobody may come in between."""
-        conditions = reading.conditions(request, None)
+        conditions = headers.conditions(request, None)
         if conditions is None or conditions.match is None:
             conditions = Conditions(match=[[row.epoch, row.version]])
-        if not reading.is_current(conditions.match or "", (row.epoch, row.version)):
+        if not headers.is_current(conditions.match or "", (row.epoch, row.version)):
             answer = Answer(412, "precondition-failed", "If-Match does not hold", row=row)
         else:
             operation = Operation(
                 verb=verb, link=row.link, body=body, media="handler", conditions=conditions,
-                key=reading.idempotency_key(request),
+                key=headers.idempotency_key(request),
             )  # fmt: skip
-            answer = await self._backend.submit(operation, reading.timeout_s(request))
+            answer = await self._backend.submit(operation, headers.timeout_s(request))
         service = self._service(row.link.rpartition("/")[0])
-        return self._documents.reply(request, answer, service, reading.accepted_media(request))
+        return self._documents.reply(request, answer, service, headers.accepted_media(request))
 
 
 def _place(path: str) -> str:
@@ -229,7 +229,7 @@ def _place(path: str) -> str:
 
 
 def _asked(request: web.BaseRequest, body: bytes) -> dict[str, Any]:
-    media = reading.content_media(request, PATCHES)
+    media = headers.content_media(request, PATCHES)
     return json.parse_object(bodies.json_bytes(body, media))
 
 
@@ -248,7 +248,7 @@ def _led(group: Group, role: str) -> dict[str, Any]:
     """Return who may lead one role."""
     if "" not in group.parts:
         raise BadRequest("a group of consumers has no roles")
-    number = reading.whole_number(role, "role", 0, 1 << 62)
+    number = headers.whole_number(role, "role", 0, 1 << 62)
     entry = _entry(group, str(partition_of(number, group.parts[""])))
     is_moving = entry["member"] is not None and entry["target"] != entry["member"]
     return {"role": number, **entry, "revoking": is_moving}

@@ -25,7 +25,7 @@ from aiohttp.hdrs import CONTENT_TYPE, HOST, ORIGIN
 from multidict import istr
 
 from docstore.errors import CrossSite, ForeignHost, UnsupportedMedia
-from docstore.http.reading import Head
+from docstore.http.headers import Head
 
 ANY_NAME = "*"
 LOCALHOST = "localhost"

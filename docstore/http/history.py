@@ -5,7 +5,7 @@ from typing import Any
 from aiohttp import web
 
 from docstore.errors import NotFound
-from docstore.http import reading
+from docstore.http import headers
 from docstore.http.backend import Backend
 from docstore.http.documents import (
     READ_METHODS,
@@ -38,17 +38,17 @@ class HistoryPages:
             return allowed(READ_METHODS)
         if request.method not in ("GET", "HEAD"):
             raise not_allowed(request.method, READ_METHODS)
-        media = reading.accepted_media(request)
+        media = headers.accepted_media(request)
         query = request.rel_url.query
-        limit = reading.whole_number(
+        limit = headers.whole_number(
             query.get("limit", str(HISTORY_LIMIT)), "limit", 1, HISTORY_LIMIT_MAX
         )
         before = None
         if "from" in query:
-            before = reading.whole_number(query["from"], "from", 0, 1 << 62) + 1
+            before = headers.whole_number(query["from"], "from", 0, 1 << 62) + 1
         operation = Operation(verb="GET", link=link, select=("history", before, limit + 1))
         asked = at_level(operation, service)
-        answer = await self._backend.submit(asked, reading.timeout_s(request))
+        answer = await self._backend.submit(asked, headers.timeout_s(request))
         if not answer.is_success or answer.rows is None:
             return self._documents.reply(request, answer, service, media)
         rows, kind = answer.rows, service.options.kind
@@ -74,10 +74,10 @@ class HistoryPages:
             return await self._documents.submit(
                 request, Operation(verb="RESOLVE", link=link), service
             )
-        media = reading.accepted_media(request)
+        media = headers.accepted_media(request)
         operation = at_level(Operation(verb="GET", link=link, select=CONFLICTS), service)
-        patience_s = reading.timeout_s(request)
-        if reading.consistency(request) == "linearizable":
+        patience_s = headers.timeout_s(request)
+        if headers.consistency(request) == "linearizable":
             answer = await self._backend.submit(operation, patience_s)
         else:
             answer, _ = await self._backend.read_replica(operation, None, patience_s)

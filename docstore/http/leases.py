@@ -14,7 +14,7 @@ import orjson
 from aiohttp import web
 
 from docstore.errors import BadRequest
-from docstore.http import bodies, reading
+from docstore.http import bodies, headers
 from docstore.http.backend import Backend
 from docstore.http.documents import FACTORY_METHODS, Documents, allowed, not_allowed
 from docstore.http.ids import id_of_key, new_id
@@ -86,9 +86,9 @@ class LeasePages:
 
     async def _create(self, request: web.BaseRequest, service: Service, body: bytes) -> Reply:
         """Make a lease; the same one again is no other one, whatever became of the first answer."""
-        raw = bodies.json_bytes(body, reading.content_media(request, reading.BODIES))
+        raw = bodies.json_bytes(body, headers.content_media(request, headers.BODIES))
         _, asked, theirs = bodies.author_state(raw, self._limits.body_bytes_max)
-        lease, key = asked_lease(asked), reading.idempotency_key(request)
+        lease, key = asked_lease(asked), headers.idempotency_key(request)
         link = bodies.named_link(theirs, LEASES)
         if link == f"{LEASES}/{KEEP_ALIVE}":
             raise BadRequest(f"{KEEP_ALIVE} is no id of a lease")
@@ -97,16 +97,16 @@ class LeasePages:
         operation = Operation(
             verb="POST", link=link, body=json.dump(state), signature=json.signature(state), key=key
         )
-        answer = await self._backend.submit(operation, reading.timeout_s(request))
+        answer = await self._backend.submit(operation, headers.timeout_s(request))
         if answer.status == 409:
             answer = _again(lease, answer)
         return self._reply(request, answer, service)
 
     async def _get(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
         """Answer with the document and how long it has left, or wait until it is another one."""
-        if "?" in request.raw_path or reading.consistency(request) != "linearizable":
+        if "?" in request.raw_path or headers.consistency(request) != "linearizable":
             return await self._documents.serve(request, link, service, b"")  # Of the past.
-        timeout_s, media = reading.timeout_s(request), reading.accepted_media(request)
+        timeout_s, media = headers.timeout_s(request), headers.accepted_media(request)
         answer = await self._backend.submit(Operation(verb="GET", link=link), timeout_s)
         reply = self._reply(request, answer, service)
         if reply.status == 304 and await is_changed(self._backend, request, link):
@@ -133,7 +133,7 @@ class LeasePages:
     async def _patch(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
     ) -> Reply:
-        raw = bodies.json_bytes(body, reading.content_media(request, PATCHES))
+        raw = bodies.json_bytes(body, headers.content_media(request, PATCHES))
         kind = json.parse_object(raw).get("kind")
         if kind == "KeepAliveRequest":
             return await self._keep_alive(request, link)
@@ -150,26 +150,26 @@ class LeasePages:
             link=link,
             body=raw,
             media="handler",
-            conditions=reading.conditions(request, None),
-            key=reading.idempotency_key(request),
+            conditions=headers.conditions(request, None),
+            key=headers.idempotency_key(request),
         )
-        answer = await self._backend.submit(operation, reading.timeout_s(request))
+        answer = await self._backend.submit(operation, headers.timeout_s(request))
         return self._reply(request, answer, service)
 
     def _reply(self, request: web.BaseRequest, answer: Answer, service: Service) -> Reply:
         if answer.status == 404:
             answer = answer._replace(code="no-such-lease", detail="there is no such lease")
-        media = reading.accepted_media(request)
+        media = headers.accepted_media(request)
         return self._documents.reply(request, answer, service, media)
 
     # Keep-alive
 
     async def _keep_alive(self, request: web.BaseRequest, link: str) -> Reply:
-        name, timeout_s = link.rpartition("/")[2], reading.timeout_s(request)
+        name, timeout_s = link.rpartition("/")[2], headers.timeout_s(request)
         kept = await self._backend.sessions.keep_alive([name], timeout_s)
         instance = request.raw_path.partition("?")[0]
         if name in kept.alive:
-            return page_reply({"ttlMs": kept.alive[name]}, reading.accepted_media(request))
+            return page_reply({"ttlMs": kept.alive[name]}, headers.accepted_media(request))
         if kept.missing:
             return problem(404, "no-such-lease", f"there is no lease {link}", instance=instance)
         if kept.ended:
@@ -178,15 +178,15 @@ class LeasePages:
         return problem(503, kept.why.code, detail, instance=instance)
 
     async def _keep_all_alive(self, request: web.BaseRequest, body: bytes) -> Reply:
-        raw = bodies.json_bytes(body, reading.content_media(request, reading.BODIES))
+        raw = bodies.json_bytes(body, headers.content_media(request, headers.BODIES))
         ids = _ids(json.parse_object(raw))
-        kept = await self._backend.sessions.keep_alive(ids, reading.timeout_s(request))
+        kept = await self._backend.sessions.keep_alive(ids, headers.timeout_s(request))
         page = {
             "alive": list(kept.alive),
             "gone": [*kept.ended, *kept.missing],
             "unknown": kept.unknown,
         }
-        return page_reply(page, reading.accepted_media(request))
+        return page_reply(page, headers.accepted_media(request))
 
 
 def _again(lease: Lease, answer: Answer) -> Answer:

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from aiohttp import web
 
 from docstore.errors import BadRequest
-from docstore.http import reading
+from docstore.http import headers
 from docstore.http.backend import Backend
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, stitched
@@ -28,11 +28,11 @@ async def listing(
     backend: Backend, request: web.BaseRequest, factory: str, service: Service
 ) -> Reply:
     """Answer GET of a factory: `documentLinks`, and what the query asks for beside them."""
-    media = reading.accepted_media(request)
+    media = headers.accepted_media(request)
     query = request.rel_url.query
     limit = _limit(query)
     expand = "expand" in query or query.get("$expand", "false") != "false"
-    patience_s = reading.timeout_s(request)
+    patience_s = headers.timeout_s(request)
     found, has_more = await _page(
         backend, factory, query.get("after", ""), limit, expand=expand, patience_s=patience_s
     )
@@ -60,7 +60,7 @@ def _limit(query: Mapping[str, str]) -> int:
     if "watch" in query:
         raise BadRequest("watch is not offered yet")
     asked = query.get("$limit", query.get("$top", str(PAGE)))
-    return reading.whole_number(asked, "$limit", 1, PAGE_MAX)
+    return headers.whole_number(asked, "$limit", 1, PAGE_MAX)
 
 
 async def _page(

@@ -50,7 +50,7 @@ class Client(Protocol):
 
 
 class PlainRequest:
-    """What is kept of a plain request: it stands where aiohttp's would (see `reading.Head`)."""
+    """What is kept of a plain request: it stands where aiohttp's would (see `headers.Head`)."""
 
     __slots__ = (
         "body_exists", "client", "headers", "keep_alive", "link", "media", "method", "payload",

@@ -16,7 +16,7 @@ import orjson
 from aiohttp import web
 
 from docstore.errors import BadRequest, TooLarge
-from docstore.http import bodies, reading
+from docstore.http import bodies, headers
 from docstore.http.backend import Backend
 from docstore.http.consume import problem_of
 from docstore.http.large import LARGE_BYTES, LargeBodies
@@ -79,9 +79,9 @@ class Producing:
 
     async def serve(self, request: web.BaseRequest, name: str, partition: int | None) -> Reply:
         """Append the records of a request to one partition, or to those they belong to."""
-        media = reading.content_media(request, TYPES)
-        reading.refuse_fence(request, "records (their producers have epochs)")
-        patience_s = reading.timeout_s(request)
+        media = headers.content_media(request, TYPES)
+        headers.refuse_fence(request, "records (their producers have epochs)")
+        patience_s = headers.timeout_s(request)
         query = request.rel_url.query if "?" in request.raw_path else {}
         acks = query.get("acks", "committed")
         if acks not in ACKS:
@@ -137,7 +137,7 @@ class Producing:
     ) -> Reply:
         if isinstance(outcome, Problem):
             if outcome.status == 404:
-                await self._backend.streams.topic(name, reading.timeout_s(request))
+                await self._backend.streams.topic(name, headers.timeout_s(request))
             return problem_of(outcome, request)
         body = b'{"partition":%d,"base":%d,"count":%d,"epoch":%d,"leo":%d,"hw":%d%b}' % (
             part.partition, outcome.base, outcome.records, outcome.epoch, outcome.end,

@@ -10,7 +10,7 @@ import re
 from aiohttp import web
 
 from docstore.errors import BadRequest, Conflict, Unavailable
-from docstore.http import bodies, reading
+from docstore.http import bodies, headers
 from docstore.http.backend import Backend
 from docstore.http.reply import Reply
 from docstore.http.representation import page_reply
@@ -24,15 +24,15 @@ _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:@-]{0,127}\Z")
 
 async def next_epoch(backend: Backend, request: web.BaseRequest, body: bytes) -> Reply:
     """Answer with the id and an epoch that nobody else has. Raises BadRequest, Unavailable."""
-    media = reading.accepted_media(request)
+    media = headers.accepted_media(request)
     asked = json.parse_object(
-        bodies.json_bytes(body, reading.content_media(request, reading.BODIES))
+        bodies.json_bytes(body, headers.content_media(request, headers.BODIES))
     )
     name = asked.get("id")
     if not isinstance(name, str) or not _ID.match(name) or len(asked) > 1:
         raise BadRequest("id is 1 to 128 letters, digits and . _ : @ -, and there is nothing else")
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + reading.timeout_s(request)
+    deadline = loop.time() + headers.timeout_s(request)
     link = f"{PRODUCERS}/{name}"
     while True:
         left_s = deadline - loop.time()

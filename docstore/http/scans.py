@@ -29,7 +29,7 @@ from docstore.errors import (
     NotFound,
     TooEarly,
 )
-from docstore.http import reading
+from docstore.http import headers
 from docstore.http.backend import Backend
 from docstore.http.quotas import READS, Quotas
 from docstore.http.reply import Reply
@@ -80,8 +80,8 @@ class ScanPages:
 
     async def get(self, request: web.BaseRequest, name: str) -> Reply:
         """Answer GET plan, layout and high."""
-        patience_s = reading.timeout_s(request)
-        media = reading.accepted_media(request)
+        patience_s = headers.timeout_s(request)
+        media = headers.accepted_media(request)
         if name == "high":
             return page_reply(await self._high(patience_s), media)
         if name == "layout":
@@ -118,7 +118,7 @@ class ScanPages:
 
     async def scan(self, request: web.BaseRequest, body: bytes) -> web.StreamResponse:
         """Answer POST scan and changes."""
-        reading.content_media(request, {"application/json": ""})
+        headers.content_media(request, {"application/json": ""})
         asked = json.parse_object(body)
         how = {name: asked.pop(name) for name in OURS & asked.keys()}
         scan = scan_of(asked)

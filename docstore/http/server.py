@@ -13,7 +13,7 @@ from typing import Protocol
 from aiohttp import web
 
 from docstore.errors import BadRequest, Misdirected, NotFound
-from docstore.http import bodies, reading
+from docstore.http import bodies, headers
 from docstore.http.backend import Backend
 from docstore.http.bulk import Bulk
 from docstore.http.changes import CHANGES, Changes
@@ -157,7 +157,7 @@ class HttpServer:
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer any request, whatever happens on the way."""
         began = time.perf_counter()
-        trace = reading.trace(request)
+        trace = headers.trace(request)
         if trace:  # It ends with the task, which is this request's alone.
             TRACEPARENT.set(trace[:LENGTH])
         try:
@@ -182,7 +182,7 @@ class HttpServer:
         if method not in KNOWN_METHODS:
             raise not_allowed(method, ALL_METHODS)
         self._guard.check(request)
-        reading.refuse_oddities(request)
+        headers.refuse_oddities(request)
         raw = request.raw_path.partition("?")[0]
         if not raw.startswith("/"):
             if raw == "*" and method == "OPTIONS":
@@ -256,7 +256,7 @@ class HttpServer:
         known = self._backend.service_at(path)
         if known is not None or not path or path.startswith(("/core", "/health", "/metrics")):
             return known
-        return await self._backend.find_service(path, reading.timeout_s(request))
+        return await self._backend.find_service(path, headers.timeout_s(request))
 
     async def _factory(
         self, request: web.BaseRequest, path: str, service: Service, body: bytes

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from docstore.errors import BadRequest, NotFound, TooSlow
-from docstore.http import bodies, reading
+from docstore.http import bodies, headers
 from docstore.http.bulk import Bulk
 from docstore.http.documents import allowed, not_allowed
 from docstore.http.lines import BATCH_LINES, JsonLines
@@ -67,7 +67,7 @@ class StagedParts:
         return page_reply({"parts": await asyncio.to_thread(self._staging.describe)}, JSON_TYPE)
 
     async def _keep(self, request: web.BaseRequest, job: str, part: str) -> Reply:
-        reading.content_media(request, {NDJSON_TYPE: ""})
+        headers.content_media(request, {NDJSON_TYPE: ""})
         if "Content-Encoding" in request.headers:
             raise BadRequest("a part is kept as it comes: without an encoding")
         bodies.invite(request)

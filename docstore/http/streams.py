@@ -21,7 +21,7 @@ import orjson
 from aiohttp import web
 
 from docstore.errors import BadRequest, NotFound, Unavailable
-from docstore.http import bodies, reading
+from docstore.http import bodies, headers
 from docstore.http.backend import Backend
 from docstore.http.consume import Consuming, problem_of
 from docstore.http.documents import Documents, allowed, not_allowed
@@ -126,15 +126,15 @@ class StreamPages:
 
     async def _create(self, request: web.BaseRequest, body: bytes) -> Reply:
         """Answer once the topic is provisioned, or the time is over."""
-        raw = bodies.json_bytes(body, reading.content_media(request, reading.BODIES))
+        raw = bodies.json_bytes(body, headers.content_media(request, headers.BODIES))
         state = json.parse_object(raw)
-        key = reading.idempotency_key(request)
+        key = headers.idempotency_key(request)
         # A retry under the same key must ask for the same topic.
         incarnation = id_of_key(STREAMS, key) if key else new_id()
         topic = asked_topic(state, incarnation=incarnation, members=self._backend.streams.members)
-        timeout_s = reading.timeout_s(request)
-        wait = reading.preference(request, "wait")
-        wait_s = reading.whole_number(wait, "Prefer: wait", 0, 300) if wait else timeout_s
+        timeout_s = headers.timeout_s(request)
+        wait = headers.preference(request, "wait")
+        wait_s = headers.whole_number(wait, "Prefer: wait", 0, 300) if wait else timeout_s
         # The name of a topic that was deleted may be used again: it is another one.
         operation = Operation(
             verb="POST",
@@ -148,7 +148,7 @@ class StreamPages:
         if answer.is_success:
             answer = await self._provisioned(answer, wait_s)
         reply = self._documents.reply(
-            request, answer, self._service(STREAMS), reading.accepted_media(request)
+            request, answer, self._service(STREAMS), headers.accepted_media(request)
         )
         if reply.status == 201:
             reply.head += header_lines({"Location": encoded(topic.link)})
@@ -172,8 +172,8 @@ class StreamPages:
         return answer._replace(status=202)
 
     async def _topic(self, request: web.BaseRequest, name: str, body: bytes) -> Reply:
-        link, timeout_s = f"{STREAMS}/{name}", reading.timeout_s(request)
-        service, media = self._service(STREAMS), reading.accepted_media(request)
+        link, timeout_s = f"{STREAMS}/{name}", headers.timeout_s(request)
+        service, media = self._service(STREAMS), headers.accepted_media(request)
         if request.method in ("PATCH", "DELETE"):
             answer = await self._backend.submit(_change(request, link, body), timeout_s)
             if answer.status == 404:
@@ -225,7 +225,7 @@ class StreamPages:
         ]
 
     async def _partitions(self, request: web.BaseRequest, name: str) -> Reply:
-        media, timeout_s = reading.accepted_media(request), reading.timeout_s(request)
+        media, timeout_s = headers.accepted_media(request), headers.timeout_s(request)
         topic = await self._backend.streams.topic(name, timeout_s)
         found = await self._live(name, range(topic.partitions), timeout_s)
         page = {
@@ -238,7 +238,7 @@ class StreamPages:
     async def _partition(
         self, request: web.BaseRequest, name: str, number: int, body: bytes
     ) -> Reply:
-        media, timeout_s = reading.accepted_media(request), reading.timeout_s(request)
+        media, timeout_s = headers.accepted_media(request), headers.timeout_s(request)
         [(_, row, figures)] = await self._live(name, [number], timeout_s)
         if row is None:
             topic = await self._backend.streams.topic(name, timeout_s)
@@ -255,11 +255,11 @@ class StreamPages:
         self, request: web.BaseRequest, link: str, body: bytes, timeout_s: float
     ) -> Reply:
         """Have the controller begin what an operator wants; it is seen on the partition's page."""
-        raw = bodies.json_bytes(body, reading.content_media(request, reading.BODIES))
+        raw = bodies.json_bytes(body, headers.content_media(request, headers.BODIES))
         outcome = await self._backend.streams.command(link, _command_of(raw), timeout_s)
         if isinstance(outcome, Problem):
             return problem_of(outcome, request)
-        return page_reply({"documentSelfLink": link}, reading.accepted_media(request), status=202)
+        return page_reply({"documentSelfLink": link}, headers.accepted_media(request), status=202)
 
     # Records
 
@@ -275,7 +275,7 @@ class StreamPages:
                 raise NotFound("a record is named by its offset")
             reply = await self._consuming.record(request, link, int(offset))
         if reply.status == 404:  # Of which kind, if there is no such topic?
-            await self._backend.streams.topic(segments[0], reading.timeout_s(request))
+            await self._backend.streams.topic(segments[0], headers.timeout_s(request))
         return reply
 
 
@@ -335,14 +335,14 @@ def _change(request: web.BaseRequest, link: str, body: bytes) -> Operation:
     raw = b""
     if request.method == "PATCH":
         verb = "PATCH"
-        media = reading.content_media(request, PATCHES)
+        media = headers.content_media(request, PATCHES)
         change = bodies.change(body, media, bytes_max=len(body))
         bodies.check_self_link(change.theirs, link)
         raw = change.raw
         check_change(json.load(raw))
     return Operation(
         verb=verb, link=link, body=raw, media="handler" if raw else "",
-        conditions=reading.conditions(request, None), key=reading.idempotency_key(request),
+        conditions=headers.conditions(request, None), key=headers.idempotency_key(request),
     )  # fmt: skip
 
 

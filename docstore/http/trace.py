@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from docstore.errors import BadRequest
-from docstore.http import reading
+from docstore.http import headers
 from docstore.http.backend import Backend
 from docstore.model.paths import canonical_link
 from docstore.streams.replica_set import partition_link
@@ -24,14 +24,14 @@ def page(backend: Backend, query: Mapping[str, str]) -> Any:
             raise BadRequest(f"{name[:60]} is none of {', '.join(PARAMETERS)}")
     if sum(name in query for name in PARAMETERS[:3]) > 1:
         raise BadRequest("only one of slot, partition and link at a time")
-    limit = reading.whole_number(query.get("limit", str(LIMIT)), "limit", 1, LIMIT_MAX)
-    after = reading.whole_number(query.get("after", "0"), "after", 0, NUMBER_MAX)
+    limit = headers.whole_number(query.get("limit", str(LIMIT)), "limit", 1, LIMIT_MAX)
+    after = headers.whole_number(query.get("after", "0"), "after", 0, NUMBER_MAX)
     return backend.trace(_about(query, backend.slots()), after=after, limit=limit)
 
 
 def _about(query: Mapping[str, str], slots: int) -> About:
     if "slot" in query:
-        slot = reading.whole_number(query["slot"], "slot", 0, max(0, slots - 1))
+        slot = headers.whole_number(query["slot"], "slot", 0, max(0, slots - 1))
         return About(slot=slot, slots=slots)
     if "link" in query:
         return About(link=canonical_link(query["link"]))
@@ -40,6 +40,6 @@ def _about(query: Mapping[str, str], slots: int) -> About:
         if not slash:
             raise BadRequest("partition is <topic>/<number>")
         check_name(topic)
-        whole = reading.whole_number(number, "partition", 0, NUMBER_MAX)
+        whole = headers.whole_number(number, "partition", 0, NUMBER_MAX)
         return About(partition=f"{topic}/{whole}", link=partition_link(topic, whole))
     return About()

@@ -5,7 +5,7 @@ import asyncio
 from aiohttp import web
 
 from docstore.errors import BadRequest, Unavailable
-from docstore.http import reading
+from docstore.http import headers
 from docstore.http.backend import Backend
 
 WAIT_S_MAX = 300
@@ -22,11 +22,11 @@ async def is_changed(backend: Backend, request: web.BaseRequest, link: str) -> b
 
     False at once for a client that does not want to wait. Raises BadRequest, Unavailable.
     """
-    wait = reading.preference(request, "wait")
+    wait = headers.preference(request, "wait")
     if wait is None:
         return False
-    wait_s = reading.whole_number(wait, "Prefer: wait", 1, WAIT_S_MAX)
-    tags = reading.tags(request.headers.get("If-None-Match", ""), "If-None-Match", strong=False)
+    wait_s = headers.whole_number(wait, "Prefer: wait", 1, WAIT_S_MAX)
+    tags = headers.tags(request.headers.get("If-None-Match", ""), "If-None-Match", strong=False)
     if isinstance(tags, str) or len(tags) != 1:
         raise BadRequest("a wait goes on from the one version that If-None-Match names")
     loop = asyncio.get_running_loop()

@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ import orjson
 
 from docstore.errors import Unavailable
 
+PROCESSES = max(1, min(4, os.cpu_count() or 1))
+"""Of one node."""
 IDLE_S = 60.0
 UNUSED_S = 86_400.0
 """Segments that nobody has asked for in so long are deleted."""

@@ -6,7 +6,6 @@ has come to the cut; a read of it is the same rows everywhere.
 """
 
 import asyncio
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -24,12 +23,11 @@ from docstore.protocol.slots import from_bitmap
 from docstore.scans.barrier import Barrier
 from docstore.scans.cut import Cut, cut_of, is_token, unpack_cut, unpack_part
 from docstore.scans.names import moment_of
-from docstore.scans.pool import ScanPool
+from docstore.scans.pool import PROCESSES, ScanPool
 from docstore.scans.request import Scan
 from docstore.services.registry import SNAPSHOTS
 from docstore.storage.store import After, Corrupt, LastBefore, Store
 
-PROCESSES = max(1, min(4, os.cpu_count() or 1))
 POLL_S = 0.02
 FOLLOW_S = 2.0
 """So long the node's file may take to have what is durable; it does not lie behind by more."""

@@ -4,8 +4,8 @@ What is checked is `tests/sim/sessions_invariants.py`. Here stands how that is h
 real: decided rows from the logs of nodes, and what passes between clients and nodes from the wire.
 """
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Self
 from unittest.mock import patch
 
@@ -14,6 +14,7 @@ import orjson
 
 from docstore.client import Client
 from docstore.client.leases import LEASES
+from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
 from docstore.protocol.outbox import Outbox
 from docstore.services.turns import CAMPAIGNS, RESIGNS
@@ -24,6 +25,7 @@ from tests.sim.sessions_invariants import SessionInvariants
 PATIENCE_S = 5.0
 PROVEN = ("Confirmed", "Changed")
 
+_begin: Callable[..., None] = Core.__init__
 _publish: Callable[..., None] = Outbox.publish
 
 
@@ -63,14 +65,21 @@ class Witness:
 
     # Nodes
 
-    def listening(self) -> AbstractContextManager[Any]:
+    @contextmanager
+    def listening(self) -> Iterator[None]:
         """Hear of each row the moment that some node decides it."""
+        nodes: dict[Outbox, str] = {}
+
+        def begin(core: Core, me: str, *arguments: Any, **named: Any) -> None:
+            _begin(core, me, *arguments, **named)
+            nodes[core.outbox] = me
 
         def publish(outbox: Outbox, log: SlotLog, after: int, until: int) -> None:
             _publish(outbox, log, after, until)
-            self._decided(outbox._peers.me, log, until)
+            self._decided(nodes[outbox], log, until)
 
-        return patch.object(Outbox, "publish", publish)
+        with patch.object(Core, "__init__", begin), patch.object(Outbox, "publish", publish):
+            yield
 
     def _decided(self, node: str, log: SlotLog, until: int) -> None:
         rows = self._rows.setdefault(log.slot, [])

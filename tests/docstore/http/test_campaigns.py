@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from docstore.http.campaigns import Campaigns
-from docstore.http.reading import TIMEOUT_MS_MAX
+from docstore.http.headers import TIMEOUT_MS_MAX
 from docstore.model import json
 from docstore.model.operation import Answer, Operation
 from docstore.ownership.by_store import Candidate, Turns

@@ -1,5 +1,7 @@
 """How far slots are decided: said only of what this node owns, as a quorum confirms afterwards."""
 
+from dataclasses import replace
+
 from docstore.model.operation import Operation
 from docstore.protocol.events import ReadIndexAsked, Requested
 from tests.docstore.protocol.trio import NAMES, Trio
@@ -35,7 +37,7 @@ def test_what_was_decided_while_the_question_was_out_is_in_the_answer() -> None:
     owner = trio.owner()
     log = trio.replicas[owner].core.logs[0]
     before = log.decided
-    trio.feed(owner, Requested(2, PUT._replace(body=b'{"n":2}'), trio.now + 10))
+    trio.feed(owner, Requested(2, replace(PUT, body=b'{"n":2}'), trio.now + 10))
     assert trio.run_until(lambda: log.decided > before, 1)
     ask(trio, owner, 1)
     assert trio.run_until(lambda: 1 in trio.indexes, 1)
