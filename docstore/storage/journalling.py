@@ -101,7 +101,8 @@ class Journalling:
         self._is_writing = False
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._task: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._planned_at = 0.0  # Handles of uvloop do not know theirs if it is now.
         self._began_at = -HURRY_S
         self._handed_at = 0.0
         self._is_closing = False
@@ -199,9 +200,10 @@ class Journalling:
         elif hurry:
             at = max(now, self._began_at + (HURRY_S if self.backlog.rows > HURRY_ROWS else 0))
         if self._timer is not None:
-            if self._timer.when() <= at:
+            if self._planned_at <= at:
                 return
             self._timer.cancel()
+        self._planned_at = at
         # In a context of its own: it is not done for the request that happened to start it.
         self._timer = self._loop.call_at(at, self._begin, context=self._context)
 

@@ -268,6 +268,26 @@ def test_it_works_under_uvloop(path: Path) -> None:
     assert uvloop.run(main()).slots[1].end == 1
 
 
+def test_on_uvloop_what_is_planned_for_now_is_no_timer_that_could_be_asked(path: Path) -> None:
+    """Pinned: the loop of a node under load lost a commit's answer, and all that came after it."""
+
+    async def main() -> int:
+        store, author = small(path), Author()
+        failures: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: failures.append(told))
+        await store.open()
+        for _ in range(20):
+            store.hurry()
+            await asyncio.wait_for(author.append(store, 1, A), 10)
+            store.hurry()
+        end = (await store.recover()).slots[1].end
+        await store.close()
+        assert not failures
+        return end
+
+    assert uvloop.run(main()) == 20
+
+
 QUERIES: list[Query] = [
     query
     for slot in range(8)
