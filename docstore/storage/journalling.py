@@ -7,7 +7,8 @@ What can go wrong, and what is done: the journal cannot be written, or the table
 reason but room: the store is broken for good, and whoever runs it is told at once, since perhaps
 nobody waits for a commit. The tables find no room: commits are refused before anything is written,
 the ballast is given back, and the tables go on with that; commits are taken again once there is
-room for the ballast.
+room for the ballast. If not even that is enough the store breaks after a while: the journal has
+everything, and the next start takes it in once an operator has made room.
 """
 
 import asyncio
@@ -37,6 +38,8 @@ HURRY_S, HURRY_ROWS = 0.05, 200
 FLUSH_S = 1.0
 FULL_PAUSE_S = 0.1
 BALLAST_PAUSE_S = 1.0
+WITHOUT_ROOM_S = 5.0
+"""So long the tables may find no room for what the journal holds, the ballast given back."""
 
 
 class Lanes(Protocol):
@@ -105,6 +108,8 @@ class Journalling:
         self._planned_at = 0.0  # Handles of uvloop do not know theirs if it is now.
         self._began_at = -HURRY_S
         self._handed_at = 0.0
+        self._stuck_at: float | None = None
+        """Since when the tables have found no room."""
         self._is_closing = False
         if self.is_full:
             self._plan()
@@ -114,12 +119,27 @@ class Journalling:
     def submit(self, writes: Sequence[Write], then: Then) -> None:
         """Begin to make `writes` durable, as `Store.submit` says."""
         assert self._submitted is None, "one batch at a time"
-        if self._error is not None or self.is_full:
-            refused = self._error or DiskFull("there is no room for what was written before")
-            self._loop.call_soon(then, refused)
+        refusal = self._refusal()
+        if refusal is not None:
+            self._loop.call_soon(then, refusal)
             return
         self._submitted = _Submitted(writes, entries.packed(writes), then, self._loop.time())
         self._write()
+
+    def _refusal(self) -> StoreError | None:
+        """Return why no commit is begun, if none is."""
+        if self._error is not None:
+            return self._error
+        if self._is_closing:
+            return StoreBroken("the store is closed")
+        return DiskFull("there is no room for what was written before") if self.is_full else None
+
+    def _refuse(self) -> bool:
+        """Refuse what was submitted and is not begun; return whether there is any."""
+        submitted, self._submitted = self._submitted, None
+        if submitted is not None:
+            submitted.then(self._refusal())
+        return submitted is not None
 
     def _write(self) -> None:
         """Write what was submitted, if it is its turn and there is a place."""
@@ -138,6 +158,7 @@ class Journalling:
         self._hand_over(entry, submitted.writes, submitted.then)
 
     def _hand_over(self, entry: Entry, writes: Sequence[Write], then: Then | None) -> None:
+        assert self._error is None, "nothing is written after a failure"
         self._is_writing = True
         self._entries += 1
         self._bytes += sum(map(len, entry.parts))
@@ -145,12 +166,13 @@ class Journalling:
         self._journal.write(entry, partial(self._written, entry, writes, then))
 
     def _written(
-        self, entry: Entry, writes: Sequence[Write], then: Then | None, failure: OSError | None
+        self, entry: Entry, writes: Sequence[Write], then: Then | None, failure: Exception | None
     ) -> None:
         self._is_writing = False
         self._writes_s += self._loop.time() - self._handed_at
         if failure is not None:
-            self._break(StoreBroken(f"writing to the journal: {failure}"), is_told=then is not None)
+            broken = StoreBroken(f"writing to the journal: {failure!r}")
+            self._break(broken, is_told=then is not None)
         else:
             # Before anybody is told, so that whoever reads what he was told of finds it.
             self.backlog.durable(entry, writes)
@@ -228,9 +250,14 @@ class Journalling:
         if not is_done or self._submitted is not None:
             self._plan(hurry=bool(self._waiting))
 
+    @property
+    def _is_over(self) -> bool:
+        """Return whether nothing new is begun: it is broken, or the rest is done by `close`."""
+        return self._error is not None or self._is_closing
+
     async def _follow_what_is_due(self) -> None:
         is_first = True
-        while is_first or self.backlog.is_due or self._is_straight:
+        while not self._is_over and (is_first or self.backlog.is_due or self._is_straight):
             is_first = False
             batch = self.backlog.batch(self._loop.time())
             if batch is not None:
@@ -241,9 +268,10 @@ class Journalling:
                 await self._make_a_file()
                 self._write()
                 break
-        if self.is_full and self.backlog.is_empty:
+        if self.is_full and self.backlog.is_empty and not self._is_over:
             await self._take_ballast()
-        if self.backlog.is_empty and not self._is_writing and not self.is_full:
+        is_idle = self.backlog.is_empty and not self._is_writing
+        if is_idle and not self.is_full and not self._is_over:
             mark = self.backlog.mark()
             if mark is not None:
                 self._hand_over(mark, (), None)
@@ -255,6 +283,7 @@ class Journalling:
         except DiskFull:
             await self._without_room()
             return
+        self._stuck_at = None
         self.backlog.followed(batch, self._loop.time())
         self._transactions += 1
         self._pass_waiting()
@@ -265,7 +294,7 @@ class Journalling:
         """Make the next file of the journal, if there should be one and there is room for it."""
         ring = self.backlog.ring
         name = ring.wanted()
-        if name is None or self.is_full:
+        if name is None or self.is_full or self._is_over:
             return
         try:
             await self._file.run(WRITER, lambda _: ring.make(name))
@@ -307,11 +336,14 @@ class Journalling:
     # --- no room, and the end -----------------------------------------------------------------
 
     async def _without_room(self) -> None:
-        """Refuse what is not acknowledged, and make room for what is."""
+        """Refuse what is not acknowledged, and make room for what is. Raises StoreBroken."""
         self.is_full = True
-        submitted, self._submitted = self._submitted, None
-        if submitted is not None:
-            submitted.then(DiskFull("there is no room for what was written before"))
+        self._refuse()
+        now = self._loop.time()
+        if self._stuck_at is None:
+            self._stuck_at = now
+        elif now - self._stuck_at > WITHOUT_ROOM_S:
+            raise StoreBroken("there is no room to take in what the journal holds")
         if not self._ballast.release():
             await asyncio.sleep(FULL_PAUSE_S)
 
@@ -328,30 +360,33 @@ class Journalling:
         broken = error if isinstance(error, StoreBroken) else StoreBroken(f"the tables: {error!r}")
         self._error = broken
         self._file.refuse(broken)
-        submitted, self._submitted = self._submitted, None
-        if submitted is not None:
-            submitted.then(broken)
+        is_told |= self._refuse()
         for _, future in self._waiting:
             if not future.done():
                 future.set_exception(broken)
         self._waiting = []
-        if submitted is None and not is_told:
+        if not is_told:
             self._broken(broken)
 
     async def close(self) -> None:
-        """Finish what is under way; the tables have everything then, and need no journal."""
+        """Finish what is under way, refuse what is not begun.
+
+        The tables have everything then and need no journal, unless there is no room for it.
+        """
         self._is_closing = True
         if self._timer is not None:
             self._timer.cancel()
         while self._task is not None:
             await asyncio.wait([self._task])
+        self._refuse()
         self._journal.close()
         await asyncio.sleep(0)  # What the thread said last is heard.
         try:
             if self._error is None:
                 await self._finish()
-        except StoreError:
-            return  # The journal has it all, and the next start says what is wrong.
+        except StoreError as error:
+            # The journal has it all, and the next start says what is wrong.
+            self._break(error, is_told=True)
 
     async def _finish(self) -> None:
         while (batch := self.backlog.batch(self._loop.time())) is not None:

@@ -32,6 +32,7 @@ from docstore.storage.transactions import (
     copy_back,
     insert,
     transaction,
+    translating,
 )
 
 FOLLOWING, FLUSHING = "NORMAL", "FULL"
@@ -85,7 +86,8 @@ class Writer:
         there are.
         """
         self._copy_back_if_due()
-        self._connection.execute(f"PRAGMA synchronous = {FLUSHING if durably else FOLLOWING}")
+        with translating():
+            self._connection.execute(f"PRAGMA synchronous = {FLUSHING if durably else FOLLOWING}")
         with transaction(self._connection):
             _Batch(self._connection).write(writes)
             journal_line.write(self._connection, to)
@@ -94,8 +96,9 @@ class Writer:
                 self._connection.execute(tables.UPDATE_NODE, line.columns())
 
     def _copy_back_if_due(self) -> None:
-        changes = self._connection.total_changes - self._changes
-        too_long = self._wal.exists() and self._wal.stat().st_size > WAL_BYTES_MAX
+        with translating():
+            changes = self._connection.total_changes - self._changes
+            too_long = self._wal.exists() and self._wal.stat().st_size > WAL_BYTES_MAX
         if changes < self._changes_due and not too_long:
             return
         pages = self.copy_back("TRUNCATE" if too_long else "PASSIVE")

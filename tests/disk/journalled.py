@@ -45,6 +45,7 @@ class Journalled:
             self._vfs.unregister()
             raise
         self.writer = started.writer
+        self.boot = started.boot
         self.backlog = Backlog(started.ring, started.line, started.boot, self.now)
 
     @property
