@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from typing import Protocol, TypeVar
 
 from docstore.errors import DiskFull, StoreBroken, StoreError
@@ -36,7 +37,8 @@ HURRY_S, HURRY_ROWS = 0.05, 200
 """Those who wait may start a transaction only so often, while so many rows are behind."""
 FLUSH_S = 1.0
 FULL_PAUSE_S = 0.1
-BALLAST_PAUSE_S = 1.0
+ROOM_PAUSE_S = 1.0
+"""While there is none for the ballast, or a file of the journal, it is looked for so often."""
 
 
 class Lanes(Protocol):
@@ -104,6 +106,7 @@ class Journalling:
         self._timer: asyncio.TimerHandle | None = None
         self._began_at = -HURRY_S
         self._handed_at = 0.0
+        self._make_from = -inf
         self._is_closing = False
         if self.is_full:
             self._plan()
@@ -263,13 +266,14 @@ class Journalling:
         """Make the next file of the journal, if there should be one and there is room for it."""
         ring = self.backlog.ring
         name = ring.wanted()
-        if name is None or self.is_full:
+        if name is None or self.is_full or self._loop.time() < self._make_from:
             return
         try:
             await self._file.run(WRITER, lambda _: ring.make(name))
         except OSError as error:
             if error.errno not in NO_ROOM:
                 raise
+            self._make_from = self._loop.time() + ROOM_PAUSE_S
         else:
             ring.made(name)
 
@@ -317,7 +321,7 @@ class Journalling:
         """Take commits again once there is room for the ballast."""
         self.is_full = not await self._file.run(WRITER, lambda _: self._ballast.reserve())
         if self.is_full:
-            await asyncio.sleep(BALLAST_PAUSE_S)
+            await asyncio.sleep(ROOM_PAUSE_S)
 
     def _break(self, error: BaseException, *, is_told: bool = False) -> None:
         """Refuse everything from now on; is_told: whether a commit says so."""
