@@ -37,3 +37,8 @@ class Ballast:
         except FileNotFoundError:
             return False
         return self._size > 0
+
+    def free_bytes(self) -> int:
+        """Return how much room there is beside it."""
+        disk = os.statvfs(self._path.parent)
+        return disk.f_bavail * disk.f_frsize

@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from docstore.errors import DiskFull, StoreBroken
 from docstore.storage.lanes import Lane, Synchronous, configure, locked
-from docstore.storage.transactions import FILE_ERRORS
+from docstore.storage.transactions import FILE_ERRORS, is_full
 
 T = TypeVar("T")
 W = TypeVar("W")
@@ -81,7 +81,7 @@ class Database(Generic[W]):
             yield
         except (*FILE_ERRORS, SQLAlchemyError, OSError) as error:
             await self.close()
-            no_room = isinstance(error, OSError) and error.errno in NO_ROOM
+            no_room = is_full(error) or (isinstance(error, OSError) and error.errno in NO_ROOM)
             raise (DiskFull if no_room else StoreBroken)(f"{self.path}: {error}") from error
         except BaseException:
             await self.close()

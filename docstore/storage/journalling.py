@@ -19,6 +19,8 @@ from functools import partial
 from math import inf
 from typing import Protocol, TypeVar
 
+import structlog
+
 from docstore.errors import DiskFull, StoreBroken, StoreError
 from docstore.storage import entries
 from docstore.storage.backlog import Backlog, Batch
@@ -30,6 +32,8 @@ from docstore.storage.starting import Started
 from docstore.storage.store import Then, Write
 
 T = TypeVar("T")
+
+log = structlog.get_logger("docstore.storage")
 
 FOLLOW_S = 0.25
 """So long commits gather for one transaction of the tables while nobody waits for them."""
@@ -90,7 +94,7 @@ class Journalling:
         self._context = copy_context()
         self.backlog = Backlog(started.ring, started.line, started.boot, self._loop.time())
         self.overlay = self.backlog.overlay
-        self.is_full = not ballast.reserve()
+        self.is_full = False
         self._entries = self._bytes = self._transactions = self._straight = 0
         self._waits_s = self._writes_s = 0.0
         self._file = file
@@ -108,6 +112,7 @@ class Journalling:
         self._handed_at = 0.0
         self._make_from = -inf
         self._is_closing = False
+        self._note_room(there_is=ballast.reserve())
         if self.is_full:
             self._plan()
 
@@ -308,9 +313,17 @@ class Journalling:
 
     # --- no room, and the end -----------------------------------------------------------------
 
+    def _note_room(self, *, there_is: bool) -> None:
+        """Refuse commits or take them again, and say so when that changes."""
+        if there_is and self.is_full:
+            log.warning("there is room again: the disk takes writes")
+        elif not there_is and not self.is_full:
+            log.warning("no room: writes are refused until there is enough for the ballast")
+        self.is_full = not there_is
+
     async def _without_room(self) -> None:
         """Refuse what is not acknowledged, and make room for what is."""
-        self.is_full = True
+        self._note_room(there_is=False)
         submitted, self._submitted = self._submitted, None
         if submitted is not None:
             submitted.then(DiskFull("there is no room for what was written before"))
@@ -319,7 +332,8 @@ class Journalling:
 
     async def _take_ballast(self) -> None:
         """Take commits again once there is room for the ballast."""
-        self.is_full = not await self._file.run(WRITER, lambda _: self._ballast.reserve())
+        there_is = await self._file.run(WRITER, lambda _: self._ballast.reserve())
+        self._note_room(there_is=there_is)
         if self.is_full:
             await asyncio.sleep(ROOM_PAUSE_S)
 
@@ -357,7 +371,16 @@ class Journalling:
 
     async def _finish(self) -> None:
         while (batch := self.backlog.batch(self._loop.time())) is not None:
-            await self._run(batch)
+            await self._run_to_the_end(batch)
             self.backlog.followed(batch, self._loop.time())
         self._pass_waiting()
-        await self._run(self.backlog.closing())
+        await self._run_to_the_end(self.backlog.closing())
+
+    async def _run_to_the_end(self, batch: Batch) -> None:
+        """Do a transaction of the tables with the ballast's room, if there is no other."""
+        try:
+            await self._run(batch)
+        except DiskFull:
+            if not self._ballast.release():
+                raise
+            await self._run(batch)

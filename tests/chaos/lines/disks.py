@@ -189,7 +189,7 @@ async def sync_fails(stage: Stage) -> Seen:
 
 
 @line("R19", "a disk full for 60 s: 99 % of reads answered, its mutations served elsewhere within"
-             " 3 s, well again within 10 s", small_disk="64m")  # fmt: skip
+             " 3 s, well again within 10 s", small_disk="256m")  # fmt: skip
 async def full_disk(stage: Stage) -> Seen:
     """Fill the small disk of one node, and make room again."""
     node = stage.arena.members[-1]
