@@ -6,6 +6,17 @@ whatever room there is; so some is taken when there is enough, and given back wh
 
 import os
 from pathlib import Path
+from typing import Protocol
+
+
+class Room(Protocol):
+    """Room that is kept for the tables."""
+
+    def reserve(self) -> bool:
+        """Take the room, unless it is taken. Return whether there was enough."""
+
+    def release(self) -> bool:
+        """Give the room back. Return whether there was any."""
 
 
 class Ballast:
@@ -37,3 +48,8 @@ class Ballast:
         except FileNotFoundError:
             return False
         return self._size > 0
+
+    def free_bytes(self) -> int:
+        """Return how much room there is beside it."""
+        disk = os.statvfs(self._path.parent)
+        return disk.f_bavail * disk.f_frsize

@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from docstore.errors import DiskFull, StoreBroken
 from docstore.storage.lanes import Lane, Synchronous, configure, locked
-from docstore.storage.transactions import FILE_ERRORS
+from docstore.storage.transactions import FILE_ERRORS, is_full
 
 T = TypeVar("T")
 W = TypeVar("W")
@@ -36,6 +36,16 @@ class FileWriter(Protocol[W_contra]):
 
     def copy_back(self, mode: str) -> object:
         """Copy the log into the file."""
+
+
+class Lanes(Protocol):
+    """What follows a journal: a `Database`, to those who see no more of it."""
+
+    async def run(self, role: str, job: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what `job` returns for the connection of a lane."""
+
+    def refuse(self, error: StoreBroken) -> None:
+        """Write nothing any more."""
 
 
 class Database(Generic[W]):
@@ -81,7 +91,7 @@ class Database(Generic[W]):
             yield
         except (*FILE_ERRORS, SQLAlchemyError, OSError) as error:
             await self.close()
-            no_room = isinstance(error, OSError) and error.errno in NO_ROOM
+            no_room = is_full(error) or (isinstance(error, OSError) and error.errno in NO_ROOM)
             raise (DiskFull if no_room else StoreBroken)(f"{self.path}: {error}") from error
         except BaseException:
             await self.close()

@@ -12,24 +12,27 @@ everything, and the next start takes it in once an operator has made room.
 """
 
 import asyncio
-import sqlite3
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from math import inf
+
+import structlog
 
 from docstore.errors import DiskFull, StoreBroken, StoreError
 from docstore.storage import entries
 from docstore.storage.backlog import Backlog, Batch
-from docstore.storage.database import NO_ROOM, WRITER
+from docstore.storage.ballast import Room
+from docstore.storage.database import NO_ROOM, WRITER, Lanes
+from docstore.storage.journal_measures import JournalMeasures
 from docstore.storage.journal_thread import JournalWriter
 from docstore.storage.plan import Wait
 from docstore.storage.ring import Entry
 from docstore.storage.starting import Started
 from docstore.storage.store import Then, Write
 
-T = TypeVar("T")
+log = structlog.get_logger("docstore.storage")
 
 FOLLOW_S = 0.25
 """So long commits gather for one transaction of the tables while nobody waits for them."""
@@ -37,29 +40,10 @@ HURRY_S, HURRY_ROWS = 0.05, 200
 """Those who wait may start a transaction only so often, while so many rows are behind."""
 FLUSH_S = 1.0
 FULL_PAUSE_S = 0.1
-BALLAST_PAUSE_S = 1.0
+ROOM_PAUSE_S = 1.0
+"""While there is none for the ballast, or a file of the journal, it is looked for so often."""
 WITHOUT_ROOM_S = 5.0
 """So long the tables may find no room for what the journal holds, the ballast given back."""
-
-
-class Lanes(Protocol):
-    """The file that follows (`database.py`)."""
-
-    async def run(self, role: str, job: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what `job` returns for the connection of a lane."""
-
-    def refuse(self, error: StoreBroken) -> None:
-        """Write nothing any more."""
-
-
-class Room(Protocol):
-    """Room that is kept for the file (`ballast.py`)."""
-
-    def reserve(self) -> bool:
-        """Take the room, unless it is taken. Return whether there was enough."""
-
-    def release(self) -> bool:
-        """Give the room back. Return whether there was any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +75,8 @@ class Journalling:
         self._context = copy_context()
         self.backlog = Backlog(started.ring, started.line, started.boot, self._loop.time())
         self.overlay = self.backlog.overlay
-        self.is_full = not ballast.reserve()
-        self._entries = self._bytes = self._transactions = self._straight = 0
-        self._waits_s = self._writes_s = 0.0
+        self.is_full = False
+        self._counted = JournalMeasures()
         self._file = file
         self._writer = started.writer
         self._ballast = ballast
@@ -110,7 +93,9 @@ class Journalling:
         self._handed_at = 0.0
         self._stuck_at: float | None = None
         """Since when the tables have found no room."""
+        self._make_from = -inf
         self._is_closing = False
+        self._note_room(there_is=ballast.reserve())
         if self.is_full:
             self._plan()
 
@@ -154,14 +139,14 @@ class Journalling:
             self._plan(hurry=True)
             return
         self._submitted = None
-        self._waits_s += self._loop.time() - submitted.at
+        self._counted.wait_seconds += self._loop.time() - submitted.at
         self._hand_over(entry, submitted.writes, submitted.then)
 
     def _hand_over(self, entry: Entry, writes: Sequence[Write], then: Then | None) -> None:
         assert self._error is None, "nothing is written after a failure"
         self._is_writing = True
-        self._entries += 1
-        self._bytes += sum(map(len, entry.parts))
+        self._counted.entries += 1
+        self._counted.bytes += sum(map(len, entry.parts))
         self._handed_at = self._loop.time()
         self._journal.write(entry, partial(self._written, entry, writes, then))
 
@@ -169,32 +154,24 @@ class Journalling:
         self, entry: Entry, writes: Sequence[Write], then: Then | None, failure: Exception | None
     ) -> None:
         self._is_writing = False
-        self._writes_s += self._loop.time() - self._handed_at
+        self._counted.write_seconds += self._loop.time() - self._handed_at
         if failure is not None:
             broken = StoreBroken(f"writing to the journal: {failure!r}")
             self._break(broken, is_told=then is not None)
         else:
-            # Before anybody is told, so that whoever reads what he was told of finds it.
-            self.backlog.durable(entry, writes)
-            self._plan()
+            try:
+                # Before anybody is told, so that whoever reads what he was told of finds it.
+                self.backlog.durable(entry, writes)
+                self._plan()
+            except Exception as error:  # noqa: BLE001 - else all would wait for it for ever
+                self._break(error, is_told=then is not None)
         if then is not None:
             then(self._error)
         self._write()
 
     def measures(self) -> dict[str, float]:
         """Return counters and gauges (docs/metrics.md)."""
-        return {
-            "docstore_journal_entries_total": float(self._entries),
-            "docstore_journal_bytes_total": float(self._bytes),
-            "docstore_journal_transactions_total": float(self._transactions),
-            "docstore_journal_straight_total": float(self._straight),
-            "docstore_journal_write_seconds_total": self._writes_s,
-            "docstore_journal_wait_seconds_total": self._waits_s,
-            "docstore_journal_behind_rows": float(self.backlog.rows),
-            "docstore_journal_behind_bytes": float(self.backlog.bytes),
-            "docstore_journal_unflushed_bytes": float(self.backlog.unflushed_bytes),
-            "docstore_journal_full": float(self.is_full),
-        }
+        return self._counted.told(self.backlog, is_full=self.is_full)
 
     # --- the tables follow --------------------------------------------------------------------
 
@@ -285,7 +262,7 @@ class Journalling:
             return
         self._stuck_at = None
         self.backlog.followed(batch, self._loop.time())
-        self._transactions += 1
+        self._counted.transactions += 1
         self._pass_waiting()
         await self._make_a_file()
         self._write()
@@ -294,13 +271,14 @@ class Journalling:
         """Make the next file of the journal, if there should be one and there is room for it."""
         ring = self.backlog.ring
         name = ring.wanted()
-        if name is None or self.is_full or self._is_over:
+        if name is None or self.is_full or self._is_over or self._loop.time() < self._make_from:
             return
         try:
             await self._file.run(WRITER, lambda _: ring.make(name))
         except OSError as error:
             if error.errno not in NO_ROOM:
                 raise
+            self._make_from = self._loop.time() + ROOM_PAUSE_S
         else:
             ring.made(name)
 
@@ -319,7 +297,7 @@ class Journalling:
         try:
             await self._run(batch)
             self.backlog.went_straight(batch, self._loop.time())
-            self._straight += 1
+            self._counted.straight += 1
         except DiskFull as error:
             full = error  # Nothing of it is kept, and nothing was said.
         self._submitted = None
@@ -335,9 +313,17 @@ class Journalling:
 
     # --- no room, and the end -----------------------------------------------------------------
 
+    def _note_room(self, *, there_is: bool) -> None:
+        """Refuse commits or take them again, and say so when that changes."""
+        if there_is and self.is_full:
+            log.warning("there is room again: the disk takes writes")
+        elif not there_is and not self.is_full:
+            log.warning("no room: writes are refused until there is enough for the ballast")
+        self.is_full = not there_is
+
     async def _without_room(self) -> None:
         """Refuse what is not acknowledged, and make room for what is. Raises StoreBroken."""
-        self.is_full = True
+        self._note_room(there_is=False)
         self._refuse()
         now = self._loop.time()
         if self._stuck_at is None:
@@ -349,9 +335,10 @@ class Journalling:
 
     async def _take_ballast(self) -> None:
         """Take commits again once there is room for the ballast."""
-        self.is_full = not await self._file.run(WRITER, lambda _: self._ballast.reserve())
+        there_is = await self._file.run(WRITER, lambda _: self._ballast.reserve())
+        self._note_room(there_is=there_is)
         if self.is_full:
-            await asyncio.sleep(BALLAST_PAUSE_S)
+            await asyncio.sleep(ROOM_PAUSE_S)
 
     def _break(self, error: BaseException, *, is_told: bool = False) -> None:
         """Refuse everything from now on; is_told: whether a commit says so."""
@@ -390,7 +377,16 @@ class Journalling:
 
     async def _finish(self) -> None:
         while (batch := self.backlog.batch(self._loop.time())) is not None:
-            await self._run(batch)
+            await self._run_to_the_end(batch)
             self.backlog.followed(batch, self._loop.time())
         self._pass_waiting()
-        await self._run(self.backlog.closing())
+        await self._run_to_the_end(self.backlog.closing())
+
+    async def _run_to_the_end(self, batch: Batch) -> None:
+        """Do a transaction of the tables with the ballast's room, if there is no other."""
+        try:
+            await self._run(batch)
+        except DiskFull:
+            if not self._ballast.release():
+                raise
+            await self._run(batch)

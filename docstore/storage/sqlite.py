@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 
+from docstore.errors import DiskFull
 from docstore.model.document import Row
 from docstore.storage import listing, reading, starting
 from docstore.storage.ballast import Ballast
@@ -57,6 +58,21 @@ class SqliteStore:
         there is no room for a start. Nothing stays open then.
         """
         try:
+            try:
+                return await self._opened()
+            except DiskFull:
+                if not self._ballast.release():
+                    raise
+                return await self._opened()
+        except DiskFull as error:
+            needed, free = -(-self._sizes.start_bytes >> 20), self._ballast.free_bytes() >> 20
+            raise DiskFull(
+                f"{self._file.path}: no room for a start, which takes {needed} MiB:"
+                f" {free} MiB are free ({error})"
+            ) from error
+
+    async def _opened(self) -> Recovered:
+        try:
             async with self._file.opening(self._prepared):
                 self._begin()
                 return await self.recover()
@@ -65,11 +81,20 @@ class SqliteStore:
             raise
 
     def _prepared(self, connection: sqlite3.Connection) -> Writer:
+        if not starting.has_journal(connection):
+            self._insist_on_room()
         self._files = DiskFiles(Path(f"{self._file.path}.journal"))
         self._started = starting.start(
             connection, self._file.log, self._files, uuid.uuid4().hex, self._sizes
         )
         return self._started.writer
+
+    def _insist_on_room(self) -> None:
+        """Let nothing begin that could take no write: raise DiskFull, and leave the room alone."""
+        rest = self._sizes.start_bytes - self._sizes.ballast_bytes
+        if not self._ballast.reserve() or self._ballast.free_bytes() < rest:
+            self._ballast.release()
+            raise DiskFull("none for a journal and its ballast")
 
     def _begin(self) -> None:
         assert self._started is not None

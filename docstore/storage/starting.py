@@ -17,7 +17,7 @@ from docstore.errors import StoreDamaged
 from docstore.storage import entries, journal_line, tables
 from docstore.storage.files import Files
 from docstore.storage.journal_line import JournalLine
-from docstore.storage.ring import FILE_BYTES, FILES_MAX, Entry, Ring
+from docstore.storage.ring import FILE_BYTES, FILES_FREE, FILES_MAX, Entry, Ring
 from docstore.storage.writing import Writer, node_line
 
 REPLAY_BYTES = 4 << 20
@@ -38,6 +38,11 @@ class Sizes:
         Twice what may lie in the journal, for the tables' log and then their file.
         """
         return 2 * self.file_bytes * self.files_max + self.file_bytes
+
+    @property
+    def start_bytes(self) -> int:
+        """Return what a first start takes: the ballast, the first files, and one as reserve."""
+        return self.ballast_bytes + (FILES_FREE + 1) * self.file_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,11 @@ def start(
     writer.follow([], line, durably=True, boot=boot)
     ring.flushed = number
     return Started(writer, ring, line, boot, len(lacking))
+
+
+def has_journal(connection: sqlite3.Connection) -> bool:
+    """Return whether the file ever had a journal: it is neither new nor of an earlier version."""
+    return ("journal",) in connection.execute("SELECT name FROM sqlite_master").fetchall()
 
 
 def _insist_on_tables(connection: sqlite3.Connection, files: Files, sizes: Sizes) -> None:

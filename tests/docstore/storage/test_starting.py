@@ -1,9 +1,11 @@
 """A start of a store on what lies in its directory: a journal, tables, both, copies of them."""
 
 import asyncio
+import errno
 import shutil
 import sqlite3
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -168,6 +170,27 @@ async def test_commits_wait_for_the_tables_when_the_journal_is_full_and_none_is_
     await store.close()
     assert await end_of(killed) == 151
     assert len(list(journal(path).iterdir())) <= 4
+
+
+async def test_a_file_of_the_journal_is_not_asked_for_again_and_again_without_room(
+    path: Path,
+) -> None:
+    """Each try would take what is left from the tables, for a while."""
+    store, author = await begun(path)
+    loop, asked = asyncio.get_running_loop(), []
+
+    def make(name: str) -> None:
+        asked.append(loop.time())
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    store._journal.backlog.ring.make = make  # type: ignore[method-assign]
+    for _ in range(60):
+        await author.append(store, 1, A, state=b"x" * 5000)
+        await store.recover()
+    assert asked
+    assert all(later - earlier >= 1 for earlier, later in pairwise(asked))
+    await store.close()
+    assert await end_of(path) == 61
 
 
 async def test_the_last_entry_gets_a_successor_when_nothing_follows(path: Path) -> None:
