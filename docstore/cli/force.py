@@ -6,8 +6,11 @@ so the configuration is marked, for ever, and shown on every page of the group.
 """
 
 import asyncio
+import logging
 from dataclasses import replace
 from pathlib import Path
+
+import structlog
 
 from docstore.config import database_in
 from docstore.errors import Conflict, NotFound
@@ -40,7 +43,7 @@ def forced(stored: Registered, me: str) -> Configuration:
 async def force(data: Path) -> tuple[Configuration, int]:
     """Rewrite the configuration on a stopped node's disk; return it, and how many slots are lost.
 
-    Raises NotFound, Conflict, or StoreBroken when the node runs or its disk is damaged.
+    Raises NotFound, Conflict, DiskFull, or StoreBroken when the node runs or its disk is damaged.
     """
     path = database_in(data)
     if not path.exists() or not (data / "node-id").exists():
@@ -65,5 +68,6 @@ async def force(data: Path) -> tuple[Configuration, int]:
 
 
 def force_now(data: Path) -> tuple[Configuration, int]:
-    """Run `force` from a command."""
+    """Run `force` from a command, whose one line says what goes wrong."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     return asyncio.run(force(data))

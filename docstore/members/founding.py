@@ -14,7 +14,7 @@ from collections.abc import Callable
 import structlog
 
 from docstore.config import Config
-from docstore.errors import BadConfig
+from docstore.errors import BadConfig, DiskFull
 from docstore.model.address import Address
 from docstore.protocol.group.configuration import (
     Configuration,
@@ -27,6 +27,9 @@ from docstore.protocol.group.configuration import (
 from docstore.protocol.group.reconfigure import join_writes
 from docstore.storage.store import Recovered, Store
 from docstore.wire import PROTOCOL, Hello
+
+ROOM_PAUSE_S = 0.5
+"""On a full disk it is tried again so often to store the configuration."""
 
 log = structlog.get_logger("docstore.members.founding")
 
@@ -62,6 +65,7 @@ class Founding:
         self._stores = {me: (recovered.store_id, config.zone)}
         self._changed = asyncio.Event()
         self._is_unknown_disk = False
+        self._has_room = True
 
     def _bootstrap(self) -> tuple[Founder, ...]:
         if self._config.join or self._config.standby:
@@ -182,11 +186,23 @@ class Founding:
         while True:
             decided = self.current or (None if self._is_unknown_disk else self._found())
             if decided is not None:
-                await store.commit(join_writes(decided, self._me))
+                await self._stored(store, decided)
                 self.current = decided
                 return decided
             self._changed.clear()
             await self._changed.wait()
+
+    async def _stored(self, store: Store, decided: Configuration) -> None:
+        """Return once it is stored: when there is room, on a disk that is full."""
+        while True:
+            try:
+                await store.commit(join_writes(decided, self._me))
+            except DiskFull:
+                self._has_room = False
+                await asyncio.sleep(ROOM_PAUSE_S)
+            else:
+                self._has_room = True
+                return
 
     def _found(self) -> Configuration | None:
         if not self._founders:
@@ -204,6 +220,8 @@ class Founding:
         """Say what keeps this node from taking part."""
         if self._is_unknown_disk:
             return "an unknown disk: it is not a member's; have it replaced"
+        if not self._has_room:
+            return "no room to store the group's configuration: the disk is full"
         if not self._founders:
             return "waiting to be taken into a group"
         missing = sorted({each.id for each in self._founders} - set(self._stores))

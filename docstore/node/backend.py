@@ -255,6 +255,7 @@ class NodeBackend:
             "peer": self._parts.links.counters,
             "gossip": self._parts.membership.counters(),
         }
+        values.update(self._parts.store.measures())
         running = self._gate.running
         if running is not None:
             values.update(running.status.metrics())

@@ -9,12 +9,14 @@ from typing import TextIO
 import uvloop
 
 from docstore.config import Config
-from docstore.errors import BadConfig, StoreBroken
+from docstore.errors import BadConfig, DiskFull, StoreBroken
 from docstore.node.damage import EXIT_DISK_FAILED
 from docstore.node.node import Node
 
 EXIT_STOPPED = 0
 EXIT_BAD_CONFIG = 2
+EXIT_NO_ROOM = 75
+"""As sendmail's EX_TEMPFAIL: to be started again, once there is room."""
 POLL_S = 0.02
 GIL_SWITCH_S = 0.0005
 """The disk's thread waits at most this long for the event loop to let go; 5 ms is Python's."""
@@ -57,7 +59,7 @@ def _say(line: str, stream: TextIO) -> None:
 def run(config: Config) -> int:
     """Run a node until it is told to stop; return the exit code of the process.
 
-    0 stopped, 2 bad configuration, 74 the disk failed.
+    0 stopped, 2 bad configuration, 74 the disk failed, 75 the disk has no room for a start.
     """
     sys.setswitchinterval(GIL_SWITCH_S)
     gc.set_threshold(*GC_THRESHOLDS)
@@ -71,6 +73,9 @@ def run(config: Config) -> int:
     except StoreBroken as error:
         _say(f"docstore: {error}", sys.stderr)
         return EXIT_DISK_FAILED
+    except DiskFull as error:
+        _say(f"docstore: {error}", sys.stderr)
+        return EXIT_NO_ROOM
     except OSError as error:
         _say(f"docstore: cannot start: {error}", sys.stderr)
         return EXIT_BAD_CONFIG

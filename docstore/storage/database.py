@@ -8,7 +8,7 @@ writes are refused (see `transactions.py` for why), and the process ends.
 import errno
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -18,14 +18,14 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from docstore.errors import DiskFull, StoreBroken
 from docstore.storage.lanes import Lane, Synchronous, configure, locked
-from docstore.storage.transactions import FILE_ERRORS
+from docstore.storage.transactions import FILE_ERRORS, is_full
 
 T = TypeVar("T")
 W = TypeVar("W")
 W_contra = TypeVar("W_contra", contravariant=True)
 
 WRITER = "writer"
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
 
 class FileWriter(Protocol[W_contra]):
@@ -36,6 +36,16 @@ class FileWriter(Protocol[W_contra]):
 
     def copy_back(self, mode: str) -> object:
         """Copy the log into the file."""
+
+
+class Lanes(Protocol):
+    """What follows a journal: a `Database`, to those who see no more of it."""
+
+    async def run(self, role: str, job: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what `job` returns for the connection of a lane."""
+
+    def refuse(self, error: StoreBroken) -> None:
+        """Write nothing any more."""
 
 
 class Database(Generic[W]):
@@ -81,7 +91,7 @@ class Database(Generic[W]):
             yield
         except (*FILE_ERRORS, SQLAlchemyError, OSError) as error:
             await self.close()
-            no_room = isinstance(error, OSError) and error.errno in _NO_ROOM
+            no_room = is_full(error) or (isinstance(error, OSError) and error.errno in NO_ROOM)
             raise (DiskFull if no_room else StoreBroken)(f"{self.path}: {error}") from error
         except BaseException:
             await self.close()
@@ -119,6 +129,14 @@ class Database(Generic[W]):
         except StoreBroken as error:
             self._broken = str(error)
             raise
+
+    def before_closing(self, callback: Callable[[], Awaitable[None]]) -> None:
+        """Have something done while the lanes are still there, when the file is closed."""
+        self._stack.push_async_callback(callback)
+
+    def refuse(self, error: StoreBroken) -> None:
+        """Write nothing any more, since something else that belongs to the file has failed."""
+        self._broken = str(error)
 
     async def size_bytes(self) -> int:
         """Return the bytes of the file, its log and the log's index."""

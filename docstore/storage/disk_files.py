@@ -5,6 +5,7 @@ changes nothing that the file system keeps of the file, neither its length nor i
 one trip to the disk. Blocks that are only reserved (fallocate) would be converted at each write.
 """
 
+import contextlib
 import errno
 import os
 from collections.abc import Sequence
@@ -22,28 +23,43 @@ class DiskFiles:
 
     def __init__(self, path: Path) -> None:
         """Open the directory. Raises OSError."""
-        if not path.exists():
-            path.mkdir(mode=0o700)
-            _sync_directory(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
+        _sync_directory(path.parent)  # Whoever made it may have been killed before he did this.
         self._path = path
         self._directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._open: dict[str, int] = {}
         self._is_durably_known = bool(_DURABLY)
 
     def names(self) -> list[str]:
-        """Return the names of all files that are there, in no order."""
-        return [file.name for file in self._path.iterdir()]
+        """Return the names of the files that are there, in no order, and of nothing else.
+
+        A directory that is a disk of its own has a `lost+found`.
+        """
+        return [file.name for file in self._path.iterdir() if file.name.isdecimal()]
 
     def create(self, name: str, size: int) -> None:
         """Make a file of `size` bytes, all zero, of whatever was there under that name."""
+        try:
+            self._create(name, size)
+        except OSError:
+            self._remove(name)  # Else it would keep what room there was, and be of no use.
+            raise
+
+    def _create(self, name: str, size: int) -> None:
         self._forget(name)
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         file = os.open(name, flags, 0o600, dir_fd=self._directory)
         self._open[name] = file
-        for offset in range(0, size, len(_ZEROS)):
-            zeros = memoryview(_ZEROS)[: size - offset]
-            _insist_on(len(zeros), os.pwrite(file, zeros, offset))
+        offset = 0
+        while offset < size:  # A write is short where the room ends, and the next one says why.
+            offset += os.pwrite(file, memoryview(_ZEROS)[: size - offset], offset)
         os.fsync(file)
+        os.fsync(self._directory)
+
+    def _remove(self, name: str) -> None:
+        self._forget(name)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=self._directory)
         os.fsync(self._directory)
 
     def read(self, name: str, offset: int, length: int) -> bytes:

@@ -14,12 +14,13 @@ class Files(Protocol):
     """
 
     def names(self) -> list[str]:
-        """Return the names of all files that are there, in no order."""
+        """Return the names of the files that are there, decimal numbers, in no order."""
 
     def create(self, name: str, size: int) -> None:
         """Make a file of `size` bytes, all zero, of whatever was there under that name.
 
-        When this returns, its blocks and its name survive a power cut.
+        When this returns, its blocks and its name survive a power cut. After a failure it takes
+        no room.
         """
 
     def read(self, name: str, offset: int, length: int) -> bytes:

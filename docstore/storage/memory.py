@@ -70,6 +70,10 @@ class MemoryStore:
         """Return slot -> (end, number of links, digest)."""
         return self._ledger.digests(slots)
 
+    def measures(self) -> dict[str, float]:
+        """Return nothing: there is no journal."""
+        return {}
+
     async def size_bytes(self) -> int:
         """Return 0: nothing is on disk."""
         return 0

@@ -36,7 +36,18 @@ class Kind(NamedTuple):
     steps: Mapping[int, Step]
 
 
-DOCUMENTS = Kind("documents", "node", 2, {})
+def _with_a_journal(connection: sqlite3.Connection) -> None:
+    """2 -> 3: the tables stand at a place in a journal, which is before its first entry."""
+    connection.execute(
+        "CREATE TABLE journal (key BLOB NOT NULL, number INTEGER NOT NULL, stamp BLOB NOT NULL,"
+        " alone INTEGER NOT NULL, checksum INTEGER NOT NULL, written INTEGER NOT NULL)"
+    )
+    (key,) = connection.execute("SELECT randomblob(16)").fetchone()
+    line = (key, 0, bytes(8), 1)
+    connection.execute("INSERT INTO journal VALUES (?, ?, ?, ?, ?, 0)", (*line, checksum(line)))
+
+
+DOCUMENTS = Kind("documents", "node", 3, {2: _with_a_journal})
 STREAMS = Kind("streams", "file", 1, {})
 
 

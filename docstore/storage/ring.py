@@ -76,7 +76,7 @@ class Ring:
         """
         self.files.sync()
         found: dict[Header, Entry] = {}
-        for name in self._names():
+        for name in self.files.names():
             content = self.files.read(name, 0, self._file_bytes)
             if len(content) != self._file_bytes:
                 self._unfit.add(name)
@@ -100,12 +100,8 @@ class Ring:
 
     def is_written(self) -> bool:
         """Return whether there seems to be an entry, of whatever store. Raises OSError."""
-        return any(
-            journal.is_written(self.files.read(name, 0, self._file_bytes)) for name in self._names()
-        )
-
-    def _names(self) -> list[str]:
-        return [name for name in self.files.names() if name.isdecimal()]
+        contents = (self.files.read(name, 0, self._file_bytes) for name in self.files.names())
+        return any(map(journal.is_written, contents))
 
     # --- entry by entry -----------------------------------------------------------------------
 

@@ -1,12 +1,15 @@
-"""Storage of a node: one SQLite file, one writer, three readers, each on a thread of its own.
+"""Storage of a node: a journal, and one SQLite file that follows it.
 
-Every call costs one hop to a thread and back (`lanes.py`), however many statements it needs.
+A commit is durable once its entry is in the journal (`journalling.py`). What the file does not have
+yet is answered beside it (`overlay.py`).
 
-Point reads, pages of a log and listings have different readers, so that neither a copy to a
-replica nor a digest over a whole slot stands in the way of a GET.
+The file has one writer and three readers, each on a thread of its own, and every call costs one hop
+to a thread and back (`lanes.py`), however many statements it needs. Point reads, pages of a log and
+listings have different readers, so that neither a copy to a replica nor a digest over a whole slot
+stands in the way of a GET.
 
-Durable means: WAL and synchronous=FULL, one fsync of the log per batch. The lock of the file
-(`database.py`) keeps a second process away: two nodes on one disk would both use its promises.
+The lock of the file (`database.py`) keeps a second process away: two nodes on one disk would both
+use its promises.
 """
 
 import sqlite3
@@ -15,63 +18,190 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 
+from docstore.errors import DiskFull
 from docstore.model.document import Row
-from docstore.storage import listing, reading
-from docstore.storage.database import Database
-from docstore.storage.lanes import Synchronous
-from docstore.storage.store import LONG, UNBOUNDED, Bounds, Query, Recovered, Result, Then, Write
-from docstore.storage.submitting import Submissions, committed, unheard
+from docstore.storage import listing, reading, starting
+from docstore.storage.ballast import Ballast
+from docstore.storage.database import WRITER, Database
+from docstore.storage.disk_files import DiskFiles
+from docstore.storage.journal_thread import JournalThread
+from docstore.storage.journalling import Journalling
+from docstore.storage.overlaid import Overlaid
+from docstore.storage.starting import Sizes, Started
+from docstore.storage.store import LONG, Bounds, Query, Recovered, Result, Then, Write
+from docstore.storage.submitting import committed, unheard
 from docstore.storage.writing import Writer
 
-_CACHE_KIB = {"writer": 32 << 10, "reader": 16 << 10, "pager": 4 << 10, "lister": 8 << 10}
+_CACHE_KIB = {WRITER: 32 << 10, "reader": 16 << 10, "pager": 4 << 10, "lister": 8 << 10}
 """Modest, since the kernel caches the file as well."""
 
 
 class SqliteStore:
-    """A `Store` in the file `path`."""
+    """A `Store` in the file `path`; beside it lie its journal and its ballast."""
 
-    def __init__(self, path: str | Path, *, synchronous: Synchronous = "FULL") -> None:
-        """Do nothing yet. synchronous: as for `Database`."""
+    def __init__(self, path: str | Path, *, sizes: Sizes | None = None) -> None:
+        """Do nothing yet. sizes: of the journal."""
         self.broken: Callable[[BaseException], None] = unheard
-        self._file: Database[Write] = Database(path, _CACHE_KIB, synchronous)
-        self._submissions = Submissions(self._file.commit)
+        self._file: Database[Write] = Database(path, _CACHE_KIB, "FULL")
+        self._sizes = sizes or Sizes()
+        self._ballast = Ballast(Path(f"{path}.ballast"), self._sizes.ballast_bytes)
+        self._files: DiskFiles | None = None
+        self._started: Started | None = None
+        self._journalling: Journalling | None = None
+        self._answers: Overlaid | None = None
 
     async def open(self) -> Recovered:
-        """Open or create the file, count the boot, and return what is there.
+        """Open or create the file and its journal, count the boot, and return what is there.
 
-        Raises StoreBroken when another process has it, it is not ours, or cannot be read, and
-        DiskFull when there is no room to count the boot. Nothing stays open then.
+        Raises StoreBroken when another process has it, it is not ours, or cannot be read; the
+        StoreDamaged among them when something that was acknowledged is gone; and DiskFull when
+        there is no room for a start. Nothing stays open then.
         """
-        async with self._file.opening(self._prepared):
-            return await self.recover()
+        try:
+            try:
+                return await self._opened()
+            except DiskFull:
+                if not self._ballast.release():
+                    raise
+                return await self._opened()
+        except DiskFull as error:
+            needed, free = -(-self._sizes.start_bytes >> 20), self._ballast.free_bytes() >> 20
+            raise DiskFull(
+                f"{self._file.path}: no room for a start, which takes {needed} MiB:"
+                f" {free} MiB are free ({error})"
+            ) from error
+
+    async def _opened(self) -> Recovered:
+        try:
+            async with self._file.opening(self._prepared):
+                self._begin()
+                return await self.recover()
+        except BaseException:
+            self._forget()
+            raise
 
     def _prepared(self, connection: sqlite3.Connection) -> Writer:
-        writer = Writer(connection, self._file.log)
-        writer.prepare(uuid.uuid4().hex)
-        return writer
+        if not starting.has_journal(connection):
+            self._insist_on_room()
+        self._files = DiskFiles(Path(f"{self._file.path}.journal"))
+        self._started = starting.start(
+            connection, self._file.log, self._files, uuid.uuid4().hex, self._sizes
+        )
+        return self._started.writer
+
+    def _insist_on_room(self) -> None:
+        """Let nothing begin that could take no write: raise DiskFull, and leave the room alone."""
+        rest = self._sizes.start_bytes - self._sizes.ballast_bytes
+        if not self._ballast.reserve() or self._ballast.free_bytes() < rest:
+            self._ballast.release()
+            raise DiskFull("none for a journal and its ballast")
+
+    def _begin(self) -> None:
+        assert self._started is not None
+        journal = JournalThread(self._started.ring.files)
+        self._journalling = Journalling(
+            self._file, self._started, journal, self._ballast, broken=self._tell
+        )
+        self._file.before_closing(self._journalling.close)
+        self._answers = Overlaid(
+            self._journalling.overlay, _Tables(self._file), self._journalling.followed
+        )
+
+    def _tell(self, error: BaseException) -> None:
+        self.broken(error)
+
+    @property
+    def _journal(self) -> Journalling:
+        assert self._journalling is not None, "not open"
+        return self._journalling
+
+    @property
+    def _all(self) -> Overlaid:
+        assert self._answers is not None, "not open"
+        return self._answers
 
     def submit(self, writes: Sequence[Write], then: Then) -> None:
         """Begin to make `writes` durable, and say so when they are."""
-        self._submissions.submit(writes, then)
+        self._journal.submit(writes, then)
 
     async def commit(self, writes: Sequence[Write]) -> None:
         """Return once all of `writes` would survive a power cut."""
         await committed(self.submit, writes)
 
     def behind(self, slot: int) -> int:
-        """Return UNBOUNDED: what is committed is in the file."""
-        return UNBOUNDED
+        """Return the n of the first row of a slot that the file lacks."""
+        return self._journal.overlay.behind(slot)
 
     def hurry(self) -> None:
-        """Do nothing: what is committed is in the file."""
+        """Have the file follow soon."""
+        self._journal.hurry()
 
     async def read(self, queries: Sequence[Query]) -> list[Result]:
-        """Answer queries from one consistent snapshot, in their order."""
+        """Answer queries in their order, each from one snapshot of what is durable."""
+        return await self._all.read(queries)
+
+    async def recover(self) -> Recovered:
+        """Read again what `open` found, without counting a boot."""
+        return await self._all.recover()
+
+    async def links(
+        self, prefix: str, after: str, limit: int, until: Bounds, *, level: int = 3
+    ) -> list[tuple[int, str, int]]:
+        """Return live direct children of `prefix` after `after`, by link."""
+        return await self._all.links(prefix, after, limit, until, level=level)
+
+    async def count(self, prefix: str, until: Bounds, *, level: int = 3) -> dict[int, int]:
+        """Return slot -> how many live direct children `prefix` has."""
+        return await self._all.count(prefix, until, level=level)
+
+    async def below(self, prefix: str, slots: Collection[int]) -> list[Row]:
+        """Return the newest rows of live documents at any depth below `prefix`, by link."""
+        return await self._all.below(prefix, slots)
+
+    async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
+        """Return slot -> (end, number of links, digest)."""
+        return await self._all.digests(slots)
+
+    def measures(self) -> dict[str, float]:
+        """Return the metrics of the journal, while it is open."""
+        if self._journalling is None or self._started is None:
+            return {}
+        return {
+            **self._journalling.measures(),
+            "docstore_journal_replayed": float(self._started.replayed),
+        }
+
+    async def size_bytes(self) -> int:
+        """Return the bytes of the file, its log and the log's index, without the journal."""
+        return await self._file.size_bytes()
+
+    async def close(self) -> None:
+        """Finish what is under way, have the file follow it, and give everything back."""
+        try:
+            await self._file.close()
+        finally:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Be as before `open`."""
+        if self._files is not None:
+            self._files.close()
+        self._files = self._started = self._journalling = self._answers = None
+
+
+class _Tables:
+    """What the file alone knows: `overlaid.Tables`."""
+
+    def __init__(self, file: Database[Write]) -> None:
+        self._file = file
+
+    async def read(self, queries: Sequence[Query]) -> list[Result]:
+        """Answer queries from one snapshot, in their order."""
         is_long = any(isinstance(query, LONG) for query in queries)
         return await self._file.run("pager" if is_long else "reader", partial(_answer, queries))
 
     async def recover(self) -> Recovered:
-        """Read again what `open` found, without counting a boot."""
+        """Return what a start finds."""
         return await self._file.run("lister", reading.recovered)
 
     async def links(
@@ -107,15 +237,6 @@ class SqliteStore:
             return listing.digests(connection, slots)
 
         return await self._file.run("lister", job)
-
-    async def size_bytes(self) -> int:
-        """Return the bytes of the file, its log and the log's index."""
-        return await self._file.size_bytes()
-
-    async def close(self) -> None:
-        """Finish what is under way and give everything back, the lock last."""
-        await self._submissions.finish()
-        await self._file.close()
 
 
 def _answer(queries: Sequence[Query], connection: sqlite3.Connection) -> list[Result]:

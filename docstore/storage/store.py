@@ -370,6 +370,9 @@ class Store(Protocol):
         tombstones in its own time.
         """
 
+    def measures(self) -> Mapping[str, float]:
+        """Return the metrics of the store (docs/metrics.md)."""
+
     async def size_bytes(self) -> int:
         """Return the bytes that the store takes on disk, its log included."""
 

@@ -29,7 +29,17 @@ from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.sql.elements import CompilerElement
 
-from docstore.storage.schema import current, dead, expires, history, live, metadata, node, slots
+from docstore.storage.schema import (
+    current,
+    dead,
+    expires,
+    history,
+    journal,
+    live,
+    metadata,
+    node,
+    slots,
+)
 
 
 def sql(statement: CompilerElement, *parameters: str) -> str:
@@ -93,8 +103,9 @@ _current_n = (
     .scalar_subquery()
 )
 
+CREATE_JOURNAL = sql(CreateTable(journal))
 CREATE = [
-    *(sql(CreateTable(table)) for table in metadata.sorted_tables),
+    *(sql(CreateTable(table)) for table in metadata.sorted_tables if table is not journal),
     *sorted(sql(CreateIndex(each)) for table in metadata.sorted_tables for each in table.indexes),
 ]
 
@@ -205,9 +216,19 @@ INSERT_NODE = sql(insert(node), *all_of(node))
 UPDATE_NODE = sql(
     update(node).values({name: bindparam(name) for name in all_of(node)}), *all_of(node)
 )
+INSERT_JOURNAL = sql(insert(journal), *all_of(journal))
+_place = all_of(journal)[:-1]
+# SQLite writes and syncs nothing in a transaction that changes nothing, so that one does always.
+UPDATE_JOURNAL = sql(
+    update(journal).values(
+        {name: bindparam(name) for name in _place} | {"written": journal.c.written + _ONE}
+    ),
+    *_place,
+)
 
 SCHEMA = "SELECT sql FROM sqlite_master ORDER BY name"
 NODE = sql(select(node))
+JOURNAL = sql(select(journal))
 SLOT = sql(select(slots).where(*_is(slots.c.slot)), "slot")
 SLOTS = sql(select(slots).order_by(slots.c.slot))
 LAST_ROW_BEFORE_SLOT = sql(

@@ -45,6 +45,15 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 @contextmanager
+def translating() -> Iterator[None]:
+    """Errors of SQLite and of the file as errors of ours, beside a transaction."""
+    try:
+        yield
+    except (*FILE_ERRORS, OSError) as error:
+        raise translated(error) from error
+
+
+@contextmanager
 def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
     """Read everything inside from one state; what cannot be read at all is StoreBroken."""
     try:

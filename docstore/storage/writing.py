@@ -12,8 +12,9 @@ from typing import assert_never
 
 from docstore.errors import StoreBroken
 from docstore.model.document import Row, expiry_us
-from docstore.storage import branching, migrations, packing, tables
+from docstore.storage import branching, journal_line, migrations, packing, tables
 from docstore.storage.arrivals import Arrive, Prune, SaveCursor, Stand
+from docstore.storage.journal_line import JournalLine
 from docstore.storage.store import (
     Append,
     Base,
@@ -31,7 +32,12 @@ from docstore.storage.transactions import (
     copy_back,
     insert,
     transaction,
+    translating,
 )
+
+FOLLOWING, FLUSHING = "NORMAL", "FULL"
+"""How transactions that follow the journal are synced: before the log is copied back, so that the
+file is never a mixture; or by themselves as well."""
 
 _clustered = itemgetter(0, 4, 5)  # (slot, link, version) of a Row.
 
@@ -55,6 +61,7 @@ class Writer:
             if not execute(tables.SCHEMA).fetchall():
                 for statement in tables.CREATE:
                     execute(statement)
+                journal_line.create(self._connection)
                 schema = packing.schema_checksum(execute(tables.SCHEMA).fetchall())
                 line = packing.NodeLine(migrations.DOCUMENTS.format, store_id, 1, None, schema)
                 execute(tables.INSERT_NODE, line.columns())
@@ -69,9 +76,29 @@ class Writer:
         with transaction(self._connection):
             _Batch(self._connection).write(writes)
 
+    def follow(
+        self, writes: Sequence[Write], to: JournalLine, *, durably: bool, boot: int = 0
+    ) -> None:
+        """As `commit`, and stand at another place of the journal in the same transaction.
+
+        durably: a power cut takes back neither these nor anything before; else it may take back the
+        newest of them, and what stays is in order. boot: to count so many starts, 0 for as many as
+        there are.
+        """
+        self._copy_back_if_due()
+        with translating():
+            self._connection.execute(f"PRAGMA synchronous = {FLUSHING if durably else FOLLOWING}")
+        with transaction(self._connection):
+            _Batch(self._connection).write(writes)
+            journal_line.write(self._connection, to)
+            if boot:
+                line = node_line(self._connection)._replace(boot=boot)
+                self._connection.execute(tables.UPDATE_NODE, line.columns())
+
     def _copy_back_if_due(self) -> None:
-        changes = self._connection.total_changes - self._changes
-        too_long = self._wal.exists() and self._wal.stat().st_size > WAL_BYTES_MAX
+        with translating():
+            changes = self._connection.total_changes - self._changes
+            too_long = self._wal.exists() and self._wal.stat().st_size > WAL_BYTES_MAX
         if changes < self._changes_due and not too_long:
             return
         pages = self.copy_back("TRUNCATE" if too_long else "PASSIVE")

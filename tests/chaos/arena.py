@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -241,8 +242,16 @@ class Arena:
 def empty(data: Path) -> None:
     """Take everything from a data directory but the log of what the process said."""
     for entry in data.iterdir():
-        if entry.name != "log.txt":
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        elif entry.name != "log.txt":
             entry.unlink()
+
+
+def put_back(copy: Path, data: Path) -> None:
+    """Put what a copy of a data directory has in the place of what is there."""
+    empty(data)
+    shutil.copytree(copy, data, ignore=shutil.ignore_patterns("log.txt"), dirs_exist_ok=True)
 
 
 def mount_small_disk(path: Path, size: str) -> bool:

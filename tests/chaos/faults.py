@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from itertools import permutations
 
 from docstore.client.local import LocalNode
-from tests.chaos.arena import Arena, empty
+from tests.chaos.arena import Arena, empty, put_back
 from tests.docstore.watching import disk_fault
 
 Fault = Callable[["Nemesis"], Awaitable[str]]
@@ -269,10 +269,7 @@ class Nemesis:
         await self.arena.recover()
         await asyncio.sleep(self._lasting())
         await self.arena.kill(node)
-        empty(node.data)
-        for entry in copy.iterdir():
-            if entry.name != "log.txt":
-                shutil.copy(entry, node.data)
+        put_back(copy, node.data)
         self.arena.start_node(node)
         assert node.process is not None
         ended = await asyncio.to_thread(node.process.wait, 30)

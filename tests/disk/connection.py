@@ -20,6 +20,13 @@ class Connection:
             apsw.Connection, file, vfs=vfs.name,
             flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE,
         )  # fmt: skip
+        try:
+            self._configure(synchronous)
+        except BaseException:
+            self.close()  # Else the collector does, and may have taken the disk away before.
+            raise
+
+    def _configure(self, synchronous: str) -> None:
         self.execute("PRAGMA locking_mode = EXCLUSIVE")  # No shared memory on this disk.
         for pragma in PRAGMAS:
             self.execute(f"PRAGMA {pragma}")

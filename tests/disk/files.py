@@ -38,7 +38,7 @@ class DiskOfFiles:
 
     def write(self, name: str, offset: int, parts: Sequence[bytes]) -> None:
         """Overwrite a stretch; it is written, but not durable, while the second call is made."""
-        self._before("write")
+        self._before("overwrite")  # Which needs no room.
         file = self.disk.files[self._directory + name]
         file.write(offset, b"".join(parts))
         self._before("sync")

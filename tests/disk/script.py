@@ -100,6 +100,8 @@ def content(connection: Any) -> int:
     """Return what tells two contents of all tables apart."""
     parts: list[Any] = []
     for table in metadata.sorted_tables:
+        if table.name == "journal":
+            continue  # Where the tables stand in it is no content, and its key is chance.
         # The number of starts is another one after each.
         columns = [each.name for each in table.columns
                    if table.name != "node" or each.name not in ("boot", "checksum")]  # fmt: skip

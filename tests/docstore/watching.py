@@ -54,7 +54,9 @@ def resident_bytes(pid: int) -> int:
 def disk_fault(node: LocalNode, fault: str) -> Iterator[None]:
     """Let every sync of a running node's disk suffer `fault`, as strace spells it."""
     assert node.process is not None
-    inject = ["-e", "trace=fdatasync,fsync", "-e", f"inject=fdatasync,fsync:{fault}"]
+    # The journal writes and syncs in one call.
+    calls = "fdatasync,fsync,pwritev2"
+    inject = ["-e", f"trace={calls}", "-e", f"inject={calls}:{fault}"]
     tracer = subprocess.Popen(
         ["strace", "-f", "-p", str(node.process.pid), *inject],
         stdout=subprocess.DEVNULL,

@@ -10,7 +10,7 @@ from pathlib import Path
 import aiohttp
 
 from docstore.client.local import LocalNode
-from tests.chaos.arena import empty
+from tests.chaos.arena import empty, put_back
 from tests.chaos.lines.stage import Seen, Stage, answered, line
 from tests.chaos.mix import FACTORY
 from tests.chaos.verdict import gap_s
@@ -54,10 +54,7 @@ async def lost_disks(stage: Stage) -> Seen:
         await stage.arena.kill(emptied)
         await stage.arena.kill(restored)
         empty(emptied.data)
-        empty(restored.data)
-        for entry in copy.iterdir():
-            if entry.name != "log.txt":
-                shutil.copy(entry, restored.data)
+        put_back(copy, restored.data)
         # What a supervisor does: the same command again.
         stage.arena.start_node(emptied)
         stage.arena.start_node(restored)
@@ -189,7 +186,7 @@ async def sync_fails(stage: Stage) -> Seen:
 
 
 @line("R19", "a disk full for 60 s: 99 % of reads answered, its mutations served elsewhere within"
-             " 3 s, well again within 10 s", small_disk="64m")  # fmt: skip
+             " 3 s, well again within 10 s", small_disk="256m")  # fmt: skip
 async def full_disk(stage: Stage) -> Seen:
     """Fill the small disk of one node, and make room again."""
     node = stage.arena.members[-1]

@@ -110,7 +110,7 @@ async def _in_step(stage: Stage, node: LocalNode, lost: dict[int, str], wrong: l
 
 @line("S4", "the disk of a leader full for a minute: OutOfStorage, its records are read, produce is"
             " 503 partition-full; Online within 10 s of there being room, nothing lost",
-            size=3, small_disk="128m")  # fmt: skip
+            size=3, small_disk="320m")  # fmt: skip
 async def no_room(stage: Stage) -> Seen:
     """Let the node with the small disk lead half of the partitions; fill its disk."""
     node = stage.arena.members[-1]

@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 from docstore.errors import StoreError
-from docstore.storage.sqlite import SqliteStore
 from docstore.storage.store import Append
 from tests.docstore.storage.logs import Author
+from tests.docstore.storage.small import small
 
 
 async def main(path: Path, rows: int) -> None:
-    store = SqliteStore(path)
+    store = small(path)
     recovered = await store.open()
     end = recovered.slots[1].end if recovered.slots else 0
     author = Author(ends={1: end})

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from docstore.storage.memory import MemoryStore
-from docstore.storage.sqlite import SqliteStore
 from docstore.storage.store import Recovered, Store
+from tests.docstore.storage.small import small
 
 
 class Disk:
@@ -18,13 +18,13 @@ class Disk:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self.store: Store = MemoryStore() if path is None else SqliteStore(path)
+        self.store: Store = MemoryStore() if path is None else small(path)
 
     async def restart(self) -> Recovered:
         """Close the store and open the next one on the same disk."""
         await self.store.close()
         if self._path is not None:
-            self.store = SqliteStore(self._path)
+            self.store = small(self._path)
         return await self.store.open()
 
 

@@ -108,3 +108,38 @@ def test_a_ring_lies_in_a_directory(files: DiskFiles, tmp_path: Path) -> None:
     again = Ring(DiskFiles(tmp_path / "journal"), KEY, file_bytes=SIZE, files_max=3)
     assert [again.body(entry) for entry in again.open(START)] == bodies
     again.files.close()
+
+
+def test_a_file_for_which_there_is_no_room_takes_none(small_disk: Path) -> None:
+    files = DiskFiles(small_disk / "journal")
+    files.create("0", SIZE)
+    (small_disk / "journal" / "1").write_bytes(b"begun once, and never finished")
+    free = os.statvfs(small_disk).f_bavail
+    for name in ("1", "2"):
+        with pytest.raises(OSError, match="No space left"):
+            files.create(name, 4 << 20)
+    assert files.names() == ["0"]
+    assert os.statvfs(small_disk).f_bavail >= free
+    files.create("1", SIZE)
+    files.close()
+
+
+def test_the_name_of_the_directory_is_durable_whoever_made_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """He may have been killed before he said so, and a power cut would take all that is in it."""
+    (tmp_path / "journal").mkdir(mode=0o700)
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.fstat(file).st_ino))
+    DiskFiles(tmp_path / "journal").close()
+    assert tmp_path.stat().st_ino in synced
+
+
+def test_what_is_no_file_of_a_journal_is_let_be(files: DiskFiles, tmp_path: Path) -> None:
+    files.create("0", SIZE)
+    (tmp_path / "journal" / "lost+found").mkdir()
+    (tmp_path / "journal" / "notes").write_text("of an operator")
+    files.sync()
+    ring = Ring(files, KEY, file_bytes=SIZE, files_max=3)
+    assert ring.open(START, may_be_missing=True) == []
+    assert not ring.is_written()

@@ -21,8 +21,10 @@ from docstore.storage.sqlite import SqliteStore
 from docstore.storage.streams_sqlite import SqliteStreamStore
 from tests.disk import script, stream_script
 from tests.disk.connection import Connection
+from tests.disk.disk import Disk
 from tests.disk.failures import Raises, error_of_disk, no_room
-from tests.disk.vfs import Disk, Vfs
+from tests.disk.vfs import Vfs
+from tests.docstore.storage.small import small
 
 COLUMN = "ALTER TABLE {} ADD COLUMN later{} INTEGER NOT NULL DEFAULT 0"
 FILLED = "UPDATE {} SET later{} = rowid + 1"
@@ -61,7 +63,7 @@ class Stored:
 
 
 STORED = [
-    Stored("DOCUMENTS", migrations.DOCUMENTS, script, "history", SqliteStore),
+    Stored("DOCUMENTS", migrations.DOCUMENTS, script, "history", small),
     Stored("STREAMS", migrations.STREAMS, stream_script, "batches", SqliteStreamStore),
 ]
 

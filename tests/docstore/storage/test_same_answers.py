@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from docstore.storage.ledger import Ledger
 from docstore.storage.memory import MemoryStore
-from docstore.storage.sqlite import SqliteStore
 from docstore.storage.store import Write
 from tests.docstore.storage.scripts import SLOTS, changes, queries, scripts, told, writes_of
+from tests.docstore.storage.small import small
 
 
 async def play(script: list[list[tuple[str, int, object]]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        memory, sqlite = MemoryStore(), SqliteStore(Path(folder) / "db", synchronous="OFF")
+        memory, sqlite = MemoryStore(), small(Path(folder) / "db")
         await memory.open()
         await sqlite.open()
         try:
@@ -33,7 +33,7 @@ async def play(script: list[list[tuple[str, int, object]]]) -> None:
                 assert await told(sqlite) == await told(memory)
             await sqlite.close()
             await memory.open()
-            sqlite = SqliteStore(Path(folder) / "db", synchronous="OFF")
+            sqlite = small(Path(folder) / "db")
             await sqlite.open()
             assert await told(sqlite) == await told(memory)
         finally:

@@ -23,10 +23,10 @@ from docstore.storage.partitions import (
     PartitionResult,
     SavePartition,
 )
-from docstore.storage.sqlite import SqliteStore
 from docstore.storage.store import Status
 from docstore.storage.streams_sqlite import SqliteStreamStore
 from tests.docstore.storage.sealed import A, B, Leader, batch, begun, recovered
+from tests.docstore.storage.small import small
 
 ALL = 1 << 40
 
@@ -206,7 +206,7 @@ async def test_files_that_are_not_of_streams_are_refused(path: Path, tmp_path: P
     write(path, b"a letter to a friend, which is no database " * 99)
     with pytest.raises(StoreBroken, match="not a database"):
         await recovered(path)
-    documents = SqliteStore(tmp_path / "docstore.db")
+    documents = small(tmp_path / "docstore.db")
     await documents.open()
     await documents.close()
     with pytest.raises(StoreBroken, match="not a store of streams"):

@@ -1,0 +1,187 @@
+"""What is in the journal and not yet in the tables, and when the tables go on.
+
+A commit is durable once its entry is in the journal. The tables follow in transactions of many: the
+price of SQLite is one of transactions rather than of rows. Most of them are not synced by
+themselves; one of some is, with all before it, and lets go of the journal's files up to there.
+
+Once in the journal there is only forward: what the tables find no room for is acknowledged.
+
+Everything here is decided and nothing is done, so that tests cut the power at any of its calls.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from docstore.model.document import Row
+from docstore.storage import entries
+from docstore.storage.journal import Position
+from docstore.storage.journal_line import JournalLine
+from docstore.storage.overlay import Overlay
+from docstore.storage.ring import Entry, Ring
+from docstore.storage.store import Append, Base, Write
+
+ROWS_DUE, BYTES_DUE = 2000, 2 << 20
+"""The tables go on at once when so much waits for them."""
+ROWS_AT_ONCE, BYTES_AT_ONCE = 4000, 4 << 20
+"""In one transaction."""
+ROWS_MAX, BYTES_MAX = 100_000, 32 << 20
+"""Commits wait while the tables lack so much: they are slower than what comes."""
+FLUSH_BYTES, FLUSH_S = 2 << 20, 1.0
+"""A transaction is synced when so much was not, or the last one that was is so long ago."""
+
+
+class _Waiting(NamedTuple):
+    position: Position
+    writes: Sequence[Write]
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A transaction of the tables: entries up to a place, and whether it is to be synced."""
+
+    writes: Sequence[Write]
+    line: JournalLine
+    durably: bool
+    entries: int
+    """How many of those that wait."""
+
+
+class Backlog:
+    """The journal of an open store, and what of it the tables lack."""
+
+    def __init__(self, ring: Ring, line: JournalLine, boot: int, now: float) -> None:
+        """Begin with tables that have everything. now: seconds on a clock that never goes back."""
+        self.ring = ring
+        self.overlay = Overlay(line.number)
+        self.writes = self.rows = self.bytes = 0
+        """What the tables lack."""
+        self.unflushed_bytes = 0
+        """What they have followed, and a power cut may take back."""
+        self._line = line
+        self._boot = boot
+        self._waiting: deque[_Waiting] = deque()
+        self._flushed_at = now
+        self._is_short_of_room = False
+        self._is_marked = True
+
+    # --- commits ------------------------------------------------------------------------------
+
+    def fits(self, body: bytes) -> bool:
+        """Return whether a commit may be an entry; else it goes into the tables alone."""
+        return self.ring.fits(len(body))
+
+    def next(self, body: bytes) -> Entry | None:
+        """Return the next entry, to be written; None while the tables have to go on first."""
+        if self.rows >= ROWS_MAX or self.bytes >= BYTES_MAX:
+            return None
+        entry = self.ring.next(self._boot, body)
+        self._is_short_of_room = entry is None
+        return entry
+
+    def durable(self, entry: Entry, writes: Sequence[Write]) -> None:
+        """Note that an entry is in the journal: from here on it is acknowledged."""
+        rows = sum(len(each.rows) for each in writes if isinstance(each, Append | Base))
+        size = sum(map(len, entry.parts))
+        self._waiting.append(_Waiting(entry.header.position, writes, rows, size))
+        self.writes += len(writes)
+        self.rows += rows
+        self.bytes += size
+        self.overlay.add(entry.header.number, writes)
+        self._is_marked = not writes
+
+    def mark(self) -> Entry | None:
+        """Return an empty entry to be written behind the last one, if that is not empty itself.
+
+        While the last entry has no successor, its rot looks like a commit that was torn.
+        """
+        return None if self._is_marked else self.next(entries.EMPTY)
+
+    # --- the tables ---------------------------------------------------------------------------
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether the tables have everything."""
+        return not self._waiting
+
+    @property
+    def is_due(self) -> bool:
+        """Return whether the tables should go on at once."""
+        if self.is_empty and self.is_flushed:
+            return False
+        return self.rows >= ROWS_DUE or self.bytes >= BYTES_DUE or self._is_short_of_room
+
+    @property
+    def is_flushed(self) -> bool:
+        """Return whether a power cut would take nothing from the tables."""
+        return self.ring.flushed == self._line.number
+
+    def rows_of(self, slot: int) -> list[Row]:
+        """Return the rows of a slot that the tables lack, in the order in which they came."""
+        appends = (write for each in self._waiting for write in each.writes)
+        rows = (row for write in appends if isinstance(write, Append | Base) for row in write.rows)
+        return [row for row in rows if row.slot == slot]
+
+    def batch(self, now: float) -> Batch | None:
+        """Return what the tables should do next, None for nothing."""
+        taken, rows, size = 0, 0, 0
+        writes: list[Write] = []
+        line = self._line
+        for position, some, more_rows, more_bytes in self._waiting:
+            if taken and (rows + more_rows > ROWS_AT_ONCE or size + more_bytes > BYTES_AT_ONCE):
+                break
+            taken, rows, size = taken + 1, rows + more_rows, size + more_bytes
+            writes += some
+            line = line._replace(number=position.number, stamp=position.stamp, alone=0)
+        is_long_ago = now - self._flushed_at >= FLUSH_S
+        is_much = self.unflushed_bytes + size >= FLUSH_BYTES
+        durably = is_long_ago or is_much or self._is_short_of_room
+        if not taken and (self.is_flushed or not durably):
+            return None
+        return Batch(writes, line, durably, taken)
+
+    def followed(self, batch: Batch, now: float) -> None:
+        """Note that the transaction of a batch has been committed."""
+        for _ in range(batch.entries):
+            each = self._waiting.popleft()
+            self.writes -= len(each.writes)
+            self.rows -= each.rows
+            self.bytes -= each.bytes
+            self.unflushed_bytes += each.bytes
+        self._line = batch.line
+        self.overlay.drop(batch.line.number)
+        if batch.durably:
+            self._flushed(now)
+
+    def _flushed(self, now: float) -> None:
+        self.ring.flushed = self._line.number
+        self.unflushed_bytes = 0
+        self._flushed_at = now
+        self._is_short_of_room = False
+
+    # --- without the journal ------------------------------------------------------------------
+
+    def straight(self, writes: Sequence[Write]) -> Batch:
+        """Return a commit that goes into the tables alone; they have everything else by now."""
+        assert self.is_empty
+        number, stamp = self.ring.skip(self._boot)
+        self.overlay.announce(number, writes)
+        line = self._line._replace(number=number, stamp=stamp, alone=1)
+        return Batch(writes, line, durably=True, entries=0)
+
+    def went_straight(self, batch: Batch, now: float) -> None:
+        """Note that the transaction of such a commit is durable."""
+        self._line = batch.line
+        self.ring.end = batch.line.position
+        self.overlay.add(batch.line.number, ())
+        self.overlay.drop(batch.line.number)
+        self._is_marked = False
+        self._flushed(now)
+
+    def closing(self) -> Batch:
+        """Return the last transaction: the tables have everything, and need no journal."""
+        assert self.is_empty
+        return Batch((), self._line._replace(alone=1), durably=True, entries=0)

@@ -1,0 +1,55 @@
+"""Room that is kept for the tables, so that they can follow the journal when a disk is full.
+
+A file that holds nothing. What is in the journal is acknowledged and has to go into the tables,
+whatever room there is; so some is taken when there is enough, and given back when there is none.
+"""
+
+import os
+from pathlib import Path
+from typing import Protocol
+
+
+class Room(Protocol):
+    """Room that is kept for the tables."""
+
+    def reserve(self) -> bool:
+        """Take the room, unless it is taken. Return whether there was enough."""
+
+    def release(self) -> bool:
+        """Give the room back. Return whether there was any."""
+
+
+class Ballast:
+    """The file `path` of `size` bytes, while there is room for it."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        """Do nothing yet. Without a size there is no such file."""
+        self._path = path
+        self._size = size
+
+    def reserve(self) -> bool:
+        """Take the room, unless it is taken. Return whether there was enough."""
+        try:
+            file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                if self._size:
+                    os.posix_fallocate(file, 0, self._size)
+            finally:
+                os.close(file)
+        except OSError:
+            self.release()
+            return False
+        return True
+
+    def release(self) -> bool:
+        """Give the room back. Return whether there was any."""
+        try:
+            self._path.unlink()
+        except FileNotFoundError:
+            return False
+        return self._size > 0
+
+    def free_bytes(self) -> int:
+        """Return how much room there is beside it."""
+        disk = os.statvfs(self._path.parent)
+        return disk.f_bavail * disk.f_frsize

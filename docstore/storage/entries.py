@@ -1,0 +1,104 @@
+"""What a commit wrote as the body of its entry in the journal, and back.
+
+One list for each write: a number for its kind, then its fields in their order. Rows lie as the
+tuples they are, records of slots as the columns of their table. An entry is read at a start only,
+and its checksum and stamp have vouched for it by then.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, assert_never
+
+import msgpack
+
+from docstore.errors import StoreDamaged
+from docstore.model.document import Row
+from docstore.storage import packing
+from docstore.storage.arrivals import Arrive, Prune, SaveCursor, Stand, Standing
+from docstore.storage.store import (
+    Append,
+    Base,
+    Erase,
+    Purge,
+    SaveConfiguration,
+    SaveSlot,
+    SlotRecord,
+    Trim,
+    Truncate,
+    Write,
+)
+
+EMPTY: bytes = msgpack.packb([])
+"""The body of an entry without writes, which is there to follow another."""
+
+
+def packed(writes: Sequence[Write]) -> bytes:
+    """Return `writes` as bytes."""
+    body: bytes = msgpack.packb([_fields(write) for write in writes])
+    return body
+
+
+def _fields(write: Write) -> tuple[Any, ...]:
+    match write:
+        case Append(rows):
+            return (0, rows)
+        case SaveSlot(record):
+            return (1, packing.columns_of(record))
+        case Truncate(slot, end):
+            return (2, slot, end)
+        case Erase(slot):
+            return (3, slot)
+        case Base(rows):
+            return (4, rows)
+        case Trim(slot, after, kept):
+            return (5, slot, after, kept)
+        case Purge(slot, tombstones):
+            return (6, slot, tombstones)
+        case SaveConfiguration(configuration):
+            return (7, configuration)
+        case Arrive(row, standing):
+            return (8, row, int(standing))
+        case Stand(n, standing):
+            return (9, n, int(standing))
+        case Prune(numbers):
+            return (10, numbers)
+        case SaveCursor(disk, configuration, n):
+            return (11, disk, configuration, n)
+        case _:
+            assert_never(write)
+
+
+def unpacked(body: bytes) -> list[Write]:
+    """Return what was written. Raises StoreDamaged when it cannot be understood."""
+    try:
+        entries = msgpack.unpackb(body, use_list=False)
+        return [_WRITES[kind](*fields) for kind, *fields in entries]
+    except (IndexError, TypeError, ValueError) as error:
+        raise StoreDamaged(f"an entry of the journal cannot be understood: {error}") from error
+
+
+def _rows(rows: Sequence[tuple[Any, ...]]) -> list[Row]:
+    return [Row(*row) for row in rows]
+
+
+def _record(columns: tuple[object, ...]) -> SlotRecord:
+    record = packing.record_of(columns)
+    if record is None:
+        raise ValueError("the record of a slot is damaged")
+    return record
+
+
+_WRITES: list[Callable[..., Write]] = [
+    lambda rows: Append(_rows(rows)),
+    lambda columns: SaveSlot(_record(columns)),
+    Truncate,
+    Erase,
+    lambda rows: Base(_rows(rows)),
+    Trim,
+    Purge,
+    SaveConfiguration,
+    lambda row, standing: Arrive(Row(*row), Standing(standing)),
+    lambda n, standing: Stand(n, Standing(standing)),
+    Prune,
+    SaveCursor,
+]
+"""By the number of their kind."""

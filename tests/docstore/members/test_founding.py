@@ -1,0 +1,45 @@
+"""How a node comes to know its group, on a disk that has no room for it."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from docstore.config import Config
+from docstore.errors import DiskFull
+from docstore.members.founding import Founding
+from docstore.model.address import Address
+from docstore.storage.memory import MemoryStore
+from docstore.storage.store import Then, Write
+
+
+class FullDisk(MemoryStore):
+    """A store that has no room for a while."""
+
+    is_full = True
+
+    def submit(self, writes: Sequence[Write], then: Then) -> None:
+        """Refuse a batch while there is no room."""
+        if self.is_full:
+            asyncio.get_running_loop().call_soon(then, DiskFull("no room"))
+        else:
+            super().submit(writes, then)
+
+
+async def test_a_group_is_founded_as_soon_as_there_is_room_to_store_it(tmp_path: Path) -> None:
+    at = Address("h", 1)
+    config = Config(data=tmp_path, advertise=at, peer_advertise=at, gossip_advertise=at)
+    store = FullDisk()
+    recovered = await store.open()
+    founding = Founding(
+        config, "a", recovered, learnt=lambda packed: None, outdated=lambda boot: None
+    )
+    founded = asyncio.create_task(founding.configuration(store))
+    async with asyncio.timeout(10):
+        while "the disk is full" not in founding.why_not():
+            await asyncio.sleep(0.01)
+        assert not founded.done()
+        store.is_full = False
+        configuration = await founded
+    assert [member.id for member in configuration.members] == ["a"]
+    assert (await store.recover()).configuration
+    assert "full" not in founding.why_not()

@@ -1,0 +1,13 @@
+"""A store whose journal is small, since a real one is made of 16 MiB of zeros."""
+
+from pathlib import Path
+
+from docstore.storage.sqlite import SqliteStore
+from docstore.storage.starting import Sizes
+
+SIZES = Sizes(file_bytes=64 << 10, files_max=4)
+
+
+def small(path: str | Path) -> SqliteStore:
+    """Return a store in the file `path`."""
+    return SqliteStore(path, sizes=SIZES)

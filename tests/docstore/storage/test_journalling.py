@@ -1,0 +1,234 @@
+"""The shell around the journal when something fails: whoever waits is told, and every end ends."""
+
+import asyncio
+import errno
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from docstore.errors import DiskFull, StoreBroken
+from docstore.storage import backlog, journal_line, journalling
+from docstore.storage.journal_thread import JournalThread
+from docstore.storage.ring import Entry
+from docstore.storage.sqlite import SqliteStore
+from docstore.storage.store import SaveConfiguration, SaveSlot, SlotRecord
+from docstore.storage.writing import Writer
+from tests.disk.disk import Disk
+from tests.disk.files import DiskOfFiles
+from tests.disk.script import NO_FILE
+from tests.docstore.storage.small import SIZES, small
+
+WAIT_S = 10.0
+FIRST, SECOND = SaveSlot(SlotRecord(1)), SaveSlot(SlotRecord(2))
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    store = small(tmp_path / "store.db")
+    await store.open()
+    yield store
+    await asyncio.wait_for(store.close(), WAIT_S)
+
+
+async def becomes(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def held(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """Have the tables wait in the midst of following; return when they do, and what ends it."""
+    begun, may_end, follow = threading.Event(), threading.Event(), Writer.follow
+
+    def slow(*args: Any, **named: Any) -> None:
+        begun.set()
+        assert may_end.wait(WAIT_S)
+        follow(*args, **named)
+
+    monkeypatch.setattr(Writer, "follow", slow)
+    return begun, may_end
+
+
+def fails_once(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> list[object]:
+    """Have the next write to the journal fail; return what is written after it."""
+    assert store._files is not None
+    files, write = store._files, store._files.write
+    tried: list[object] = []
+
+    def once(name: str, offset: int, parts: Sequence[bytes]) -> None:
+        tried.append((name, offset))
+        if len(tried) == 1:
+            raise error
+        write(name, offset, parts)
+
+    monkeypatch.setattr(files, "write", once)
+    return tried
+
+
+# --- the journal fails ------------------------------------------------------------------------
+
+
+async def test_nothing_is_written_after_a_write_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pinned: the tables were following; then a mark was written behind the torn entry."""
+    path = tmp_path / "store.db"
+    store = small(path)
+    await store.open()
+    begun, may_end = held(monkeypatch)
+    await store.commit([FIRST])
+    store.hurry()
+    await becomes(begun.is_set)
+    tried = fails_once(store, monkeypatch, OSError(errno.EIO, "once"))
+    with pytest.raises(StoreBroken, match="once"):
+        await store.commit([SECOND])
+    may_end.set()
+    await becomes(lambda: store._journal._task is None)
+    await store.close()
+    assert len(tried) == 1
+    assert await slots_in(path) == [1]
+
+
+async def test_a_thread_that_has_failed_writes_nothing_any_more() -> None:
+    class Once(DiskOfFiles):
+        def __init__(self) -> None:
+            super().__init__(Disk())
+            self.tried: list[str] = []
+
+        def write(self, name: str, offset: int, parts: Sequence[bytes]) -> None:
+            self.tried.append(name)
+            if len(self.tried) == 2:
+                raise OSError(errno.EIO, "once")
+
+    files, told = Once(), []
+    thread = JournalThread(files)
+    for name in "abcd":
+        thread.write(Entry(None, name, 0), told.append)  # type: ignore[arg-type]
+    thread.close()
+    await becomes(lambda: len(told) == 4)
+    assert files.tried == ["a", "b"]
+    assert told[0] is None
+    assert [type(each) for each in told[1:]] == [OSError] * 3
+
+
+async def test_whatever_goes_wrong_in_the_thread_is_told(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails_once(store, monkeypatch, MemoryError("no error of the disk"))
+    async with asyncio.timeout(WAIT_S):
+        for _ in range(2):
+            with pytest.raises(StoreBroken, match="no error of the disk"):
+                await store.commit([FIRST])
+
+
+# --- the tables fail --------------------------------------------------------------------------
+
+
+def test_every_error_of_a_transaction_that_follows_is_one_of_ours(tmp_path: Path) -> None:
+    def follow(log: Path, forbidden: int) -> None:
+        with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as connection:
+            writer = Writer(connection, NO_FILE)
+            writer.prepare("store")
+            line = journal_line.read(connection)
+            connection.set_authorizer(
+                lambda action, *_: sqlite3.SQLITE_DENY if action == forbidden else sqlite3.SQLITE_OK
+            )
+            Writer(connection, log).follow((), line, durably=True)
+
+    follow(NO_FILE, -1)
+    with pytest.raises(StoreBroken, match="not authorized"):
+        follow(NO_FILE, sqlite3.SQLITE_PRAGMA)
+    with pytest.raises(StoreBroken, match="too long"):
+        follow(tmp_path / ("x" * 300), -1)
+
+
+# --- no room, and the end ---------------------------------------------------------------------
+
+
+@contextmanager
+def without_room(monkeypatch: pytest.MonkeyPatch, for_s: float) -> Iterator[None]:
+    """Have the tables find no room, although the ballast is given back, and be due at once."""
+
+    def follow(*_: object, **__: object) -> None:
+        raise DiskFull("no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Writer, "follow", follow)
+        patched.setattr(backlog, "BYTES_DUE", 1)
+        patched.setattr(journalling, "WITHOUT_ROOM_S", for_s)
+        yield
+
+
+async def slots_in(path: Path) -> list[int]:
+    """Return the slots that a start finds."""
+    store = small(path)
+    try:
+        return sorted((await store.open()).slots)
+    finally:
+        await store.close()
+
+
+async def test_without_room_for_long_the_store_breaks_and_the_journal_has_it_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, told = small(tmp_path / "store.db"), []
+    store.broken = told.append
+    await store.open()
+    with without_room(monkeypatch, 0.3):
+        await store.commit([FIRST])
+        with pytest.raises(StoreBroken, match="no room to take in"):
+            await asyncio.wait_for(store.recover(), WAIT_S)
+        with pytest.raises(StoreBroken, match="no room to take in"):
+            await store.commit([SECOND])
+        await asyncio.wait_for(store.close(), WAIT_S)
+    assert list(map(str, told)) == ["there is no room to take in what the journal holds"]
+    assert await slots_in(tmp_path / "store.db") == [1]
+
+
+async def test_room_that_comes_back_in_time_breaks_nothing(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for slot in range(1, 4):
+        with without_room(monkeypatch, WAIT_S):
+            await store.commit([SaveSlot(SlotRecord(slot))])
+            await becomes(lambda: store._journal.is_full)
+        await store.recover()
+        assert store._journal._stuck_at is None
+        await becomes(lambda: not store._journal.is_full)
+
+
+async def test_a_store_without_room_can_be_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pinned: it went on trying for ever. Whoever waits for the tables is told."""
+    store = small(tmp_path / "store.db")
+    await store.open()
+    with without_room(monkeypatch, 999):
+        await store.commit([FIRST])
+        await becomes(lambda: store._journal.is_full)
+        reader = asyncio.create_task(store.recover())
+        await becomes(lambda: store._journal._waiting)
+        await asyncio.wait_for(store.close(), WAIT_S)
+        with pytest.raises(StoreBroken, match="no room"):
+            await asyncio.wait_for(reader, WAIT_S)
+    assert await slots_in(tmp_path / "store.db") == [1]
+
+
+async def test_a_commit_that_is_not_begun_when_the_store_is_closed_is_refused(
+    tmp_path: Path,
+) -> None:
+    """Pinned: one that is too large for the journal was never answered."""
+    store, told = small(tmp_path / "store.db"), []
+    await store.open()
+    await store.commit([FIRST])
+    store.submit([SaveConfiguration(b"x" * SIZES.file_bytes)], told.append)
+    await asyncio.wait_for(store.close(), WAIT_S)
+    assert list(map(str, told)) == ["the store is closed"]
+    assert await slots_in(tmp_path / "store.db") == [1]

@@ -1,0 +1,175 @@
+"""A start on a disk that is full: refused in one line, or with the room that was kept for it."""
+
+import asyncio
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from docstore.errors import DiskFull
+from docstore.storage import journalling
+from docstore.storage.sqlite import SqliteStore
+from docstore.storage.starting import Sizes
+from docstore.storage.store import SaveConfiguration
+from tests.docstore.storage.small import SIZES, small
+
+LARGE = Sizes(file_bytes=1 << 20, files_max=3)
+"""Of which the ballast alone is more than the small disk has."""
+
+
+def fill(disk: Path) -> Path:
+    """Leave no room at all; return the file that takes it."""
+    filler = disk / "filler"
+    with filler.open("ab", buffering=0) as file:
+        for size in (64 << 10, 4096):
+            try:
+                while True:
+                    file.write(bytes(size))
+            except OSError:
+                pass
+    return filler
+
+
+def ballast(path: Path) -> Path:
+    return Path(f"{path}.ballast")
+
+
+def remove(path: Path, end: str) -> None:
+    Path(f"{path}{end}").unlink()
+
+
+async def killed_behind(path: Path, monkeypatch: pytest.MonkeyPatch, to: Path) -> Path:
+    """Leave in `to` a store that was killed before its tables had what is in its journal."""
+    path.parent.mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(journalling, "FOLLOW_S", 3600)
+        store = small(path)
+        await store.open()
+        for number in range(20):
+            await store.commit([SaveConfiguration(bytes([number]) * 20_000)])
+        shutil.copytree(path.parent, to, dirs_exist_ok=True)
+        await store.close()
+    return to / path.name
+
+
+async def test_a_store_for_which_there_is_no_room_is_not_begun(small_disk: Path) -> None:
+    """It could take no write, and nobody would be told."""
+    path = small_disk / "store.db"
+    with pytest.raises(DiskFull, match=r"store.db: no room for a start, which takes 10 MiB: 3 MiB"):
+        await SqliteStore(path, sizes=LARGE).open()
+    assert not ballast(path).exists()
+    assert os.statvfs(small_disk).f_bavail * 4096 > 3 << 20
+    store = small(path)
+    assert (await store.open()).boot == 1
+    await store.commit([SaveConfiguration(b"begun")])
+    await store.close()
+
+
+async def test_a_ballast_without_room_for_the_journal_is_not_enough(small_disk: Path) -> None:
+    path = small_disk / "store.db"
+    filler = fill(small_disk)
+    with filler.open("ab") as file:
+        file.truncate(filler.stat().st_size - SIZES.ballast_bytes - (100 << 10))
+    with pytest.raises(DiskFull, match="no room for a start"):
+        await small(path).open()
+    assert not ballast(path).exists()
+
+
+async def test_a_store_of_before_gets_no_journal_without_room_for_it(small_disk: Path) -> None:
+    path = small_disk / "store.db"
+    store = small(path)
+    await store.open()
+    await store.close()
+    shutil.rmtree(Path(f"{path}.journal"))
+    ballast(path).unlink()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TABLE journal")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    before = path.read_bytes()
+    with pytest.raises(DiskFull, match="no room for a start"):
+        await SqliteStore(path, sizes=LARGE).open()
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("is_index_there", [True, False], ids=["killed", "rebooted"])
+async def test_what_is_in_the_journal_goes_into_the_tables_on_a_full_disk(
+    tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch, is_index_there: bool
+) -> None:
+    path = await killed_behind(tmp_path / "node" / "store.db", monkeypatch, small_disk)
+    if not is_index_there:
+        remove(path, "-shm")
+    filler = fill(small_disk)
+    store = small(path)
+    with capture_logs() as lines:
+        found = await store.open()
+        assert found.configuration == bytes([19]) * 20_000
+        assert [line["log_level"] for line in lines] == ["warning"]
+        with pytest.raises(DiskFull):
+            await store.commit([SaveConfiguration(b"later")])
+        assert (await store.recover()).configuration == bytes([19]) * 20_000
+        filler.unlink()
+        async with asyncio.timeout(10):
+            while store.measures()["docstore_journal_full"]:
+                await asyncio.sleep(0.02)
+        assert [line["log_level"] for line in lines] == ["warning"] * 2
+    await store.commit([SaveConfiguration(b"later")])
+    await store.close()
+    assert ballast(path).exists()
+
+
+async def test_a_store_is_closed_in_order_with_the_room_that_was_kept(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journalling, "FOLLOW_S", 3600)
+    path = small_disk / "store.db"
+    store = small(path)
+    await store.open()
+    for number in range(10):
+        await store.commit([SaveConfiguration(bytes([number]) * 20_000)])
+    fill(small_disk)
+    await store.close()
+    with closing(sqlite3.connect(path)) as connection:
+        [(alone,)] = connection.execute("SELECT alone FROM journal").fetchall()
+        [(configuration,)] = connection.execute("SELECT configuration FROM node").fetchall()
+    assert (alone, configuration) == (1, bytes([9]) * 20_000)
+
+
+def docstore(*arguments: str) -> tuple[int, list[str]]:
+    """Run a command; return its exit code and the lines that it says."""
+    done = subprocess.run(
+        [sys.executable, "-m", "docstore", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    return done.returncode, (done.stdout + done.stderr).splitlines()
+
+
+def test_a_node_says_in_one_line_that_there_is_no_room_for_its_first_start(
+    small_disk: Path,
+) -> None:
+    data = small_disk / "node"
+    code, said = docstore("serve", "--data", str(data))
+    assert (code, len(said)) == (75, 1), said
+    assert f"{data / 'docstore.db'}: no room for a start, which takes 160 MiB: 3 MiB" in said[0]
+
+
+async def test_a_configuration_is_not_forced_on_a_disk_without_room(small_disk: Path) -> None:
+    store = small(small_disk / "docstore.db")
+    await store.open()
+    await store.commit([SaveConfiguration(b"its group")])
+    await store.close()
+    (small_disk / "node-id").write_text("n1\n")
+    fill(small_disk)
+    code, said = await asyncio.to_thread(
+        docstore, "force-config", "--data", str(small_disk), "--yes"
+    )
+    assert (code, len(said)) == (1, 1), said
+    assert "no room" in said[0]
