@@ -20,6 +20,7 @@ from docstore.protocol.core import Core
 from docstore.protocol.depose import depose
 from docstore.protocol.effects import Effect, Reconfigured
 from docstore.protocol.events import (
+    BatchRequested,
     ChangeAsked,
     CompactAsked,
     DiskFilled,
@@ -161,6 +162,8 @@ class Replica:
                 self._arrived(sender, message, configuration)
             case Requested():
                 self.gateway.request(event)
+            case BatchRequested():
+                self.gateway.request_batch(event)
             case TurnEnded():
                 self._end_turn()
             case Persisted(token):

@@ -20,7 +20,7 @@ from docstore.model.operation import Answer, Operation, answer_from_wire
 from docstore.protocol.clients import Inflight
 from docstore.protocol.core import Core
 from docstore.protocol.effects import Respond
-from docstore.protocol.events import Requested
+from docstore.protocol.events import BatchRequested, Requested
 from docstore.protocol.owners import claimant, owner_of
 from docstore.wire import Answered, Forward, Forwarded
 
@@ -94,6 +94,11 @@ class Gateway:
         self.pending[pending.seq] = pending
         self._soonest = min(self._soonest, pending.deadline)
         self._route(pending)
+
+    def request_batch(self, event: BatchRequested) -> None:
+        """Take what a client sent together."""
+        for request, operation in enumerate(event.operations, event.first):
+            self.request(Requested(request, operation, event.deadline))
 
     def _route(self, pending: Pending) -> None:
         """Hand an operation to the owner, or keep it until there is one (rule E1)."""

@@ -56,6 +56,11 @@ class SingleNode:
             future.set_result(self._answer(operation))
         return future
 
+    def submit_batch(
+        self, operations: Sequence[Operation], timeout_s: float
+    ) -> "asyncio.Future[list[Answer]]":
+        return asyncio.gather(*[self.submit(each, timeout_s) for each in operations])
+
     def _answer(self, operation: Operation) -> Answer:
         answer = self._read(operation) if operation.is_read else self._update(operation)
         return answer._replace(owner=self.node_id, epoch=1)
