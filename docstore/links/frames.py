@@ -46,6 +46,7 @@ from docstore.wire import (
     Release,
     Succeed,
     Told,
+    Took,
     Vote,
 )
 
@@ -62,6 +63,7 @@ KINDS: tuple[type[Any], ...] = (
     streams.Promoted, streams.Resign, streams.Yield, streams.Attach, streams.Adopt,
     streams.Append, streams.Acked, streams.Rejected, streams.Produce, streams.Produced,
     sessions.Call, sessions.Reply,
+    Took,
 )  # fmt: skip
 _TAGS = {kind: tag for tag, kind in enumerate(KINDS)}
 
@@ -125,8 +127,8 @@ def known(kind: type[T], fields: Sequence[Any]) -> T:
     return made
 
 
-def _restored_propose(offers: Sequence[Any]) -> Propose:
-    return Propose([Offer._make([*offer[:6], _rows(offer[6])]) for offer in offers])
+def _restored_propose(offers: Sequence[Any], *whole: int) -> Propose:
+    return Propose([Offer._make([*offer[:6], _rows(offer[6])]) for offer in offers], *whole)
 
 
 def _restored_fetched(slot: int, epoch: int, first: int, rows: Sequence[Any]) -> Fetched:

@@ -66,9 +66,15 @@ MESSAGES: Mapping[type, Shape] = {
     wire.Fetch: facts("Fetch", TURN, "slot epoch first last"),
     wire.Fetched: _rows("Fetched", TURN, "slot epoch first"),
     wire.Propose: items(
-        "Propose", ROUTINE, "offers", "slot epoch first decided", of=itemgetter(0, 1, 3, 5)
+        "Propose",
+        ROUTINE,
+        "offers",
+        "slot epoch first decided",
+        of=itemgetter(0, 1, 3, 5),
+        beside="number",
     ),
     wire.Accepted: items("Accepted", ROUTINE, "slots", "slot epoch end"),
+    wire.Took: facts("Took", ROUTINE, "boot number"),
     wire.Gap: facts("Gap", TURN, "slot epoch full adopted end decided copying"),
     wire.Adopt: _rows("Adopt", TURN, "slot epoch base common decided"),
     wire.Copy: _rows("Copy", TURN, "slot epoch base after kept last"),

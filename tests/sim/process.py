@@ -192,9 +192,16 @@ class Process:
 
     def request(self, make: Callable[[int], Event], answered: Callable[[Any], None]) -> None:
         """Feed a client's request; `answered` is called once, if this life lasts."""
-        self._requests += 1
-        self._answers[self._requests] = answered
-        self.feed(make(self._requests))
+        self.request_batch(make, [answered])
+
+    def request_batch(
+        self, make: Callable[[int], Event], answered: Sequence[Callable[[Any], None]]
+    ) -> None:
+        """Feed what a client sends together, numbered from the one that `make` is given."""
+        first = self._requests + 1
+        self._requests += len(answered)
+        self._answers.update(enumerate(answered, first))
+        self.feed(make(first))
 
     def feed(self, event: Event) -> None:
         """Give the replica an event, and perform what it asks."""

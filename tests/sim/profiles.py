@@ -19,6 +19,8 @@ def profile_of(seed: int, nodes: str) -> Profile:
     # In one of thirteen runs, of all of these kinds, owners read by lease.
     # In a fifth, old versions are let go of almost at once, while disks rot and fill up; they
     # also go in half of the fourth, where newcomers are filled with what is left.
+    # In one of five runs, of all of these kinds, half of the clients load documents in bulk, so
+    # that messages say much and are acknowledged whole.
     more = {
         10: ("rot", "rot"),
         5: ("slow", "slow"),
@@ -28,14 +30,16 @@ def profile_of(seed: int, nodes: str) -> Profile:
     }.get(seed % 11, ())
     if seed % 44 == 28:
         more = (*more, *["drain"] * 5)
+    loaders = 2 if seed % 5 == 2 else 0
     return Profile(
         kinds=(*ALL, *more),
         size=size,
         factor=rng.choice((None, 3)) if size == 5 else None,
-        slots=rng.choice((1, 2, 4)),
+        slots=rng.choice((1, 2, 4)) << bool(loaders),
         links=rng.choice((2, 3, 4)),
         page_rows=rng.choice((2, 3, 256)),
         past="slow" in more,
+        loaders=loaders,
         changes="change" in more,
         leases=seed % 13 == 12,
         retention_s=4.0 if seed % 11 == 9 or seed % 22 == 17 else 0.0,

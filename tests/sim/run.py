@@ -16,7 +16,7 @@ from tests.sim.invariants import Invariants, Violation
 from tests.sim.nemesis import ALL, Nemesis
 from tests.sim.process import Process
 from tests.sim.verdict import document_problems, split
-from tests.sim.workload import Client, History, Op, to_answer
+from tests.sim.workload import Client, History, Loader, Op, to_answer
 
 FAULTS_S, HEALING_S = 12.0, 8.0
 RETRIES_S = 3.0
@@ -47,6 +47,8 @@ class Profile:
     """Owners read by lease."""
     past: bool = False
     """Clients read older versions as well."""
+    loaders: int = 0
+    """Of the clients, how many have several things done at once."""
 
 
 @dataclass(slots=True)
@@ -82,7 +84,8 @@ def run(seed: int, profile: Profile, watch: Callable[[str], None] | None = None)
     nemesis = Nemesis(cluster, profile.faults_s, profile.kinds)
     for index in range(profile.clients):
         until = profile.faults_s + HEALING_S / 2
-        Client(f"c{index}", cluster, links, history, until, past=profile.past)
+        kind = Loader if index < profile.loaders else Client
+        kind(f"c{index}", cluster, links, history, until, past=profile.past)
     try:
         world.run(profile.faults_s)
         nemesis.heal()

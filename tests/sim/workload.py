@@ -2,11 +2,12 @@
 
 import json
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Conditions, Operation
-from docstore.protocol.events import Requested
+from docstore.protocol.events import BatchRequested, Requested
 from tests.sim.cluster import Cluster
 
 DEADLINE_S = 2.5
@@ -93,14 +94,8 @@ class Client:
     def _next(self) -> None:
         if self._world.now > self._until:
             return
-        rng = self._world.rng
-        self._count += 1
-        kind = rng.choices(["append", "put", "delete", "read"], [10, 3, 1, 9])[0]
-        op = Op(kind, rng.choice(self._links), f"{self._name}.{self._count}", self._world.now)
-        if self._past and kind == "read" and op.link in self._seen and self._count % 2:
-            op.kind, op.expected = "past", self._seen[op.link]
-        self._history.ops.append(op)
-        process = self._cluster.processes[rng.choice(self._cluster.names)]
+        op = self._chosen()
+        process = self._cluster.processes[self._world.rng.choice(self._cluster.names)]
         operation = self._operation(op)
         deadline = self._world.now + DEADLINE_S
         if process.up:
@@ -109,6 +104,17 @@ class Client:
                 lambda answer: self._answered(op, answer),
             )
         self._world.after(DEADLINE_S + 1.0, self._give_up, op, process, process.life)
+
+    def _chosen(self) -> Op:
+        """Return what is to be done next."""
+        rng = self._world.rng
+        self._count += 1
+        kind = rng.choices(["append", "put", "delete", "read"], [10, 3, 1, 9])[0]
+        op = Op(kind, rng.choice(self._links), f"{self._name}.{self._count}", self._world.now)
+        if self._past and kind == "read" and op.link in self._seen and self._count % 2:
+            op.kind, op.expected = "past", self._seen[op.link]
+        self._history.ops.append(op)
+        return op
 
     def _operation(self, op: Op) -> Operation:
         if op.kind == "read":
@@ -146,3 +152,27 @@ class Client:
         alive = process.up and process.life == life and steady
         op.outcome = "overdue" if alive else "unknown"
         self._world.after(0.01, self._next)
+
+
+class Loader(Client):
+    """One that has several things done at once, as a bulk load does; each is answered by itself."""
+
+    _waiting = 0
+
+    def _next(self) -> None:
+        self._waiting -= 1
+        if self._waiting > 0 or self._world.now > self._until:
+            return
+        rng = self._world.rng
+        ops = [self._chosen() for _ in range(rng.randint(2, 6))]
+        self._waiting = len(ops)
+        process = self._cluster.processes[rng.choice(self._cluster.names)]
+        operations = [self._operation(op) for op in ops]
+        deadline = self._world.now + DEADLINE_S
+        if process.up:
+            process.request_batch(
+                lambda first: BatchRequested(first, operations, deadline),
+                [partial(self._answered, op) for op in ops],
+            )
+        for op in ops:
+            self._world.after(DEADLINE_S + 1.0, self._give_up, op, process, process.life)

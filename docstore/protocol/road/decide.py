@@ -1,6 +1,7 @@
 """Step 7 of the road: the owner counts who has it on disk, and decides.
 
-In: Accepted from replicas, and the own disk. Out: answers to clients, in the order of the log.
+In: Accepted and Took from replicas, and the own disk. Out: answers to clients, in the order of the
+log.
 
 A row is decided once a quorum of the configured replica set has adopted this ballot and holds
 the log up to it, durably (rule SL6). Decided is for ever (invariant I5). What is not decided in
@@ -10,7 +11,7 @@ Source: quorum intersection as in Viewstamped Replication Revisited (Liskov and 
 section 4.1), with our ballot in the place of its view-number.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from docstore.model.document import Row
 from docstore.model.operation import Answer
@@ -21,29 +22,48 @@ from docstore.protocol.depose import depose
 from docstore.protocol.identity import has_created
 from docstore.protocol.log import SlotLog
 from docstore.protocol.reign import Phase, Reign
+from docstore.protocol.road.offered import Offered, Reached
 from docstore.storage.store import Corrupt, Result, Rows
-from docstore.wire import Accepted, Decide, Refused
+from docstore.wire import Accepted, Decide, Refused, Took
 
 
 class Decider:
     """The owner's count."""
 
-    def __init__(self, core: Core, opened: Callable[[SlotLog, Reign], None]) -> None:
+    def __init__(
+        self, core: Core, offered: Offered, opened: Callable[[SlotLog, Reign], None]
+    ) -> None:
         self.core = core
         self.outbox = core.outbox
+        self.offered = offered
         self.opened = opened
 
-    def accepted(self, sender: str, message: Accepted) -> list[SlotLog]:
-        """Count durable acknowledgements; return the logs whose sender lacks more rows."""
-        behind = []
+    def acknowledged(self, sender: str, message: Accepted | Took) -> list[SlotLog]:
+        """Count what is durable at a replica; return the logs of which it lacks more rows."""
+        reached = (
+            self._taken(sender, message) if isinstance(message, Took) else self._listed(message)
+        )
+        return [
+            log
+            for log, reign, end in reached
+            if log.reign is reign and self.acknowledge(log, reign, sender, end) < log.end
+        ]
+
+    def _listed(self, message: Accepted) -> Iterable[Reached]:
         for slot, epoch, end in message.slots:
             log = self.core.logs.get(slot)
-            reign = log.reign if log else None
-            if log is None or reign is None or reign.ballot != (epoch, self.core.me):
-                continue
-            if self.acknowledge(log, reign, sender, end) < log.end:
-                behind.append(log)
-        return behind
+            if log and log.reign and log.reign.ballot == (epoch, self.core.me):
+                yield log, log.reign, end
+
+    def _taken(self, sender: str, message: Took) -> Iterable[Reached]:
+        if not self.is_of_this_start(message.boot):
+            return ()
+        self.core.counters["took"] += 1
+        return self.offered.taken(sender, message.number)
+
+    def is_of_this_start(self, boot: int) -> bool:  # Seam.
+        """Say whether an answer is to a message of ours: numbers begin anew (rule SL8)."""
+        return boot == self.core.boot
 
     def acknowledge(self, log: SlotLog, reign: Reign, sender: str, end: int) -> int:
         """Take note of a follower's durable end; return how far it has been sent rows."""
@@ -65,10 +85,11 @@ class Decider:
         """Say whether a log of this end has adopted the ballot: it stands at the base."""
         return end >= reign.base
 
-    def own_disk(self, log: SlotLog, reign: Reign, end: int) -> None:
+    def own_disk(self, reached: Iterable[Reached]) -> None:
         """Count this node's own disk, like any other replica's."""
-        if log.reign is reign:
-            self._count(log, reign, self.core.me, end)
+        for log, reign, end in reached:
+            if log.reign is reign:
+                self._count(log, reign, self.core.me, end)
 
     def _count(self, log: SlotLog, reign: Reign, replica: str, end: int) -> None:
         """Note how far a replica has come; what the quorum has decided before it changes nothing.

@@ -1,7 +1,7 @@
 """Step 6 of the road, on a replica: promise, compare, append, and say so when it is durable.
 
-In: Prepare, Propose, Adopt and Copy from the owner of a ballot. Out: Promised, Accepted, Gap or
-Refused, each only after what it says is on this disk.
+In: Prepare, Propose, Adopt and Copy from the owner of a ballot. Out: Promised, Accepted, Took, Gap
+or Refused, each only after what it says is on this disk.
 
 A log adopts a ballot when it has become a prefix of that owner's log *and* reaches the base
 that the reign began with. Before that it may grow towards the base page by page, and its rows
@@ -33,6 +33,7 @@ from docstore.wire import (
     Promised,
     Propose,
     Refused,
+    Took,
 )
 
 GATHERED_PAGES = 4
@@ -94,8 +95,8 @@ class Acceptor:
     # Rows
 
     def propose(self, sender: str, message: Propose) -> None:
-        """Append what joins the log (rule P2); answer each offer."""
-        refused = []
+        """Append what joins the log (rule P2); answer each offer, or all with one word."""
+        taken, refused = [], []
         for offer in message.offers:
             log = self.core.logs.get(offer.slot)
             if log is None:
@@ -105,11 +106,25 @@ class Acceptor:
                 refused.append((offer.slot, offer.epoch, log.promised))
             elif log.full and self.joins(log, ballot, offer):
                 self._append(log, ballot, offer)
-                self.outbox.accept(sender, log, offer.epoch)
+                taken.append(offer)
             else:
                 self._gap(sender, log, offer.epoch)
+        self._accept(sender, message, taken)
         if refused:
             self._refuse(sender, refused)
+
+    def _accept(self, sender: str, message: Propose, taken: list[Offer]) -> None:
+        """Acknowledge what was taken of a message, once it is durable."""
+        if self.is_whole(message, taken):
+            answer = Took(message.boot, message.number)
+            self.outbox.when_durable(lambda: self.outbox.send(sender, answer))
+            return
+        for offer in taken:
+            self.outbox.accept(sender, self.core.logs[offer.slot], offer.epoch)
+
+    def is_whole(self, message: Propose, taken: list[Offer]) -> bool:  # Seam.
+        """Say whether the number of a message may stand for all that is in it (rule SL8)."""
+        return message.number > 0 and len(taken) == len(message.offers)
 
     def joins(self, log: SlotLog, ballot: Ballot, offer: Offer) -> bool:  # Seam.
         """Say whether an offer continues this log without a hole, as is certain."""
