@@ -53,6 +53,7 @@ from docstore.wire import (
 FRAME_BYTES_MAX = 64 << 20
 T = TypeVar("T")
 _ROW_FIELDS = len(Row._fields)
+_new = tuple.__new__
 
 KINDS: tuple[type[Any], ...] = (
     Heartbeat, PreVote, PreVoted, Prepare, Promised, Refused, Fetch, Fetched, Propose, Accepted,
@@ -128,7 +129,13 @@ def known(kind: type[T], fields: Sequence[Any]) -> T:
 
 
 def _restored_propose(offers: Sequence[Any], *whole: int) -> Propose:
-    return Propose([Offer._make([*offer[:6], _rows(offer[6])]) for offer in offers], *whole)
+    return Propose([_restored_offer(*offer) for offer in offers], *whole)
+
+
+def _restored_offer(
+    slot: int, epoch: int, base: int, first: int, previous: Any, decided: int, rows: Any, *_: Any
+) -> Offer:
+    return Offer(slot, epoch, base, first, previous, decided, _rows(rows))
 
 
 def _restored_fetched(slot: int, epoch: int, first: int, rows: Sequence[Any]) -> Fetched:
@@ -160,7 +167,11 @@ def _restored_forward(operations: Sequence[Any]) -> Forward:
 
 
 def _rows(rows: Sequence[Any]) -> list[Row]:
-    return [Row._make(row[:_ROW_FIELDS]) for row in rows]
+    return [
+        # What `Row._make` does, without asking for each row again whether it has all fields.
+        _new(Row, row) if len(row) == _ROW_FIELDS else Row._make(row[:_ROW_FIELDS])
+        for row in rows
+    ]
 
 
 _RESTORE: dict[type[Any], Callable[..., Message]] = {

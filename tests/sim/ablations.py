@@ -215,11 +215,6 @@ def _one_number(self: Offered, offers: Sequence[Offer], peers: Sequence[str]) ->
     return Propose(offers, self.core.boot, number)
 
 
-def _count_any(self: Decider, reign: Reign, end: int) -> bool:
-    reign.ends  # noqa: B018 - the same signature
-    return True
-
-
 _gap: Callable[..., None] = Acceptor._gap
 
 

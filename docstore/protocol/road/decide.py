@@ -75,15 +75,11 @@ class Decider:
         follower.copied = None
         if reign.phase is Phase.RECOVERING:
             reign.recovery.deadline = self.core.now + self.core.config.leadership.attempt_timeout_s
-        if self.counts(reign, end):
+        if end >= reign.base:  # So it has adopted the ballot.
             follower.adopted = True
             if sender in log.replicas:
                 self._count(log, reign, sender, end)
         return follower.sent
-
-    def counts(self, reign: Reign, end: int) -> bool:
-        """Say whether a log of this end has adopted the ballot: it stands at the base."""
-        return end >= reign.base
 
     def own_disk(self, reached: Iterable[Reached]) -> None:
         """Count this node's own disk, like any other replica's."""
@@ -96,7 +92,8 @@ class Decider:
 
         Whatever waits for decided rows was given when they were, but for more copies of them.
         """
-        reign.ends[replica] = max(reign.ends.get(replica, 0), end)
+        if end >= reign.ends.get(replica, 0):
+            reign.ends[replica] = end
         is_settled = reign.rooted and reign.phase is Phase.OPEN and not reign.clients.lacking
         if end > log.decided or not is_settled:
             self.advance(log, reign)
@@ -114,7 +111,8 @@ class Decider:
             self._decide(log, reign, reached)
         elif reign.clients.lacking:
             self._answer_lacking(log, reign)
-        self.give_refusals(log, reign)
+        if reign.clients.refusals:
+            self.give_refusals(log, reign)
 
     def may_open(self, log: SlotLog, reign: Reign) -> bool:  # Seam.
         """Say whether a quorum stands at the base, durably, and this node among them (T3)."""
@@ -136,9 +134,10 @@ class Decider:
     def _decide(self, log: SlotLog, reign: Reign, reached: int) -> None:
         before, log.decided = log.decided, reached
         self.outbox.publish(log, before, reached)
+        heads, pending = reign.heads, log.pending
         for n in range(before + 1, reached + 1):
-            row = log.pending[n]
-            head = reign.heads.get(row.link)
+            row = pending[n]
+            head = heads.get(row.link)
             if head is not None:
                 head.decided = row
         updates = reign.clients.updates
@@ -152,22 +151,20 @@ class Decider:
         log.drop_stored()
 
     def _answer_update(self, log: SlotLog, reign: Reign, n: int, inflight: Inflight) -> None:
+        copies, wanted = reign.copies(n), inflight.operation.replicas
         # More copies than a quorum may be asked for, never fewer (rule Q3).
-        copies = sum(end >= n for end in reign.ends.values())
-        wanted = inflight.operation.replicas
-        wanted = len(log.replicas) if wanted < 0 else wanted
-        if copies < wanted:
+        if wanted and copies < (len(log.replicas) if wanted < 0 else wanted):
             reign.clients.lacking.append((n, inflight))
             return
         row = log.pending.get(n)
         if row is None:
             self._answer_from_disk(log, reign, n, inflight)
             return
-        self.core.reply(inflight, self._success(row, inflight, copies))
+        self.core.reply(inflight, self._success(row, inflight, copies, reign.ballot[0]))
 
-    def _success(self, row: Row, inflight: Inflight, copies: int) -> Answer:
+    def _success(self, row: Row, inflight: Inflight, copies: int, epoch: int) -> Answer:
         created = has_created(row) if inflight.created is None else inflight.created
-        status, epoch = 201 if created else 200, self.epoch_of(row.slot)
+        status = 201 if created else 200
         return Answer(status, row=row, replicas=copies, owner=self.core.me, epoch=epoch)
 
     def epoch_of(self, slot: int) -> int:
@@ -182,8 +179,8 @@ class Decider:
             if isinstance(result, Corrupt) or not result:
                 self.core.reply(inflight, None, proposed=True)
                 return
-            copies = sum(end >= n for end in reign.ends.values())
-            self.core.reply(inflight, self._success(result[0], inflight, copies))
+            copies, epoch = reign.copies(n), self.epoch_of(log.slot)
+            self.core.reply(inflight, self._success(result[0], inflight, copies, epoch))
 
         self.outbox.read(Rows(log.slot, n, n), answer)
 

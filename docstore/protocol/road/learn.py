@@ -102,7 +102,7 @@ class Acceptor:
             if log is None:
                 continue
             ballot = (offer.epoch, sender)
-            if not self._promise(log, ballot):
+            if ballot != log.promised and not self._promise(log, ballot):
                 refused.append((offer.slot, offer.epoch, log.promised))
             elif log.full and self.joins(log, ballot, offer):
                 self._append(log, ballot, offer)
@@ -134,17 +134,21 @@ class Acceptor:
 
     def _append(self, log: SlotLog, ballot: Ballot, offer: Offer) -> None:
         # Rows of our own reign that we hold already are acknowledged again without a write.
-        self._extend(log, offer.rows[log.end + 1 - offer.first :])
-        self._adopt_if_at_base(log, ballot, offer.base)
-        self._learn_decided(log, ballot, offer.decided)
+        held = log.end + 1 - offer.first
+        rows = offer.rows[held:] if held else offer.rows
+        if rows:
+            self._extend(log, rows)
+        if log.adopted != ballot:
+            self._adopt_if_at_base(log, ballot, offer.base)
+        if offer.decided > log.decided:
+            self._learn_decided(log, ballot, offer.decided)
 
     def _extend(self, log: SlotLog, rows: Sequence[Row]) -> None:
-        if rows:
-            before = log.ballots
-            log.extend(rows)
-            self.outbox.store_rows(log, rows)
-            if log.ballots is not before:
-                self.outbox.save(log)
+        before = log.ballots
+        log.extend(rows)
+        self.outbox.store_rows(log, rows)
+        if log.ballots is not before:
+            self.outbox.save(log)
 
     def _adopt_if_at_base(self, log: SlotLog, ballot: Ballot, base: int) -> None:
         if log.adopted != ballot and log.end >= base:
@@ -287,9 +291,10 @@ class Acceptor:
                 self._learn_decided(log, (epoch, sender), decided)
 
     def _learn_decided(self, log: SlotLog, ballot: Ballot, decided: int) -> None:
-        if log.adopted == ballot and decided > log.decided:
-            self.outbox.publish(log, log.decided, min(decided, log.end))
-            log.decided = max(log.decided, min(decided, log.end))
+        until = min(decided, log.end)
+        if until > log.decided and log.adopted == ballot:
+            self.outbox.publish(log, log.decided, until)
+            log.decided = until
             log.drop_stored()
 
     # Answers
