@@ -163,7 +163,8 @@ class Replica:
             case Requested():
                 self.gateway.request(event)
             case BatchRequested():
-                self.gateway.request_batch(event)
+                with self.core.outbox.reading_together():
+                    self.gateway.request_batch(event)
             case TurnEnded():
                 self._end_turn()
             case Persisted(token):
@@ -294,7 +295,8 @@ class Replica:
             boot, seq, oldest, attempt, remaining_ms, fields = forwarded
             deadline = self.core.now + remaining_ms / 1000
             operation = operation_from_wire(fields)
-            self._serve(Inflight(sender, boot, seq, oldest, attempt, deadline, operation))
+            slot = self.core.slot_of(operation.link)
+            self._serve(Inflight(sender, boot, seq, oldest, attempt, deadline, slot, operation))
 
     def _serve(self, inflight: Inflight) -> None:
         """Give an operation to whoever executes it here."""
