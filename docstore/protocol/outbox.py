@@ -28,6 +28,9 @@ from docstore.storage.store import (
 )
 from docstore.wire import Accepted, ReplicaMessage
 
+MANY = 4
+"""Of so many newest rows the look-up of all together costs less than each alone."""
+
 LookUp = tuple[Newest, Callable[[Result], None]]
 
 
@@ -96,20 +99,25 @@ class Outbox:
 
     @contextmanager
     def reading_together(self) -> Iterator[None]:
-        """Have one query for all newest rows that are asked for meanwhile."""
-        self._look_ups = []
+        """Have one query for the newest rows that are asked for meanwhile, if they are many."""
+        look_ups = self._look_ups = []
         try:
             yield
         finally:
-            look_ups, self._look_ups = self._look_ups, None
-            if look_ups:
-                self._look_up_all(look_ups)
+            self._look_ups = None
+        if len(look_ups) < MANY:
+            self._look_up_each(look_ups)
+        else:
+            self._look_up_all(look_ups)
+
+    def _look_up_each(self, look_ups: Sequence[LookUp]) -> None:
+        for query, then in look_ups:
+            self.read(query, then)
 
     def _look_up_all(self, look_ups: Sequence[LookUp]) -> None:
         def answered(result: Result) -> None:
             if isinstance(result, Corrupt):  # One of them is damaged: each meets its own.
-                for query, then in look_ups:
-                    self.read(query, then)
+                self._look_up_each(look_ups)
                 return
             found = {row.link: [row] for row in result}
             for query, then in look_ups:

@@ -163,8 +163,7 @@ class Replica:
             case Requested():
                 self.gateway.request(event)
             case BatchRequested():
-                with self.core.outbox.reading_together():
-                    self.gateway.request_batch(event)
+                self.gateway.request_batch(event)
             case TurnEnded():
                 self._end_turn()
             case Persisted(token):
@@ -291,12 +290,13 @@ class Replica:
     # Operations
 
     def _serve_forwarded(self, sender: str, message: Forward) -> None:
-        for forwarded in message.operations:
-            boot, seq, oldest, attempt, remaining_ms, fields = forwarded
-            deadline = self.core.now + remaining_ms / 1000
-            operation = operation_from_wire(fields)
-            slot = self.core.slot_of(operation.link)
-            self._serve(Inflight(sender, boot, seq, oldest, attempt, deadline, slot, operation))
+        core = self.core
+        with core.outbox.reading_together():
+            for forwarded in message.operations:
+                boot, seq, oldest, attempt, remaining_ms, fields = forwarded
+                deadline, operation = core.now + remaining_ms / 1000, operation_from_wire(fields)
+                slot = core.slot_of(operation.link)
+                self._serve(Inflight(sender, boot, seq, oldest, attempt, deadline, slot, operation))
 
     def _serve(self, inflight: Inflight) -> None:
         """Give an operation to whoever executes it here."""

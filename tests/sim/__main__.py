@@ -1,4 +1,6 @@
-"""Run seeds: python -m tests.sim [--seed S] [--seeds N] [--nodes 3|5|both|batches] [--ablation NAME].
+"""Run seeds: python -m tests.sim [--seed S] [--seeds N] [--nodes both] [--ablation NAME].
+
+--nodes: 3, 5, both, or batches: both, beside clients that send several operations at once.
 
 With --streams: record streams, beside real replicas, or on a register of documents (--register).
 With --sessions: leases, elections, locks, roles and groups, likewise.

@@ -85,7 +85,8 @@ class Gateway:
 
     def request_batch(self, event: BatchRequested) -> None:
         """Take what a client sent together."""
-        self._take(event.first, event.operations, event.deadline)
+        with self.outbox.reading_together():
+            self._take(event.first, event.operations, event.deadline)
 
     def _take(self, first: int, operations: Sequence[Operation], deadline: float) -> None:
         """Take requests numbered from `first` on, while there is room for them."""

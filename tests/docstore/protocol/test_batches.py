@@ -61,8 +61,9 @@ def test_operations_on_one_document_follow_each_other() -> None:
 def test_a_batch_that_comes_in_elsewhere_is_forwarded_and_answered() -> None:
     group = Loaded()
     entry = next(name for name in group.replicas if name != group.owner())
-    found = group.load(entry, puts("/t/a", "/t/b", "/t/c"))
-    assert found == dict.fromkeys(range(3), (201, 0))
+    found = group.load(entry, puts("/t/a", "/t/b", "/t/c", "/t/d"))
+    assert found == dict.fromkeys(range(4), (201, 0))
+    assert [type(query) for query in group.queries] == [NewestOfMany]
 
 
 def test_what_there_is_no_room_for_is_refused_and_the_rest_goes_on() -> None:
@@ -77,7 +78,7 @@ def test_what_there_is_no_room_for_is_refused_and_the_rest_goes_on() -> None:
 
 def test_a_look_up_that_meets_damage_is_made_for_each_alone() -> None:
     group = Loaded()
-    replica, links = group.replicas[group.owner()], ["/t/a", "/t/b", "/t/c"]
+    replica, links = group.replicas[group.owner()], ["/t/a", "/t/b", "/t/c", "/t/d"]
     asked = replica.step(BatchRequested(FIRST, puts(*links), group.now + 5), group.now)
     [look_up] = [effect for effect in asked if isinstance(effect, Read)]
     assert isinstance(look_up.query, NewestOfMany)
@@ -88,7 +89,7 @@ def test_a_look_up_that_meets_damage_is_made_for_each_alone() -> None:
     assert not any(isinstance(effect, Respond) for effect in again)
     rest = [(each.token, []) for each in reads[1:]]
     replica.step(QueriesAnswered(rest), group.now)
-    assert len(group.core.logs[0].reign.fresh) == 2, "the sound ones go on"
+    assert len(group.core.logs[0].reign.fresh) == 3, "the sound ones go on"
     replica.step(QueriesAnswered([(reads[0].token, Corrupt(0))]), group.now)
     assert not replica.core.logs[0].full, "and the damaged one's slot abstains"
 
@@ -98,8 +99,6 @@ def test_a_document_that_is_there_is_gone_on_from() -> None:
     owner = group.owner()
     group.load(owner, puts("/t/a", "/t/b"))
     group.core.logs[0].reign.heads.clear()
-    assert group.load(owner, puts("/t/b", "/t/new", "/t/a")) == {
-        0: (200, 1),
-        1: (201, 0),
-        2: (200, 1),
-    }
+    found = group.load(owner, puts("/t/b", "/t/new", "/t/a", "/t/newer"))
+    assert found == {0: (200, 1), 1: (201, 0), 2: (200, 1), 3: (201, 0)}
+    assert isinstance(group.queries[-1], NewestOfMany)
