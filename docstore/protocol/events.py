@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from docstore.model.operation import Operation
 from docstore.protocol.group.change import Change
+from docstore.protocol.messages import ReplicaMessage
 from docstore.storage.store import Recovered, Result
-from docstore.wire import PROTOCOL, ReplicaMessage
+from docstore.wire import PROTOCOL
 
 
 @dataclass(slots=True)

@@ -13,10 +13,10 @@ from docstore.model.document import Row
 from docstore.protocol.effects import Effect, Persist, Publish, Read, Send
 from docstore.protocol.log import SlotLog
 from docstore.protocol.logs import Logs
+from docstore.protocol.messages import Accepted, ReplicaMessage
 from docstore.protocol.peers import Peers
 from docstore.protocol.published import is_published
 from docstore.storage.store import Append, Query, Result, SaveSlot, Write
-from docstore.wire import Accepted, ReplicaMessage
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from enum import Enum, auto
 from docstore.model.document import Ballot, Row
 from docstore.protocol.clients import Clients
 from docstore.protocol.heads import Heads
-from docstore.wire import Evidence
+from docstore.protocol.messages import Evidence
 
 
 class Phase(Enum):

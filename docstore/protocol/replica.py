@@ -11,7 +11,6 @@ from random import Random
 from typing import assert_never
 
 from docstore.converge.execute import Executor
-from docstore.converge.messages import Following, Lack, Offering, Spread, Spreading, Supply
 from docstore.converge.sweep import Sweeper
 from docstore.model.operation import Answer, operation_from_wire
 from docstore.model.service import ServiceFor
@@ -52,17 +51,7 @@ from docstore.protocol.leadership.liveness import Liveness
 from docstore.protocol.leadership.stillness import Stillness
 from docstore.protocol.leadership.takeover import TakeOver
 from docstore.protocol.log import SlotLog
-from docstore.protocol.reign import Reign
-from docstore.protocol.road.confirm import Confirmer
-from docstore.protocol.road.decide import Decider
-from docstore.protocol.road.forward import Gateway
-from docstore.protocol.road.learn import Acceptor
-from docstore.protocol.road.propose import Proposer
-from docstore.protocol.road.read_index import ReadIndex
-from docstore.protocol.road.serve import Owner
-from docstore.protocol.timing import ReplicaConfig
-from docstore.storage.store import Recovered
-from docstore.wire import (
+from docstore.protocol.messages import (
     Accepted,
     Adopt,
     Answered,
@@ -75,11 +64,14 @@ from docstore.wire import (
     Fetch,
     Fetched,
     Follow,
+    Following,
     Forward,
     Gap,
     HandOver,
     Heartbeat,
+    Lack,
     Lead,
+    Offering,
     Passed,
     Prepare,
     PreVote,
@@ -90,9 +82,22 @@ from docstore.wire import (
     Release,
     ReplicaMessage,
     Replicating,
+    Spread,
+    Spreading,
     Succeed,
+    Supply,
     Vote,
 )
+from docstore.protocol.reign import Reign
+from docstore.protocol.road.confirm import Confirmer
+from docstore.protocol.road.decide import Decider
+from docstore.protocol.road.forward import Gateway
+from docstore.protocol.road.learn import Acceptor
+from docstore.protocol.road.propose import Proposer
+from docstore.protocol.road.read_index import ReadIndex
+from docstore.protocol.road.serve import Owner
+from docstore.protocol.timing import ReplicaConfig
+from docstore.storage.store import Recovered
 
 
 class Replica:

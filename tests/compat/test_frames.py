@@ -6,11 +6,11 @@ from typing import Any
 import msgpack
 import pytest
 
-from docstore.converge.messages import Spread, Supply
 from docstore.links.frames import KINDS, pack_frame, unpack_frame, unpack_hello
 from docstore.links.requests import FetchRecords, Request
 from docstore.model.operation import Operation, answer_from_wire, operation_from_wire
-from docstore.wire import PROTOCOL, Adopt, Ask, Copy, Fetched, Forward, Forwarded, Hello
+from docstore.protocol.messages import Adopt, Copy, Fetched, Forward, Forwarded, Spread, Supply
+from docstore.wire import PROTOCOL, Ask, Hello
 from tests.compat.golden import CONFIGURATION, goldens, present, request_kinds
 from tests.compat.samples import sample, samples
 

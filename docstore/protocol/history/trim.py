@@ -23,10 +23,10 @@ from docstore.model.document import Row
 from docstore.protocol.core import Core
 from docstore.protocol.history.holds import CLOCKS_APART_S
 from docstore.protocol.log import SlotLog
+from docstore.protocol.messages import Passed
 from docstore.protocol.peers import NEVER
 from docstore.protocol.reign import Phase, Reign
 from docstore.storage.store import Corrupt, LastBefore, Purge, Result, Tombstones, Trim
-from docstore.wire import Passed
 
 ROWS_AT_ONCE = 512
 """Rows that one trim passes at the most: a few milliseconds of the disk's time."""

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from docstore.protocol.core import Core
 from docstore.protocol.depose import depose
 from docstore.protocol.log import SlotLog
+from docstore.protocol.messages import HandOver, Release
 from docstore.protocol.reign import Phase, Reign
 from docstore.protocol.slots import to_bitmap
-from docstore.wire import HandOver, Release
 
 Reopen = Callable[[SlotLog, Reign], None]
 """Serves what has waited."""

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from docstore.converge.spread import Spreader
 from docstore.protocol.core import Core
 from docstore.protocol.depose import depose
+from docstore.protocol.messages import Heartbeat
 from docstore.protocol.peers import NEVER
 from docstore.protocol.quorum import is_quorum
 from docstore.protocol.reign import Phase, Reign
 from docstore.protocol.slots import from_bitmap, to_bitmap
-from docstore.wire import Heartbeat
 
 
 class Liveness:

@@ -19,14 +19,7 @@ from docstore.protocol.core import Core
 from docstore.protocol.depose import depose
 from docstore.protocol.filling.catchup import CatchUp
 from docstore.protocol.log import SlotLog
-from docstore.protocol.owners import claimant, first_alive
-from docstore.protocol.peers import NEVER
-from docstore.protocol.reign import Follower, Phase, Recovery, Reign
-from docstore.protocol.road.decide import Decider
-from docstore.protocol.road.learn import Acceptor
-from docstore.protocol.slots import from_bitmap, to_bitmap
-from docstore.storage.store import Corrupt, Result, Rows, Truncate
-from docstore.wire import (
+from docstore.protocol.messages import (
     Evidence,
     Fetch,
     Fetched,
@@ -36,6 +29,13 @@ from docstore.wire import (
     PreVoted,
     Promised,
 )
+from docstore.protocol.owners import claimant, first_alive
+from docstore.protocol.peers import NEVER
+from docstore.protocol.reign import Follower, Phase, Recovery, Reign
+from docstore.protocol.road.decide import Decider
+from docstore.protocol.road.learn import Acceptor
+from docstore.protocol.slots import from_bitmap, to_bitmap
+from docstore.storage.store import Corrupt, Result, Rows, Truncate
 
 
 class TakeOver:

@@ -21,8 +21,8 @@ from docstore.protocol.clients import Inflight
 from docstore.protocol.core import Core
 from docstore.protocol.effects import Respond
 from docstore.protocol.events import Requested
+from docstore.protocol.messages import Answered, Forward, Forwarded
 from docstore.protocol.owners import claimant, owner_of
-from docstore.wire import Answered, Forward, Forwarded
 
 NO_OWNER = Answer(503, "no-owner", "no owner could be reached in time")
 UNREACHABLE = Answer(503, "owner-unreachable", "this node cannot reach the owner: ask another")

@@ -2,7 +2,7 @@
 
 from docstore.model.operation import Operation
 from docstore.protocol.events import DrainAsked, Requested
-from docstore.wire import HandOver
+from docstore.protocol.messages import HandOver
 from tests.docstore.protocol.trio import CONFIG, NAMES, TICK_S, Trio
 
 
