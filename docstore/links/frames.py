@@ -58,7 +58,7 @@ KINDS: tuple[type[Any], ...] = (
     Gap, Adopt, Copy, Decide, Confirm, Confirmed, Forward, Answered, Ask, Told, HandOver,
     Canvass, Vote, Lead, Follow, Configured, Passed,
     Offering, Following, Spread, Lack, Supply, Release, Succeed,
-    streams.Doubt, streams.Doubted, streams.Fence, streams.Fenced, streams.Notice,
+    streams.Witness, streams.Witnessed, streams.Fence, streams.Fenced, streams.Notice,
     streams.Promoted, streams.Resign, streams.Yield, streams.Attach, streams.Adopt,
     streams.Append, streams.Acked, streams.Rejected, streams.Produce, streams.Produced,
     sessions.Call, sessions.Reply,

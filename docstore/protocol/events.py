@@ -115,8 +115,8 @@ class CompactAsked:
 
 
 @dataclass(slots=True)
-class SlotDoubted:
-    """Other replicas agree that our log of this slot is not what it should be."""
+class SlotCorrupted:
+    """Our log of this slot is not what it should be: a checksum says so, or other replicas."""
 
     slot: int
 
@@ -167,7 +167,7 @@ Event = (
     | ResyncAsked
     | CompactAsked
     | SnapshotsRead
-    | SlotDoubted
+    | SlotCorrupted
     | ChangeAsked
     | DrainAsked
     | StillnessAsked

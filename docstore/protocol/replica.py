@@ -32,7 +32,7 @@ from docstore.protocol.events import (
     Received,
     Requested,
     ResyncAsked,
-    SlotDoubted,
+    SlotCorrupted,
     SnapshotsRead,
     StillnessAsked,
     Tick,
@@ -201,7 +201,7 @@ class Replica:
                 self.read_index.asked(event)
             case DrainAsked():
                 self.core.draining_since, self.core.claims_changed = self.core.now, True
-            case SlotDoubted(slot):
+            case SlotCorrupted(slot):
                 self.core.corrupted.add(slot)
             case DiskFilled(recovered):
                 self._disk_filled(recovered)

@@ -39,7 +39,7 @@ class Acknowledgements:
             if follower is None:
                 why = (standing.name, standing.epoch, "unknown-replica", NO_BALLOT, core.me)
                 core.post(sender, Rejected, why)
-                self._roles.doubt(leading.log)  # Does its document name it by now?
+                self._roles.reread(leading.log)  # Does its document name it by now?
             else:
                 self._attach(leading, follower, standing)
 

@@ -22,7 +22,6 @@ from docstore.streams.controller import Controller
 from docstore.streams.core import Core
 from docstore.streams.directory import Directory
 from docstore.streams.disk import Disk
-from docstore.streams.doubt import Doubts
 from docstore.streams.duties import Duties
 from docstore.streams.effects import StreamEffect
 from docstore.streams.events import (
@@ -58,8 +57,6 @@ from docstore.streams.messages import (
     Adopt,
     Append,
     Attach,
-    Doubt,
-    Doubted,
     Fence,
     Fenced,
     Notice,
@@ -69,6 +66,8 @@ from docstore.streams.messages import (
     Rejected,
     Resign,
     Streaming,
+    Witness,
+    Witnessed,
     Yield,
 )
 from docstore.streams.producing import Producing
@@ -81,6 +80,7 @@ from docstore.streams.strays import Strays
 from docstore.streams.tails import Tails
 from docstore.streams.timing import StreamsConfig
 from docstore.streams.topics import Topics
+from docstore.streams.witnesses import Witnesses
 
 ROUNDS_MAX = 1000
 """Messages of this node to itself that one step may bring about; more are a mistake of ours."""
@@ -150,11 +150,11 @@ class Partitions:
     def _govern(self, topics: Topics) -> None:
         """Begin the parts of the controller."""
         core, updates = self.core, self.updates
-        self.doubts = Doubts(core)
+        self.witnesses = Witnesses(core)
         self.controller = Controller(
             core,
             updates=updates,
-            doubts=self.doubts,
+            witnesses=self.witnesses,
             topics=topics,
             entered=self._entered,
             forgotten=self._forgotten,
@@ -284,10 +284,10 @@ class Partitions:
                 self.holding_back.asked_to_yield(sender, message)
             case Rejected():
                 self._rejected(sender, message)
-            case Doubt():
-                self.doubts.asked(sender, message)
-            case Doubted():
-                self.doubts.answered(sender, message)
+            case Witness():
+                self.witnesses.asked(sender, message)
+            case Witnessed():
+                self.witnesses.answered(sender, message)
             case _:
                 assert_never(message)
 
@@ -318,7 +318,7 @@ class Partitions:
 
     def _missed(self, link: str) -> None:
         """A document that was to be changed is not there: replicas of ours may not be of any."""
-        self.roles.doubt_all(link)
+        self.roles.reread_all(link)
 
     # What concerns more than one part
 
@@ -353,11 +353,11 @@ class Partitions:
             leading = self.leader.leading.get(name)
             if leading is not None and promised[0] > leading.epoch == epoch:
                 self.roles.step_down(log)
-                self.roles.doubt(log)
+                self.roles.reread(log)
             elif leading is None and code == "not-attached":
                 self.follower.rejected(sender, log, epoch)
             elif leading is None and code != "no-room":
-                self.roles.doubt(log)
+                self.roles.reread(log)
 
     def _link_made(self, peer: str) -> None:
         self.controller.link_made(peer)

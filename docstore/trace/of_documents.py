@@ -180,7 +180,7 @@ TABLE: Table = {
     events.ResyncAsked: facts("ResyncAsked", TURN),
     events.CompactAsked: facts("CompactAsked", TURN, "before_us"),
     events.SnapshotsRead: facts("SnapshotsRead", REPEATED),
-    events.SlotDoubted: facts("SlotDoubted", TURN, "slot"),
+    events.SlotCorrupted: facts("SlotCorrupted", TURN, "slot"),
     events.ChangeAsked: Shape(TURN, _change),
     events.DrainAsked: facts("DrainAsked", TURN),
     events.StillnessAsked: facts("StillnessAsked", ROUTINE, "seconds"),
