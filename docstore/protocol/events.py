@@ -54,7 +54,7 @@ class QueriesAnswered:
 
 @dataclass(slots=True)
 class SnapshotsRead:
-    """Named snapshots were read: what they need is not let go of (see `history/holds.py`).
+    """Named snapshots were read: what they need is not let go of (see `history/snapshots.py`).
 
     asked_at: when the reading began. cuts: slot -> the smallest cut that one of them has there.
     """

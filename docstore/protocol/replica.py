@@ -44,7 +44,7 @@ from docstore.protocol.group import reconfigure
 from docstore.protocol.group.configuration import Configuration, Registered, unpack_registered
 from docstore.protocol.group.register import Register
 from docstore.protocol.history.forgetting import Forgetter
-from docstore.protocol.history.holds import Holds
+from docstore.protocol.history.snapshots import Snapshots
 from docstore.protocol.history.trim import Trimmer
 from docstore.protocol.leadership.handover import HandingOver
 from docstore.protocol.leadership.liveness import Liveness
@@ -192,7 +192,7 @@ class Replica:
             case CompactAsked(before_us):
                 self.trimmer.ask(before_us)
             case SnapshotsRead(asked_at, cuts):
-                self.core.holds = Holds(asked_at, cuts)
+                self.core.snapshots = Snapshots(asked_at, cuts)
             case ChangeAsked(request, change):
                 self.register.ask(request, change)
             case StillnessAsked(seconds):
