@@ -14,7 +14,7 @@ from docstore.model.document import Ballot, Ballots, Row
 class Heartbeat(NamedTuple):
     """To every member, every 200 ms: I am here, and these slots are mine.
 
-    claims: (epoch, bitmap of slots) for the slots that the sender holds OPEN.
+    claims: (epoch, bitmap of slots) for the slots that the sender owns, their reigns OPEN.
     fit: False while the sender had to yield for want of a quorum or of disk.
     faulty: bitmap of the slots whose log it cannot vouch for, b"" for none.
     ready: (configuration, bitmap): slots of the sender's ready for the next step of a change.
@@ -185,7 +185,7 @@ class Passed(NamedTuple):
 
 
 class HandOver(NamedTuple):
-    """Owner to heir: I hold these slots no more, take them. Answered by a Prepare, if at all."""
+    """Owner to heir: I own these slots no more, take them. Answered by a Prepare, if at all."""
 
     slots: bytes
 

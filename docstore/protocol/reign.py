@@ -77,7 +77,7 @@ class Reign:
     heads: Heads = field(default_factory=Heads)
     clients: Clients = field(default_factory=Clients)
     closing_since: float | None = None
-    """Set while it is about to be given away: what arrives is held."""
+    """Set while it is about to be given away: what arrives is deferred."""
     open_until: float = 0.0
     """Not to be closed again before."""
     opened_as: int = 0

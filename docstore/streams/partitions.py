@@ -20,6 +20,7 @@ from docstore.streams.catchup import CatchUp
 from docstore.streams.commands import Commands
 from docstore.streams.controller import Controller
 from docstore.streams.core import Core
+from docstore.streams.deferring import Deferring
 from docstore.streams.directory import Directory
 from docstore.streams.disk import Disk
 from docstore.streams.duties import Duties
@@ -47,7 +48,6 @@ from docstore.streams.fetching import Fetching
 from docstore.streams.figures import figures_of
 from docstore.streams.follower import Follower
 from docstore.streams.governed import Governed
-from docstore.streams.holding_back import HoldingBack
 from docstore.streams.leader import Leader
 from docstore.streams.leading import Leads
 from docstore.streams.log import PartitionLog
@@ -140,9 +140,9 @@ class Partitions:
             leader=self.leader,
             updates=updates,
         )
-        self.holding_back = HoldingBack(core, disk, self.leader, self.roles)
+        self.deferring = Deferring(core, disk, self.leader, self.roles)
         self.acknowledgements = Acknowledgements(
-            core, logs, leader=self.leader, roles=self.roles, holding_back=self.holding_back
+            core, logs, leader=self.leader, roles=self.roles, deferring=self.deferring
         )
         self._govern(topics)
         self._ticking = self._in_order()
@@ -166,7 +166,7 @@ class Partitions:
         """Return all that goes on with time, in the order in which it does."""
         core, logs, disk = self.core, self.logs, self.disk
         return (
-            self.holding_back,
+            self.deferring,
             Saving(core, logs, disk),
             Strays(core, logs, self.roles),
             Scrub(core, logs, disk, self._damaged),
@@ -190,7 +190,7 @@ class Partitions:
         stood_still = now - core.now > core.config.elections.pause_s
         core.now = now
         if stood_still:
-            self.holding_back.ask_all()
+            self.deferring.ask_all()
         self._dispatch(event)
         for _ in range(ROUNDS_MAX):
             if not core.local:
@@ -281,7 +281,7 @@ class Partitions:
             case Resign():
                 self.controller.elections.resigned(sender, message)
             case Yield():
-                self.holding_back.asked_to_yield(sender, message)
+                self.deferring.asked_to_yield(sender, message)
             case Rejected():
                 self._rejected(sender, message)
             case Witness():
@@ -340,7 +340,7 @@ class Partitions:
         self.disk.save(log)
         leading = self.leader.leading.get(log.name)
         if leading is not None:
-            self.holding_back.damaged(leading)
+            self.deferring.damaged(leading)
         else:
             self.follower.seek(log)
 

@@ -60,7 +60,7 @@ class HandingOver:
         return self._misplaced
 
     def tell(self) -> None:
-        """Tell the heirs, after the heartbeat that says that we hold these slots no more."""
+        """Tell the heirs, after the heartbeat that says that we own these slots no more."""
         given, self._given = self._given, {}
         released, self._released = self._released, []
         if released and self.core.has_leases:

@@ -43,5 +43,5 @@ class Stillness:
             return
         self._until = 0.0
         for log, reign in self.core.logs.reigns():
-            if reign.clients.held and reign.still_until:
+            if reign.clients.deferred and reign.still_until:
                 self._reopen(log, reign)

@@ -1,6 +1,6 @@
 """A side road: becoming the owner of slots (rules T0 to T4, L1).
 
-A node tries when it is the first member alive in a slot's replica set and nobody alive holds
+A node tries when it is the first member alive in a slot's replica set and nobody alive owns
 the slot. It asks whether a quorum would let it (pre-vote), promises itself, durably, gathers a
 quorum of promises, takes the greatest (adopted, end) among their logs as the base, brings its
 own log there, and opens once a quorum stands at the base. One round of messages serves all the
@@ -88,7 +88,7 @@ class TakeOver:
         self.consider()
 
     def _unclaimed(self) -> list[SlotLog]:
-        """Return the slots that nobody alive says it holds; mostly there are none.
+        """Return the slots that nobody alive says it owns; mostly there are none.
 
         Asked at every tick, and looked for only when something has changed.
         """
