@@ -60,9 +60,9 @@ class Owner:
 
     def _has_to_wait(self, reign: Reign, operation: Operation) -> bool:
         """Say whether the slot is opening, being given away, or stands still for a moment."""
-        if reign.phase is not Phase.OPEN or reign.closing_since is not None:
+        if reign.phase is not Phase.OPEN or reign.closed_since is not None:
             return True
-        return self.core.now < reign.still_until and not operation.is_read
+        return self.core.now < reign.updates_deferred_until and not operation.is_read
 
     def opened(self, log: SlotLog, reign: Reign) -> None:
         """Serve what waited for the reign to open, or to be given away after all."""
