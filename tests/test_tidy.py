@@ -94,7 +94,9 @@ ROOMS = {
     "leadership": {"leadership", "filling", "road"}, "group": {"group"}, "history": {"history"},
 }  # fmt: skip
 # What shells may know of the protocol, and what its HTTP face: alphabets and values, not rules.
-PROTOCOL_SEEN = "events effects group history.holds published quorum road.past slots view".split()
+PROTOCOL_SEEN = (
+    "events effects group history.snapshots messages published quorum road.past slots view".split()
+)
 PROTOCOL_SEEN_BY_HTTP = ("events", "effects")
 
 # A name that says nothing invites everything.

@@ -14,6 +14,7 @@ from docstore.model.document import Row
 from docstore.protocol.effects import Effect, Persist, Publish, Read, Send
 from docstore.protocol.log import SlotLog
 from docstore.protocol.logs import Logs
+from docstore.protocol.messages import Accepted, ReplicaMessage
 from docstore.protocol.peers import Peers
 from docstore.protocol.published import is_published
 from docstore.storage.store import (
@@ -26,7 +27,6 @@ from docstore.storage.store import (
     SaveSlot,
     Write,
 )
-from docstore.wire import Accepted, ReplicaMessage
 
 MANY = 4
 """Of so many newest rows the look-up of all together costs less than each alone."""

@@ -250,7 +250,7 @@ class Scans:
         """
         damages = self._view.counters[
             "faulty"
-        ]  # Each of them makes what was kept of slots doubtful.
+        ]  # Each of them means that what was kept of slots may be wrong.
         fields, payload = await self._pool.ask({**question, "damages": damages})
         _insist_found(fields)
         self.counters["pages"] += 1

@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from docstore.model.operation import Answer, Operation, answer_from_wire
+from docstore.model.operation import Answer, Operation, answer_from_wire, operation_from_wire
 from docstore.protocol.clients import Inflight
 from docstore.protocol.core import Core
 from docstore.protocol.effects import Respond
 from docstore.protocol.events import BatchRequested, Requested
+from docstore.protocol.messages import Answered, Forward, Forwarded
 from docstore.protocol.owners import claimant, owner_of
-from docstore.wire import Answered, Forward, Forwarded
 
 NO_OWNER = Answer(503, "no-owner", "no owner could be reached in time")
 UNREACHABLE = Answer(503, "owner-unreachable", "this node cannot reach the owner: ask another")
@@ -290,3 +290,11 @@ class Gateway:
     def restarted(self) -> None:
         """The slots here were reset: what was with them must be asked for again."""
         self.link_lost(self.core.me)
+
+
+def arrived(core: Core, entry: str, forwarded: Forwarded) -> Inflight:
+    """Return an operation that its entry node has handed over to this one."""
+    boot, seq, oldest, attempt, remaining_ms, fields = forwarded
+    operation, deadline = operation_from_wire(fields), core.now + remaining_ms / 1000
+    slot = core.slot_of(operation.link)
+    return Inflight(entry, boot, seq, oldest, attempt, deadline, slot, operation)

@@ -52,7 +52,7 @@ class Owner:
         if log is None or reign is None:
             self.core.reply(inflight, None)
         elif self._has_to_wait(reign, inflight.operation):
-            reign.clients.held.append(inflight)
+            reign.clients.deferred.append(inflight)
         elif self.core.lacks_quorum() and self.find(log, inflight) is None:
             self.core.reply(inflight, NO_QUORUM)
         else:
@@ -60,14 +60,14 @@ class Owner:
 
     def _has_to_wait(self, reign: Reign, operation: Operation) -> bool:
         """Say whether the slot is opening, being given away, or stands still for a moment."""
-        if reign.phase is not Phase.OPEN or reign.closing_since is not None:
+        if reign.phase is not Phase.OPEN or reign.closed_since is not None:
             return True
-        return self.core.now < reign.still_until and not operation.is_read
+        return self.core.now < reign.updates_deferred_until and not operation.is_read
 
     def opened(self, log: SlotLog, reign: Reign) -> None:
         """Serve what waited for the reign to open, or to be given away after all."""
-        held, reign.clients.held = reign.clients.held, []
-        for inflight in held:
+        deferred, reign.clients.deferred = reign.clients.deferred, []
+        for inflight in deferred:
             self.serve(inflight)
 
     def _enter(self, log: SlotLog, reign: Reign, inflight: Inflight) -> None:
