@@ -30,6 +30,8 @@ class SingleNode:
         """Answers to give, in this order, instead of doing anything: what a cluster can say."""
         self.waits: list[asyncio.Future[None]] = []
         """What the next submissions wait for before they are answered."""
+        self.batches: list[int] = []
+        """How many operations came together, each time that some did."""
         self.fails = False
         self.draining = False
         self.why_not = ""
@@ -59,6 +61,7 @@ class SingleNode:
     def submit_batch(
         self, operations: Sequence[Operation], timeout_s: float
     ) -> "asyncio.Future[list[Answer]]":
+        self.batches.append(len(operations))
         return asyncio.gather(*[self.submit(each, timeout_s) for each in operations])
 
     def _answer(self, operation: Operation) -> Answer:
