@@ -67,7 +67,9 @@ class Ring:
 
     # --- at a start ---------------------------------------------------------------------------
 
-    def open(self, followed: Position, *, may_be_missing: bool = False) -> list[Entry]:
+    def open(  # Seam.
+        self, followed: Position, *, may_be_missing: bool = False
+    ) -> list[Entry]:
         """Return the entries that the tables lack, in order; from then on those are known.
 
         followed: the last one that the tables have. may_be_missing: as for `journal.behind`.
@@ -141,7 +143,7 @@ class Ring:
         fit = self._newest.keys() - self._unfit - {self._current}
         return [name for name in fit if self._is_over(name)]
 
-    def _is_over(self, name: str) -> bool:
+    def _is_over(self, name: str) -> bool:  # Seam.
         """Return whether nothing in a file counts any more.
 
         The very last entry does, wherever the tables are: it is what they are held against.
