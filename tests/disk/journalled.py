@@ -32,6 +32,7 @@ class Journalled:
     """A store on a disk, open; what its threads do is done when it is told to."""
 
     vfs: type[Vfs | SharedVfs] = Vfs
+    sizes = SIZES
 
     def __init__(self, disk: Disk) -> None:
         self.disk = disk
@@ -40,7 +41,7 @@ class Journalled:
         try:
             self.connection = Connection(self._vfs)
             try:
-                started = start(self._raw, NO_FILE, DiskOfFiles(disk), "store", SIZES)
+                started = start(self._raw, NO_FILE, DiskOfFiles(disk), "store", self.sizes)
             except BaseException:
                 self.connection.close()
                 raise
