@@ -109,6 +109,12 @@ class Journalled:
 Makes = Callable[[Disk], Journalled]
 
 
+class Smallest(Journalled):
+    """A store whose journal has the fewest files: one is written while the other is flushed."""
+
+    sizes = Sizes(file_bytes=SIZES.file_bytes, files_max=2)
+
+
 class Watched(Journalled):
     """A store whose tables somebody reads, each time from one snapshot for long."""
 

@@ -10,13 +10,16 @@ from docstore.storage import entries
 from docstore.storage.store import SaveSlot, SlotRecord, Write
 from tests.disk.disk import Disk
 from tests.disk.failures import error_of_disk
-from tests.disk.journalled import Journalled, judge
+from tests.disk.journalled import Journalled, Makes, judge
 from tests.disk.power import Outcome
 from tests.disk.script import batches, expected
 
 
-def cut_in_a_start(seed: int) -> Outcome:
-    """Fill the journal, kill, and cut the power at every call of the start on what is left."""
+def cut_in_a_start(seed: int, makes: Makes = Journalled) -> Outcome:
+    """Fill the journal, kill, and cut the power at every call of the start on what is left.
+
+    makes: that start, and those that come after it.
+    """
     rng = Random(seed)
     script = batches(rng, 60)
     stages = expected(script)
@@ -29,10 +32,10 @@ def cut_in_a_start(seed: int) -> Outcome:
         if call != "read":
             outcome.images += 1
             where = f"seed {seed}, {call}"
-            judge(outcome, where, disk.cut(rng), stages, acknowledged, Journalled)
+            judge(outcome, where, disk.cut(rng), stages, acknowledged, makes)
 
     disk.before = look
-    Journalled(disk).give_back()
+    makes(disk).give_back()
     return outcome
 
 

@@ -10,7 +10,7 @@ from docstore.storage.journal import HEADER_BYTES, headers_in
 from docstore.storage.store import SaveSlot, SlotRecord
 from tests.disk.disk import Disk
 from tests.disk.failures import error_of_disk, no_room
-from tests.disk.journalled import Journalled, cut_at_random, fail_at, found_on, watched
+from tests.disk.journalled import Journalled, Smallest, cut_at_random, fail_at, found_on, watched
 from tests.disk.starts import boots_told, cut_in_a_start
 
 LONGEST = [pytest.param(seed, marks=pytest.mark.thorough) for seed in (4, 5)]
@@ -98,6 +98,20 @@ def test_closed_in_order_the_file_needs_no_journal() -> None:
     store.finish()
     alone = Disk({name: file.now for name, file in disk.files.items() if "journal/" not in name})
     assert found_on(alone) == found_on(disk)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_is_lost_in_a_journal_of_two_files(seed: int) -> None:
+    outcome = cut_at_random(seed, 100, Smallest)
+    assert outcome.images > 60
+    assert (outcome.lost, outcome.odd) == ([], [])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_is_lost_in_a_start_that_removes_files_of_a_larger_journal(seed: int) -> None:
+    outcome = cut_in_a_start(seed, Smallest)
+    assert outcome.images > 30
+    assert (outcome.lost, outcome.odd) == ([], [])
 
 
 def test_rot_of_the_last_commit_is_not_taken_for_a_torn_entry() -> None:
