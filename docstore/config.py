@@ -123,6 +123,9 @@ class Config:
     repair_interval_s: float = 3600.0
     """Every row of this node is verified, and its slots compared, once in so long; 0 for never."""
 
+    journal_mb: int = 64
+    """Megabytes of disk for the journal, in files of 8; twice as much is kept free beside it."""
+
     segments_mb: int = 1024
     """Megabytes of disk for slots at rest as columns, which make scans fast; 0 for none."""
 
@@ -181,7 +184,7 @@ KEYS = (
     "shared", "node_id", "zone", "bootstrap", "join", "replaces", "observer", "standby",
     "remove_after_s", "history_retention_s", "slots",
     "points_per_node", "replication_factor", "reads", "heartbeat_interval_s", "owner_timeout_s",
-    "repair_interval_s", "segments_mb",
+    "repair_interval_s", "journal_mb", "segments_mb",
     "gossip_preset", "gossip_key_file", "insecure", "allowed_hosts",
     "log", "log_level", *(each.name for each in fields(Limits)),
     "streams_fail_back_s", "streams_gather_s", "streams_confirm_s", "streams_tail_mb",
@@ -241,6 +244,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
         heartbeat_interval_s=seconds(settings, "heartbeat_interval_s", 0.2),
         owner_timeout_s=seconds(settings, "owner_timeout_s", 1.2),
         repair_interval_s=seconds(settings, "repair_interval_s", 3600.0, least=0, most=WEEK_S),
+        journal_mb=integer(settings.get("journal_mb", 64), "journal_mb", 16, 1024),
         segments_mb=integer(settings.get("segments_mb", 1024), "segments_mb", 0, 1 << 24),
         gossip_preset=_preset(settings, "loopback" if ports.are_local else "lan"),
         gossip_key_file=str(settings.get("gossip_key_file", "")),

@@ -34,8 +34,9 @@ SHELLS = tuple(
     docstore/services/announcing.py docstore/services/declaring.py docstore/storage/database.py
     docstore/storage/disk_files.py docstore/storage/journalling.py
     docstore/storage/journal_thread.py docstore/storage/lanes.py docstore/storage/memory.py
-    docstore/storage/overlaid.py docstore/storage/sqlite.py docstore/storage/streams_memory.py
-    docstore/storage/streams_sqlite.py docstore/storage/submitting.py
+    docstore/storage/overlaid.py docstore/storage/patience.py docstore/storage/sqlite.py
+    docstore/storage/streams_memory.py docstore/storage/streams_sqlite.py
+    docstore/storage/submitting.py
     docstore/beside/documents.py docstore/sessions/driver.py docstore/sessions/backend.py
     docstore/streams/driver.py docstore/streams/backend.py docstore/cli/* docstore/client/*
     docstore/http/* docstore/members/* docstore/node/* docstore/reads/* docstore/upkeep/*

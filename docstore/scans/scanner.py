@@ -224,7 +224,7 @@ class Scans:
                 return elsewhere, late or await self._not_in_file(scan)
             await asyncio.sleep(POLL_S)
 
-    async def _not_in_file(self, scan: Scan) -> list[int]:
+    async def _not_in_file(self, scan: Scan) -> list[int]:  # Seam.
         """Wait until the file has what a scan asks for; return the slots where it never came."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + FOLLOW_S

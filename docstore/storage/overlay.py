@@ -72,7 +72,7 @@ class Overlay:
 
     # What comes and goes
 
-    def add(self, number: int, writes: Iterable[Write]) -> None:
+    def add(self, number: int, writes: Iterable[Write]) -> None:  # Seam.
         """Take in an entry that is durable now, before the tables can have followed it."""
         assert number > self.last, "entries come in the order of their numbers"
         self.last = number

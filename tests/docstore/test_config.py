@@ -119,6 +119,8 @@ def test_the_environment_is_read_by_name_and_checked() -> None:
         ({"data": "d", "owner_timeout_s": 0.3}, "owner_timeout_s"),
         ({"data": "d", "gossip_preset": "moon"}, "gossip_preset"),
         ({"data": "d", "replication_factor": 0}, "replication_factor"),
+        ({"data": "d", "journal_mb": 15}, "journal_mb"),
+        ({"data": "d", "journal_mb": 1025}, "journal_mb"),
         ({"data": "d", "body_bytes_max": -1}, "body_bytes_max"),
         ({"data": "d", "insecure": "perhaps"}, "insecure"),
         ({"data": "d", "allowed_hosts": "db.example:8001"}, "allowed_hosts"),

@@ -7,6 +7,7 @@ import pytest
 
 from docstore.errors import StoreBroken
 from docstore.model.operation import Operation
+from docstore.storage import patience
 from docstore.storage.arrivals import Heads
 from docstore.storage.store import (
     After,
@@ -90,6 +91,27 @@ async def test_a_disk_that_fails_is_told_of_and_keeps_nobody_waiting() -> None:
         await driver.stop()
     assert asked.cancelled()
     assert isinstance(failures[0], StoreBroken)
+
+
+async def test_a_disk_without_room_even_for_reads_is_told_of_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Pinned: it was asked again for ever, and nobody was told why nobody was answered."""
+    monkeypatch.setattr(patience, "WITHOUT_ROOM_S", 0.2)
+    store = SmallDisk()
+    driver, _ = await alone(store)
+    failures: list[BaseException] = []
+    for queue in driver._queues:
+        queue._broken = failures.append
+    async with asyncio.timeout(10):
+        store.unreadable = 1 << 30
+        asked = driver.submit(Operation(verb="GET", link=LINK), 5.0)
+        while not failures:
+            await asyncio.sleep(0.005)
+        await driver.stop()
+    assert asked.cancelled()
+    assert isinstance(failures[0], StoreBroken)
+    assert str(failures[0]).startswith("no room to read what is there")
 
 
 class SlowAnswers(SmallDisk):
