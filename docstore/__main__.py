@@ -24,7 +24,7 @@ def main() -> None:
 def _run(app: Callable[..., None]) -> None:
     """Run a command. Output that cannot be written is one line, as any other reason."""
     if sys.stdout is None:  # Closed: what is said goes nowhere, and nobody minds.
-        sys.stdout = open(os.devnull, "w")
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     try:
         try:
             app(prog_name="docstore")
