@@ -78,7 +78,7 @@ COMMANDS = (
     "docstore/cli/*",
     "docstore/client/*",
 )
-NODES_OWN = ("docstore/cli/serve.py", "docstore/cli/force.py")
+NODES_OWN = ("docstore/cli/serve.py", "docstore/cli/serve_flags.py", "docstore/cli/force.py")
 """The commands that are a node, or work on a node's disk: imported late, by who is asked for it."""
 NODES_PARTS = (
     "docstore.http docstore.node docstore.pipeline docstore.storage gossip"
