@@ -37,6 +37,7 @@ HELP: Mapping[str, str] = {
     "heartbeat_interval_s": "between heartbeats (0.2)",
     "owner_timeout_s": "silence after which an owner is replaced (1.2)",
     "repair_interval_s": "every row is verified once in so long (3600; 0: never)",
+    "journal_mb": "disk for the journal, 16 to 1024 (64)",
     "segments_mb": "disk for slots at rest as columns (1024; 0: none)",
     "gossip_preset": "timing of membership: loopback, lan or wan",
     "gossip_key_file": "keys that encrypt membership, base64, one a line",
