@@ -49,7 +49,7 @@ CAUGHT_BY = {
     "recreate-restarts-numbers": 0,
     "retry-without-identity": 0,
     "tell-before-disk": 0,
-    "took-though-one-gapped": 44,
+    "took-though-one-gapped": 10,
     "unknown-told-as-refused": 2,
 }
 
@@ -80,6 +80,13 @@ def test_a_seed_breaks_nothing(seed: int) -> None:
     assert outcome.problems == []
     assert outcome.stuck == []
     assert outcome.operations > 100
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_batches_break_nothing(seed: int) -> None:
+    outcome = run(seed, profile_of(seed, "batches"))
+    assert outcome.problems == []
+    assert outcome.stuck == []
 
 
 @pytest.mark.parametrize("name", sorted(CAUGHT_BY))

@@ -24,6 +24,7 @@ from docstore.protocol.history.trim import Trimmer
 from docstore.protocol.leadership.leases import Leases
 from docstore.protocol.leadership.takeover import TakeOver
 from docstore.protocol.log import SlotLog, log_from_disk
+from docstore.protocol.messages import Offer, Propose
 from docstore.protocol.operations import Closed, Operations
 from docstore.protocol.outbox import Outbox
 from docstore.protocol.reign import Follower, Phase, Recovery, Reign
@@ -37,7 +38,6 @@ from docstore.protocol.road.learn import Acceptor
 from docstore.protocol.road.offered import Offered
 from docstore.protocol.road.past_reads import PastReads
 from docstore.protocol.road.serve import Owner
-from docstore.wire import Offer, Propose
 from tests.sim.run import Profile
 
 BASIC = Profile()

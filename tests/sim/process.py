@@ -192,15 +192,17 @@ class Process:
 
     def request(self, make: Callable[[int], Event], answered: Callable[[Any], None]) -> None:
         """Feed a client's request; `answered` is called once, if this life lasts."""
-        self.request_batch(make, [answered])
+        self._requests += 1
+        self._answers[self._requests] = answered
+        self.feed(make(self._requests))
 
     def request_batch(
         self, make: Callable[[int], Event], answered: Sequence[Callable[[Any], None]]
     ) -> None:
-        """Feed what a client sends together, numbered from the one that `make` is given."""
+        """Feed what a client sends together; each of `answered` is called like that of one."""
         first = self._requests + 1
         self._requests += len(answered)
-        self._answers.update(enumerate(answered, first))
+        self._answers.update(zip(range(first, first + len(answered)), answered, strict=True))
         self.feed(make(first))
 
     def feed(self, event: Event) -> None:

@@ -1,5 +1,6 @@
 """The shapes of the runs, chosen by the seed so that all of them occur."""
 
+from dataclasses import replace
 from math import inf
 from random import Random
 
@@ -8,7 +9,12 @@ from tests.sim.run import Profile
 
 
 def profile_of(seed: int, nodes: str) -> Profile:
-    """Return the shape of a seed's run: 3 or 5 nodes, and what else varies."""
+    """Return the shape of a seed's run: 3 or 5 nodes, and what else varies.
+
+    nodes: "3", "5", "both", or "batches": both, under clients that send batches as well.
+    """
+    if nodes == "batches":
+        return replace(profile_of(seed, "both"), loaders=2, links=8)
     rng = Random(seed * 7919 + 1)
     size = rng.choice((3, 5)) if nodes == "both" else int(nodes)
     # In one of eleven runs disks rot as well: slots abstain, and are copied anew.
@@ -19,8 +25,6 @@ def profile_of(seed: int, nodes: str) -> Profile:
     # In one of thirteen runs, of all of these kinds, owners read by lease.
     # In a fifth, old versions are let go of almost at once, while disks rot and fill up; they
     # also go in half of the fourth, where newcomers are filled with what is left.
-    # In one of five runs, of all of these kinds, half of the clients load documents in bulk, so
-    # that messages say much and are acknowledged whole.
     more = {
         10: ("rot", "rot"),
         5: ("slow", "slow"),
@@ -30,16 +34,14 @@ def profile_of(seed: int, nodes: str) -> Profile:
     }.get(seed % 11, ())
     if seed % 44 == 28:
         more = (*more, *["drain"] * 5)
-    loaders = 2 if seed % 5 == 2 else 0
     return Profile(
         kinds=(*ALL, *more),
         size=size,
         factor=rng.choice((None, 3)) if size == 5 else None,
-        slots=rng.choice((1, 2, 4)) << bool(loaders),
+        slots=rng.choice((1, 2, 4)),
         links=rng.choice((2, 3, 4)),
         page_rows=rng.choice((2, 3, 256)),
         past="slow" in more,
-        loaders=loaders,
         changes="change" in more,
         leases=seed % 13 == 12,
         retention_s=4.0 if seed % 11 == 9 or seed % 22 == 17 else 0.0,
@@ -59,4 +61,6 @@ def aimed_at(event: str, number: int) -> tuple[int, Profile]:
         case "successions":  # The leader of a change is drained in the middle of it.
             seed = 28 + 44 * number
             return seed, profile_of(seed, "both")
+        case "took":  # Messages that say much are those of batches.
+            return number, profile_of(number, "batches")
     raise ValueError(event)

@@ -13,10 +13,11 @@ from docstore.protocol.timing import LeadershipTimes, ReplicaConfig, Retention, 
 from docstore.simulation.world import World
 from tests.sim.cluster import Cluster
 from tests.sim.invariants import Invariants, Violation
+from tests.sim.loaders import Loader
 from tests.sim.nemesis import ALL, Nemesis
 from tests.sim.process import Process
 from tests.sim.verdict import document_problems, split
-from tests.sim.workload import Client, History, Loader, Op, to_answer
+from tests.sim.workload import Client, History, Op, to_answer
 
 FAULTS_S, HEALING_S = 12.0, 8.0
 RETRIES_S = 3.0
@@ -34,6 +35,8 @@ class Profile:
     slots: int = 2
     links: int = 3
     clients: int = 4
+    loaders: int = 0
+    """Clients that send batches."""
     kinds: tuple[str, ...] = ALL
     page_rows: int = 256
     faults_s: float = FAULTS_S
@@ -47,8 +50,6 @@ class Profile:
     """Owners read by lease."""
     past: bool = False
     """Clients read older versions as well."""
-    loaders: int = 0
-    """Of the clients, how many have several things done at once."""
 
 
 @dataclass(slots=True)
@@ -84,8 +85,10 @@ def run(seed: int, profile: Profile, watch: Callable[[str], None] | None = None)
     nemesis = Nemesis(cluster, profile.faults_s, profile.kinds)
     for index in range(profile.clients):
         until = profile.faults_s + HEALING_S / 2
-        kind = Loader if index < profile.loaders else Client
-        kind(f"c{index}", cluster, links, history, until, past=profile.past)
+        Client(f"c{index}", cluster, links, history, until, past=profile.past)
+    for index in range(profile.loaders):
+        until = profile.faults_s + HEALING_S / 2
+        Loader(f"l{index}", cluster, links, history, until, past=profile.past)
     try:
         world.run(profile.faults_s)
         nemesis.heal()

@@ -2,12 +2,11 @@
 
 import json
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Conditions, Operation
-from docstore.protocol.events import BatchRequested, Requested
+from docstore.protocol.events import Requested
 from tests.sim.cluster import Cluster
 
 DEADLINE_S = 2.5
@@ -94,8 +93,9 @@ class Client:
     def _next(self) -> None:
         if self._world.now > self._until:
             return
-        op = self._chosen()
-        process = self._cluster.processes[self._world.rng.choice(self._cluster.names)]
+        rng = self._world.rng
+        op = self._drawn()
+        process = self._cluster.processes[rng.choice(self._cluster.names)]
         operation = self._operation(op)
         deadline = self._world.now + DEADLINE_S
         if process.up:
@@ -105,8 +105,8 @@ class Client:
             )
         self._world.after(DEADLINE_S + 1.0, self._give_up, op, process, process.life)
 
-    def _chosen(self) -> Op:
-        """Return what is to be done next."""
+    def _drawn(self) -> Op:
+        """Return the next operation, which is in the history from now on."""
         rng = self._world.rng
         self._count += 1
         kind = rng.choices(["append", "put", "delete", "read"], [10, 3, 1, 9])[0]
@@ -147,32 +147,12 @@ class Client:
         """The connection broke, or worse: an answer is overdue."""
         if op.outcome != "pending":
             return
+        self._close(op, process, life)
+        self._world.after(0.01, self._next)
+
+    def _close(self, op: Op, process: Any, life: int) -> None:
+        """Record that nobody has told how an operation ended, though somebody may have had to."""
         op.end = self._world.now
         steady = not process.paused and process.resumed_at < op.start
         alive = process.up and process.life == life and steady
         op.outcome = "overdue" if alive else "unknown"
-        self._world.after(0.01, self._next)
-
-
-class Loader(Client):
-    """One that has several things done at once, as a bulk load does; each is answered by itself."""
-
-    _waiting = 0
-
-    def _next(self) -> None:
-        self._waiting -= 1
-        if self._waiting > 0 or self._world.now > self._until:
-            return
-        rng = self._world.rng
-        ops = [self._chosen() for _ in range(rng.randint(2, 6))]
-        self._waiting = len(ops)
-        process = self._cluster.processes[rng.choice(self._cluster.names)]
-        operations = [self._operation(op) for op in ops]
-        deadline = self._world.now + DEADLINE_S
-        if process.up:
-            process.request_batch(
-                lambda first: BatchRequested(first, operations, deadline),
-                [partial(self._answered, op) for op in ops],
-            )
-        for op in ops:
-            self._world.after(DEADLINE_S + 1.0, self._give_up, op, process, process.life)

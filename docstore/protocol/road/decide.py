@@ -21,10 +21,10 @@ from docstore.protocol.core import Core
 from docstore.protocol.depose import depose
 from docstore.protocol.identity import has_created
 from docstore.protocol.log import SlotLog
+from docstore.protocol.messages import Accepted, Decide, Refused, Took
 from docstore.protocol.reign import Phase, Reign
 from docstore.protocol.road.offered import Offered, Reached
 from docstore.storage.store import Corrupt, Result, Rows
-from docstore.wire import Accepted, Decide, Refused, Took
 
 
 class Decider:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 
 from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
+from docstore.protocol.messages import Offer, Propose
 from docstore.protocol.reign import Reign
-from docstore.wire import Offer, Propose
 
 REMEMBERED_S = 1.0
 """And up to twice as long. A replica that takes longer was asked anew, by then, where it stands."""

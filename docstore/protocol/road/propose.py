@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from docstore.model.document import Row, ballot_at
 from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
+from docstore.protocol.messages import Offer
 from docstore.protocol.reign import Reign
 from docstore.protocol.road.offered import Offered, Reached
-from docstore.wire import Offer
 
 
 def offer_of(log: SlotLog, reign: Reign, first: int, rows: Sequence[Row]) -> Offer:

@@ -1,10 +1,10 @@
 """A message of rows is acknowledged whole, by its number, or log by log (rule SL8)."""
 
 from docstore.protocol.events import Persisted, Received, TurnEnded
+from docstore.protocol.messages import Accepted, Gap, Offer, Propose, Refused, Took
 from docstore.protocol.replica import Replica
 from docstore.protocol.road.offered import REMEMBERED_S
 from docstore.protocol.timing import ReplicaConfig, SendingBounds
-from docstore.wire import Accepted, Gap, Offer, Propose, Refused, Took
 from tests.docstore.protocol.test_replica import (
     ask_to_put,
     opened,
