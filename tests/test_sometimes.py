@@ -55,7 +55,7 @@ OF_STREAMS = frozenset(
 
 EVERY = OF_THE_PROTOCOL | OF_WEAKER_LEVELS
 RARE = ("own_cut", "successions", "took")
-"""Less than once in a hundred seeds of the usual shapes."""
+"""Seldom in the usual shapes: others are aimed at them."""
 
 
 def test_there_are_enough_of_them() -> None:
