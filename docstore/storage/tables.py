@@ -91,6 +91,32 @@ def in_one_line(lines: Select[Any]) -> Select[Any]:
     return select(func.json_group_array(func.json_array(*part.columns)))
 
 
+def links_between(table: Table, *is_live: ColumnElement[bool]) -> str:
+    """Return what finds the live documents from link `first` on up to `beyond`, in order."""
+    columns = table.c
+    found = select(columns.slot, columns.link, columns.version).where(
+        *is_live, *_between(columns.link)
+    )
+    return sql(in_one_line(found.order_by(columns.link, columns.slot)), "first", "beyond", "limit")
+
+
+def count_between(table: Table, *is_live: ColumnElement[bool]) -> str:
+    """Return what counts them by slot, without those that have a slash from `name_at` on."""
+    name = func.substr(table.c.link, bindparam("name_at", type_=Integer))
+    return sql(
+        select(table.c.slot, func.count(literal_column("*")))
+        .where(*is_live, *_between(table.c.link), func.instr(name, literal_column("'/'")) == _NONE)
+        .group_by(table.c.slot),
+        "first",
+        "beyond",
+        "name_at",
+    )
+
+
+def _between(link: Column[Any]) -> tuple[ColumnElement[bool], ...]:
+    return link >= bindparam("first"), link < bindparam("beyond")
+
+
 # The sum keeps SQLite from walking the whole slot by n: a link's rows are found by its key.
 _until = history.c.n + literal_column("0") <= bindparam("until", type_=Integer)
 _of_link = _is(history.c.slot, history.c.link)
@@ -329,21 +355,7 @@ LAST_N = sql(
     .offset(_NONE),
     "slot",
 )
-_between = (
-    live,
-    current.c.link >= bindparam("first"),
-    current.c.link < bindparam("beyond"),
-)
-LINKS = sql(
-    in_one_line(
-        select(current.c.slot, current.c.link, current.c.version)
-        .where(*_between)
-        .order_by(current.c.link, current.c.slot)
-    ),
-    "first",
-    "beyond",
-    "limit",
-)
+LINKS = links_between(current, live)
 _bounds = func.json_each(bindparam("bounds", type_=Text)).table_valued("key", "value")
 _beyond = and_(history.c.slot == _bounds.c.key, history.c.n > _bounds.c.value)
 LINKS_BEYOND = sql(
@@ -362,15 +374,7 @@ BOUNDED = sql(
     "until",
 )
 LIVE = sql(select(_ONE).where(*_is(current.c.slot, current.c.link), live), "slot", "link")
-_name = func.substr(current.c.link, bindparam("name_at", type_=Integer))
-COUNT = sql(
-    select(current.c.slot, func.count(literal_column("*")))
-    .where(*_between, func.instr(_name, literal_column("'/'")) == literal_column("0"))
-    .group_by(current.c.slot),
-    "first",
-    "beyond",
-    "name_at",
-)
+COUNT = count_between(current, live)
 # A subquery and not a join, which SQLite would begin at `history`, with all its old versions.
 _current_digest = (
     select(history.c.digest)
