@@ -93,7 +93,7 @@ class Executor:
         operation = inflight.operation
         if self.core.now >= inflight.deadline or self._is_over(inflight):
             return
-        slot = self.core.slot_of(operation.link)
+        slot = inflight.slot
         repeated = inflight.attempt > 1 or operation.key or self._has_applied(inflight)
         if slot not in self.core.logs or self._is_anothers(slot, inflight):
             self._give_back(inflight)

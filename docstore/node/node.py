@@ -36,6 +36,7 @@ from docstore.sessions import events as sessions
 from docstore.sessions.messages import is_calling
 from docstore.storage.partitions import StreamsRecovered, StreamStore
 from docstore.storage.sqlite import SqliteStore
+from docstore.storage.starting import Sizes
 from docstore.storage.store import Recovered, Store
 from docstore.storage.streams_sqlite import SqliteStreamStore
 from docstore.streams import events as streams
@@ -65,7 +66,8 @@ class Node:
         self.config = config
         self.stopping = asyncio.Event()
         self.gate = Gate(self._why_not)
-        self._store = store or SqliteStore(database_in(config.data))
+        sizes = Sizes.of(config.journal_mb)
+        self._store = store or SqliteStore(database_in(config.data), sizes=sizes)
         self._streams_store = streams_store or SqliteStreamStore(streams_in(config.data))
         self._http: HttpServer | None = None
         self._last_answer_by = inf

@@ -19,6 +19,7 @@ class Inflight:
     oldest: int
     attempt: int
     deadline: float
+    slot: int
     operation: Operation
     created: bool | None = None
     """Its row brings a document into being, for the first time or again; None: the row was made

@@ -20,6 +20,18 @@ class Requested:
 
 
 @dataclass(slots=True)
+class BatchRequested:
+    """What a client of this node sent together, by `deadline`: each is answered by itself.
+
+    first: the number of the first request; each of the others has one more than the one before.
+    """
+
+    first: int
+    operations: Sequence[Operation]
+    deadline: float
+
+
+@dataclass(slots=True)
 class Received:
     """A message arrived from a peer, decoded and known to be well formed.
 
@@ -155,6 +167,7 @@ class ReadIndexAsked:
 
 Event = (
     Requested
+    | BatchRequested
     | Received
     | Persisted
     | DiskFilled

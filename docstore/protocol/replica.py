@@ -12,13 +12,14 @@ from typing import assert_never
 
 from docstore.converge.execute import Executor
 from docstore.converge.sweep import Sweeper
-from docstore.model.operation import Answer, operation_from_wire
+from docstore.model.operation import Answer
 from docstore.model.service import ServiceFor
 from docstore.protocol.clients import Inflight
 from docstore.protocol.core import Core
 from docstore.protocol.depose import depose
 from docstore.protocol.effects import Effect, Reconfigured
 from docstore.protocol.events import (
+    BatchRequested,
     ChangeAsked,
     CompactAsked,
     DiskFilled,
@@ -91,7 +92,7 @@ from docstore.protocol.messages import (
 from docstore.protocol.reign import Reign
 from docstore.protocol.road.confirm import Confirmer
 from docstore.protocol.road.decide import Decider
-from docstore.protocol.road.forward import Gateway
+from docstore.protocol.road.forward import Gateway, arrived
 from docstore.protocol.road.learn import Acceptor
 from docstore.protocol.road.propose import Proposer
 from docstore.protocol.road.read_index import ReadIndex
@@ -166,6 +167,8 @@ class Replica:
                 self._arrived(sender, message, configuration)
             case Requested():
                 self.gateway.request(event)
+            case BatchRequested():
+                self.gateway.request_batch(event)
             case TurnEnded():
                 self._end_turn()
             case Persisted(token):
@@ -292,11 +295,9 @@ class Replica:
     # Operations
 
     def _serve_forwarded(self, sender: str, message: Forward) -> None:
-        for forwarded in message.operations:
-            boot, seq, oldest, attempt, remaining_ms, fields = forwarded
-            deadline = self.core.now + remaining_ms / 1000
-            operation = operation_from_wire(fields)
-            self._serve(Inflight(sender, boot, seq, oldest, attempt, deadline, operation))
+        with self.core.outbox.reading_together():
+            for forwarded in message.operations:
+                self._serve(arrived(self.core, sender, forwarded))
 
     def _serve(self, inflight: Inflight) -> None:
         """Give an operation to whoever executes it here."""

@@ -95,7 +95,9 @@ MESSAGES: Mapping[type, Shape] = {
     messages.Supply: _rows("Supply", ROUTINE, "disk n"),
 }
 
-_REQUESTED = Kind("Requested", tuple("request verb link level bytes trace".split()))
+_OPERATION = tuple("verb link level bytes trace".split())
+_REQUESTED = Kind("Requested", ("request", *_OPERATION))
+_BATCH_REQUESTED = Kind("BatchRequested", ("first",), _OPERATION)
 _RESPOND = Kind("Respond", ("request", "status", "code"), tuple(ROW.split()))
 _PERSIST = Kind("Persist", ("token",), tuple(ROW.split()))
 _PERSIST_ALSO = Kind("Persist", ("token",), ("write", *ROW.split()))
@@ -104,13 +106,17 @@ _PUBLISH = Kind("Publish", tuple(ROW.split()))
 _CHANGE = Kind("ChangeAsked", ("request", "change", "node"))
 
 
-def _requested(event: events.Requested) -> Brief:
-    operation = event.operation
+def _operation_of(operation: Operation) -> tuple[Any, ...]:
     size = len(operation.body)
-    said = (
-        event.request, operation.verb, operation.link, operation.level, size, operation.trace,
-    )  # fmt: skip
-    return _REQUESTED, said, ()
+    return (operation.verb, operation.link, operation.level, size, operation.trace)
+
+
+def _requested(event: events.Requested) -> Brief:
+    return _REQUESTED, (event.request, *_operation_of(event.operation)), ()
+
+
+def _batch_requested(event: events.BatchRequested) -> Brief:
+    return _BATCH_REQUESTED, event.first, list(map(_operation_of, event.operations))
 
 
 def _respond(effect: effects.Respond) -> Brief:
@@ -167,6 +173,7 @@ TABLE: Table = {
     events.Received: None,
     effects.Send: None,
     events.Requested: Shape(ROUTINE, _requested),
+    events.BatchRequested: Shape(ROUTINE, _batch_requested),
     events.Persisted: facts("Persisted", OCCASION, "token"),
     events.DiskFilled: facts("DiskFilled", TURN),
     events.QueriesAnswered: items(

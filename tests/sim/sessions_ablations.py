@@ -58,7 +58,7 @@ _entered: Callable[..., None] = Leasing.entered
 _resume: Callable[[Actor], None] = Actor.resume
 _post: Callable[..., None] = Tenant._post
 _given_up: Callable[..., None] = Candidate._given_up
-_replace: Callable[..., Any] = handle.replace  # type: ignore[attr-defined]
+_carrying: Callable[..., handle.New] = handle.carrying
 _promoted: Callable[..., by_store.Turns] = by_store.promoted
 
 
@@ -125,8 +125,8 @@ def _fences_only_with_a_fence(remembered: Any, fence: Any) -> Any:
     return passed(remembered, fence) if fence else ()
 
 
-def _fences_not_in_tombstones(outcome: Any, **changes: Any) -> Any:
-    return outcome if outcome.deleted else _replace(outcome, **changes)
+def _fences_not_in_tombstones(new: handle.New, fences: Any) -> handle.New:
+    return new if new.deleted else _carrying(new, fences)
 
 
 def _counted(turns: by_store.Turns, version: int) -> by_store.Turns:
@@ -231,7 +231,7 @@ RULES: dict[str, Ablation] = {
     ),
     "created-by-a-retry": Ablation("H1", ((Tenant, "_post", _proven_by_a_retry),), UNKNOWN),
     "fences-not-carried": Ablation("F2", ((handle, "passed", _fences_only_with_a_fence),), MEDDLED),
-    "fences-buried": Ablation("F2", ((handle, "replace", _fences_not_in_tombstones),), MEDDLED),
+    "fences-buried": Ablation("F2", ((handle, "carrying", _fences_not_in_tombstones),), MEDDLED),
     "tokens-counted-in-the-state": Ablation("D2", ((by_store, "promoted", _counted),), MEDDLED),
     "swept-once": Ablation("S5", ((sessions_bench, "config_of", _swept_once),), LATE),
     "read-then-waiting": Ablation("W1", ((Waiting, "wait", _read_then_waiting),), QUEUES),
