@@ -84,10 +84,10 @@ class Config:
     """Members (http://HOST:PORT) to ask to be taken in by, on first start only."""
 
     replaces: str = ""
-    """With `join`: the member whose place this node takes."""
+    """With `join` or `standby`: the member whose place this node takes."""
 
     observer: bool = False
-    """With `join`: hold nothing, only take requests."""
+    """With `join` or `standby`: hold nothing, only take requests."""
 
     standby: bool = False
     """Found nothing: wait until an operator adds this node to a group."""
@@ -122,6 +122,9 @@ class Config:
 
     repair_interval_s: float = 3600.0
     """Every row of this node is verified, and its slots compared, once in so long; 0 for never."""
+
+    journal_mb: int = 64
+    """Megabytes of disk for the journal, in files of 8; twice as much is kept free beside it."""
 
     segments_mb: int = 1024
     """Megabytes of disk for slots at rest as columns, which make scans fast; 0 for none."""
@@ -181,7 +184,7 @@ KEYS = (
     "shared", "node_id", "zone", "bootstrap", "join", "replaces", "observer", "standby",
     "remove_after_s", "history_retention_s", "slots",
     "points_per_node", "replication_factor", "reads", "heartbeat_interval_s", "owner_timeout_s",
-    "repair_interval_s", "segments_mb",
+    "repair_interval_s", "journal_mb", "segments_mb",
     "gossip_preset", "gossip_key_file", "insecure", "allowed_hosts",
     "log", "log_level", *(each.name for each in fields(Limits)),
     "streams_fail_back_s", "streams_gather_s", "streams_confirm_s", "streams_tail_mb",
@@ -241,6 +244,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
         heartbeat_interval_s=seconds(settings, "heartbeat_interval_s", 0.2),
         owner_timeout_s=seconds(settings, "owner_timeout_s", 1.2),
         repair_interval_s=seconds(settings, "repair_interval_s", 3600.0, least=0, most=WEEK_S),
+        journal_mb=integer(settings.get("journal_mb", 64), "journal_mb", 16, 1024),
         segments_mb=integer(settings.get("segments_mb", 1024), "segments_mb", 0, 1 << 24),
         gossip_preset=_preset(settings, "loopback" if ports.are_local else "lan"),
         gossip_key_file=str(settings.get("gossip_key_file", "")),
@@ -280,6 +284,9 @@ def _check_together(config: Config) -> None:
         raise BadConfig("node_id: must be one of the ids in bootstrap")
     if config.bootstrap and (config.join or config.standby):
         raise BadConfig("bootstrap: a node founds a group or joins one, not both")
+    comes_in = "replaces" if config.replaces else "observer" if config.observer else ""
+    if comes_in and not config.join and not config.standby:
+        raise BadConfig(f"{comes_in}: says how a node comes into a group: join says which")
 
 
 def _founders(value: object) -> tuple[Founder, ...]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar, assert_never
+from typing import assert_never
 
 import structlog
 
@@ -47,16 +47,13 @@ from docstore.protocol.replica import Replica
 from docstore.protocol.view.replica import ReplicaView
 from docstore.stepping import TICK_S, Requests, Stepping, clock
 from docstore.storage.arrivals import Heads, Lines
+from docstore.storage.patience import once_there_is_room
 from docstore.storage.store import LONG, Query, Store, Write
 from docstore.trace.context import TRACEPARENT
 from docstore.trace.of_documents import TABLE, bytes_of, bytes_of_rows
 
-T = TypeVar("T")
-
 QUERIES_AT_ONCE, LONG_QUERIES_AT_ONCE = 256, 4
 """What waits for them all goes on in one step, and the loop has to come round between two."""
-FULL_PAUSE_S = 0.1
-"""Between two attempts to read what is on a disk that has no room even for that."""
 
 log = structlog.get_logger("docstore.protocol")
 
@@ -242,7 +239,7 @@ class Driver(Stepping[Event, Effect]):
     async def _go_on_from_disk(self) -> None:
         """Begin again from what is stored, once there is room at least to read it."""
         try:
-            recovered = await self._with_room(self._store.recover)
+            recovered = await once_there_is_room(self._store.recover)
             # What was asked meanwhile goes on from rows that are not there: it goes as well.
             self._writes = []
             self.feed(DiskFilled(recovered))
@@ -254,14 +251,6 @@ class Driver(Stepping[Event, Effect]):
     def _fail(self, error: Exception) -> None:
         self._idle.set()
         self._broken(error)
-
-    async def _with_room(self, read: Callable[[], Awaitable[T]]) -> T:
-        """Read; again and again while not even the index of the log has room."""
-        while True:
-            try:
-                return await read()
-            except DiskFull:
-                await asyncio.sleep(FULL_PAUSE_S)
 
     def _pass_barriers(self, token: int) -> None:
         """Let those go on who waited for batches up to `token`."""
@@ -275,7 +264,7 @@ class Driver(Stepping[Event, Effect]):
     async def _answer(self, queries: Sequence[tuple[int, Query]]) -> None:
         """Answer queries, all at once."""
         tokens, asked = zip(*queries, strict=True)
-        results = await self._with_room(partial(self._store.read, asked))
+        results = await once_there_is_room(partial(self._store.read, asked))
         self.recorder.carried += sum(bytes_of_rows(each) for each in results if type(each) is list)
         self.feed(QueriesAnswered(list(zip(tokens, results, strict=True))))
 

@@ -16,12 +16,20 @@ from typing import Any
 import pytest
 
 from docstore.protocol.road import handle
+from tests.disk import journal_ablations
 from tests.gossip import test_ablations as membership
 from tests.sim import ablations, branching_ablations, sessions_ablations, streaming_ablations
 from tests.source import ROOT, Source, sources
 
 SEAM = "  # Seam."
-MODULES = (ablations, branching_ablations, membership, sessions_ablations, streaming_ablations)
+MODULES = (
+    ablations,
+    branching_ablations,
+    journal_ablations,
+    membership,
+    sessions_ablations,
+    streaming_ablations,
+)
 WITHOUT_PATCHES = {"tests/sim/kafka_ablations.py", "tests/sim/groups_ablations.py"}
 """Other members of a group instead of patches; rules that are among those of sessions."""
 
@@ -112,4 +120,4 @@ def test_each_can_fail() -> None:
         "docstore/converge/lineage.py",
         "begotten",
     )
-    assert place_of(handle, "replace") == ("", "")  # Of Python's own.
+    assert place_of(handle, "dataclass") == ("", "")  # Of Python's own.

@@ -6,10 +6,12 @@ import sys
 
 import pytest
 
+from tests.disk.journal_ablations import ablated
 from tests.whole.alone import AloneAtLevel1, AloneAtLevel2
 from tests.whole.declaring import Declaring
 from tests.whole.run import Run, run
 from tests.whole.sessions import WITHOUT, Sessions, run_without
+from tests.whole.spoiling import Spoiling
 from tests.whole.walking import Walking, WalkingAtLevel1, WalkingAtLevel2
 
 # Each of these once found a bug; what it was stands in the commit that pinned it.
@@ -110,12 +112,30 @@ def test_a_rule_of_sessions_that_is_missing_in_whole_nodes_is_noticed(rule: str)
     assert any(run_without(rule, seed).problems for seed in range(8))
 
 
+@pytest.mark.filterwarnings("ignore:coroutine")
+@pytest.mark.parametrize("seed", [2, 7, *MORE])
+def test_a_journal_that_rots_or_is_an_older_one_ends_its_node_or_is_whole(seed: int) -> None:
+    outcome = run(seed, Spoiling)
+    assert (outcome.problems, outcome.stuck) == ([], [])
+    assert outcome.operations > 100
+    assert outcome.counters["damaged"] + outcome.counters["whole"] > 0
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore:coroutine")
+@pytest.mark.parametrize("rule", ["a-hole-is-a-tail", "a-missing-journal-is-none"])
+def test_damage_that_is_taken_for_whole_is_noticed(rule: str) -> None:
+    with ablated(rule):
+        assert any(run(seed, Spoiling).problems for seed in range(12))
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:coroutine")
-def test_five_virtual_hours() -> None:
+@pytest.mark.parametrize(("kind", "enough"), [(Run, 5), (Spoiling, 3)])
+def test_hours_of_virtual_time(kind: type[Run], enough: int) -> None:
     hours, seed = 0.0, 10_000
-    while hours < 5:
-        outcome = run(seed)
+    while hours < enough:
+        outcome = run(seed, kind)
         assert (outcome.problems, outcome.stuck) == ([], []), f"seed {seed}"
         hours += outcome.virtual_s / 3600
         seed += 1

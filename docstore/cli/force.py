@@ -21,6 +21,7 @@ from docstore.protocol.group.configuration import (
     unpack_registered,
 )
 from docstore.storage.sqlite import SqliteStore
+from docstore.storage.starting import Sizes
 from docstore.storage.store import SaveConfiguration, SaveSlot, SlotRecord, Status, Write
 
 JUMP = 1_000_000
@@ -48,7 +49,7 @@ async def force(data: Path) -> tuple[Configuration, int]:
     path = database_in(data)
     if not path.exists() or not (data / "node-id").exists():
         raise NotFound(f"{data} is not a node's data directory")
-    store = SqliteStore(path)
+    store = SqliteStore(path, sizes=Sizes(files_max=2))  # It needs next to nothing.
     recovered = await store.open()
     try:
         if recovered.configuration is None:

@@ -216,7 +216,7 @@ class NodeBackend:
     def compact(self, before_us: int) -> Any:
         """Let go, on this node, of what was replaced before an instant."""
         running = self._gate.inside()
-        running.holding.start()
+        running.snapshots.start()
         running.driver.feed(CompactAsked(before_us))
         return running.status.compaction()
 

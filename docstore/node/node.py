@@ -29,17 +29,19 @@ from docstore.node.gate import Gate
 from docstore.node.parts import Parts
 from docstore.node.running import RunningNode
 from docstore.protocol.events import Event, Received
+from docstore.protocol.messages import Configured
 from docstore.services.declaring import Declaring
 from docstore.services.registry import Registry
 from docstore.sessions import events as sessions
 from docstore.sessions.messages import is_calling
 from docstore.storage.partitions import StreamsRecovered, StreamStore
 from docstore.storage.sqlite import SqliteStore
+from docstore.storage.starting import Sizes
 from docstore.storage.store import Recovered, Store
 from docstore.storage.streams_sqlite import SqliteStreamStore
 from docstore.streams import events as streams
 from docstore.streams.messages import is_streaming
-from docstore.wire import Ask, Configured, Message, Told
+from docstore.wire import Ask, Message, Told
 
 HAND_OVER_TIMEOUT_S = 5.0
 LAST_ANSWER_TIMEOUT_S = 8.0
@@ -64,7 +66,8 @@ class Node:
         self.config = config
         self.stopping = asyncio.Event()
         self.gate = Gate(self._why_not)
-        self._store = store or SqliteStore(database_in(config.data))
+        sizes = Sizes.of(config.journal_mb)
+        self._store = store or SqliteStore(database_in(config.data), sizes=sizes)
         self._streams_store = streams_store or SqliteStreamStore(streams_in(config.data))
         self._http: HttpServer | None = None
         self._last_answer_by = inf

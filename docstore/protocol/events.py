@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from docstore.model.operation import Operation
 from docstore.protocol.group.change import Change
+from docstore.protocol.messages import ReplicaMessage
 from docstore.storage.store import Recovered, Result
-from docstore.wire import PROTOCOL, ReplicaMessage
+from docstore.wire import PROTOCOL
 
 
 @dataclass(slots=True)
@@ -65,7 +66,7 @@ class QueriesAnswered:
 
 @dataclass(slots=True)
 class SnapshotsRead:
-    """Named snapshots were read: what they need is not let go of (see `history/holds.py`).
+    """Named snapshots were read: what they need is not let go of (see `history/snapshots.py`).
 
     asked_at: when the reading began. cuts: slot -> the smallest cut that one of them has there.
     """
@@ -126,8 +127,8 @@ class CompactAsked:
 
 
 @dataclass(slots=True)
-class SlotDoubted:
-    """Other replicas agree that our log of this slot is not what it should be."""
+class SlotCorrupted:
+    """Our log of this slot is not what it should be: a checksum says so, or other replicas."""
 
     slot: int
 
@@ -179,7 +180,7 @@ Event = (
     | ResyncAsked
     | CompactAsked
     | SnapshotsRead
-    | SlotDoubted
+    | SlotCorrupted
     | ChangeAsked
     | DrainAsked
     | StillnessAsked

@@ -94,7 +94,7 @@ class Backlog:
         self.overlay.add(entry.header.number, writes)
         self._is_marked = not writes
 
-    def mark(self) -> Entry | None:
+    def mark(self) -> Entry | None:  # Seam.
         """Return an empty entry to be written behind the last one, if that is not empty itself.
 
         While the last entry has no successor, its rot looks like a commit that was torn.
@@ -144,7 +144,7 @@ class Backlog:
             return None
         return Batch(writes, line, durably, taken)
 
-    def followed(self, batch: Batch, now: float) -> None:
+    def followed(self, batch: Batch, now: float) -> None:  # Seam.
         """Note that the transaction of a batch has been committed."""
         for _ in range(batch.entries):
             each = self._waiting.popleft()

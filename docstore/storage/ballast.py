@@ -34,6 +34,7 @@ class Ballast:
             try:
                 if self._size:
                     os.posix_fallocate(file, 0, self._size)
+                os.ftruncate(file, self._size)  # It may have been larger, for a larger journal.
             finally:
                 os.close(file)
         except OSError:

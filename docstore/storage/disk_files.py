@@ -42,7 +42,7 @@ class DiskFiles:
         try:
             self._create(name, size)
         except OSError:
-            self._remove(name)  # Else it would keep what room there was, and be of no use.
+            self.remove(name)  # Else it would keep what room there was, and be of no use.
             raise
 
     def _create(self, name: str, size: int) -> None:
@@ -56,7 +56,8 @@ class DiskFiles:
         os.fsync(file)
         os.fsync(self._directory)
 
-    def _remove(self, name: str) -> None:
+    def remove(self, name: str) -> None:
+        """Remove a file; a power cut does not bring it back once this returns."""
         self._forget(name)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self._directory)

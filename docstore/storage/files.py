@@ -23,6 +23,9 @@ class Files(Protocol):
         no room.
         """
 
+    def remove(self, name: str) -> None:
+        """Remove a file; a power cut does not bring it back once this returns."""
+
     def read(self, name: str, offset: int, length: int) -> bytes:
         """Return a stretch of a file; less of it where the file ends."""
 

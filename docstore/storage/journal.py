@@ -61,7 +61,7 @@ class Header(NamedTuple):
         """Return where the sequence stands with this entry."""
         return Position(self.number, self.stamp)
 
-    def is_whole(self, body: bytes) -> bool:
+    def is_whole(self, body: bytes) -> bool:  # Seam.
         """Return whether `body` is what was written behind this header."""
         return len(body) == self.length and zlib.crc32(body) == self.crc
 
@@ -120,23 +120,31 @@ def behind(
     while True:
         following = [header for header in found if header.number == end.number + 1]
         whole = [header for header in following if is_whole(header)]
-        fitting = [header for header in whole if header.previous == end.stamp]
+        fitting = [header for header in whole if _is_next(end, header)]
         if not fitting:
             break
         entries.append(fitting[0])
         end = fitting[0].position
     if whole:
         raise StoreDamaged(f"entry {end.number + 1} of the journal is of another past")
-    if newest > end.number + 1:
-        raise StoreDamaged(f"entry {end.number + 1} of the journal is gone, {newest} is there")
+    _insist_on_a_tail(end, newest)
     return entries
 
 
 def _is_known(position: Position, header: Header) -> bool:
     """Return whether a header is that of `position`, or the one that names it."""
-    is_next = header.number == position.number + 1 and header.previous == position.stamp
-    return is_next or header.position == position
+    return _is_next(position, header) or header.position == position
 
 
-def _stamp(key: bytes, head: bytes) -> bytes:
+def _is_next(position: Position, header: Header) -> bool:  # Seam.
+    return header.number == position.number + 1 and header.previous == position.stamp
+
+
+def _insist_on_a_tail(end: Position, newest: int) -> None:  # Seam.
+    """What is broken behind the end was never acknowledged, unless an entry came after it."""
+    if newest > end.number + 1:
+        raise StoreDamaged(f"entry {end.number + 1} of the journal is gone, {newest} is there")
+
+
+def _stamp(key: bytes, head: bytes) -> bytes:  # Seam.
     return blake2b(head, digest_size=_STAMP_BYTES, key=key).digest()

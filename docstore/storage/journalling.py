@@ -142,7 +142,9 @@ class Journalling:
         self._counted.wait_seconds += self._loop.time() - submitted.at
         self._hand_over(entry, submitted.writes, submitted.then)
 
-    def _hand_over(self, entry: Entry, writes: Sequence[Write], then: Then | None) -> None:
+    def _hand_over(  # Seam.
+        self, entry: Entry, writes: Sequence[Write], then: Then | None
+    ) -> None:
         assert self._error is None, "nothing is written after a failure"
         self._is_writing = True
         self._counted.entries += 1
@@ -253,7 +255,7 @@ class Journalling:
             if mark is not None:
                 self._hand_over(mark, (), None)
 
-    async def _apply(self, batch: Batch) -> None:
+    async def _apply(self, batch: Batch) -> None:  # Seam.
         """Do a transaction of the tables; come back without it when there was no room."""
         try:
             await self._run(batch)
@@ -340,7 +342,7 @@ class Journalling:
         if self.is_full:
             await asyncio.sleep(ROOM_PAUSE_S)
 
-    def _break(self, error: BaseException, *, is_told: bool = False) -> None:
+    def _break(self, error: BaseException, *, is_told: bool = False) -> None:  # Seam.
         """Refuse everything from now on; is_told: whether a commit says so."""
         if self._error is not None:
             return

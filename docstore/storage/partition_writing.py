@@ -43,6 +43,7 @@ from docstore.storage.transactions import (
     copy_back,
     insert,
     transaction,
+    translating,
 )
 from docstore.streams.batch import head_of, header_of, is_of, place_of
 
@@ -118,7 +119,8 @@ class PartitionWriter:
         self._pages += commit.pages
 
     def _copy_back_if_due(self) -> None:
-        too_long = self._wal.exists() and self._wal.stat().st_size > WAL_BYTES_MAX
+        with translating():
+            too_long = self._wal.exists() and self._wal.stat().st_size > WAL_BYTES_MAX
         if self._pages > COPY_BACK_PAGES or too_long:
             self.copy_back("TRUNCATE" if too_long else "PASSIVE")
 

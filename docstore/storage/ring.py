@@ -44,10 +44,11 @@ class Ring:
     ) -> None:
         """Do nothing yet.
 
-        key: of the stamps. files_max: how many files of `file_bytes` there may be, three or more.
+        key: of the stamps. files_max: how many files of `file_bytes` there may be, two or more.
+        Those that an earlier start had made beyond that number are read, and not used again.
         """
         assert file_bytes % PAGE == 0
-        assert files_max > FILES_FREE
+        assert files_max > 1
         self.files = files
         self.end = START
         """The last entry that was handed out by `next`, or found."""
@@ -67,7 +68,9 @@ class Ring:
 
     # --- at a start ---------------------------------------------------------------------------
 
-    def open(self, followed: Position, *, may_be_missing: bool = False) -> list[Entry]:
+    def open(  # Seam.
+        self, followed: Position, *, may_be_missing: bool = False
+    ) -> list[Entry]:
         """Return the entries that the tables lack, in order; from then on those are known.
 
         followed: the last one that the tables have. may_be_missing: as for `journal.behind`.
@@ -76,13 +79,14 @@ class Ring:
         """
         self.files.sync()
         found: dict[Header, Entry] = {}
+        numbers: dict[str, list[int]] = {}
         for name in self.files.names():
             content = self.files.read(name, 0, self._file_bytes)
             if len(content) != self._file_bytes:
                 self._unfit.add(name)
             headers = list(journal.headers_in(self._key, content))
             found |= {header: Entry(header, name, offset) for offset, header in headers}
-            self._newest[name] = max((header.number for _, header in headers), default=0)
+            numbers[name] = [header.number for _, header in headers]
         self.boot = max((header.boot for header in found), default=0)
         entries = journal.behind(
             followed,
@@ -92,6 +96,8 @@ class Ring:
         )
         self.end = entries[-1].position if entries else followed
         self.flushed = followed.number
+        for name, some in numbers.items():  # One beyond the end is torn, and counts for nothing.
+            self._newest[name] = max((each for each in some if each <= self.end.number), default=0)
         return [found[header] for header in entries]
 
     def body(self, entry: Entry) -> bytes:
@@ -139,9 +145,9 @@ class Ring:
     def _free(self) -> list[str]:
         """Return the files that may be used again."""
         fit = self._newest.keys() - self._unfit - {self._current}
-        return [name for name in fit if self._is_over(name)]
+        return [name for name in fit if self._is_over(name) and not self._is_surplus(name)]
 
-    def _is_over(self, name: str) -> bool:
+    def _is_over(self, name: str) -> bool:  # Seam.
         """Return whether nothing in a file counts any more.
 
         The very last entry does, wherever the tables are: it is what they are held against.
@@ -154,7 +160,7 @@ class Ring:
     def wanted(self) -> str | None:
         """Return the name of the next file that should be made, if one should."""
         for name in sorted(self._unfit):
-            if self._is_over(name):
+            if self._is_over(name) and not self._is_surplus(name):
                 return name
         names = [str(number) for number in range(self._files_max)]
         missing = [name for name in names if name not in self._newest]
@@ -168,3 +174,17 @@ class Ring:
         """Note that a file is there now."""
         self._newest[name] = 0
         self._unfit.discard(name)
+
+    def remove_surplus(self) -> None:
+        """Remove the files beyond as many as there may be, if nothing in them counts any more.
+
+        At a start, before the first commit: it changes the directory. Raises OSError.
+        """
+        for name in [each for each in self._newest if self._is_surplus(each)]:
+            if self._is_over(name):
+                self.files.remove(name)
+                del self._newest[name]
+                self._unfit.discard(name)
+
+    def _is_surplus(self, name: str) -> bool:
+        return int(name) >= self._files_max

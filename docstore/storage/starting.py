@@ -31,6 +31,11 @@ class Sizes:
     file_bytes: int = FILE_BYTES
     files_max: int = FILES_MAX
 
+    @classmethod
+    def of(cls, megabytes: int) -> "Sizes":
+        """Return those of a journal that takes so much at most, rounded down to whole files."""
+        return cls(files_max=(megabytes << 20) // FILE_BYTES)
+
     @property
     def ballast_bytes(self) -> int:
         """Return what is kept free so that the tables can follow when a disk is full.
@@ -91,6 +96,7 @@ def start(
     line = line._replace(number=number, stamp=stamp, alone=0)
     writer.follow([], line, durably=True, boot=boot)
     ring.flushed = number
+    ring.remove_surplus()
     return Started(writer, ring, line, boot, len(lacking))
 
 

@@ -224,7 +224,7 @@ UPDATE_NODE = sql(
 INSERT_JOURNAL = sql(insert(journal), *all_of(journal))
 _place = all_of(journal)[:-1]
 # SQLite writes and syncs nothing in a transaction that changes nothing, so that one does always.
-UPDATE_JOURNAL = sql(
+UPDATE_JOURNAL = sql(  # Seam.
     update(journal).values(
         {name: bindparam(name) for name in _place} | {"written": journal.c.written + _ONE}
     ),

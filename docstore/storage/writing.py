@@ -22,6 +22,7 @@ from docstore.storage.store import (
     Purge,
     SaveConfiguration,
     SaveSlot,
+    SlotRecord,
     Trim,
     Truncate,
     Write,
@@ -35,9 +36,13 @@ from docstore.storage.transactions import (
     translating,
 )
 
-FOLLOWING, FLUSHING = "NORMAL", "FULL"
+FOLLOWING = "NORMAL"  # Seam.
 """How transactions that follow the journal are synced: before the log is copied back, so that the
-file is never a mixture; or by themselves as well."""
+file is never a mixture."""
+FLUSHING = "FULL"  # Seam.
+"""How those are that let go of the journal: by themselves as well, whoever reads meanwhile."""
+
+_Records = dict[int, tuple[object, ...]]
 
 _clustered = itemgetter(0, 4, 5)  # (slot, link, version) of a Row.
 
@@ -76,7 +81,7 @@ class Writer:
         with transaction(self._connection):
             _Batch(self._connection).write(writes)
 
-    def follow(
+    def follow(  # Seam.
         self, writes: Sequence[Write], to: JournalLine, *, durably: bool, boot: int = 0
     ) -> None:
         """As `commit`, and stand at another place of the journal in the same transaction.
@@ -120,7 +125,7 @@ class _Batch:
         self._rows: list[Row] = []
 
     def write(self, writes: Sequence[Write]) -> None:
-        records = {}
+        records: _Records = {}
         for write in writes:
             match write:
                 case Append(rows) | Base(rows):
@@ -132,7 +137,7 @@ class _Batch:
                     self._insert_rows()
                     self._purge(write)
                 case SaveSlot(record):
-                    records[record.slot] = packing.columns_of(record)
+                    _take(records, record)
                 case Truncate(slot, end):
                     self._insert_rows()
                     self._cut(slot, end)
@@ -191,6 +196,11 @@ class _Batch:
             else:
                 *fields, state = pointer
                 execute(tables.POINT[1], (*fields, expiry_us(state)))
+
+
+def _take(records: _Records, record: SlotRecord) -> None:  # Seam.
+    """Note what a slot's record is to be; the last one of a batch counts."""
+    records[record.slot] = packing.columns_of(record)
 
 
 def node_line(connection: sqlite3.Connection) -> packing.NodeLine:

@@ -11,6 +11,7 @@ node has not kept. The very same writes are tried until they are kept, and nothi
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import assert_never
 
 import structlog
@@ -26,12 +27,12 @@ from docstore.storage.partitions import (
     DropPartition,
     Oldest,
     PartitionQuery,
-    PartitionResult,
     PartitionWrite,
     StreamStore,
     TrimPartition,
     partitions_of,
 )
+from docstore.storage.patience import once_there_is_room
 from docstore.streams.batch import Header
 from docstore.streams.effects import Alarm, Give, Keep, Look, Outcome, Send, StreamEffect
 from docstore.streams.events import (
@@ -222,7 +223,8 @@ class StreamsDriver(Stepping[StreamEvent, StreamEffect]):
         try:
             while self._looks:
                 looks, self._looks = self._looks[:LOOKS_AT_ONCE], self._looks[LOOKS_AT_ONCE:]
-                results = await self._read([query for _, query in looks])
+                asked = [query for _, query in looks]
+                results = await once_there_is_room(partial(self._store.read, asked))
                 self.recorder.carried += bytes_found(results)
                 tokens = [token for token, _ in looks]
                 self.feed(Looked(list(zip(tokens, results, strict=True))))
@@ -230,10 +232,3 @@ class StreamsDriver(Stepping[StreamEvent, StreamEffect]):
             self._broken(error)
         finally:
             self._looking = None
-
-    async def _read(self, queries: Sequence[PartitionQuery]) -> Sequence[PartitionResult]:
-        while True:
-            try:
-                return await self._store.read(queries)
-            except DiskFull:  # No room even for the index of the log.
-                await asyncio.sleep(FULL_PAUSE_S)

@@ -121,7 +121,7 @@ class Arena:
         for proxy in self._proxies.values():
             proxy.link.clear()
         for node in self.cluster.nodes:
-            self.switch(node, deaf=None, gossip_loss=None, clock_s=None)
+            self.switch(node, deaf=None, gossip_loss=None, clock_s=None, kill_at=None)
 
     # Nodes
 

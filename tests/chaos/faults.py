@@ -12,7 +12,9 @@ from collections.abc import Awaitable, Callable
 from itertools import permutations
 
 from docstore.client.local import LocalNode
+from tests.chaos import damage
 from tests.chaos.arena import Arena, empty, put_back
+from tests.chaos.points import POINTS
 from tests.docstore.watching import disk_fault
 
 Fault = Callable[["Nemesis"], Awaitable[str]]
@@ -25,6 +27,7 @@ class Nemesis:
         self.arena = arena
         self.rng = arena.rng
         self._small_disk = small_disk
+        self._points: list[str] = []
 
     def kinds(self) -> dict[str, Fault]:
         """Return name -> fault, of all that can be done on this machine."""
@@ -54,6 +57,25 @@ class Nemesis:
         await asyncio.sleep(self._lasting())
         self.arena.start_node(node)
         return node.name
+
+    async def do_kill_at(self) -> str:
+        """SIGKILL at one of the points of a commit's way, each in its turn."""
+        node = self._one()
+        if not self._points:
+            self._points = self.rng.sample(POINTS, len(POINTS))
+        point = self._points.pop()
+        self.arena.switch(node, kill_at=point)
+        for _ in range(300):  # It takes some thousand commits until a file is used again.
+            if node.process is None or node.process.poll() is not None:
+                break
+            await asyncio.sleep(0.1)
+        else:
+            point = f"not at {point}"  # Nothing has come by.
+        self.arena.switch(node, kill_at=None)
+        await self.arena.kill(node)
+        await asyncio.sleep(self._lasting() / 2)
+        self.arena.start_node(node)
+        return f"{node.name} {point}"
 
     async def do_kill_two(self) -> str:
         """SIGKILL of a minority of five."""
@@ -234,17 +256,13 @@ class Nemesis:
         return node.name
 
     async def do_flip(self) -> str:
-        """Bits flip in a node's file while it is down."""
+        """Bits flip in a node's tables while it is down, or one in its journal."""
         node = await self._alone()
         await self.arena.kill(node)
-        with (node.data / "docstore.db").open("r+b") as file:
-            size = file.seek(0, 2)
-            for _ in range(self.rng.randint(1, 20)):
-                at = self.rng.randrange(size)
-                file.seek(at)
-                old = file.read(1)[0]
-                file.seek(at)
-                file.write(bytes([old ^ (1 << self.rng.randrange(8))]))
+        if self.rng.random() < 0.5:
+            damage.flip_in_journal(node.data, self.rng)
+        else:
+            damage.flip(node.data / damage.TABLES, self.rng.randint(1, 20), self.rng)
         self.arena.start_node(node)
         await self.arena.recover()
         await self.arena.scrubbed(node)
@@ -279,6 +297,23 @@ class Nemesis:
         await self.arena.replace_disk(node)
         await self.arena.recover()
         return node.name
+
+    async def do_older_part(self) -> str:
+        """A node's journal or its tables are put back from a copy: it ends with 74, or is whole."""
+        node = await self._alone()
+        await self.arena.kill(node)
+        copy = self.arena.directory / "older-copy"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(node.data, copy)
+        self.arena.start_node(node)
+        await self.arena.recover()
+        await asyncio.sleep(self._lasting())
+        await self.arena.kill(node)
+        part = self.rng.choice((damage.TABLES, damage.JOURNAL))
+        damage.put_back_part(copy, node.data, part)
+        self.arena.start_node(node)
+        await self.arena.recover()
+        return f"{node.name} {part}"
 
     async def _alone(self) -> LocalNode:
         """Return a node whose disk may be lost now, since everything else is whole."""

@@ -7,6 +7,7 @@ world. CONTROL is a JSON file that the harness rewrites; it is looked at every 5
     deaf: gossip ports from and to which nothing gets through
     gossip_loss: share of datagrams that are lost
     clock_s: what the wall clock is off by
+    kill_at: a point of `points.py` at which the process ends itself, as if it were killed
     retention_s: age from which old versions are let go of, shorter than a release allows
     retries_s: the same for tombstones, if that is longer
     small_memory: what a release keeps in memory for speed is a sixteenth as much, and an
@@ -16,7 +17,9 @@ world. CONTROL is a JSON file that the harness rewrites; it is looked at every 5
 import asyncio
 import contextlib
 import json
+import os
 import random
+import signal
 import sys
 import time
 from functools import partial
@@ -36,6 +39,7 @@ from docstore.__main__ import main
 from docstore.links.peers import PeerLinks
 from docstore.protocol.timing import MemoryBounds, ReplicaConfig, Retention
 from gossip.transport import Transport
+from tests.chaos import points
 
 LOOK_S = 0.05
 
@@ -109,6 +113,12 @@ def install(control: Control) -> None:
     PeerLinks.connect = connect_by_proxy  # type: ignore[method-assign]
     Transport.send = send_or_lose  # type: ignore[method-assign]
     asyncio.open_connection = open_or_refuse
+
+    def reached(point: str) -> None:
+        if control.get("kill_at", None) == point:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    points.install(reached)
     for module in (docstore.driver, docstore.http.leases, docstore.http.reply):
         put_in(module, "time", SkewedTime(control))
     shorter: dict[str, Any] = {}

@@ -7,6 +7,7 @@ from typing import Any
 import apsw
 
 from docstore.storage.lanes import PRAGMAS
+from tests.disk.shared import SharedVfs
 from tests.disk.vfs import Vfs
 
 FILE = "docstore.db"
@@ -15,9 +16,12 @@ FILE = "docstore.db"
 class Connection:
     """Executes statements on a disk of ours, and fails as the standard library does."""
 
-    def __init__(self, vfs: Vfs, *, synchronous: str = "FULL", file: str = FILE) -> None:
+    def __init__(
+        self, vfs: Vfs | SharedVfs, *, synchronous: str = "FULL", file: str = FILE
+    ) -> None:
+        self._is_alone = isinstance(vfs, Vfs)
         self._raw = _translated(
-            apsw.Connection, file, vfs=vfs.name,
+            apsw.Connection, vfs.path_of(file), vfs=vfs.name,
             flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE,
         )  # fmt: skip
         try:
@@ -27,7 +31,8 @@ class Connection:
             raise
 
     def _configure(self, synchronous: str) -> None:
-        self.execute("PRAGMA locking_mode = EXCLUSIVE")  # No shared memory on this disk.
+        if self._is_alone:
+            self.execute("PRAGMA locking_mode = EXCLUSIVE")  # No shared memory on this disk.
         for pragma in PRAGMAS:
             self.execute(f"PRAGMA {pragma}")
         self.execute(f"PRAGMA synchronous = {synchronous}")

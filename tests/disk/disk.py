@@ -83,6 +83,8 @@ class Disk:
             name: File(bytearray(content), bytearray(content))
             for name, content in (files or {}).items()
         }
+        self.removed: dict[str, File] = {}
+        """What a cut may bring back."""
         self.before: Callable[[str], None] = lambda call: None
 
     def cut(self, rng: Random) -> "Disk":
@@ -92,6 +94,9 @@ class Disk:
             for name, file in self.files.items()
             if file.is_named or rng.random() < 0.5
         }
+        for name, file in self.removed.items():
+            if name not in left and rng.random() < 0.5:
+                left[name] = file.after_a_cut(rng)
         return Disk(left)
 
     def killed(self) -> "Disk":

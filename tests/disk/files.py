@@ -31,6 +31,14 @@ class DiskOfFiles:
         self._before("sync")
         file.is_named = True
 
+    def remove(self, name: str) -> None:
+        """Remove a file; that is durable last."""
+        self._before("delete")
+        name = self._directory + name
+        self.disk.removed[name] = self.disk.files.pop(name)
+        self._before("sync")
+        del self.disk.removed[name]
+
     def read(self, name: str, offset: int, length: int) -> bytes:
         """Return a stretch of a file."""
         self._before("read")

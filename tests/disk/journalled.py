@@ -22,6 +22,7 @@ from tests.disk.failures import Played, Raises
 from tests.disk.files import DiskOfFiles
 from tests.disk.power import Outcome
 from tests.disk.script import NO_FILE, batches, content, expected
+from tests.disk.shared import SharedVfs
 from tests.disk.vfs import Vfs
 
 SIZES = Sizes(file_bytes=8 * PAGE, files_max=3)
@@ -30,14 +31,17 @@ SIZES = Sizes(file_bytes=8 * PAGE, files_max=3)
 class Journalled:
     """A store on a disk, open; what its threads do is done when it is told to."""
 
+    vfs: type[Vfs | SharedVfs] = Vfs
+    sizes = SIZES
+
     def __init__(self, disk: Disk) -> None:
         self.disk = disk
         self.now = 0.0
-        self._vfs = Vfs(disk)
+        self._vfs = self.vfs(disk)
         try:
             self.connection = Connection(self._vfs)
             try:
-                started = start(self._raw, NO_FILE, DiskOfFiles(disk), "store", SIZES)
+                started = start(self._raw, NO_FILE, DiskOfFiles(disk), "store", self.sizes)
             except BaseException:
                 self.connection.close()
                 raise
@@ -103,6 +107,42 @@ class Journalled:
 
 
 Makes = Callable[[Disk], Journalled]
+
+
+class Smallest(Journalled):
+    """A store whose journal has the fewest files: one is written while the other is flushed."""
+
+    sizes = Sizes(file_bytes=SIZES.file_bytes, files_max=2)
+
+
+class Watched(Journalled):
+    """A store whose tables somebody reads, each time from one snapshot for long."""
+
+    vfs = SharedVfs
+
+    def __init__(self, disk: Disk) -> None:
+        super().__init__(disk)
+        self._reader = Connection(self._vfs)
+        self._looks = 0
+
+    def follow(self, most: int) -> None:
+        """Have the tables go on; one time of four the reader has begun to look just before."""
+        if self._looks % 4 == 0:
+            self._reader.execute("COMMIT" if self._looks else "SELECT 1")
+            self._reader.execute("BEGIN")
+            content(self._reader)
+        self._looks += 1
+        super().follow(most)
+
+    def give_back(self) -> None:
+        """Close without a word."""
+        self._reader.close()
+        super().give_back()
+
+
+def watched(disk: Disk) -> Journalled:
+    """Return a new store that is watched; what is left of one is looked at alone."""
+    return Journalled(disk) if disk.files else Watched(disk)
 
 
 def _go_on(store: Journalled, rng: Random) -> None:

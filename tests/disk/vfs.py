@@ -25,6 +25,10 @@ class Vfs(apsw.VFS):
         self.disk = disk
         super().__init__(self.name, base="")
 
+    def path_of(self, name: str) -> str:
+        """Return what SQLite is to call a file."""
+        return name
+
     def xOpen(self, name: Any, flags: list[int]) -> Any:  # noqa: N802 - SQLite's names
         filename = name if isinstance(name, str) else (name.filename() if name else "temporary")
         flags[1] = flags[0]

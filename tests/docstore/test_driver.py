@@ -7,6 +7,7 @@ import pytest
 
 from docstore.errors import StoreBroken
 from docstore.model.operation import Operation
+from docstore.storage import patience
 from docstore.storage.arrivals import Heads
 from docstore.storage.store import (
     After,
@@ -92,6 +93,27 @@ async def test_a_disk_that_fails_is_told_of_and_keeps_nobody_waiting() -> None:
     assert isinstance(failures[0], StoreBroken)
 
 
+async def test_a_disk_without_room_even_for_reads_is_told_of_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Pinned: it was asked again for ever, and nobody was told why nobody was answered."""
+    monkeypatch.setattr(patience, "WITHOUT_ROOM_S", 0.2)
+    store = SmallDisk()
+    driver, _ = await alone(store)
+    failures: list[BaseException] = []
+    for queue in driver._queues:
+        queue._broken = failures.append
+    async with asyncio.timeout(10):
+        store.unreadable = 1 << 30
+        asked = driver.submit(Operation(verb="GET", link=LINK), 5.0)
+        while not failures:
+            await asyncio.sleep(0.005)
+        await driver.stop()
+    assert asked.cancelled()
+    assert isinstance(failures[0], StoreBroken)
+    assert str(failures[0]).startswith("no room to read what is there")
+
+
 class SlowAnswers(SmallDisk):
     """A store that answers some query when it is told to."""
 
@@ -123,4 +145,22 @@ async def test_a_document_is_read_while_something_else_takes_longer(query: Query
         assert await asyncio.wait_for(answered, 5.0) == []
     finally:
         store.may_answer.set()
+        await driver.stop()
+
+
+async def test_answers_to_a_batch_come_together_and_in_order() -> None:
+    store = SmallDisk()
+    driver, _ = await alone(store)
+    try:
+        put = Operation(verb="PUT", link=LINK, body=b'{"name": "a"}', creates=True)
+        missing = Operation(verb="GET", link=f"{LINK}-missing")
+        asked = driver.submit_batch([put, missing, put], 5.0)
+        assert driver.in_flight == 3
+        answers = await asyncio.wait_for(asked, 5.0)
+        assert [answer.status for answer in answers] == [201, 404, 200]
+        given_up = driver.submit_batch([put, put], 5.0)
+        given_up.cancel()
+        await driver.submit(put, 5.0)
+        assert driver.in_flight == 0
+    finally:
         await driver.stop()

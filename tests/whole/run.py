@@ -18,6 +18,7 @@ from typing import Any
 import structlog
 
 from docstore.config import Config
+from docstore.errors import StoreDamaged
 from docstore.model.address import Address
 from docstore.node.node import Node
 from docstore.protocol.group.configuration import Founder
@@ -66,6 +67,8 @@ class Host:
         self.ahead_us = 0
         self.rate = 1.0
         """Of its clock."""
+        self.is_lost = False
+        """Its disk has lost what was acknowledged, and the node on it has said so."""
 
     @property
     def up(self) -> bool:
@@ -91,7 +94,13 @@ class Host:
 
         async def main() -> None:
             node = self.node = Node(config, self.store, MemoryStreamStore())
-            await node.start()
+            try:
+                await node.start()
+            except StoreDamaged as error:
+                self.end()
+                self._run.damaged(self, error)
+                return
+            self._run.started(self)
             await node.stopping.wait()
             await node.drained()
             await node.stop()
@@ -113,6 +122,7 @@ class Host:
 class Run:
     """The world of one seed."""
 
+    nemesis: type[Nemesis] = Nemesis
     declaration: Mapping[str, Any] = {}
     """Of the factory of its documents, beside the path."""
 
@@ -152,7 +162,7 @@ class Run:
 
     def start(self, host: Host) -> None:
         """Start a host that is down."""
-        if not host.up:
+        if not host.up and not host.is_lost:
             host.start(self.founders, self.factor)
 
     def ended(self, data: Path, error: BaseException) -> None:
@@ -161,6 +171,13 @@ class Run:
         self.outcome.faults["ended by itself"] += 1
         host.end()
         self.loop.call_later(1.0, self.again, host, context=Context())
+
+    def started(self, host: Host) -> None:
+        """Do nothing: a start has found its disk to be whole."""
+
+    def damaged(self, host: Host, error: StoreDamaged) -> None:
+        """A start has found that something is gone, which no fault here may bring about."""
+        self.outcome.problems.append(f"{host.name}: {error}")
 
     def again(self, host: Host) -> None:
         """Start a host that was ended."""
@@ -177,7 +194,7 @@ class Run:
             asyncio.create_task(self._client(f"c{number}", Random(self.rng.random())))
             for number in range(4)
         ]
-        nemesis = Nemesis(self)
+        nemesis = self.nemesis(self)
         striking = asyncio.create_task(nemesis.run())
         await asyncio.sleep(FAULTS_S)
         nemesis.over = True
@@ -271,15 +288,16 @@ class Run:
     async def _judge(self) -> None:
         for host in self.hosts:
             self.start(host)
+        standing = [host for host in self.hosts if not host.is_lost]
         await asyncio.sleep(3.0)
         by_link: dict[str, list[Op]] = defaultdict(list)
         for op in self.ops:
             by_link[op.link].append(op)
         for index, link in enumerate(self.links):
-            stored = await self._history(self.hosts[index % len(self.hosts)], link)
+            stored = await self._history(standing[index % len(standing)], link)
             wrong = judge(by_link[link], stored)
             self.outcome.problems += [f"{link}: {each}" for each in wrong]
-        await self._compare()
+        await self._compare(standing[0])
 
     async def _history(self, host: Host, link: str) -> dict[int, dict[str, Any]]:
         found: dict[int, dict[str, Any]] = {}
@@ -295,9 +313,9 @@ class Run:
             path = page.get("nextPageLink")
         return found
 
-    async def _compare(self) -> None:
+    async def _compare(self, host: Host) -> None:
         """All replicas of a slot hold the same, soon after all is well."""
-        status, _, page = await self._ask(self.hosts[0], "GET", "/core/management/digests")
+        status, _, page = await self._ask(host, "GET", "/core/management/digests")
         seen: dict[str, set[str]] = defaultdict(set)
         for digests in (page if status == 200 else {}).values():
             for slot, entry in digests.items():

@@ -7,8 +7,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from docstore.errors import BadRequest, Conflict, NotFound, Unavailable
+from docstore.errors import BadRequest, NotFound, Unavailable
 from docstore.http.backend import SessionBackend, StreamBackend
+from docstore.members.refusals import TooFewMembers
 from docstore.model.document import Row, chain_digest
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service
@@ -162,7 +163,7 @@ class SingleNode:
     async def change_group(self, asked: Mapping[str, Any], timeout_s: float) -> Any:
         if asked.get("kind") != "RemoveMemberRequest":
             raise BadRequest("kind must be RemoveMemberRequest")
-        raise Conflict("too-few-members: none would remain")
+        raise TooFewMembers("none would remain")
 
     def group_available(self) -> bool:
         return not self.why_not

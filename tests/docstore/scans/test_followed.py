@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +50,12 @@ class Node:
         self.end = driver.view.readable_until(SLOT)
 
 
-@pytest_asyncio.fixture
-async def node(tmp_path: Path) -> AsyncIterator[Node]:
+@asynccontextmanager
+async def node_in(directory: Path) -> AsyncIterator[Node]:
     store = SlowFile()
     driver, _ = await alone(store)
     rpc = Rpc("n1", unlinked())
-    scans = Scans(driver, store, rpc, tmp_path / "db", 1 << 20)
+    scans = Scans(driver, store, rpc, directory / "db", 1 << 20)
     try:
         put = Operation(verb="PUT", link=LINK, body=b'{"name": "a"}', creates=True)
         assert (await driver.submit(put, 5.0)).status == 201
@@ -63,6 +64,12 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
     finally:
         await scans.stop()
         await driver.stop()
+
+
+@pytest_asyncio.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Node]:
+    async with node_in(tmp_path) as node:
+        yield node
 
 
 async def test_a_scan_waits_until_the_file_has_its_cut(node: Node) -> None:

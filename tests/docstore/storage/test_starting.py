@@ -16,7 +16,7 @@ from docstore.storage.sqlite import SqliteStore
 from docstore.storage.starting import Sizes
 from docstore.storage.store import Append, Newest, SaveSlot, SlotRecord
 from tests.docstore.storage.logs import FOR_EVER, Author
-from tests.docstore.storage.small import small
+from tests.docstore.storage.small import SIZES, small
 
 A, B = "/notes/a", "/notes/b"
 
@@ -29,6 +29,10 @@ def path(tmp_path: Path) -> Path:
 
 def journal(path: Path) -> Path:
     return Path(f"{path}.journal")
+
+
+def ballast_of(path: Path) -> int:
+    return Path(f"{path}.ballast").stat().st_size
 
 
 def copied(path: Path, name: str) -> Path:
@@ -227,6 +231,35 @@ async def test_tables_that_fail_are_told_of_although_nobody_commits(path: Path) 
     with pytest.raises(StoreBroken):
         await store.recover()
     await store.close()
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+async def test_a_journal_may_be_given_less_room_at_a_start_and_more_again(
+    path: Path, is_killed: bool
+) -> None:
+    store, author = await begun(path)
+    for _ in range(150):
+        await author.append(store, 1, A, state=b"x" * 5000)
+    left = copied(path, "killed")
+    await store.close()
+    left = left if is_killed else path
+    assert len(list(journal(left).iterdir())) > 2
+    for files_max in (2, 5):
+        sizes = Sizes(SIZES.file_bytes, files_max)
+        store = SqliteStore(left, sizes=sizes)
+        assert (await store.open()).slots[1].end == author.ends[1]
+        if files_max == 2:
+            assert sorted(file.name for file in journal(left).iterdir()) == ["0", "1"]
+        for _ in range(60):
+            await author.append(store, 1, A, state=b"x" * 5000)
+        assert len(list(journal(left).iterdir())) <= files_max
+        assert ballast_of(left) == sizes.ballast_bytes
+        await store.close()
+
+
+def test_sizes_are_those_of_whole_files() -> None:
+    assert Sizes.of(64) == Sizes()
+    assert [Sizes.of(megabytes).files_max for megabytes in (16, 23, 24)] == [2, 2, 3]
 
 
 def test_ballast_is_more_than_the_journal_may_need() -> None:

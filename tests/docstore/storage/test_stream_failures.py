@@ -4,8 +4,14 @@ As test_power_cut.py and test_nth_failure.py do for documents: what was acknowle
 nothing that never was, and no answer is wrong.
 """
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 
+from docstore.errors import StoreBroken
+from docstore.storage.partition_writing import PartitionWriter
 from tests.disk import stream_script
 from tests.disk.failures import calls_of, error_of_disk, no_room, play, read_with_failure
 from tests.disk.power import cut_at_random
@@ -64,3 +70,12 @@ def test_very_many_images_of_streams() -> None:
         assert (outcome.images > 0, outcome.lost, outcome.odd) == (True, [], []), f"seed {seed}"
         images += outcome.images
         seed += 1
+
+
+def test_an_error_of_the_log_itself_is_one_of_ours(tmp_path: Path) -> None:
+    """Pinned: what `stat` says of it came through as it was, and no rule knew it."""
+    with closing(sqlite3.connect(tmp_path / "streams.db", isolation_level=None)) as connection:
+        writer = PartitionWriter(connection, tmp_path / ("x" * 300))
+        writer.prepare(None)
+        with pytest.raises(StoreBroken, match="too long"):
+            writer.commit([])
