@@ -112,6 +112,10 @@ oldest-spark: $(STAMP_OLDEST) ## The pipeline's tests on the oldest Spark that i
 bench: $(STAMP) ## Side by side with etcd; needs etcd and wrk (BENCH_FLAGS=--short).
 	$(BIN)/python -m bench $(BENCH_FLAGS)
 
+.PHONY: bench-large
+bench-large: $(STAMP) ## docstore with a million documents stored; needs wrk (BENCH_FLAGS="--documents 200000").
+	$(BIN)/python -m bench.large $(BENCH_FLAGS)
+
 .PHONY: bench-streams
 bench-streams: $(STAMP) ## Streams beside NATS JetStream; installs nats-server if it may (BENCH_FLAGS=--short).
 	$(BIN)/python -m bench.streams $(BENCH_FLAGS)

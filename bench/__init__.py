@@ -8,6 +8,8 @@
 - load.py with load.lua: wrk; bulk.py: bulk load; failover.py: kill -9 and the first write after
 - rounds.py: the order of things; report.py: goals, table, file
 
+`python -m bench.large` measures docstore alone, with a million documents stored (large.py).
+
 `python -m bench.streams` does the same for record streams, beside NATS JetStream.
 
 - nats.py and topics.py: the two clusters; generator.py: clients of our own, the same for both

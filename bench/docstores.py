@@ -6,6 +6,7 @@ import json
 import random
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench import documents
@@ -88,13 +89,19 @@ class Docstores(Cluster):
         """
         turn = self.turn % len(self.members)
         members = self.members[turn:] + self.members[:turn]
-        owned = [(member, self._owned_by(member, self.links)) for member in members]
         mixed = [(member, self.links[part::3]) for part, member in enumerate(members)]
-        return [("", _puts(owned), _gets(owned)), (ANY, _puts(mixed), _gets(mixed))]
+        return [("", *self.targets(self.links, members)), (ANY, _puts(mixed), _gets(mixed))]
 
-    def batches(self, documents_count: int) -> list[list[Batch]]:
+    def targets(
+        self, links: list[str], members: Sequence[Member] = ()
+    ) -> tuple[list[Target], list[Target]]:
+        """Return who replaces documents, and who reads them, each straight at its owner."""
+        owned = [(each, self._owned_by(each, links)) for each in members or self.members]
+        return _puts(owned), _gets(owned)
+
+    def batches(self, documents_count: int, prefix: str = "bulk") -> list[list[Batch]]:
         """NDJSON to the owners, some streams to each."""
-        links, tails = documents.links(documents_count, "bulk"), documents.tails(3)
+        links, tails = documents.links(documents_count, prefix), documents.tails(3)
         streams = []
         for member in self.members:
             owned = self._owned_by(member, links)

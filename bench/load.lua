@@ -7,6 +7,10 @@ local heads, tails, number
 function init(args)
   local plan = dofile(args[1])
   heads, tails, number = plan.heads, plan.tails, tonumber(args[2])
+  local pause_ms = tonumber(args[3])
+  if pause_ms > 0 then
+    delay = function() return pause_ms end  -- Before each request of a connection.
+  end
   math.randomseed(number)
 end
 

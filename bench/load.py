@@ -47,16 +47,25 @@ class Wrk:
         return path
 
     async def drive(
-        self, cluster: Cluster, targets: list[Target], *, connections: int, seconds: float
+        self,
+        cluster: Cluster,
+        targets: list[Target],
+        *,
+        connections: int,
+        seconds: float,
+        per_s: float = 0.0,
     ) -> Load:
-        """Keep `connections` busy for so long, shared among the targets as evenly as they go."""
+        """Keep `connections` busy for so long, shared among the targets as evenly as they go.
+
+        per_s: requests of all together, at most; 0: as many as they can.
+        """
         targets = targets[:connections]
         shares = [len(range(part, connections, len(targets))) for part in range(len(targets))]
         plans = [self.plan(target) for target in targets]
-        cpu_s = cluster.cpu_s()
+        cpu_s, pause_s = cluster.cpu_s(), connections / per_s if per_s else 0.0
         reports = await asyncio.gather(
             *(
-                self._run(target.address, plan, connections=share, seconds=seconds)
+                self._run(target.address, plan, connections=share, seconds=seconds, pause_s=pause_s)
                 for target, plan, share in zip(targets, plans, shares, strict=True)
             )
         )
@@ -66,13 +75,14 @@ class Wrk:
         return _sum(reports, cpu_s)
 
     async def _run(
-        self, address: str, plan: Path, *, connections: int, seconds: float
+        self, address: str, plan: Path, *, connections: int, seconds: float, pause_s: float
     ) -> dict[str, Any]:
         # The running numbers of two processes, or of two rows, never meet.
         number = (time.time_ns() // 1_000_000 % 100_000 * 100 + self.plans) * 100_000
         process = await asyncio.create_subprocess_exec(
             *(self.program, "-t1", f"-c{connections}", f"-d{seconds:.0f}s", "--timeout", "15s"),
-            *("-s", str(LUA), f"http://{address}", "--", str(plan), str(number)),
+            *("-s", str(LUA), f"http://{address}", "--"),
+            *(str(plan), str(number), f"{1000 * pause_s:.0f}"),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )

@@ -1,7 +1,9 @@
 """The command `docstore`: `serve` runs a node, everything else talks to one."""
 
 import gc
+import os
 import sys
+from collections.abc import Callable
 
 
 def main() -> None:
@@ -16,7 +18,22 @@ def main() -> None:
     from docstore.cli.app import app
 
     gc.enable()
-    app(prog_name="docstore")
+    _run(app)
+
+
+def _run(app: Callable[..., None]) -> None:
+    """Run a command. Output that cannot be written is one line, as any other reason."""
+    if sys.stdout is None:  # Closed: what is said goes nowhere, and nobody minds.
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    try:
+        try:
+            app(prog_name="docstore")
+        finally:
+            sys.stdout.flush()  # Not at the exit of the interpreter, which cannot say why.
+    except OSError as error:
+        sys.stderr.write(f"docstore: {error.filename or 'the output'}: {error.strerror}\n")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # For what is in the buffer still.
+        sys.exit(1)
 
 
 if __name__ == "__main__":

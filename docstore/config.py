@@ -84,10 +84,10 @@ class Config:
     """Members (http://HOST:PORT) to ask to be taken in by, on first start only."""
 
     replaces: str = ""
-    """With `join`: the member whose place this node takes."""
+    """With `join` or `standby`: the member whose place this node takes."""
 
     observer: bool = False
-    """With `join`: hold nothing, only take requests."""
+    """With `join` or `standby`: hold nothing, only take requests."""
 
     standby: bool = False
     """Found nothing: wait until an operator adds this node to a group."""
@@ -284,6 +284,9 @@ def _check_together(config: Config) -> None:
         raise BadConfig("node_id: must be one of the ids in bootstrap")
     if config.bootstrap and (config.join or config.standby):
         raise BadConfig("bootstrap: a node founds a group or joins one, not both")
+    comes_in = "replaces" if config.replaces else "observer" if config.observer else ""
+    if comes_in and not config.join and not config.standby:
+        raise BadConfig(f"{comes_in}: says how a node comes into a group: join says which")
 
 
 def _founders(value: object) -> tuple[Founder, ...]:

@@ -30,6 +30,7 @@ from docstore.protocol.effects import (
     Send,
 )
 from docstore.protocol.events import (
+    BatchRequested,
     ChangeAsked,
     DiskFilled,
     Event,
@@ -119,6 +120,19 @@ class Driver(Stepping[Event, Effect]):
         number = self._requests.next_number()
         future = self._requests.wait(number)
         self.feed(Requested(number, operation, clock() + timeout_s))
+        return future
+
+    def submit_batch(
+        self, operations: Sequence[Operation], timeout_s: float
+    ) -> "asyncio.Future[list[Answer]]":
+        """Return a future for the answers to what came together; `submit` says the rest."""
+        trace = TRACEPARENT.get()
+        if trace:
+            operations = [replace(operation, trace=trace) for operation in operations]
+        self.recorder.carried += sum([len(operation.body) for operation in operations])
+        first = self._requests.next_number(len(operations))
+        future = self._requests.wait_batch(first, len(operations))
+        self.feed(BatchRequested(first, operations, clock() + timeout_s))
         return future
 
     async def change(self, change: Change) -> tuple[int, str, str]:

@@ -5,12 +5,11 @@ in one turn of the loop leaves together at its end, without a delay.
 """
 
 import asyncio
-import itertools
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextvars import Context
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, cast
 
 import structlog
 
@@ -159,23 +158,31 @@ class Requests(Generic[T]):
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._numbers = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[T]] = {}
+        self._next = 1
+        self._waiting: dict[int, asyncio.Future[T] | _Batch[T]] = {}
 
     @property
     def in_flight(self) -> int:
         """Return for how many somebody still waits."""
-        return sum(not future.done() for future in self._waiting.values())
+        return sum(not waiting.done() for waiting in self._waiting.values())
 
-    def next_number(self) -> int:
-        """Return a number for a request."""
-        return next(self._numbers)
+    def next_number(self, count: int = 1) -> int:
+        """Return a number for a request; the first one for so many."""
+        first = self._next
+        self._next += count
+        return first
 
     def wait(self, number: int) -> "asyncio.Future[T]":
         """Return a future for the answer to a request."""
         future: asyncio.Future[T] = self._loop.create_future()
         self._waiting[number] = future
         return future
+
+    def wait_batch(self, first: int, count: int) -> "asyncio.Future[list[T]]":
+        """Return a future for the answers to so many requests, in their order."""
+        batch = _Batch[T](first, count, self._loop.create_future())
+        self._waiting.update(dict.fromkeys(range(first, first + count), batch))
+        return batch.all
 
     def refused(self) -> "asyncio.Future[T]":
         """Return a future that nobody will answer, since the machine runs no more."""
@@ -185,11 +192,40 @@ class Requests(Generic[T]):
 
     def answer(self, number: int, answer: T) -> None:
         """Answer a request, if somebody still waits for it."""
-        future = self._waiting.pop(number)
-        if not future.done():
-            future.set_result(answer)
+        waiting = self._waiting.pop(number)
+        if isinstance(waiting, _Batch):
+            waiting.answer(number, answer)
+        elif not waiting.done():
+            waiting.set_result(answer)
 
     def cancel(self) -> None:
         """Leave everybody without an answer."""
-        for future in self._waiting.values():
-            future.cancel()
+        for waiting in self._waiting.values():
+            waiting.cancel()
+
+
+class _Batch(Generic[T]):
+    """Requests whose answers are wanted together."""
+
+    __slots__ = ("_answers", "_first", "_missing", "all")
+
+    def __init__(self, first: int, count: int, every: "asyncio.Future[list[T]]") -> None:
+        self.all = every
+        self._first = first
+        self._missing = count
+        self._answers: list[T | None] = [None] * count
+
+    def answer(self, number: int, answer: T) -> None:
+        """Keep one; the last one completes them."""
+        self._answers[number - self._first] = answer
+        self._missing -= 1
+        if not self._missing and not self.all.done():
+            self.all.set_result(cast(list[T], self._answers))
+
+    def done(self) -> bool:
+        """Say whether nobody waits any more."""
+        return self.all.done()
+
+    def cancel(self) -> None:
+        """Leave who waits without an answer."""
+        self.all.cancel()

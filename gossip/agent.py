@@ -42,11 +42,11 @@ from gossip.protocol.effects import (
     SetTimer,
 )
 from gossip.protocol.events import (
-    Doubted,
     Event,
     LeaveRequested,
     MetaChanged,
     NoteWritten,
+    ProbeAsked,
     Received,
     SeedAdded,
     Stalled,
@@ -270,13 +270,13 @@ class Agent:
         if self._swim is not None:
             self._feed(SeedAdded(seed))
 
-    def doubt(self, name: str) -> None:
-        """Have a member looked at now, since the application lost touch with it.
+    def probe(self, name: str) -> None:
+        """Have a member probed now, since the application lost touch with it.
 
         Only a hint: if it answers, nothing follows. Raises NotRunning before `start`.
         """
         self._running()
-        self._feed(Doubted(name))
+        self._feed(ProbeAsked(name))
 
     def update_meta(self, meta: bytes) -> None:
         """Announce other metadata. Raises MetaTooLarge (the old one stays), NotRunning."""

@@ -120,4 +120,4 @@ def test_each_can_fail() -> None:
         "docstore/converge/lineage.py",
         "begotten",
     )
-    assert place_of(handle, "replace") == ("", "")  # Of Python's own.
+    assert place_of(handle, "dataclass") == ("", "")  # Of Python's own.

@@ -77,6 +77,13 @@ def test_a_seed_breaks_nothing(seed: int) -> None:
     assert outcome.operations > 100
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_batches_break_nothing(seed: int) -> None:
+    outcome = run(seed, profile_of(seed, "batches"))
+    assert outcome.problems == []
+    assert outcome.stuck == []
+
+
 @pytest.mark.parametrize("name", sorted(CAUGHT_BY))
 def test_a_missing_rule_is_noticed(name: str) -> None:
     seed, profile = CAUGHT_BY[name], ABLATIONS[name].profile

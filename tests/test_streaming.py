@@ -41,7 +41,7 @@ def test_a_seed_beside_replicas_breaks_nothing(seed: int) -> None:
 # all that a leader has which was elected uncleanly; an acknowledgement of before a log was begun
 # anew, sent under the name of its new copy; what is known of producers after an unclean election
 # cut below it; a replica whose node left before it was filled (rule RM2).
-@pytest.mark.parametrize("seed", [101_084, 100_422, 100_228, 101_722, 101_757, 101_675])
+@pytest.mark.parametrize("seed", [101_084, 100_422, 100_228, 101_722, 101_385, 101_675])
 def test_a_pinned_seed_breaks_nothing(seed: int) -> None:
     outcome = run(seed, shape_of(seed), register=False)
     assert (outcome.problems, outcome.stuck) == ([], [])

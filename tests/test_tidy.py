@@ -78,7 +78,7 @@ COMMANDS = (
     "docstore/cli/*",
     "docstore/client/*",
 )
-NODES_OWN = ("docstore/cli/serve.py", "docstore/cli/force.py")
+NODES_OWN = ("docstore/cli/serve.py", "docstore/cli/serve_flags.py", "docstore/cli/force.py")
 """The commands that are a node, or work on a node's disk: imported late, by who is asked for it."""
 NODES_PARTS = (
     "docstore.http docstore.node docstore.pipeline docstore.storage gossip"
@@ -95,7 +95,9 @@ ROOMS = {
     "leadership": {"leadership", "filling", "road"}, "group": {"group"}, "history": {"history"},
 }  # fmt: skip
 # What shells may know of the protocol, and what its HTTP face: alphabets and values, not rules.
-PROTOCOL_SEEN = "events effects group history.holds published quorum road.past slots view".split()
+PROTOCOL_SEEN = (
+    "events effects group history.snapshots messages published quorum road.past slots view".split()
+)
 PROTOCOL_SEEN_BY_HTTP = ("events", "effects")
 
 # A name that says nothing invites everything.

@@ -3,7 +3,6 @@
 Kept apart from the other commands, and from their libraries, so that a node starts quickly.
 """
 
-import argparse
 import os
 import sys
 import tomllib
@@ -11,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from docstore.config import KEYS, from_environment, merged, parse
+from docstore.cli.serve_flags import parser
+from docstore.config import from_environment, merged, parse
 from docstore.errors import BadConfig
 from docstore.node import logs
 
@@ -22,7 +22,7 @@ def serve(arguments: Sequence[str]) -> int:
     """Run a node, or several, until they are told to stop; return the exit code of the process."""
     try:
         settings, processes = read_settings(arguments)
-        if processes:
+        if processes is not None:
             from docstore.cli.several import serve_several
 
             return serve_several(settings, processes)
@@ -37,12 +37,12 @@ def serve(arguments: Sequence[str]) -> int:
     return run(config)
 
 
-def read_settings(arguments: Sequence[str]) -> tuple[dict[str, Any], int]:
+def read_settings(arguments: Sequence[str]) -> tuple[dict[str, Any], int | None]:
     """Return the settings of file, environment and flags, and how many processes are asked for.
 
-    0 for this one alone. Raises BadConfig.
+    None for this one alone. Raises BadConfig.
     """
-    flags = vars(_parser().parse_args(list(arguments)))
+    flags = vars(parser().parse_args(list(arguments)))
     path = flags.pop("config") or os.environ.get("DOCSTORE_CONFIG")
     processes = flags.pop("processes")
     environment = {key: value for key, value in os.environ.items() if key != "DOCSTORE_CONFIG"}
@@ -53,22 +53,6 @@ def read_settings(arguments: Sequence[str]) -> tuple[dict[str, Any], int]:
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise BadConfig(f"config: {path}: {error}") from None
     return merged(from_file, from_environment(environment), flags), processes
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="docstore serve", description="Run one node.")
-    parser.add_argument("--config", help="a TOML file; every flag is also a key in it")
-    parser.add_argument(
-        "--processes", type=int, default=0, metavar="N",
-        help="N nodes, a process each: ids NODE_ID-0 to N-1, ports three apart",
-    )  # fmt: skip
-    for key in KEYS:
-        flag = "--" + key.replace("_", "-")
-        if key in ("insecure", "observer", "standby"):
-            parser.add_argument(flag, action="store_const", const=True)
-        else:
-            parser.add_argument(flag, dest=key, metavar=key.upper())
-    return parser
 
 
 def _prepare_data(directory: Path) -> None:

@@ -6,12 +6,11 @@ from typing import Any
 
 from docstore.config import parse
 from docstore.errors import BadConfig
-from docstore.model.address import Address, parse_address, parse_url
+from docstore.model.address import PORT_MAX, Address, parse_address, parse_url
 
 PROCESSES_MAX = 64
 PORTS = 3
 """Of each node: for clients, for other nodes, for gossip."""
-PORT_MAX = 65_535
 ADDRESSES = ("listen", "peer", "gossip", "advertise", "peer_advertise", "gossip_advertise")
 LISTEN = Address("127.0.0.1", 8001)
 

@@ -61,7 +61,7 @@ class Lease:
 
     def held(self) -> bool:
         """Say whether it is held, by a look at the clock; any thread may ask."""
-        return self._proof is not None and self._proof.holds(self._keeper.clock())
+        return self._proof is not None and self._proof.is_valid(self._keeper.clock())
 
     def left_s(self) -> float:
         """Return for how long it is still held without another answer; 0 if it is not."""

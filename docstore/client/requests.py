@@ -56,6 +56,7 @@ class Requests:
         is lost is sent again; an update is not.
         """
         assert self._session is not None, "use `async with Client(...)`"
+        _check_link(path)
         refusals: list[str] = []
         for attempt in range(ATTEMPTS):
             url = self.urls[(self._first + attempt) % len(self.urls)]
@@ -71,7 +72,7 @@ class Requests:
                         raise RequestFailed(answer.status, _problem(content))
                     return answer.status, answer.headers, content
             except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
-                raise BadAddress(f"{url + path} is not the address of a document") from error
+                raise _not_a_node(url) from error
             except aiohttp.ClientConnectorError as error:
                 refusals.append(str(error))
                 self._first = (self._first + attempt + 1) % len(self.urls)
@@ -96,6 +97,7 @@ class Requests:
     ) -> tuple[int, Mapping[str, str], bytes]:
         """Ask one node, once. Raises BadAddress, Unreachable, RequestFailed, Unanswered."""
         assert self._session is not None, "use `async with Client(...)`"
+        _check_link(path)
         try:
             async with (
                 asyncio.timeout(timeout_s),
@@ -103,7 +105,7 @@ class Requests:
             ):
                 content = await answer.read()
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
-            raise BadAddress(f"{url + path} is not an address") from error
+            raise _not_a_node(url) from error
         except aiohttp.ClientConnectorError as error:
             raise Unreachable(str(error)) from error
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -119,6 +121,16 @@ class Requests:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         _, _, content = await self.request(method, path, raw, JSON | named)
         return orjson.loads(content) if content else None
+
+
+def _check_link(path: str) -> None:
+    """Raise BadAddress before `1/notes` is taken for a part of the port."""
+    if not path.startswith("/"):
+        raise BadAddress(f"{path.partition('?')[0]!r} is not a link: links begin with /")
+
+
+def _not_a_node(url: str) -> BadAddress:
+    return BadAddress(f"{url!r} is not the URL of a node, such as http://127.0.0.1:8001")
 
 
 def _problem(content: bytes) -> dict[str, Any]:

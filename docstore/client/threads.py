@@ -6,7 +6,7 @@
                 publish(fence=role.fence(7))
 
 Heartbeats run on a loop of their own, in a daemon thread; what is led is looked up without asking
-that thread. Callbacks run in it, and must not block it for longer than a proof holds.
+that thread. Callbacks run in it, and must not block it for longer than a proof is valid.
 """
 
 import asyncio

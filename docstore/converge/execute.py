@@ -55,7 +55,7 @@ class Executor:
         self.arrived = self.documents.arrived
         self.spreader = Spreader(core, self.documents, recovered, self._answer_copied)
         self._unanswered: list[Unanswered] = []
-        self._held: list[Inflight] = []
+        self._deferred: list[Inflight] = []
         self._is_new_disk = not self.spreader.cursors
 
     def reset(self, recovered: Recovered) -> None:
@@ -93,12 +93,12 @@ class Executor:
         operation = inflight.operation
         if self.core.now >= inflight.deadline or self._is_over(inflight):
             return
-        slot = self.core.slot_of(operation.link)
+        slot = inflight.slot
         repeated = inflight.attempt > 1 or operation.key or self._has_applied(inflight)
         if slot not in self.core.logs or self._is_anothers(slot, inflight):
             self._give_back(inflight)
         elif self.is_behind(operation.level):
-            self._held.append(inflight)
+            self._deferred.append(inflight)
         elif repeated and not operation.is_read:
             self._once(inflight)
         else:
@@ -337,9 +337,9 @@ class Executor:
     # Time
 
     def tick(self) -> None:
-        """Serve what was held back, and give up what waited too long."""
-        held, self._held = self._held, []
-        for inflight in held:
+        """Serve what was deferred, and give up what waited too long."""
+        deferred, self._deferred = self._deferred, []
+        for inflight in deferred:
             self.serve(inflight)
         if self._unanswered:
             self._answer_copied()

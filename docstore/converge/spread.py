@@ -17,9 +17,9 @@ from typing import assert_never
 
 from docstore.converge.documents import Documents, Name
 from docstore.converge.lineage import lineage_of
-from docstore.converge.messages import Following, Lack, Offering, Spread, Spreading, Supply
 from docstore.model.document import Row
 from docstore.protocol.core import Core
+from docstore.protocol.messages import Following, Lack, Offering, Spread, Spreading, Supply
 from docstore.protocol.peers import NEVER
 from docstore.storage.arrivals import Arrivals, SaveCursor
 from docstore.storage.store import Corrupt, Recovered, Result

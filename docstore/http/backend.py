@@ -93,6 +93,14 @@ class Backend(Protocol):
         Never raises for what the cluster does: 503 and 504 are answers.
         """
 
+    def submit_batch(
+        self, operations: Sequence[Operation], timeout_s: float
+    ) -> "asyncio.Future[list[Answer]]":
+        """Carry operations that came together, none on a declaration; return all the answers.
+
+        Each is served and answered as if it were alone.
+        """
+
     async def read_replica(
         self, operation: Operation, min_version: int | None, timeout_s: float
     ) -> tuple[Answer, int]:

@@ -26,6 +26,8 @@ from docstore.model.service import ServiceOptions
 EXPIRY = "documentExpirationTimeMicros"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
+_NOTED = STORE_SET | {LEASE, EXPIRY}
+"""Members that mean something to us; few bodies have any."""
 _WHITE = b" \t\r\n"
 _NEGATIVE_VERSION = re.compile(rb'"documentVersion"[ \t\r\n]*:[ \t\r\n]*-')
 
@@ -201,7 +203,7 @@ def author_state(raw: bytes, bytes_max: int) -> tuple[bytes, dict[str, Any], dic
     if len(raw) > bytes_max:
         raise TooLarge(f"a document has at most {bytes_max} bytes")
     value = json.parse_object(raw)
-    if b'"document' not in raw and b"\\u" not in raw:
+    if _NOTED.isdisjoint(value):
         return (raw if value else b"{}"), value, {}
     theirs = parted(value)
     if "documentVersion" in theirs and _NEGATIVE_VERSION.search(raw):
@@ -226,6 +228,8 @@ def with_expiry(
 
 def parted(value: dict[str, Any]) -> dict[str, Any]:
     """Take the fields that the store sets out of a state, and return them; its lease too."""
+    if _NOTED.isdisjoint(value):
+        return {}
     theirs = {key: value.pop(key) for key in list(value) if key in STORE_SET}
     if LEASE in value:
         theirs[LEASE] = value[LEASE]

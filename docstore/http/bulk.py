@@ -8,20 +8,17 @@ the client to read them, up to a bound: many clients send everything before they
 import asyncio
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from aiohttp import web
 
-from docstore.errors import BadRequest, DocstoreError, NotFound
+from docstore.errors import BadRequest
 from docstore.http import attaching, bodies, headers
 from docstore.http.backend import Backend
-from docstore.http.bulk_lines import NoOperation, operation_of, parsed
+from docstore.http.bulk_batch import Batch, Streak
 from docstore.http.encodings import inflater
-from docstore.http.large import LARGE_BYTES, LargeBodies
+from docstore.http.large import LargeBodies
 from docstore.http.lines import (
-    BROKEN_LINES_MAX,
     InflatedLines,
     JsonLines,
     Lines,
@@ -31,9 +28,7 @@ from docstore.http.lines import (
 )
 from docstore.http.quotas import WRITES, Quotas
 from docstore.http.representation import MSGPACK_TYPE
-from docstore.http.results import NDJSON_TYPE, Results, Submitted, answers
-from docstore.model.paths import SUFFIXES, canonical_link
-from docstore.model.service import Refusal
+from docstore.http.results import NDJSON_TYPE, Results, answers
 
 BATCHES_IN_FLIGHT = 16
 BATCHES_OF_ALL = 24
@@ -87,7 +82,7 @@ class Bulk:
 
     async def _run(self, source: Source, patience_s: float, results: Results) -> None:
         """Read and answer side by side, with some batches in flight."""
-        streak = _Streak()
+        streak = Streak()
         pending: deque[asyncio.Task[bytes]] = deque()
         reader: asyncio.Task[Sequence[Any]] | None = asyncio.create_task(source.read())
         try:
@@ -113,103 +108,23 @@ class Bulk:
                 task.cancel()
 
     async def _begin(
-        self, lines: Sequence[Any], patience_s: float, streak: "_Streak"
+        self, lines: Sequence[Any], patience_s: float, streak: Streak
     ) -> tuple[asyncio.Task[bytes], Counter[str]]:
         """Submit a batch when there is room; return its result lines to come, and the jobs."""
+        most = self._state_bytes_max
+        batch = Batch(self._backend, self._large, state_bytes_max=most, patience_s=patience_s)
         await self._room.acquire()
         try:
-            submitted, jobs = await self._submit(lines, patience_s, streak)
+            await batch.read(lines, streak)
         except BaseException:
             self._room.release()
             raise
-        task = asyncio.create_task(answers(submitted))
+        task = asyncio.create_task(answers(batch.submitted))
         task.add_done_callback(lambda _: self._room.release())
-        return task, jobs
+        return task, batch.jobs
 
     async def _next(self, source: Source, jobs: Counter[str]) -> Sequence[Any]:
         """Return the next lines; what has been too fast waits with them unread."""
         for job, count in jobs.items():
             await self._quotas.wait(job, WRITES, await self._quotas.rate(job, WRITES), count)
         return await source.read()
-
-    async def _submit(
-        self, lines: Sequence[Any], patience_s: float, streak: "_Streak"
-    ) -> tuple[list[tuple[Any, Submitted]], Counter[str]]:
-        """Return each line's link with its future answer, or why it cannot be submitted.
-
-        Ends behind a streak of lines that is too long, with why.
-        """
-        submitted: list[tuple[Any, Submitted]] = []
-        unknown: set[str] = set()
-        jobs: Counter[str] = Counter()
-        backend, bytes_max = self._backend, self._state_bytes_max
-        for line in lines:
-            link = ""
-            large = len(line) if isinstance(line, bytes) and len(line) > LARGE_BYTES else 0
-            try:
-                if large:
-                    value, _ = await self._large.read(large, patience_s, partial(parsed, line))
-                else:
-                    value = parsed(line)
-                link = value["link"]
-                streak.broken, streak.has_operations = 0, True
-                factory = self._factory(link, value)
-                service = backend.service_at(factory)
-                if service is None and factory not in unknown:
-                    service = await backend.find_service(factory, patience_s)
-                if service is None:
-                    unknown.add(factory)
-                    raise NotFound(f"there is no factory {factory}")
-                if large:
-                    make = partial(operation_of, value, factory, service.options, bytes_max)
-                    operation, _ = await self._large.read(large, patience_s, make)
-                else:
-                    operation = operation_of(value, factory, service.options, bytes_max)
-                submitted.append((operation.link, backend.submit(operation, patience_s)))
-                if operation.writer:
-                    jobs[operation.writer[0]] += 1
-            except (DocstoreError, Refusal) as error:
-                # Where they were raised refers to this very list: a circle around all these bodies.
-                error.__traceback__ = error.__context__ = None
-                submitted.append((link, error))
-                if isinstance(error, NoOperation) and (why := streak.ends(error)):
-                    submitted.append(("", why))
-                    break
-        return submitted, jobs
-
-    def _factory(self, link: str, value: dict[str, Any]) -> str:
-        """Return the factory that a line is for: above its link, or the link of a POST itself."""
-        canonical_link(link)
-        if value.get("op") in ("POST", "post") and self._backend.service_at(link) is not None:
-            return link
-        factory, _, name = link.rpartition("/")
-        if name in SUFFIXES:
-            raise BadRequest("a utility's name cannot be an id")
-        return factory
-
-
-@dataclass(slots=True)
-class _Streak:
-    """Lines in a row that are no operations: a few are mistakes, many are another kind of body.
-
-    is_answered: whether results have been sent. is_over: the streak was too long.
-    """
-
-    broken: int = 0
-    has_operations: bool = False
-    is_answered: bool = False
-    is_over: bool = False
-
-    def ends(self, error: NoOperation) -> BadRequest | None:
-        """Count one more; return why the request ends, None if it goes on.
-
-        Raises that instead if there was nothing else in the request: then it can be its status.
-        """
-        self.broken += 1
-        if self.broken < BROKEN_LINES_MAX:
-            return None
-        why = f"{self.broken} lines in a row are no operations ({error}); the rest was not read"
-        if not self.has_operations and not self.is_answered:
-            raise BadRequest(f"{why}: is the body what its Content-Type says?")
-        self.is_over = True
-        return BadRequest(why)

@@ -4,6 +4,7 @@ The counterpart of `documents.py`, for whom a path, headers and a body say it. W
 the same for both, and stands in `bodies.py`.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from docstore.errors import BadRequest, DocstoreError, MethodNotAllowed
@@ -17,9 +18,12 @@ from docstore.services.registry import FACTORIES, SNAPSHOTS
 
 NO_SEQUENCE = -1
 WRITER = frozenset({"job", "batch", "sequence"})
-VERBS: dict[str, Verb] = {"PUT": "PUT", "POST": "POST", "PATCH": "PATCH", "DELETE": "DELETE"}
+VERBS: Sequence[Verb] = ("DELETE", "PATCH", "POST", "PUT")
+SPELLED = {spelling: verb for verb in VERBS for spelling in (verb, verb.lower())}
 ONE_BY_ONE = frozenset({FACTORIES, SNAPSHOTS})
 """Factories whose documents are looked at before they are stored, as this does not."""
+PLAIN = frozenset({"op", "link", "body"})
+"""A line with no other members says no more than what becomes of which document."""
 MEMBERS = frozenset({"op", "link", "body", "ifVersion", "mustExist", "recreate", "key", "writer"})
 
 
@@ -50,16 +54,12 @@ def operation_of(
 
     Raises BadRequest and other errors that are the line's answer.
     """
-    op = value.get("op", "PUT")
-    verb = VERBS.get(op.upper()) if isinstance(op, str) else None
-    if verb is None:
-        raise BadRequest(f"op is one of {', '.join(sorted(VERBS))}")
-    if not MEMBERS.issuperset(value):
-        raise BadRequest(f"a line has no member {min(value.keys() - MEMBERS)[:40]!r}")
-    recreate, key = value.get("recreate", False), _key(value)
-    if not isinstance(recreate, bool):
-        raise BadRequest("recreate and mustExist are true or false")
-    conditions = _conditions(value, verb, options)
+    verb = _verb(value.get("op", "PUT"))
+    is_plain = PLAIN.issuperset(value)
+    recreate, key = (False, "") if is_plain else _recreate_and_key(value)
+    conditions = None
+    if not is_plain or options.strict_updates or options.needs_precondition:
+        conditions = _conditions(value, verb, options)
     link, body = value["link"], bodies.NOTHING
     patch: Media = "handler" if verb == "PATCH" else ""
     state = value.get("body")
@@ -70,12 +70,13 @@ def operation_of(
         body = _body(state, verb, options, bytes_max)
         if link == factory:
             link = bodies.new_link(body.theirs, factory, key)
-        else:
+        elif body.theirs:
             bodies.check_self_link(body.theirs, link)
     if options.read_only:
         raise MethodNotAllowed(f"what is at {factory} is not written like this")
     if factory in ONE_BY_ONE:
         raise BadRequest(f"what is at {factory} is written one by one: PUT or POST it")
+    writer = value.get("writer")
     return Operation(
         verb=verb,
         link=link,
@@ -87,8 +88,24 @@ def operation_of(
         creates=options.put_creates,
         key=key,
         level=options.level,
-        writer=_writer(value.get("writer"), options.level),
+        writer=() if writer is None else _writer(writer, options.level),
     )
+
+
+def _verb(op: Any) -> Verb:
+    verb = SPELLED.get(op) or SPELLED.get(op.upper()) if isinstance(op, str) else None
+    if verb is None:
+        raise BadRequest(f"op is one of {', '.join(VERBS)}")
+    return verb
+
+
+def _recreate_and_key(value: dict[str, Any]) -> tuple[bool, str]:
+    if not MEMBERS.issuperset(value):
+        raise BadRequest(f"a line has no member {min(value.keys() - MEMBERS)[:40]!r}")
+    recreate, key = value.get("recreate", False), _key(value)
+    if not isinstance(recreate, bool):
+        raise BadRequest("recreate and mustExist are true or false")
+    return recreate, key
 
 
 def _body(state: Any, verb: str, options: ServiceOptions, bytes_max: int) -> bodies.Written:
@@ -98,7 +115,8 @@ def _body(state: Any, verb: str, options: ServiceOptions, bytes_max: int) -> bod
         body = bodies.change_of(state, bytes_max=bytes_max)
     else:
         body = bodies.written_of(state, bytes_max=bytes_max, options=options)
-    attaching.refuse_in_line(body.theirs)
+    if body.theirs:
+        attaching.refuse_in_line(body.theirs)
     return body
 
 
@@ -131,9 +149,7 @@ def _key(value: dict[str, Any]) -> str:
 
 
 def _writer(value: Any, level: int) -> tuple[Any, ...]:
-    """Return (job, batch, sequence) of a bulk job's line, () for any other."""
-    if value is None:
-        return ()
+    """Return (job, batch, sequence) of a bulk job's line."""
     if level < 3:
         raise BadRequest("writer needs a factory with ENFORCE_QUORUM")
     fits = isinstance(value, dict) and {"job", "batch"} <= value.keys() <= WRITER

@@ -18,9 +18,10 @@ from docstore.errors import BadRequest, NotAcceptable
 from docstore.http import headers
 from docstore.http.backend import Backend
 from docstore.http.changes import EVENTS_TYPE, QUIET_S, RETRY_MS
+from docstore.http.missing import missing
 from docstore.http.problems import problem
 from docstore.http.reply import Reply, header_lines
-from docstore.http.representation import JSON_TYPE, page_reply
+from docstore.http.representation import JSON_TYPE, MSGPACK_TYPE, page_reply
 from docstore.http.results import NDJSON_TYPE
 from docstore.streams.batch import JSON, body_of, framed, header_of
 from docstore.streams.effects import Problem, Records
@@ -86,7 +87,10 @@ class Consuming:
         self, link: str, wanted: Wanted, wait_s: float, timeout_s: float
     ) -> Records | Problem:
         streams = self._backend.streams
-        return await streams.fetch(link, wanted, wait_s=wait_s, timeout_s=timeout_s)
+        outcome = await streams.fetch(link, wanted, wait_s=wait_s, timeout_s=timeout_s)
+        if isinstance(outcome, Problem) and outcome.status == 404:
+            raise await missing(streams, link, timeout_s)
+        return outcome
 
     # Events
 
@@ -157,12 +161,15 @@ class Consuming:
             "documentUpdateTimeMicros": header.last_us,
             **body,
         }
-        lines = {"ETag": f'"{header.epoch}.{offset}"', "Cache-Control": FOR_EVER}
+        suffix = "-m" if media == MSGPACK_TYPE else ""
+        lines = {"ETag": f'"{header.epoch}.{offset}{suffix}"', "Cache-Control": FOR_EVER}
         held = request.headers.get("If-None-Match")
         if held is not None:
             tags = headers.tags(held, "If-None-Match", strong=False)
             if headers.is_current(tags, (header.epoch, offset)):
                 return Reply(304, head=header_lines(lines))
+        if media == MSGPACK_TYPE:  # The value stands there as the text of its JSON.
+            page = orjson.loads(orjson.dumps(page))
         return page_reply(page, media, headers=lines)
 
 

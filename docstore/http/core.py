@@ -137,6 +137,8 @@ class CorePages:
 
     async def _synch(self, request: web.BaseRequest, body: bytes) -> Reply:
         run_id = request.rel_url.query.get("id")
+        if run_id is None:
+            raise BadRequest("id is that of a resynchronisation, as its answer says")
         patience_s = headers.timeout_s(request)
         return _json(request, await self._backend.resync_status(run_id, patience_s))
 

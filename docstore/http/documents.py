@@ -102,6 +102,8 @@ class Documents:
             await self._check_level(state, headers.timeout_s(request))
         else:
             link = bodies.new_link(theirs, factory, key)
+            if self._backend.service_at(link) is not None:
+                raise Conflict(f"{link} is a factory: nobody would find a document there")
             if factory == SNAPSHOTS:
                 check_snapshot_name(link.rpartition("/")[2])
         is_meant = headers.preference(request, "recreate") is not None
@@ -325,8 +327,7 @@ class Documents:
         if row is not None:
             head += b"Docstore-Version: %d\r\n" % row.version + fence_lines(row)
         if row is None or answer.status >= 300:
-            instance = request.raw_path.partition("?")[0]
-            return problem_of_answer(answer, instance=instance, kind=kind, head=head)
+            return problem_of_answer(answer, asked=request.raw_path, kind=kind, head=head)
         tag = entity_tag(row, media, service.options.level)
         head = b"Content-Type: %b\r\nETag: %b\r\n%b" % (media.encode(), tag, head)
         if answer.conflicts:

@@ -59,8 +59,8 @@ def _limit(query: Mapping[str, str]) -> int:
             raise BadRequest(f"{name[:40]} is not offered yet; list and choose on your side")
     if "watch" in query:
         raise BadRequest("watch is not offered yet")
-    asked = query.get("$limit", query.get("$top", str(PAGE)))
-    return headers.whole_number(asked, "$limit", 1, PAGE_MAX)
+    name = "$limit" if "$limit" in query else "$top"
+    return headers.whole_number(query.get(name, str(PAGE)), name, 1, PAGE_MAX)
 
 
 async def _page(

@@ -58,14 +58,14 @@ def problem(
     return Reply(status, orjson.dumps(body), head, closes=closes)
 
 
-def problem_of_answer(answer: Answer, *, instance: str, kind: str, head: bytes) -> Reply:
-    """Return the problem that an answer of the cluster is."""
-    missing = f"there is nothing at {instance}" if answer.status == 404 else ""
+def problem_of_answer(answer: Answer, *, asked: str, kind: str, head: bytes) -> Reply:
+    """Return the problem that an answer of the cluster is. asked: a path, and maybe its query."""
+    missing = f"there is nothing at {asked}" if answer.status == 404 else ""
     return problem(
         answer.status,
         answer.code or "not-found",
         answer.detail or missing,
-        instance=instance,
+        instance=asked.partition("?")[0],
         unknown=answer.unknown,
         kind=kind,
         head=head,

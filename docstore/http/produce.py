@@ -20,6 +20,7 @@ from docstore.http import bodies, headers
 from docstore.http.backend import Backend
 from docstore.http.consume import problem_of
 from docstore.http.large import LARGE_BYTES, LargeBodies
+from docstore.http.missing import missing
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import MSGPACK_TYPE
@@ -81,6 +82,7 @@ class Producing:
         """Append the records of a request to one partition, or to those they belong to."""
         media = headers.content_media(request, TYPES)
         headers.refuse_fence(request, "records (their producers have epochs)")
+        _refuse_what_documents_take(request)
         patience_s = headers.timeout_s(request)
         query = request.rel_url.query if "?" in request.raw_path else {}
         acks = query.get("acks", "committed")
@@ -106,10 +108,14 @@ class Producing:
         links = [partition_link(name, part.partition) for part in parts]
         if len(parts) == 1:
             outcome = await streams.produce(links[0], sent[0], patience_s)
-            return await self._reply(request, name, parts[0], outcome)
+            if _is_missing(outcome):
+                raise await missing(streams, links[0], patience_s)
+            return _reply(request, parts[0], outcome)
         outcomes = await asyncio.gather(
             *(streams.produce(*each, patience_s) for each in zip(links, sent, strict=True))
         )
+        if all(map(_is_missing, outcomes)):
+            raise await missing(streams, links[0], patience_s)
         return _reply_of_several(request, parts, outcomes)
 
     # Who belongs where
@@ -131,20 +137,6 @@ class Producing:
             return work()
         parts, _ = await self._large.read(len(body), patience_s, work)
         return parts
-
-    async def _reply(
-        self, request: web.BaseRequest, name: str, part: _Part, outcome: Produced | Problem
-    ) -> Reply:
-        if isinstance(outcome, Problem):
-            if outcome.status == 404:
-                await self._backend.streams.topic(name, headers.timeout_s(request))
-            return problem_of(outcome, request)
-        body = b'{"partition":%d,"base":%d,"count":%d,"epoch":%d,"leo":%d,"hw":%d%b}' % (
-            part.partition, outcome.base, outcome.records, outcome.epoch, outcome.end,
-            outcome.high, b',"repeated":true' if outcome.code else b"",
-        )  # fmt: skip
-        last = outcome.base + outcome.records - 1
-        return Reply(200, body, JSON_HEAD + b"Docstore-Token: %d.%d\r\n" % (outcome.epoch, last))
 
 
 class _Router:
@@ -239,6 +231,29 @@ def _producer(raw: str | None) -> tuple[str, int, int] | tuple[()]:
     if found is None:
         raise BadRequest("Docstore-Producer is ID; epoch=N; sequence=N")
     return found[1], int(found[2]), int(found[3])
+
+
+def _refuse_what_documents_take(request: web.BaseRequest) -> None:
+    """Refuse what nobody would look at here, though its sender relies on it."""
+    if headers.IDEMPOTENCY_KEY in request.headers:
+        raise BadRequest("records are numbered by Docstore-Producer, not by an Idempotency-Key")
+    if headers.QUORUM in request.headers:
+        raise BadRequest("records take no Docstore-Quorum: the topic has its minInSync")
+
+
+def _is_missing(outcome: Produced | Problem) -> bool:
+    return isinstance(outcome, Problem) and outcome.status == 404
+
+
+def _reply(request: web.BaseRequest, part: _Part, outcome: Produced | Problem) -> Reply:
+    if isinstance(outcome, Problem):
+        return problem_of(outcome, request)
+    body = b'{"partition":%d,"base":%d,"count":%d,"epoch":%d,"leo":%d,"hw":%d%b}' % (
+        part.partition, outcome.base, outcome.records, outcome.epoch, outcome.end,
+        outcome.high, b',"repeated":true' if outcome.code else b"",
+    )  # fmt: skip
+    last = outcome.base + outcome.records - 1
+    return Reply(200, body, JSON_HEAD + b"Docstore-Token: %d.%d\r\n" % (outcome.epoch, last))
 
 
 def _reply_of_several(

@@ -1,7 +1,8 @@
 """The answer of a bulk request: a line for each of its lines, as soon as it is known."""
 
+import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
@@ -13,8 +14,23 @@ from docstore.model.service import Refusal
 NDJSON_TYPE = "application/x-ndjson"
 UNREAD_BYTES_MAX = 16 << 20
 
-Submitted = Any
-"""The future answer of a line, or the error that kept it from being submitted."""
+
+class Together(NamedTuple):
+    """Lines that were submitted together, by the links of their documents."""
+
+    links: Sequence[str]
+    answers: "asyncio.Future[list[Answer]]"
+
+
+class Failed(NamedTuple):
+    """A line that was not submitted, with the link that it named."""
+
+    link: str
+    error: DocstoreError | Refusal
+
+
+Submitted = Together | Failed
+"""What has become of one line or of some, in their order."""
 
 
 class Results:
@@ -45,25 +61,26 @@ class Results:
             await self._response.drain()
 
 
-async def answers(submitted: Sequence[tuple[str, Submitted]]) -> bytes:
+async def answers(submitted: Sequence[Submitted]) -> bytes:
     """Return the result lines of a batch, when all are there."""
-    results = []
-    for link, outcome in submitted:
-        if isinstance(outcome, DocstoreError):
-            results.append(_refused(link, outcome.status, outcome.code, str(outcome)))
-        elif isinstance(outcome, Refusal):
-            results.append(_refused(link, outcome.status, outcome.code, outcome.detail))
+    results: list[bytes] = []
+    for lines in submitted:
+        if isinstance(lines, Together):
+            results += map(_result, lines.links, await lines.answers)
         else:
-            results.append(_result(link, await outcome))
+            error = lines.error
+            detail = error.detail if isinstance(error, Refusal) else str(error)
+            results.append(_refused(lines.link, error.status, error.code, detail))
     return b"".join(results)
 
 
 def _result(link: str, answer: Answer) -> bytes:
     row = answer.row
     if answer.status < 300 and row is not None:
-        line = b'{"link":%b,"status":%d,"version":%d%b}\n'
         repeated = b',"repeated":true' if answer.code else b""
-        return line % (json.dump(link), answer.status, row.version, repeated)
+        return b'{"link":%b,"status":%d,"version":%d%b}\n' % (
+            json.dump(link), answer.status, row.version, repeated,
+        )  # fmt: skip
     return _refused(
         link, answer.status, answer.code, answer.detail,
         unknown=answer.unknown, version=row.version if row is not None else None,

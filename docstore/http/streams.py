@@ -28,6 +28,7 @@ from docstore.http.documents import Documents, allowed, not_allowed
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.large import LargeBodies
 from docstore.http.listing import listing
+from docstore.http.missing import missing
 from docstore.http.produce import Producing
 from docstore.http.producers import next_epoch
 from docstore.http.reply import Reply, header_lines
@@ -150,7 +151,7 @@ class StreamPages:
         reply = self._documents.reply(
             request, answer, self._service(STREAMS), headers.accepted_media(request)
         )
-        if reply.status == 201:
+        if reply.status in (201, 202):
             reply.head += header_lines({"Location": encoded(topic.link)})
         return reply
 
@@ -241,8 +242,8 @@ class StreamPages:
         media, timeout_s = headers.accepted_media(request), headers.timeout_s(request)
         [(_, row, figures)] = await self._live(name, [number], timeout_s)
         if row is None:
-            topic = await self._backend.streams.topic(name, timeout_s)
-            raise NoSuchPartition(f"{name} has {topic.partitions} partitions")
+            link = partition_link(name, number)
+            raise await missing(self._backend.streams, link, timeout_s)
         if request.method == "PATCH":
             return await self._command(request, row.link, body, timeout_s)
         kind = self._service(f"{STREAMS}/{name}/{PARTITIONS}").options.kind
@@ -268,15 +269,11 @@ class StreamPages:
     ) -> Reply | web.StreamResponse:
         link = partition_link(segments[0], _number(segments[2]))
         if len(segments) == 4:
-            reply = await self._consuming.serve(request, link)
-        else:
-            offset = segments[4]
-            if not (offset.isascii() and offset.isdecimal() and len(offset) < 19):
-                raise NotFound("a record is named by its offset")
-            reply = await self._consuming.record(request, link, int(offset))
-        if reply.status == 404:  # Of which kind, if there is no such topic?
-            await self._backend.streams.topic(segments[0], headers.timeout_s(request))
-        return reply
+            return await self._consuming.serve(request, link)
+        offset = segments[4]
+        if not _is_number(offset, 19):
+            raise NotFound("a record is named by its offset")
+        return await self._consuming.record(request, link, int(offset))
 
 
 @lru_cache(maxsize=1024)
@@ -323,10 +320,15 @@ def _kind(segments: Sequence[str]) -> str:
 @lru_cache(maxsize=1024)
 def _number(segment: str) -> int:
     """Return the number of a partition. Raises NoSuchPartition."""
-    is_number = segment.isascii() and segment.isdecimal() and len(segment) < 10
-    if not is_number or str(int(segment)) != segment:
+    if not _is_number(segment, 10):
         raise NoSuchPartition("partitions are numbered 0, 1, 2, ...")
     return int(segment)
+
+
+def _is_number(segment: str, digits: int) -> bool:
+    """Say whether it is a number of fewer digits, in the one way of writing it."""
+    is_number = segment.isascii() and segment.isdecimal() and len(segment) < digits
+    return is_number and str(int(segment)) == segment
 
 
 def _change(request: web.BaseRequest, link: str, body: bytes) -> Operation:

@@ -6,17 +6,12 @@ from typing import Any, TypeVar
 
 import msgpack
 
-from docstore.converge.messages import Following, Lack, Offering, Spread, Supply
 from docstore.links.versions import fields_for
 from docstore.model.document import Row
-from docstore.sessions import messages as sessions
-from docstore.streams import messages as streams
-from docstore.wire import (
-    PROTOCOL,
+from docstore.protocol.messages import (
     Accepted,
     Adopt,
     Answered,
-    Ask,
     Canvass,
     Configured,
     Confirm,
@@ -27,15 +22,16 @@ from docstore.wire import (
     Fetch,
     Fetched,
     Follow,
+    Following,
     Forward,
     Forwarded,
     Gap,
     HandOver,
     Heartbeat,
-    Hello,
+    Lack,
     Lead,
-    Message,
     Offer,
+    Offering,
     Passed,
     Prepare,
     PreVote,
@@ -44,10 +40,14 @@ from docstore.wire import (
     Propose,
     Refused,
     Release,
+    Spread,
     Succeed,
-    Told,
+    Supply,
     Vote,
 )
+from docstore.sessions import messages as sessions
+from docstore.streams import messages as streams
+from docstore.wire import PROTOCOL, Ask, Hello, Message, Told
 
 FRAME_BYTES_MAX = 64 << 20
 T = TypeVar("T")
@@ -58,7 +58,7 @@ KINDS: tuple[type[Any], ...] = (
     Gap, Adopt, Copy, Decide, Confirm, Confirmed, Forward, Answered, Ask, Told, HandOver,
     Canvass, Vote, Lead, Follow, Configured, Passed,
     Offering, Following, Spread, Lack, Supply, Release, Succeed,
-    streams.Doubt, streams.Doubted, streams.Fence, streams.Fenced, streams.Notice,
+    streams.Witness, streams.Witnessed, streams.Fence, streams.Fenced, streams.Notice,
     streams.Promoted, streams.Resign, streams.Yield, streams.Attach, streams.Adopt,
     streams.Append, streams.Acked, streams.Rejected, streams.Produce, streams.Produced,
     sessions.Call, sessions.Reply,

@@ -245,10 +245,10 @@ class DigestSlots(Request[Sequence[tuple[int, int, int, str]]]):
 
 
 @dataclass(frozen=True, slots=True)
-class DoubtSlot(Request[None]):
+class RefillSlot(Request[None]):
     """Your copy of a slot differs from a majority's: fill it anew."""
 
-    name: ClassVar[str] = "doubt"
+    name: ClassVar[str] = "doubt"  # On the wire since protocol 5.
     slot: int
 
 

@@ -14,9 +14,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from docstore.links.requests import FetchRecords
+from docstore.protocol.messages import Forward
 from docstore.sessions.messages import Call
 from docstore.streams.messages import Produce
-from docstore.wire import PROTOCOL, Ask, Forward, Message
+from docstore.wire import PROTOCOL, Ask, Message
 
 LEAST = 5
 """The earliest protocol that is still spoken."""

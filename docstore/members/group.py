@@ -11,13 +11,14 @@ from typing import Any
 import structlog
 
 from docstore.driver import Driver
-from docstore.errors import BadRequest, Conflict, DocstoreError, NotFound, Unavailable, Undecided
+from docstore.errors import BadRequest, Unavailable, Undecided
 from docstore.links.peers import PeerLinks
 from docstore.links.requests import ChangeGroup
 from docstore.links.rpc import Rpc
 from docstore.members.founding import Founding
 from docstore.members.lookup import Lookup
 from docstore.members.membership import Membership
+from docstore.members.refusals import refusal
 from docstore.model.address import parse_url
 from docstore.protocol.events import LinkMade, ViewChanged
 from docstore.protocol.group.change import Change, Kind
@@ -38,8 +39,6 @@ KINDS = {
     "RemoveMemberRequest": Kind.REMOVE,
     "CancelChangeRequest": Kind.CANCEL,
 }
-ERRORS: dict[int, type[DocstoreError]] = {400: BadRequest, 404: NotFound, 409: Conflict}
-
 log = structlog.get_logger("docstore.members.group")
 
 
@@ -125,7 +124,7 @@ class Group:
     async def change(self, asked: Mapping[str, Any], timeout_s: float) -> None:
         """Begin a change, at the leader. Returns once its first step is decided.
 
-        Raises BadRequest, NotFound, Conflict (one is under way, or it makes no sense),
+        Raises BadRequest, NotFound, Conflict (see `refusals.py`),
         Unavailable (nobody leads; nothing was begun), Undecided (the leader was lost midway).
         """
         _change_of(asked)  # Malformed requests are refused here.
@@ -137,7 +136,7 @@ class Group:
             if status == 504:
                 raise Undecided(detail)
             if status != 503:
-                raise ERRORS[status](f"{code}: {detail}")
+                raise refusal(code, detail)
             if asyncio.get_running_loop().time() + ASK_AGAIN_S >= deadline:
                 raise Unavailable(detail)
             await asyncio.sleep(ASK_AGAIN_S)
@@ -256,6 +255,8 @@ def _change_of(asked: Mapping[str, Any]) -> Change:
     node, force = asked.get("id", ""), asked.get("force", False)
     if not isinstance(node, str) or not isinstance(force, bool):
         raise BadRequest("id is the name of a node, force is true or false")
+    if kind in (Kind.REPLACE, Kind.REMOVE) and not node:
+        raise BadRequest("id is the name of the member that goes")
     entry = None
     if kind in (Kind.JOIN, Kind.REPLACE):
         entry = _entry_of(asked.get("member"))

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from docstore.errors import BadConfig
 
+PORT_MAX = 65_535
 LOOPBACK = ("127.", "localhost", "::1")
 _HOST = re.compile(r"[^\s/@?#\[\]]+\Z")
 _SCHEME = "http://"
@@ -60,7 +61,7 @@ def parse_address(text: str) -> Address:
     host, _, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
-    if not _HOST.match(host) or not port.isdecimal() or not 0 < int(port) < 65_536:
+    if not _HOST.match(host) or not port.isdecimal() or not 0 < int(port) <= PORT_MAX:
         raise ValueError(f"{text[:80]!r} is not HOST:PORT")
     return Address(host, int(port))
 
@@ -81,6 +82,9 @@ def ports_of(settings: Mapping[str, Any], listed: Address | None, *, insecure: b
     listen = _setting(settings, "listen", Address("127.0.0.1", 8001))
     peer = _setting(settings, "peer", Address(listen.host, listen.port + 1))
     gossip = _setting(settings, "gossip", Address(listen.host, listen.port + 2))
+    for key, each in (("peer", peer), ("gossip", gossip)):
+        if each.port > PORT_MAX:
+            raise BadConfig(f"{key}: listen {listen} leaves no port for it; say HOST:PORT")
     shared = _setting(settings, "shared", listen) if settings.get("shared") else None
     bound = [each for each in (listen, peer, gossip, shared) if each is not None]
     local = all(each.host.startswith(LOOPBACK) for each in bound)

@@ -89,15 +89,18 @@ def tag_of(row: Row, level: int) -> tuple[int, int]:
     return (row.epoch if level == 3 else row.updated_us, row.version)
 
 
+_EMPTY_DIGEST = hashlib.blake2b(digest_size=16)
+
+
 def chain_digest(previous: bytes, link: str, version: int, deleted: bool, state: bytes) -> bytes:
     """Return the 16 bytes that vouch for this version and for every version before it.
 
     previous: the digest of the version before, b"" for the first.
     BLAKE2b-128; two replicas with equal digests for a link hold equal histories of it.
     """
-    mark = b"%d\x00%d\x00" % (version, deleted)
-    body = b"\x00".join((previous, link.encode(), mark + state))
-    return hashlib.blake2b(body, digest_size=16).digest()
+    digest = _EMPTY_DIGEST.copy()
+    digest.update(b"%b\0%b\0%d\0%d\0%b" % (previous, link.encode(), version, deleted, state))
+    return digest.digest()
 
 
 def ballot_at(ballots: Ballots, n: int) -> Ballot:

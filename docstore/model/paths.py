@@ -35,7 +35,7 @@ _DIGEST = "%sha256="
 
 def canonical(raw_path: str) -> str:
     """Return the canonical link of a raw request path (without its query). Raises BadRequest."""
-    if len(raw_path) <= 256 and _PLAIN.match(raw_path) and raw_path.count("/") <= SEGMENTS_MAX:
+    if _is_plain(raw_path):
         return raw_path
     if len(raw_path) > 3 * PATH_BYTES_MAX:
         raise BadRequest(f"a path has at most {PATH_BYTES_MAX} bytes")
@@ -44,6 +44,8 @@ def canonical(raw_path: str) -> str:
 
 def canonical_link(link: str) -> str:
     """Return a link that came as text, in a body, if it is canonical. Raises BadRequest."""
+    if _is_plain(link):
+        return link
     if not link.startswith("/"):
         raise BadRequest("a path begins with /")
     segments = link[1:].split("/")
@@ -54,6 +56,11 @@ def canonical_link(link: str) -> str:
     if len(link.encode()) > PATH_BYTES_MAX:
         raise BadRequest(f"a path has at most {PATH_BYTES_MAX} bytes")
     return link
+
+
+def _is_plain(path: str) -> bool:
+    """Say whether a path has one spelling only, and is a short one: nearly all are."""
+    return len(path) <= 256 and bool(_PLAIN.match(path)) and path.count("/") <= SEGMENTS_MAX
 
 
 def encoded(link: str) -> str:

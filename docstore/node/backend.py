@@ -61,6 +61,12 @@ class NodeBackend:
             return asyncio.ensure_future(self._declare(operation, timeout_s))
         return self._gate.submit(operation, timeout_s)
 
+    def submit_batch(
+        self, operations: Sequence[Operation], timeout_s: float
+    ) -> "asyncio.Future[list[Answer]]":
+        """Carry operations that came together to their owners."""
+        return self._gate.submit_batch(operations, timeout_s)
+
     async def _declare(self, operation: Operation, timeout_s: float) -> Answer:
         """Change a declaration, and answer once the change is in force everywhere."""
         loop = asyncio.get_running_loop()
@@ -210,7 +216,7 @@ class NodeBackend:
     def compact(self, before_us: int) -> Any:
         """Let go, on this node, of what was replaced before an instant."""
         running = self._gate.inside()
-        running.holding.start()
+        running.snapshots.start()
         running.driver.feed(CompactAsked(before_us))
         return running.status.compaction()
 

@@ -11,8 +11,8 @@ POLL_S = 0.02
 
 async def all_given_away(view: ReplicaView, partitions: Partitions, timeout_s: float) -> None:
     """Return when nothing is ours to give, or nobody is there to take it, or time is over."""
-    holding_back = partitions.holding_back
+    deferring = partitions.deferring
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(timeout_s):
-            while view.owners.has_to_give or holding_back.leads_what_others_could:  # noqa: ASYNC110 - once
+            while view.owners.has_to_give or deferring.leads_what_others_could:  # noqa: ASYNC110 - once
                 await asyncio.sleep(POLL_S)

@@ -7,7 +7,7 @@ While the node leaves, requests are served on their way to the new owners.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from docstore.errors import Unavailable
 from docstore.model.operation import Answer, Operation
@@ -39,11 +39,24 @@ class Gate:
     def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
         """Carry an operation to its owner."""
         if self.running is None or self._closed:
-            why = "this node is stopping" if self._closed else "the group is not known yet"
             future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-            future.set_result(Answer(503, "not-ready", why))
+            future.set_result(self._not_ready())
             return future
         return self.running.driver.submit(operation, timeout_s)
+
+    def submit_batch(
+        self, operations: Sequence[Operation], timeout_s: float
+    ) -> "asyncio.Future[list[Answer]]":
+        """Carry operations that came together to their owners; none gives no answer."""
+        if self.running is None or self._closed or not operations:
+            future: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
+            future.set_result([self._not_ready() for _ in operations])
+            return future
+        return self.running.driver.submit_batch(operations, timeout_s)
+
+    def _not_ready(self) -> Answer:
+        why = "this node is stopping" if self._closed else "the group is not known yet"
+        return Answer(503, "not-ready", why)
 
     def inside(self) -> RunningNode:
         """Return what serves. Raises Unavailable before the group is known."""

@@ -69,6 +69,15 @@ def traced(logger: object, method: str, line: MutableMapping[str, Any]) -> Mappi
     return line
 
 
+class Libraries(logging.Handler):
+    """Takes what libraries log, such as asyncio, and says it as everything else is said."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Log a line in the form of the others."""
+        said = structlog.get_logger(record.name)
+        said.log(record.levelno, record.getMessage(), source=record.name, exc_info=record.exc_info)
+
+
 def set_up(form: str, level: str = "info") -> None:
     """Log to standard error, as `text`, as `json`, or (`auto`) as text on a terminal."""
     sys.stdout, sys.stderr = _unheard(sys.stdout), _unheard(sys.stderr)
@@ -84,4 +93,5 @@ def set_up(form: str, level: str = "info") -> None:
         ],
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
+    logging.basicConfig(handlers=[Libraries(logging.WARNING)], force=True)
     set_level(level)

@@ -29,6 +29,7 @@ from docstore.node.gate import Gate
 from docstore.node.parts import Parts
 from docstore.node.running import RunningNode
 from docstore.protocol.events import Event, Received
+from docstore.protocol.messages import Configured
 from docstore.services.declaring import Declaring
 from docstore.services.registry import Registry
 from docstore.sessions import events as sessions
@@ -40,7 +41,7 @@ from docstore.storage.store import Recovered, Store
 from docstore.storage.streams_sqlite import SqliteStreamStore
 from docstore.streams import events as streams
 from docstore.streams.messages import is_streaming
-from docstore.wire import Ask, Configured, Message, Told
+from docstore.wire import Ask, Message, Told
 
 HAND_OVER_TIMEOUT_S = 5.0
 LAST_ANSWER_TIMEOUT_S = 8.0

@@ -61,7 +61,7 @@ class Windows:
     """The times of a group: raises ValueError if they do not fit each other.
 
     session_s: S, after how much silence a member is removed. heartbeat_s: H, between two pulses.
-    window_s: T, for how long a proof holds. grace_s: G, for how long a new holder waits.
+    window_s: T, for how long a proof is valid. grace_s: G, for how long a new holder waits.
     """
 
     mode: Mode
@@ -86,7 +86,7 @@ class Windows:
         least_s = faster * (self.session_s / slower + self.heartbeat_s + SUCCESSION_S)
         if self.window_s < least_s:
             raise ValueError(
-                f"with a proof that holds for {self.window_s:g} s, less than {least_s:g} s, there"
+                f"with a proof valid for {self.window_s:g} s, less than {least_s:g} s, there"
                 " is a time when nobody leads"
             )
 
@@ -124,7 +124,7 @@ class Revoked(NamedTuple):
 
     def protected(self, now: float) -> bool:
         """Say whether nobody else leads them yet, so that this process may clean up."""
-        return self.proof.holds(now)
+        return self.proof.is_valid(now)
 
 
 class Fenced(NamedTuple):
@@ -264,11 +264,11 @@ class Induced:
 
     @property
     def held(self) -> dict[int, int]:
-        """Return partition -> token of what is ours, whether a proof holds or not."""
+        """Return partition -> token of what is ours, whether a proof is valid or not."""
         return {partition: entry.token for partition, entry in self._entries.items()}
 
     def _leads(self, entry: _Entry, now: float) -> bool:
-        return now >= entry.since + self.windows.grace_s and entry.proof.holds(now)
+        return now >= entry.since + self.windows.grace_s and entry.proof.is_valid(now)
 
     def _acquire(self, partition: int, entry: _Entry, now: float) -> Iterator[Event]:
         if not entry.is_told and self._leads(entry, now):
@@ -276,7 +276,7 @@ class Induced:
             yield Acquired(partition, entry.token)
 
     def _lapse(self, partition: int, entry: _Entry, now: float) -> Iterator[Event]:
-        if entry.is_told and not entry.proof.holds(now):
+        if entry.is_told and not entry.proof.is_valid(now):
             entry.is_told = False
             yield Fenced(partition, entry.token, "silent")
 

@@ -36,17 +36,17 @@ def check_disjoint(  # Seam.
 ) -> None:
     """Raise ValueError if a holder may still believe when what was granted to it is over (H2).
 
-    window_s: T, for how long a proof holds. granted_s: the TTL of a lease, or a session's length.
+    window_s: T, of a proof. granted_s: the TTL of a lease, or the length of a session.
     """
     if not 0.0 < window_s * (1.0 + rate_error) < granted_s * (1.0 - rate_error):
         raise ValueError(
-            f"a proof that holds for {window_s:g} s is not over before {granted_s:g} s are,"
+            f"a proof that is valid for {window_s:g} s is not over before {granted_s:g} s are,"
             f" by clocks whose rates are off by {rate_error:g}"
         )
 
 
 class Proof:
-    """The newest proof of one thing that is held. `holds` may be asked by any thread."""
+    """The newest proof of one thing that is held. `is_valid` may be asked by any thread."""
 
     __slots__ = ("_is_dropped", "_stamp", "window_s")
 
@@ -71,9 +71,9 @@ class Proof:
 
     @property
     def until(self) -> float:
-        """Return until when it holds, by the holder's clock; minus infinity if it never does."""
+        """Return until when it is valid, by the holder's clock; minus infinity if it never is."""
         return float("-inf") if self._is_dropped else self._stamp + self.window_s
 
-    def holds(self, now: float) -> bool:
+    def is_valid(self, now: float) -> bool:
         """Say whether it may still be believed; `now` must be read for this very question."""
         return now <= self.until

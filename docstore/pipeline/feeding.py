@@ -35,7 +35,7 @@ from docstore.pipeline.group import Group, GroupError
 from docstore.pipeline.options import Options
 from docstore.pipeline.planning import shares
 from docstore.pipeline.reading import Rows, SharePartition
-from docstore.pipeline.snapshots import hold
+from docstore.pipeline.snapshots import retain
 from docstore.scans.cut import Cut, is_token, unpack_cut
 
 MODES = ("full", "latest", "keys")
@@ -43,8 +43,8 @@ ON_TRIM = ("fail", "snapshot", "skip")
 KEYS = ("slot", "seq", "documentSelfLink", "documentVersion", "deleted")
 GONE = "snapshot-gone"
 CONSUMER_TTL_S = 86_400
-HOLD_AGAIN_S = 30.0
-"""A hold that lags keeps a little more than it must; each one is a write."""
+RETAIN_AGAIN_S = 30.0
+"""A snapshot that lags keeps a little more than it must; each one is a write."""
 
 log = logging.getLogger("docstore.pipeline")
 
@@ -195,7 +195,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Cut | None = None
         self._first: dict[str, Any] | None = None
         self._consumer = options.text("consumer")
-        self._held_at = -inf
+        self._retained_at = -inf
         told = f"{options.path}\n{options.where}\n{options.choice('mode', MODES)}"
         self._of = hashlib.sha256(told.encode()).hexdigest()[:16]
 
@@ -203,7 +203,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return where a query without a checkpoint begins: the same, however often Spark asks."""
         if self._first is None:
             self._first = self._beginning()
-            self._hold(self._first)
+            self._retain(self._first)
         return self._first
 
     def _beginning(self) -> dict[str, Any]:
@@ -254,18 +254,18 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """Let the nodes know now and then what a consumer with a name does not need any more."""
-        if time.monotonic() - self._held_at >= HOLD_AGAIN_S:
-            self._hold(end)
+        if time.monotonic() - self._retained_at >= RETAIN_AGAIN_S:
+            self._retain(end)
 
     def stop(self) -> None:
-        """A consumer's hold stays, for the next run or until its time is over."""
+        """A consumer's snapshot stays, for the next run or until its time is over."""
 
-    def _hold(self, offset: dict[str, Any]) -> None:
+    def _retain(self, offset: dict[str, Any]) -> None:
         """Have the nodes keep what follows an offset, for a consumer with a name."""
         if self._consumer:
-            self._held_at = time.monotonic()
+            self._retained_at = time.monotonic()
             ttl_s = self._options.number("consumerTtl", CONSUMER_TTL_S)
-            hold(self._feed.group(), f"consumer-{self._consumer}", offset["cut"], ttl_s)
+            retain(self._feed.group(), f"consumer-{self._consumer}", offset["cut"], ttl_s)
 
     def _high(self) -> Cut:
         high = self._feed.group().json("GET", "/core/spark/high")

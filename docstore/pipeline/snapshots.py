@@ -12,11 +12,11 @@ def snapshot(url: str, name: str, *, ttl_s: int = 86_400, as_of: str = "latest")
     """Keep the cut of now, or another one, under a name for `ttl_s` seconds; return its token."""
     group = Group(url.split(","))
     cut = str(group.plan(as_of)["cut"])
-    hold(group, name, cut, ttl_s)
+    retain(group, name, cut, ttl_s)
     return cut
 
 
-def hold(group: Group, name: str, cut: str, ttl_s: float) -> None:
+def retain(group: Group, name: str, cut: str, ttl_s: float) -> None:
     """Have a name stand for a cut, for `ttl_s` seconds from now."""
     until = int((time.time() + ttl_s) * 1_000_000)
     page = {"cut": cut, "documentExpirationTimeMicros": until}

@@ -7,6 +7,7 @@ What all steps share is `core.py`, and what it is made of:
 
 | file | what it knows |
 |---|---|
+| `events.py`, `effects.py`, `messages.py` | the alphabets: in, out, from node to node |
 | `peers.py`, `owners.py` | the other members, as they are heard; who owns a slot, or should |
 | `logs.py`, `log.py` | the slots that this node holds, and their logs |
 | `reign.py` | what an owner knows of one slot, for one ballot |

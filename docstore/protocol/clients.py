@@ -19,6 +19,7 @@ class Inflight:
     oldest: int
     attempt: int
     deadline: float
+    slot: int
     operation: Operation
     created: bool | None = None
     """Its row brings a document into being, for the first time or again; None: the row was made
@@ -48,7 +49,7 @@ class Refusal:
 class Clients:
     """Those of one slot that are not answered yet."""
 
-    held: list[Inflight] = field(default_factory=list)
+    deferred: list[Inflight] = field(default_factory=list)
     """Until the reign opens, or a standstill is over."""
     loading: dict[str, list[Inflight]] = field(default_factory=dict)
     """By link, until something of the document is read from the disk."""
@@ -64,7 +65,7 @@ class Clients:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is under way here, not only held back."""
+        """Whether something is under way here, not only deferred."""
         return bool(
             self.updates
             or self.duplicates
@@ -87,7 +88,7 @@ class Clients:
     def not_in_the_log(self) -> Iterator[Inflight]:
         """Yield the others."""
         yield from (refusal.inflight for refusal in self.refusals)
-        yield from self.held
+        yield from self.deferred
         yield from (each for _, each in self.past_reads)
         for waiting in self.loading.values():
             yield from waiting

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from docstore.model.document import Row
 from docstore.model.operation import Answer
 from docstore.protocol.group.configuration import Configuration
+from docstore.protocol.messages import ReplicaMessage
 from docstore.storage.store import Query, Write
-from docstore.wire import ReplicaMessage
 
 
 @dataclass(slots=True)

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from docstore.model.operation import Operation
 from docstore.protocol.group.change import Change
+from docstore.protocol.messages import ReplicaMessage
 from docstore.storage.store import Recovered, Result
-from docstore.wire import PROTOCOL, ReplicaMessage
+from docstore.wire import PROTOCOL
 
 
 @dataclass(slots=True)
@@ -15,6 +16,18 @@ class Requested:
 
     request: int
     operation: Operation
+    deadline: float
+
+
+@dataclass(slots=True)
+class BatchRequested:
+    """What a client of this node sent together, by `deadline`: each is answered by itself.
+
+    first: the number of the first request; each of the others has one more than the one before.
+    """
+
+    first: int
+    operations: Sequence[Operation]
     deadline: float
 
 
@@ -53,7 +66,7 @@ class QueriesAnswered:
 
 @dataclass(slots=True)
 class SnapshotsRead:
-    """Named snapshots were read: what they need is not let go of (see `history/holds.py`).
+    """Named snapshots were read: what they need is not let go of (see `history/snapshots.py`).
 
     asked_at: when the reading began. cuts: slot -> the smallest cut that one of them has there.
     """
@@ -114,8 +127,8 @@ class CompactAsked:
 
 
 @dataclass(slots=True)
-class SlotDoubted:
-    """Other replicas agree that our log of this slot is not what it should be."""
+class SlotCorrupted:
+    """Our log of this slot is not what it should be: a checksum says so, or other replicas."""
 
     slot: int
 
@@ -154,6 +167,7 @@ class ReadIndexAsked:
 
 Event = (
     Requested
+    | BatchRequested
     | Received
     | Persisted
     | DiskFilled
@@ -166,7 +180,7 @@ Event = (
     | ResyncAsked
     | CompactAsked
     | SnapshotsRead
-    | SlotDoubted
+    | SlotCorrupted
     | ChangeAsked
     | DrainAsked
     | StillnessAsked

@@ -13,6 +13,9 @@ import msgpack
 from docstore.model.document import Row
 from docstore.model.operation import Operation
 
+_pack = msgpack.Packer().pack
+"""One for all: to make a packer costs more than to pack an identity."""
+
 
 class Identity(NamedTuple):
     """An operation, as its row carries it.
@@ -35,16 +38,9 @@ class Identity(NamedTuple):
 
     def pack(self) -> bytes:
         """Return the bytes that a row carries."""
-        packed: bytes = msgpack.packb(self[: self._length()])
+        length = 9 if self.fences else 8 if self.created else 7 if self.writer else 6
+        packed: bytes = _pack(self[:length])  # Those fields that have something to say.
         return packed
-
-    def _length(self) -> int:
-        """Return how many fields have something to say."""
-        if self.fences:
-            return 9
-        if self.created:
-            return 8
-        return 7 if self.writer else 6
 
 
 def unpack_identity(packed: bytes) -> Identity:

@@ -6,17 +6,32 @@ that no step can forget it.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from docstore.model.document import Row
 from docstore.protocol.effects import Effect, Persist, Publish, Read, Send
 from docstore.protocol.log import SlotLog
 from docstore.protocol.logs import Logs
+from docstore.protocol.messages import Accepted, ReplicaMessage
 from docstore.protocol.peers import Peers
 from docstore.protocol.published import is_published
-from docstore.storage.store import Append, Query, Result, SaveSlot, Write
-from docstore.wire import Accepted, ReplicaMessage
+from docstore.storage.store import (
+    Append,
+    Corrupt,
+    Newest,
+    NewestOfMany,
+    Query,
+    Result,
+    SaveSlot,
+    Write,
+)
+
+MANY = 4
+"""Of so many newest rows the look-up of all together costs less than each alone."""
+
+LookUp = tuple[Newest, Callable[[Result], None]]
 
 
 @dataclass(slots=True)
@@ -40,6 +55,7 @@ class Outbox:
         self._logs = logs
         self.effects: list[Effect] = []
         self._reads: dict[int, Callable[[Result], None]] = {}
+        self._look_ups: list[LookUp] | None = None
         self._tokens = 0
         self.batch = Batch(self._next_token())
         self.unfinished: deque[Batch] = deque()
@@ -74,9 +90,41 @@ class Outbox:
 
     def read(self, query: Query, then: Callable[[Result], None]) -> None:
         """Ask the disk; `then` runs with what is committed there."""
+        if self._look_ups is not None and isinstance(query, Newest):
+            self._look_ups.append((query, then))
+            return
         token = self._next_token()
         self._reads[token] = then
         self.effects.append(Read(token, query))
+
+    @contextmanager
+    def reading_together(self) -> Iterator[None]:
+        """Have one query for the newest rows that are asked for meanwhile, if they are many."""
+        look_ups = self._look_ups = []
+        try:
+            yield
+        finally:
+            self._look_ups = None
+        if len(look_ups) < MANY:
+            self._look_up_each(look_ups)
+        else:
+            self._look_up_all(look_ups)
+
+    def _look_up_each(self, look_ups: Sequence[LookUp]) -> None:
+        for query, then in look_ups:
+            self.read(query, then)
+
+    def _look_up_all(self, look_ups: Sequence[LookUp]) -> None:
+        def answered(result: Result) -> None:
+            if isinstance(result, Corrupt):  # One of them is damaged: each meets its own.
+                self._look_up_each(look_ups)
+                return
+            found = {row.link: [row] for row in result}
+            for query, then in look_ups:
+                then(found.get(query.link, []))
+
+        asked = [(query.slot, query.link, query.until) for query, _ in look_ups]
+        self.read(NewestOfMany(asked), answered)
 
     def publish(self, log: SlotLog, after: int, until: int) -> None:
         """Tell the node of rows (after, until] that concern it."""

@@ -30,13 +30,13 @@ def _is_faulty(core: Core, member: str, slot: int) -> bool:
 
 
 def claimant(core: Core, slot: int) -> str | None:
-    """Return the live member that says it holds the slot, if there is one."""
+    """Return the live member that says it owns the slot, if there is one."""
     claim = core.peers.claims.get(slot)
     return claim[1] if claim and core.is_alive(claim[1]) else None
 
 
 def owner_of(core: Core, slot: int) -> str | None:
-    """Return whom to ask about a slot: who holds it, else who should, else nobody."""
+    """Return whom to ask about a slot: who owns it, else who should, else nobody."""
     log = core.logs.get(slot)
     if log and log.reign and log.reign.phase is Phase.OPEN:
         return core.me

@@ -1,4 +1,4 @@
-"""The other members, as their links show them: who is heard, and what they say that they hold.
+"""The other members, as their links show them: who is heard, and what they say that they own.
 
 None of it is ever counted: it says whom to try. What is counted are answers, by the sets of the
 configuration.
@@ -43,7 +43,7 @@ class Peers(dict[str, Peer]):
         self.believed_alive: frozenset[str] | None = None
         """Membership's opinion; None while it has none."""
         self.claims: dict[int, tuple[int, str]] = {}
-        """slot -> (epoch, member) that says it holds the slot."""
+        """slot -> (epoch, member) that says it owns the slot."""
         self.changes = 0
         """How often it has changed what members claim, or who they are."""
         self.count = True
@@ -63,7 +63,7 @@ class Peers(dict[str, Peer]):
             peer.claims = ()
 
     def claim(self, name: str, claimed: Mapping[int, int]) -> None:
-        """Learn which slots a peer says that it holds, and no others. claimed: slot -> epoch."""
+        """Learn which slots a peer says that it owns, and no others. claimed: slot -> epoch."""
         claims = self.claims
         self.changes += 1
         for slot in [slot for slot, claim in claims.items() if claim[1] == name]:
@@ -74,7 +74,7 @@ class Peers(dict[str, Peer]):
                 claims[slot] = (epoch, name)
 
     def disclaim(self, name: str, slot: int) -> None:
-        """Learn that a peer does not hold a slot any more."""
+        """Learn that a peer does not own a slot any more."""
         claim = self.claims.get(slot)
         if claim is not None and claim[1] == name:
             del self.claims[slot]

@@ -6,7 +6,7 @@ from enum import Enum, auto
 from docstore.model.document import Ballot, Row
 from docstore.protocol.clients import Clients
 from docstore.protocol.heads import Heads
-from docstore.wire import Evidence
+from docstore.protocol.messages import Evidence
 
 
 class Phase(Enum):
@@ -76,16 +76,16 @@ class Reign:
     """Rows of this turn, not proposed yet."""
     heads: Heads = field(default_factory=Heads)
     clients: Clients = field(default_factory=Clients)
-    closing_since: float | None = None
-    """Set while it is about to be given away: what arrives is held."""
-    open_until: float = 0.0
-    """Not to be closed again before."""
+    closed_since: float | None = None
+    """Set while it is about to be given away: whatever arrives is deferred."""
+    closable_from: float = 0.0
+    """Not to be closed again before: the last time took too long."""
+    updates_deferred_until: float = 0.0
+    """Of a node that stands still; 0 when nobody has ever asked for it."""
     opened_as: int = 0
     """How many reigns this process had opened by then, this one among them."""
     progress_at: float = 0.0
     """When it last decided something, or had nothing to decide."""
-    still_until: float = 0.0
-    """Updates wait until then; 0 when nobody has ever asked for it."""
 
     @property
     def is_writing(self) -> bool:

@@ -11,15 +11,15 @@ from random import Random
 from typing import assert_never
 
 from docstore.converge.execute import Executor
-from docstore.converge.messages import Following, Lack, Offering, Spread, Spreading, Supply
 from docstore.converge.sweep import Sweeper
-from docstore.model.operation import Answer, operation_from_wire
+from docstore.model.operation import Answer
 from docstore.model.service import ServiceFor
 from docstore.protocol.clients import Inflight
 from docstore.protocol.core import Core
 from docstore.protocol.depose import depose
 from docstore.protocol.effects import Effect, Reconfigured
 from docstore.protocol.events import (
+    BatchRequested,
     ChangeAsked,
     CompactAsked,
     DiskFilled,
@@ -33,7 +33,7 @@ from docstore.protocol.events import (
     Received,
     Requested,
     ResyncAsked,
-    SlotDoubted,
+    SlotCorrupted,
     SnapshotsRead,
     StillnessAsked,
     Tick,
@@ -45,24 +45,14 @@ from docstore.protocol.group import reconfigure
 from docstore.protocol.group.configuration import Configuration, Registered, unpack_registered
 from docstore.protocol.group.register import Register
 from docstore.protocol.history.forgetting import Forgetter
-from docstore.protocol.history.holds import Holds
+from docstore.protocol.history.snapshots import Snapshots
 from docstore.protocol.history.trim import Trimmer
 from docstore.protocol.leadership.handover import HandingOver
 from docstore.protocol.leadership.liveness import Liveness
 from docstore.protocol.leadership.stillness import Stillness
 from docstore.protocol.leadership.takeover import TakeOver
 from docstore.protocol.log import SlotLog
-from docstore.protocol.reign import Reign
-from docstore.protocol.road.confirm import Confirmer
-from docstore.protocol.road.decide import Decider
-from docstore.protocol.road.forward import Gateway
-from docstore.protocol.road.learn import Acceptor
-from docstore.protocol.road.propose import Proposer
-from docstore.protocol.road.read_index import ReadIndex
-from docstore.protocol.road.serve import Owner
-from docstore.protocol.timing import ReplicaConfig
-from docstore.storage.store import Recovered
-from docstore.wire import (
+from docstore.protocol.messages import (
     Accepted,
     Adopt,
     Answered,
@@ -75,11 +65,14 @@ from docstore.wire import (
     Fetch,
     Fetched,
     Follow,
+    Following,
     Forward,
     Gap,
     HandOver,
     Heartbeat,
+    Lack,
     Lead,
+    Offering,
     Passed,
     Prepare,
     PreVote,
@@ -90,9 +83,22 @@ from docstore.wire import (
     Release,
     ReplicaMessage,
     Replicating,
+    Spread,
+    Spreading,
     Succeed,
+    Supply,
     Vote,
 )
+from docstore.protocol.reign import Reign
+from docstore.protocol.road.confirm import Confirmer
+from docstore.protocol.road.decide import Decider
+from docstore.protocol.road.forward import Gateway, arrived
+from docstore.protocol.road.learn import Acceptor
+from docstore.protocol.road.propose import Proposer
+from docstore.protocol.road.read_index import ReadIndex
+from docstore.protocol.road.serve import Owner
+from docstore.protocol.timing import ReplicaConfig
+from docstore.storage.store import Recovered
 
 
 class Replica:
@@ -161,6 +167,8 @@ class Replica:
                 self._arrived(sender, message, configuration)
             case Requested():
                 self.gateway.request(event)
+            case BatchRequested():
+                self.gateway.request_batch(event)
             case TurnEnded():
                 self._end_turn()
             case Persisted(token):
@@ -187,7 +195,7 @@ class Replica:
             case CompactAsked(before_us):
                 self.trimmer.ask(before_us)
             case SnapshotsRead(asked_at, cuts):
-                self.core.holds = Holds(asked_at, cuts)
+                self.core.snapshots = Snapshots(asked_at, cuts)
             case ChangeAsked(request, change):
                 self.register.ask(request, change)
             case StillnessAsked(seconds):
@@ -196,7 +204,7 @@ class Replica:
                 self.read_index.asked(event)
             case DrainAsked():
                 self.core.draining_since, self.core.claims_changed = self.core.now, True
-            case SlotDoubted(slot):
+            case SlotCorrupted(slot):
                 self.core.corrupted.add(slot)
             case DiskFilled(recovered):
                 self._disk_filled(recovered)
@@ -287,11 +295,9 @@ class Replica:
     # Operations
 
     def _serve_forwarded(self, sender: str, message: Forward) -> None:
-        for forwarded in message.operations:
-            boot, seq, oldest, attempt, remaining_ms, fields = forwarded
-            deadline = self.core.now + remaining_ms / 1000
-            operation = operation_from_wire(fields)
-            self._serve(Inflight(sender, boot, seq, oldest, attempt, deadline, operation))
+        with self.core.outbox.reading_together():
+            for forwarded in message.operations:
+                self._serve(arrived(self.core, sender, forwarded))
 
     def _serve(self, inflight: Inflight) -> None:
         """Give an operation to whoever executes it here."""

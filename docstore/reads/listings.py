@@ -20,7 +20,7 @@ from docstore.driver import Driver
 from docstore.links.requests import Answered, CountDocuments, ListDocuments
 from docstore.links.rpc import Rpc
 from docstore.model.document import Row
-from docstore.protocol.events import SlotDoubted
+from docstore.protocol.events import SlotCorrupted
 from docstore.protocol.slots import from_bitmap
 from docstore.reads.owners import Owners
 from docstore.storage.arrivals import Heads
@@ -169,13 +169,13 @@ class Listings:
             done += len(part)
             # The next are about as large as these were.
             at_once = max(1, (BYTES_MAX - size) * done // (size + 1))
-        self._doubt(damaged, level)
+        self._report(damaged, level)
         return shown, damaged, found[done - 1][1] if done < len(found) else ""
 
-    def _doubt(self, damaged: Iterable[int], level: int) -> None:
+    def _report(self, damaged: Iterable[int], level: int) -> None:
         """Have slots repaired in which a read met a wrong checksum."""
         for slot in damaged if level == 3 else ():
-            self._driver.feed(SlotDoubted(slot))
+            self._driver.feed(SlotCorrupted(slot))
 
 
 def _below(factory: str) -> str:

@@ -22,7 +22,7 @@ def moment_of(as_of: str) -> int | None:
     if instant is None:
         return None
     if instant.tzinfo is None:
-        raise BadRequest("asOf: a time needs its zone, such as Z")
+        raise BadRequest("a time needs its zone, such as Z")
     return (instant - _EPOCH) // timedelta(microseconds=1)  # A float would lose the last one.
 
 
@@ -30,7 +30,7 @@ def insist_on_past(as_of: str, now_us: int) -> None:
     """Refuse a moment that is yet to come: each scan would read another cut. Raises BadRequest."""
     moment = moment_of(as_of)
     if moment is not None and moment > now_us:
-        raise BadRequest(f"asOf: {as_of[:80]!r} is yet to come, so that there is no cut of it")
+        raise BadRequest(f"{as_of[:80]!r} is yet to come, so that there is no cut of it")
 
 
 def check_snapshot_name(name: str) -> None:

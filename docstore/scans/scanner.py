@@ -97,7 +97,7 @@ class Scans:
         link = f"{SNAPSHOTS}/{name}"
         answer = await self._driver.submit(Operation(verb="GET", link=link), timeout_s)
         if answer.status == 404 or answer.row is None:
-            raise NotFound(f"asOf: {name[:80]!r} is no time, and there is no snapshot of this name")
+            raise NotFound(f"{name[:80]!r} is no time, and there is no snapshot of this name")
         if not answer.is_success:
             raise Unavailable(answer.detail)
         cut = unpack_cut(str(json.load(answer.row.state).get("cut", "")))
@@ -250,7 +250,7 @@ class Scans:
         """
         damages = self._view.counters[
             "faulty"
-        ]  # Each of them makes what was kept of slots doubtful.
+        ]  # Each of them means that what was kept of slots may be wrong.
         fields, payload = await self._pool.ask({**question, "damages": damages})
         _insist_found(fields)
         self.counters["pages"] += 1

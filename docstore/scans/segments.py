@@ -26,7 +26,7 @@ from docstore.model import json
 
 MARK = b"docstore segment 1\n"
 CHECKSUM = struct.Struct(">I")
-HELD_MAX = 4096
+MAPPED_MAX = 4096
 """Files that one process has mapped at a time: addresses, not memory."""
 FREE_SHARE = 0.1
 """Of the disk, which is left to others."""
@@ -54,7 +54,7 @@ class Segments:
         """Changes when a slot of the node is found damaged: what was read before that may be."""
         self._directory = directory
         self._bytes_max = bytes_max
-        self._held: OrderedDict[tuple[int, str], tuple[bytes, pa.RecordBatch]] = OrderedDict()
+        self._mapped: OrderedDict[tuple[int, str], tuple[bytes, pa.RecordBatch]] = OrderedDict()
         self._bytes, self._writes = 0, 0
         self._full_until = 0.0
         self._unkept: tuple[bytes, pa.RecordBatch] | None = None
@@ -65,16 +65,16 @@ class Segments:
         place, head = (key.slot, key.prefix), self._head(key)
         if self._unkept is not None and self._unkept[0] == head:
             return self._unkept[1]
-        held = self._held.get(place)
-        if held is None or held[0] != head:
+        mapped = self._mapped.get(place)
+        if mapped is None or mapped[0] != head:
             batch = self._opened(key, head)
             if batch is None:
                 return None
-            held = self._held[place] = (head, batch)
-            if len(self._held) > HELD_MAX:
-                self._held.popitem(last=False)
-        self._held.move_to_end(place)
-        return held[1]
+            mapped = self._mapped[place] = (head, batch)
+            if len(self._mapped) > MAPPED_MAX:
+                self._mapped.popitem(last=False)
+        self._mapped.move_to_end(place)
+        return mapped[1]
 
     def put(self, key: Key, batch: pa.RecordBatch) -> None:
         """Keep a segment in the place of the one before it, if there is room."""

@@ -10,6 +10,7 @@ from docstore.services.example import ExampleService
 from docstore.services.groups import GroupService
 from docstore.services.leases import LeaseService
 from docstore.services.offsets import OffsetService, is_of_offsets
+from docstore.services.snapshots import SnapshotService
 from docstore.services.turns import ELECTIONS, LOCKS, TurnService
 from docstore.sessions.groups import GROUPS, ROLES
 from docstore.streams.replica_set import PartitionService, is_of_partitions
@@ -55,7 +56,7 @@ class Registry:
             LeaseService(),
             TurnService(ELECTIONS, "docstore:Election"),
             TurnService(LOCKS, "docstore:Lock"),
-            DeclaredService(ServiceOptions(path=SNAPSHOTS, kind="docstore:Snapshot")),
+            SnapshotService(SNAPSHOTS),
             DeclaredService(ServiceOptions(path=JOBS, kind="docstore:Job")),
             DeclaredService(ServiceOptions(path=DEAD_LETTERS, kind="docstore:DeadLetter")),
             DeclaredService(ServiceOptions(path=QUOTAS, kind="docstore:Quota")),

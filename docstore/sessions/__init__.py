@@ -12,7 +12,7 @@ or of any other call, and the file of each step:
 | a read of after the arrival | `confirming.py` | asked again elsewhere |
 | judged, by the part of its kind | `leasing.py` | 404, 410 |
 | of a group: heard, and answered | `coordinating.py`, `joining.py` | 404, 409 |
-| held until the document changes | `waiting.py` | 202 |
+| waits until the document changes | `waiting.py` | 202 |
 
 A group's next state is made by `reconciling.py` and `assigning.py`, and read by `groups.py`. The
 other side of the wire, as pure, is `holder.py` for leases and `member.py` for groups and roles.

@@ -199,7 +199,7 @@ class Coordinating:
         return Changed(group.generation, share.assigned, share.kept, share.revoked, share.lost)
 
     def _waits(self, served: Served) -> None:
-        """Hold a member until its part is another one than it was told: the others sleep on."""
+        """Keep a member waiting until its part is not what it was told: the others sleep on."""
         wait, wait_ms = Wait(*served.argument[:-1]), served.argument[-1]
 
         def is_other(known: Known | None) -> list[Any] | None:
@@ -209,7 +209,7 @@ class Coordinating:
                 return plain(Woken())
             return plain(Woken()) if heard.told != governed.share_of(wait.member) else None
 
-        self._waiting.hold(served, wait_ms / 1000, is_other, lambda known: plain(Woken()))
+        self._waiting.wait(served, wait_ms / 1000, is_other, lambda known: plain(Woken()))
 
     # Updates
 

@@ -1,11 +1,11 @@
 """The holder's side of leases: what to say when, and what may be believed.
 
-A keep-alive goes out every TTL / 5, so two may be lost before the proof is over, which holds for
-2/3 of the TTL. Leases of one TTL are kept alive together, in batches; one request is one stamp.
+A keep-alive goes out every TTL / 5, so two may be lost before the proof is over, valid for 2/3 of
+the TTL. Leases of one TTL are kept alive together, in batches; one request is one stamp.
 Whoever sends (a client, a simulator) reads the clock just before the bytes leave and hands the
 stamp back with the answer. An owner that was not reached proves nothing: asked again soon.
 
-What happens to a lease: Lapsed (no proof holds any more; it may come back), Regained, and Lost
+What happens to a lease: Lapsed (no proof is valid any more; it may come back), Regained, and Lost
 (it is gone or ended: for ever). `holds` needs no event: it looks at the clock.
 """
 
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from docstore.ownership.proof import RATE_ERROR, Proof, check_disjoint
 
 WINDOW = 2.0 / 3.0
-"""The share of the TTL for which a proof holds."""
+"""The share of the TTL for which a proof is valid."""
 KEEP_ALIVES_PER_TTL = 5
 BATCH_MAX = 1_000
 """Leases in one request: an answer should not wait for the reads of many more."""
@@ -33,7 +33,7 @@ class KeepAlive(NamedTuple):
 
 
 class Lapsed(NamedTuple):
-    """No proof of this lease holds any more, though nobody has said that it is over."""
+    """No proof of this lease is valid any more, though nobody has said that it is over."""
 
     lease: str
 
@@ -83,7 +83,7 @@ class Holder:
         """Keep a lease that was created, and return its proof.
 
         stamp: when the request that created it was sent: the owner has counted from after it.
-        window_s: for how long a proof holds; 0: two thirds of the TTL. Raises ValueError if a
+        window_s: for how long a proof is valid; 0: two thirds of the TTL. Raises ValueError if a
         holder could believe for longer than the owner keeps the lease.
         """
         window_s = window_s or ttl_s * WINDOW
@@ -99,7 +99,7 @@ class Holder:
     def holds(self, lease: str, now: float) -> bool:
         """Say whether a lease is held, by a clock that was read for this very question."""
         held = self._held.get(lease)
-        return held is not None and held.proof.holds(now)
+        return held is not None and held.proof.is_valid(now)
 
     def release(self, lease: str) -> list[Happening]:
         """Hold a lease no more. To be called before the request that says so is sent."""
@@ -119,7 +119,8 @@ class Holder:
         """Return when there is something to do again, by the holder's clock."""
         due = [cohort.due_at for cohort in self._cohorts.values()]
         due += self._again.values()
-        due += [math.nextafter(at, math.inf) for at, _ in self._lapses[:1]]  # It holds until then.
+        # A proof is valid up to its end, that instant included.
+        due += [math.nextafter(at, math.inf) for at, _ in self._lapses[:1]]
         return min(due, default=math.inf)
 
     def due(self, now: float) -> list[KeepAlive | Happening]:
@@ -163,7 +164,7 @@ class Holder:
     def _confirm(self, lease: str, stamp: float, now: float) -> Iterator[Happening]:
         held = self._held[lease]
         held.proof.confirm(stamp)
-        if held.has_lapsed and held.proof.holds(now):
+        if held.has_lapsed and held.proof.is_valid(now):
             held.has_lapsed = False
             heapq.heappush(self._lapses, (held.proof.until, lease))
             yield Regained(lease)
@@ -187,7 +188,7 @@ class Holder:
             held = self._held.get(lease)
             if held is None or held.has_lapsed:
                 continue
-            if held.proof.holds(now):
+            if held.proof.is_valid(now):
                 heapq.heappush(self._lapses, (held.proof.until, lease))
             else:
                 held.has_lapsed = True

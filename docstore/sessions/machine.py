@@ -56,12 +56,11 @@ class Sessions:
         self.core = core = Core(
             node_id, view=view, rng=rng, config=config or SessionsConfig(), now=now
         )
-        self.reigning = Reigning(core)
+        self.reigning = Reigning(core, self._noted)
         self.updates = Updates(core, self.reigning.learn)
         self.confirming = Confirming(core, self.reigning)
         self.calls = Calls(core)
         self.waiting = Waiting(core, self.reigning, self.confirming)
-        self.reigning.noted = self.waiting.noted
         self.calls.add(self.waiting.calls)
         self.leasing = Leasing(core, self.reigning, self.confirming, self.updates)
         promoting = [
@@ -131,6 +130,9 @@ class Sessions:
                 self.calls.link_lost(peer)
             case _:
                 assert_never(event)
+
+    def _noted(self, link: str) -> None:
+        self.waiting.noted(link)
 
     def _receive(self, sender: str, message: Calling) -> None:
         match message:

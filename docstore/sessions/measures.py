@@ -10,7 +10,7 @@ EXPIRY_LAG = "expiry_lag_us"
 def session_metrics(machine: Sessions) -> Mapping[str, float]:
     """Return name -> value of the gauges and counters of sessions.
 
-    leases: those that live, of this node as owner. waiting: clients that it holds. The lag of
+    leases: those that live, of this node as owner. waiting: clients at this node. The lag of
     expiries is a sum: divided by their number it is how late they are, on average.
     """
     values = {

@@ -69,8 +69,10 @@ class Table:
 class Reigning:
     """All documents of ours."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, noted: Callable[[str], None]) -> None:
+        """noted: told of a document whose version, or owner, is another one than it was."""
         self._core = core
+        self._noted = noted
         self._parts: dict[str, Part] = {}
         self._tables: dict[int, Table] = {}
         self._reigns = -1
@@ -79,8 +81,6 @@ class Reigning:
         self._surveyed_at = NEVER
         self._once_more_at = inf
         self._swept_at = NEVER
-        self.noted: Callable[[str], None] = lambda link: None
-        """Told of a document whose version, or whose owner, is another one than it was."""
 
     def add(self, part: Part) -> None:
         """Let a part keep the documents below its path."""
@@ -132,11 +132,11 @@ class Reigning:
             table.documents[row.link] = known
             part.entered(known)
             part.changed(known)
-            self.noted(row.link)
+            self._noted(row.link)
         else:
             known.tag, known.found, known.is_sure = tag_of(row), found, is_sure
             part.changed(known)
-            self.noted(row.link)
+            self._noted(row.link)
 
     def missed(self, link: str) -> None:
         """Learn that there is no such document (any more)."""
@@ -201,7 +201,7 @@ class Reigning:
         part = self.part_of(known.link)
         assert part is not None
         part.left(known)
-        self.noted(known.link)
+        self._noted(known.link)
 
 
 def _is_news(known: Known, tag: Tag, *, is_sure: bool) -> bool:

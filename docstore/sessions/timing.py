@@ -44,4 +44,4 @@ class SessionsConfig:
     """
 
     waiting_max: int = 10_000
-    """Calls that a node holds; beyond it the answer is 503."""
+    """Calls that wait at a node; beyond it the answer is 503."""

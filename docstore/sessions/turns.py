@@ -104,7 +104,7 @@ class Promoting:
         )  # fmt: skip
 
     def _turn(self, served: Served) -> None:
-        """Hold a candidate until its turn has come, or it is not in the queue any more.
+        """Keep a candidate waiting until its turn has come, or it is not in the queue any more.
 
         argument: (name, lease, how long before the deadline to answer in ms, the version in which
         the candidate was seen: this node may be told of older ones later). The result is the row
@@ -127,4 +127,4 @@ class Promoting:
             return [] if known is None else list(known.found.row)
 
         wait_s = served.deadline - self._core.now - spare_ms / 1000
-        self._waiting.hold(served, max(0.0, wait_s), wanted, late)
+        self._waiting.wait(served, max(0.0, wait_s), wanted, late)

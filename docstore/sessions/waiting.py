@@ -1,4 +1,4 @@
-"""Who waits for what of a document: held until it is as they want it, or their time is over.
+"""Who waits for what of a document: until it is as they want it, or their time is over.
 
 Whoever waits is registered first (rule W1); then the document is read, as decided of after that
 moment; then every decided version is looked at. So nothing that happens in between is missed. Each
@@ -28,7 +28,7 @@ Late = Callable[[Known | None], Any]
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class Waiter:
     """One that waits."""
 
     served: Served
@@ -44,68 +44,68 @@ class Waiting:
         self._core = core
         self._reigning = reigning
         self._confirming = confirming
-        self._held: dict[str, dict[Held, None]] = {}
+        self._waiters: dict[str, dict[Waiter, None]] = {}
         """link -> those that wait, in the order in which they came."""
-        self._ends: list[tuple[float, int, Held]] = []
+        self._ends: list[tuple[float, int, Waiter]] = []
         self._order = count()
         self.size = 0
         self.calls = {"wait": self._wait}
 
-    def hold(self, served: Served, wait_s: float, wanted: Wanted, late: Late) -> None:  # Seam.
+    def wait(self, served: Served, wait_s: float, wanted: Wanted, late: Late) -> None:  # Seam.
         """Answer with what `wanted` says first, or after `wait_s` with what `late` does, as 202."""
         if self.size >= self._core.config.waiting_max:
             served.refuse(503, "too-many-waiting", "too many wait at the owner of the document")
             return
-        held = Held(served, wanted, late)
-        self._held.setdefault(served.link, {})[held] = None
+        waiter = Waiter(served, wanted, late)
+        self._waiters.setdefault(served.link, {})[waiter] = None
         self.size += 1
-        heapq.heappush(self._ends, (self._core.now + wait_s, next(self._order), held))
+        heapq.heappush(self._ends, (self._core.now + wait_s, next(self._order), waiter))
         self._confirming.confirm(
-            served.link, lambda known: self._look(held, known), lambda: self._lose(held)
+            served.link, lambda known: self._look(waiter, known), lambda: self._lose(waiter)
         )
 
     def noted(self, link: str) -> None:
         """Look at a version of a document that has become known, or at another owner of it."""
-        waiting = list(self._held.get(link, ()))
+        waiting = list(self._waiters.get(link, ()))
         if not waiting:
             return
         known = self._reigning.at(link)
         is_ours = self._core.view.owns(link)
-        for held in waiting:
+        for waiter in waiting:
             if not is_ours:
-                self._lose(held)
+                self._lose(waiter)
             elif known is None or known.is_sure:
-                self._look(held, known)
+                self._look(waiter, known)
 
     def tick(self) -> None:
         """Answer those whose time is over."""
         while self._ends and self._ends[0][0] <= self._core.now:
-            held = heapq.heappop(self._ends)[2]
-            if not held.is_over:
-                self._end(held)
-                held.served.reply(held.late(self._reigning.at(held.served.link)), status=202)
+            waiter = heapq.heappop(self._ends)[2]
+            if not waiter.is_over:
+                self._end(waiter)
+                waiter.served.reply(waiter.late(self._reigning.at(waiter.served.link)), status=202)
 
-    def _look(self, held: Held, known: Known | None) -> None:
-        result = None if held.is_over else held.wanted(known)
+    def _look(self, waiter: Waiter, known: Known | None) -> None:
+        result = None if waiter.is_over else waiter.wanted(known)
         if result is not None:
-            self._end(held)
-            held.served.reply(result)
+            self._end(waiter)
+            waiter.served.reply(result)
 
-    def _lose(self, held: Held) -> None:
-        if not held.is_over:
-            self._end(held)
-            held.served.elsewhere()
+    def _lose(self, waiter: Waiter) -> None:
+        if not waiter.is_over:
+            self._end(waiter)
+            waiter.served.elsewhere()
 
-    def _end(self, held: Held) -> None:
-        held.is_over = True
+    def _end(self, waiter: Waiter) -> None:
+        waiter.is_over = True
         self.size -= 1
-        waiting = self._held[held.served.link]
-        del waiting[held]
+        waiting = self._waiters[waiter.served.link]
+        del waiting[waiter]
         if not waiting:
-            del self._held[held.served.link]
+            del self._waiters[waiter.served.link]
 
     def _wait(self, served: Served) -> None:
-        """Hold a client that has read a version until there is another one.
+        """Keep a client waiting that has read a version until there is another one.
 
         argument: (documentEpoch, documentVersion, how long to wait in ms). The result is True once
         there is another version, or no document.
@@ -116,4 +116,4 @@ class Waiting:
         def is_other(known: Known | None) -> bool | None:
             return True if known is None or known.tag != read else None
 
-        self.hold(served, wait_ms / 1000, is_other, lambda known: False)
+        self.wait(served, wait_ms / 1000, is_other, lambda known: False)

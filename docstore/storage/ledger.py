@@ -29,6 +29,7 @@ from docstore.storage.store import (
     History,
     LastBefore,
     Newest,
+    NewestOfMany,
     Purge,
     Query,
     Recovered,
@@ -208,6 +209,8 @@ class Ledger:
                     return [rows[-1]]
                 index = bisect_right(rows, until, key=_n)
                 return [rows[index - 1]] if index else []
+            case NewestOfMany(asked):
+                return [row for each in asked for row in self.answer(Newest(*each))]
             case Version(_, link, version, until):
                 rows = log.links.get(link, ())
                 index = bisect_left(rows, version, key=_version)

@@ -37,6 +37,7 @@ from docstore.storage.store import (
     Expired,
     History,
     Newest,
+    NewestOfMany,
     OfLog,
     Purge,
     Query,
@@ -159,6 +160,8 @@ class Overlay:
                 return Wait(max((of.last for of in self._slots.values()), default=0), hurry=False)
             case Expired() | Aged():
                 return Wait(self._last_on_the_shelf())
+            case NewestOfMany(asked):
+                return self._plan_of_many(asked)
             case Heads(slot, link) | Lines(slot, link):
                 return Wait(max(self._arrived.get((slot, link), 0), self._restood))
             case Arrivals(after):
@@ -180,6 +183,26 @@ class Overlay:
             return Ask(plan.queries, plan.rows, self._rewritten.get(query.slot, 0))
         return plan
 
+    def _plan_of_many(self, asked: Sequence[tuple[int, str, int]]) -> Plan:
+        """Return the plan for newest rows: each is here, or else it is as the tables have it."""
+        here: list[Row] = []
+        rest: list[tuple[int, str, int]] = []
+        waits = 0
+        for each in asked:
+            slot, link, until = each
+            of = self._slots.get(slot)
+            if of is None:
+                rest.append(each)
+            elif self._loses(slot, until):
+                waits = max(waits, of.last)
+            elif (row := of.newest(link, until)) is not None:
+                here.append(row)
+            else:
+                rest.append(each)
+        if waits:
+            return Wait(waits)
+        return Ask((NewestOfMany(rest),), here) if rest else here
+
     def merged(self, query: Query, ask: Ask, found: Sequence[Result]) -> Result | Wait:
         """Return the answer, given what the tables say to each query of a plan.
 
@@ -195,6 +218,8 @@ class Overlay:
         match query:
             case Arrivals(limit=limit):
                 return rows if len(rows) >= limit or not ask.lacked else Wait(ask.lacked)
+            case NewestOfMany():
+                return [*ask.rows, *rows]
             case _ if not ask.rows:
                 return rows
             case _ if self._rewritten.get(query.slot, 0) != ask.rewritten:

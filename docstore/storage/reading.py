@@ -24,6 +24,7 @@ from docstore.storage.store import (
     History,
     LastBefore,
     Newest,
+    NewestOfMany,
     Query,
     Recovered,
     Result,
@@ -54,10 +55,9 @@ def answer(connection: sqlite3.Connection, queries: Sequence[Query]) -> list[Res
 def answer_within(connection: sqlite3.Connection, queries: Sequence[Query]) -> list[Result]:
     """Return the results of `queries`, from the snapshot in which this is called."""
     results: list[Result] = []
-    unused = _unused(connection, queries)
-    for place, query in enumerate(queries):
+    for query in queries:
         try:
-            results.append([] if place in unused else _answer(connection, query))
+            results.append(_answer(connection, query))
         except _Damaged:
             results.append(Corrupt(query.slot))
         except FILE_ERRORS as error:
@@ -67,30 +67,13 @@ def answer_within(connection: sqlite3.Connection, queries: Sequence[Query]) -> l
     return results
 
 
-def _unused(connection: sqlite3.Connection, queries: Sequence[Query]) -> set[int]:
-    """Return which queries are for newest rows of links that neither table knows, many at once.
-
-    A load of new documents asks for nothing else. Those few that a statement of many has no room
-    for are answered one by one, and so are all if there is damage: each then meets its own.
-    """
-    newest = [(place, each) for place, each in enumerate(queries) if isinstance(each, Newest)]
-    unused: set[int] = set()
-    try:
-        for start in range(0, len(newest) - tables.MANY + 1, tables.MANY):
-            asked = newest[start : start + tables.MANY]
-            keys = [key for _, query in asked for key in (query.slot, query.link)]
-            (found,) = connection.execute(tables.USED, keys).fetchone()
-            used = set(map(int, found.split(","))) if found else set()
-            unused.update(place for at, (place, _) in enumerate(asked) if at not in used)
-    except FILE_ERRORS:
-        return set()
-    return unused
-
-
 def _answer(connection: sqlite3.Connection, query: Query) -> list[Row]:
     match query:
         case Newest():
             return _newest(connection, query)
+        case NewestOfMany(asked):
+            used = [Newest(*each) for each in _used(connection, asked)]
+            return [row for each in used for row in _newest(connection, each)]
         case Version():
             return _version(connection, query)
         case AsOf():
@@ -104,8 +87,8 @@ def _answer(connection: sqlite3.Connection, query: Query) -> list[Row]:
         case LastBefore():
             return _last_before(connection, query)
         case Tombstones(slot, until, before_us, limit):
-            asked = (slot, until, before_us, limit)
-            return [_verified(each) for each in connection.execute(tables.TOMBSTONES, asked)]
+            bounds = (slot, until, before_us, limit)
+            return [_verified(each) for each in connection.execute(tables.TOMBSTONES, bounds)]
         case Expired(before_us, limit, level=3):
             found = connection.execute(tables.EXPIRED, (before_us, limit))
             return [_verified(each) for each in found]
@@ -131,6 +114,22 @@ def _newest(connection: sqlite3.Connection, query: Newest) -> list[Row]:
     newer = _newer(connection, query, rows[0] if rows else None)
     _insist(newer is None or newer.n > query.until)
     return rows
+
+
+def _used(
+    connection: sqlite3.Connection, asked: Sequence[tuple[int, str, int]]
+) -> Iterator[tuple[int, str, int]]:
+    """Yield those whose link either table knows: of a load of new documents, none.
+
+    The last few, for which a statement of many has no room, are all taken to be known.
+    """
+    whole = len(asked) - len(asked) % tables.MANY
+    for start in range(0, whole, tables.MANY):
+        many = asked[start : start + tables.MANY]
+        keys = [key for slot, link, _ in many for key in (slot, link)]
+        (found,) = connection.execute(tables.USED, keys).fetchone()
+        yield from [many[int(place)] for place in found.split(",")] if found else ()
+    yield from asked[whole:]
 
 
 def _version(connection: sqlite3.Connection, query: Version) -> list[Row]:

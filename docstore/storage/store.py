@@ -149,6 +149,19 @@ class Newest:
 
 
 @dataclass(frozen=True, slots=True)
+class NewestOfMany:
+    """The newest rows of many links, each asked as in `Newest`: (slot, link, until).
+
+    In no order, and none for a link that is not known. Corrupt(-1) if one of them is: whoever is
+    told so asks for each alone.
+    """
+
+    asked: Sequence[tuple[int, str, int]]
+    slot: int = -1
+    """No slot in particular."""
+
+
+@dataclass(frozen=True, slots=True)
 class Version:
     """The row of exactly this version with n <= `until`: a list of one row, or of none."""
 
@@ -239,7 +252,7 @@ class Expired:
 
 
 OfLog = Newest | Version | AsOf | History | Rows | After | LastBefore | Tombstones
-Query = OfLog | Expired | Heads | Lines | Arrivals | Aged
+Query = OfLog | NewestOfMany | Expired | Heads | Lines | Arrivals | Aged
 
 LONG = (Rows, After, LastBefore, Tombstones, Expired, Arrivals, Aged)
 """Queries that may read many rows: whoever waits for a document must not wait for one of them."""

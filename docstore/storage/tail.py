@@ -57,13 +57,18 @@ class Tail:
             link.startswith(prefix) and rows[0].n <= bound for link, rows in self.links.items()
         )
 
+    def newest(self, link: str, until: int) -> Row | None:
+        """Return the newest row of a link with n <= `until`, None if there is none here."""
+        rows = self.links.get(link, ())
+        index = bisect_right(rows, until, key=_n)
+        return rows[index - 1] if index else None
+
     def plan(self, query: OfLog) -> list[Row] | Ask:
         """Return the answer, or what the tables are to be asked beside it."""
         match query:
             case Newest(_, link, until):
-                rows = self.links.get(link, ())
-                index = bisect_right(rows, until, key=_n)
-                return [rows[index - 1]] if index else Ask((query,))
+                row = self.newest(link, until)
+                return [row] if row is not None else Ask((query,))
             case Version(_, link, version, until):
                 rows = self.links.get(link, ())
                 if not rows or version < rows[0].version:

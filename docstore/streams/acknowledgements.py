@@ -6,7 +6,7 @@ the follower; all else follows from what is known then.
 
 from docstore.model.document import NO_BALLOT
 from docstore.streams.core import Core
-from docstore.streams.holding_back import HoldingBack
+from docstore.streams.deferring import Deferring
 from docstore.streams.leader import Leader
 from docstore.streams.leading import FollowerState, Leading
 from docstore.streams.logs import Logs
@@ -18,13 +18,13 @@ class Acknowledgements:
     """What followers of the partitions that this node leads say of themselves."""
 
     def __init__(
-        self, core: Core, logs: Logs, *, leader: Leader, roles: Roles, holding_back: HoldingBack
+        self, core: Core, logs: Logs, *, leader: Leader, roles: Roles, deferring: Deferring
     ) -> None:
         self._core = core
         self._logs = logs
         self._leader = leader
         self._roles = roles
-        self._holding_back = holding_back
+        self._deferring = deferring
 
     def attach(self, sender: str, message: Attach) -> None:
         """A follower shows what it has."""
@@ -39,7 +39,7 @@ class Acknowledgements:
             if follower is None:
                 why = (standing.name, standing.epoch, "unknown-replica", NO_BALLOT, core.me)
                 core.post(sender, Rejected, why)
-                self._roles.doubt(leading.log)  # Does its document name it by now?
+                self._roles.reread(leading.log)  # Does its document name it by now?
             else:
                 self._attach(leading, follower, standing)
 
@@ -80,4 +80,4 @@ class Acknowledgements:
             follower.probe = max(follower.probe, probe)
             leader.catchup.acked(leading, follower, end)
             leader.high_watermarks.advance(leading)
-            self._holding_back.acked(leading)
+            self._deferring.acked(leading)

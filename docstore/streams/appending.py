@@ -39,16 +39,16 @@ class Appending:
         self._dirty: dict[str, Leading] = {}
 
     def take(self, leading: Leading, pending: Pending) -> None:
-        """Judge a request that was admitted, or hold it back while this epoch is not sure."""
-        if leading.holds:
-            leading.held.append(pending)
+        """Judge a request that was admitted, or defer it while this epoch is not sure."""
+        if leading.defers:
+            leading.deferred.append(pending)
         else:
             self._judge(leading, pending)
 
     def release(self, leading: Leading) -> None:
-        """Judge what was held, now that this epoch is known to stand."""
-        while leading.held and not leading.holds:
-            pending = leading.held.popleft()
+        """Judge what was deferred, now that this epoch is known to stand."""
+        while leading.deferred and not leading.defers:
+            pending = leading.deferred.popleft()
             if not pending.is_answered:
                 self._judge(leading, pending)
 

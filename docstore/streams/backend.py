@@ -46,6 +46,7 @@ WAIT_AT_ONCE_S = 5.0
 AGAIN_S = 0.02
 FIGURES_S = 1.0
 """A leader that does not say its figures within that is shown without."""
+NOT_YET = "not-committed-yet"
 NOT_SURE = frozenset({"no-leader", "not-leader"})
 """Reads that were refused so may be asked for again, of the next leader."""
 
@@ -127,7 +128,7 @@ class StreamBackend:
     ) -> Records | Problem:
         """Return records of a partition from whoever leads it; none once `wait_s` is over.
 
-        timeout_s: how long to look for somebody who leads.
+        timeout_s: how long to look for somebody who leads, and to wait for what the token names.
         """
         now = clock()
         until, give_up = now + wait_s, now + timeout_s
@@ -141,11 +142,22 @@ class StreamBackend:
                     return outcome
                 wanted = wanted._replace(origin=("offset", outcome.offset))
                 refresh = False
+            elif outcome.code == NOT_YET and clock() + AGAIN_S < give_up:
+                await self._until_committed(link, wanted, give_up)
             elif outcome.code not in NOT_SURE or clock() + AGAIN_S >= give_up:
                 return outcome
             else:
                 refresh = True
                 await asyncio.sleep(AGAIN_S)
+
+    async def _until_committed(self, link: str, wanted: Wanted, give_up: float) -> None:
+        """Wait until what the token names is committed, or for as long as one question may take."""
+        first = wanted._replace(origin=("beginning", 0), bytes_max=1)
+        wait_s = min(give_up - clock(), WAIT_AT_ONCE_S)
+        once = self._fetch_once(link, first, wait_s, give_up, refresh=False)
+        outcome = await self._unless_ended(once)
+        if isinstance(outcome, Problem):  # Of which kind the next question tells.
+            await asyncio.sleep(AGAIN_S)
 
     async def _unless_ended(
         self, once: Coroutine[Any, Any, Records | Problem]

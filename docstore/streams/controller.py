@@ -13,7 +13,6 @@ from docstore.model.document import Row
 from docstore.model.operation import Answer
 from docstore.ownership.by_lag import LED
 from docstore.streams.core import NEVER, Core
-from docstore.streams.doubt import Doubts
 from docstore.streams.elections import Elections
 from docstore.streams.governed import Governed
 from docstore.streams.messages import (
@@ -21,6 +20,7 @@ from docstore.streams.messages import (
 )
 from docstore.streams.replica_set import ReplicaSet, Resolution, read_replica_set
 from docstore.streams.topics import Topics
+from docstore.streams.witnesses import Witnesses
 
 READS_AT_ONCE = 64
 
@@ -33,7 +33,7 @@ class Controller:
         core: Core,
         *,
         updates: Updates,
-        doubts: Doubts,
+        witnesses: Witnesses,
         topics: Topics,
         entered: Callable[[Governed], None],
         forgotten: Callable[[Governed], None],
@@ -43,7 +43,7 @@ class Controller:
         self._entered = entered
         self._forgotten = forgotten
         self._updates = updates
-        self._doubts = doubts
+        self._witnesses = witnesses
         self.governed: dict[str, Governed] = {}
         self.elections = Elections(
             core, topics, self.governed, update=self.update, notify=self.notify
@@ -123,7 +123,7 @@ class Controller:
         for node, links in list(self._led_by.items()):
             if not links:
                 del self._led_by[node]
-            elif not core.view.is_alive(node) and self._doubts.is_gone(node, self._near(links)):
+            elif not core.view.is_alive(node) and self._witnesses.is_gone(node, self._near(links)):
                 for link in sorted(links):
                     self.elections.elect(self.governed[link], "its leader is gone")
         self.elections.tick()

@@ -7,7 +7,7 @@ is allocated by a conditional update before anybody is fenced with it (rule RF3)
 the data that the live replica set names may lead.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -130,6 +130,10 @@ class Elections:
         found = known.found
         holders = self._holders(known)
         able = holders.keys() - known.excluded
+        is_unclean = known.is_unclean and not able
+        if is_unclean:  # Nobody who has all that is committed can lead: whoever is there, then.
+            holders = {node: (node, each.copy) for node, each in self._full(known)}
+            able = holders.keys() - known.excluded
         fit = {node for node in able - set(found.leaving) if self._is_fit(node)} or able
         chosen = choose(
             {node: (each.adopted, each.end) for node, each in known.answers.items() if node in fit},
@@ -141,7 +145,7 @@ class Elections:
             return
         copies = tuple(holders.values())
         lrs, elr, unclean = found.lrs, found.elr, found.unclean
-        if known.is_unclean:
+        if is_unclean:
             self._core.alarm(f"{known.link}: an unclean election may have lost records")
             lrs, elr, copies, unclean = (holders[chosen],), (), (holders[chosen],), found.epoch
         elif known.is_fresh:
@@ -162,14 +166,14 @@ class Elections:
         named = {*known.found.lrs, *known.found.elr}
         return {
             node: (node, each.copy)
-            for node, each in sorted(known.answers.items())
-            if each.full
-            and (
-                known.is_unclean
-                or (node, each.copy) in named
-                or (known.is_fresh and each.end == 0 and each.adopted == NO_BALLOT)
-            )
+            for node, each in self._full(known)
+            if (node, each.copy) in named
+            or (known.is_fresh and each.end == 0 and each.adopted == NO_BALLOT)
         }
+
+    def _full(self, known: Governed) -> Iterable[tuple[str, Standing]]:
+        """Return the answers of those that vouch for their log, in the order of their names."""
+        return [each for each in sorted(known.answers.items()) if each[1].full]
 
     def _is_fit(self, node: str) -> bool:
         unfit_until = self._unfit_until.get(node, NEVER)

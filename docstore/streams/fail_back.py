@@ -1,6 +1,6 @@
 """Fail-back: the preferred replica leads again once it has been in step for long enough.
 
-The leader makes way for it (`holding_back.py`), and an ordinary election finds all ends equal, so
+The leader makes way for it (`deferring.py`), and an ordinary election finds all ends equal, so
 that preference decides: there is no second way to become leader.
 """
 

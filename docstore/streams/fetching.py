@@ -115,10 +115,16 @@ class Fetching:
             detail = f"the log ends at {log.end}"
             problem = Problem(416, "offset-out-of-range", detail, more={"leo": log.end})
             core.give(event.request, problem)
-        elif event.token >= log.high or self._bound(log, reader) <= reader.offset:
-            self._wait(log, reader)
-        else:
+        elif self._may_read(log, reader):
             self._read(log, reader)
+        else:
+            self._wait(log, reader)
+
+    def _may_read(self, log: PartitionLog, reader: Reader) -> bool:
+        """Say whether there is something for him, and what his token names is committed."""
+        return log.start <= reader.offset < self._bound(log, reader) and (
+            reader.event.token < log.high
+        )
 
     def _read(self, log: PartitionLog, reader: Reader) -> None:
         until = self._bound(log, reader)
@@ -215,15 +221,22 @@ class Fetching:
                 self._go_on(log, reader)
 
     def tick(self) -> None:
-        """Answer whoever has waited long enough with nothing."""
+        """Answer whoever has waited long enough with nothing; look again for who reads a follower.
+
+        It hears of what is committed with the next batch, or at the leader's next word.
+        """
         now = self._core.now
         for name, readers in list(self._waiting.items()):
             log = self._logs.get(name)
-            for reader in [each for each in readers if log is None or each.event.deadline <= now]:
-                readers.remove(reader)
+            for reader in list(readers):
                 if log is None:
                     self._core.give(reader.event.request, NOT_LEADER)
-                else:
+                elif reader.event.deadline <= now:
                     self._give_up(log, reader)
+                elif reader.event.stale and self._may_read(log, reader):
+                    self._read(log, reader)
+                else:
+                    continue
+                readers.remove(reader)
             if not readers:
                 del self._waiting[name]

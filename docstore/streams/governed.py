@@ -31,7 +31,7 @@ class Governed:
     wished: tuple[int, str] = (0, "")
     """(epoch, node): who should follow the leader of that epoch, if he has as much as others."""
     is_unclean: bool = False
-    """An operator lets anybody be elected, at the price of committed records."""
+    """Anybody may be elected where nobody has all that is committed: records may be lost."""
 
     @property
     def name(self) -> str:

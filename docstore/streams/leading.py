@@ -99,7 +99,7 @@ class Leading:
     resigned_at: float = NEVER
     gathered: list[Pending] = field(default_factory=list)
     """Judged, and not sealed before the turn ends."""
-    held: deque[Pending] = field(default_factory=deque)
+    deferred: deque[Pending] = field(default_factory=deque)
     """Not judged yet: we may not be the leader any more."""
     committing: list[tuple[int, int, Pending]] = field(default_factory=list)
     """Heap of (end, number, who waits) until the high watermark is there."""
@@ -125,7 +125,7 @@ class Leading:
         return self.log.high >= self.base
 
     @property
-    def holds(self) -> bool:
+    def defers(self) -> bool:
         """Say whether what producers want has to wait before it is judged."""
         return not self.is_online or bool(self.probe) or self.yielding_to is not None
 

@@ -32,14 +32,14 @@ class Standing(NamedTuple):
     ballots: Ballots
 
 
-class Doubt(NamedTuple):
-    """Controller to replicas: whether you hear this node, that leads partitions of ours."""
+class Witness(NamedTuple):
+    """Controller to replicas: say whether you hear this node, which leads partitions of ours."""
 
     round: int
     node: str
 
 
-class Doubted(NamedTuple):
+class Witnessed(NamedTuple):
     """Answer: whether it is heard. One that hears it vetoes an election, for a while."""
 
     round: int
@@ -178,8 +178,8 @@ class Produced(NamedTuple):
 
 
 Streaming = (
-    Doubt
-    | Doubted
+    Witness
+    | Witnessed
     | Fence
     | Fenced
     | Notice

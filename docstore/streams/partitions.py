@@ -20,9 +20,9 @@ from docstore.streams.catchup import CatchUp
 from docstore.streams.commands import Commands
 from docstore.streams.controller import Controller
 from docstore.streams.core import Core
+from docstore.streams.deferring import Deferring
 from docstore.streams.directory import Directory
 from docstore.streams.disk import Disk
-from docstore.streams.doubt import Doubts
 from docstore.streams.duties import Duties
 from docstore.streams.effects import StreamEffect
 from docstore.streams.events import (
@@ -48,7 +48,6 @@ from docstore.streams.fetching import Fetching
 from docstore.streams.figures import figures_of
 from docstore.streams.follower import Follower
 from docstore.streams.governed import Governed
-from docstore.streams.holding_back import HoldingBack
 from docstore.streams.leader import Leader
 from docstore.streams.leading import Leads
 from docstore.streams.log import PartitionLog
@@ -58,8 +57,6 @@ from docstore.streams.messages import (
     Adopt,
     Append,
     Attach,
-    Doubt,
-    Doubted,
     Fence,
     Fenced,
     Notice,
@@ -69,6 +66,8 @@ from docstore.streams.messages import (
     Rejected,
     Resign,
     Streaming,
+    Witness,
+    Witnessed,
     Yield,
 )
 from docstore.streams.producing import Producing
@@ -81,6 +80,7 @@ from docstore.streams.strays import Strays
 from docstore.streams.tails import Tails
 from docstore.streams.timing import StreamsConfig
 from docstore.streams.topics import Topics
+from docstore.streams.witnesses import Witnesses
 
 ROUNDS_MAX = 1000
 """Messages of this node to itself that one step may bring about; more are a mistake of ours."""
@@ -140,9 +140,9 @@ class Partitions:
             leader=self.leader,
             updates=updates,
         )
-        self.holding_back = HoldingBack(core, disk, self.leader, self.roles)
+        self.deferring = Deferring(core, disk, self.leader, self.roles)
         self.acknowledgements = Acknowledgements(
-            core, logs, leader=self.leader, roles=self.roles, holding_back=self.holding_back
+            core, logs, leader=self.leader, roles=self.roles, deferring=self.deferring
         )
         self._govern(topics)
         self._ticking = self._in_order()
@@ -150,11 +150,11 @@ class Partitions:
     def _govern(self, topics: Topics) -> None:
         """Begin the parts of the controller."""
         core, updates = self.core, self.updates
-        self.doubts = Doubts(core)
+        self.witnesses = Witnesses(core)
         self.controller = Controller(
             core,
             updates=updates,
-            doubts=self.doubts,
+            witnesses=self.witnesses,
             topics=topics,
             entered=self._entered,
             forgotten=self._forgotten,
@@ -166,7 +166,7 @@ class Partitions:
         """Return all that goes on with time, in the order in which it does."""
         core, logs, disk = self.core, self.logs, self.disk
         return (
-            self.holding_back,
+            self.deferring,
             Saving(core, logs, disk),
             Strays(core, logs, self.roles),
             Scrub(core, logs, disk, self._damaged),
@@ -190,7 +190,7 @@ class Partitions:
         stood_still = now - core.now > core.config.elections.pause_s
         core.now = now
         if stood_still:
-            self.holding_back.ask_all()
+            self.deferring.ask_all()
         self._dispatch(event)
         for _ in range(ROUNDS_MAX):
             if not core.local:
@@ -281,13 +281,13 @@ class Partitions:
             case Resign():
                 self.controller.elections.resigned(sender, message)
             case Yield():
-                self.holding_back.asked_to_yield(sender, message)
+                self.deferring.asked_to_yield(sender, message)
             case Rejected():
                 self._rejected(sender, message)
-            case Doubt():
-                self.doubts.asked(sender, message)
-            case Doubted():
-                self.doubts.answered(sender, message)
+            case Witness():
+                self.witnesses.asked(sender, message)
+            case Witnessed():
+                self.witnesses.answered(sender, message)
             case _:
                 assert_never(message)
 
@@ -318,7 +318,7 @@ class Partitions:
 
     def _missed(self, link: str) -> None:
         """A document that was to be changed is not there: replicas of ours may not be of any."""
-        self.roles.doubt_all(link)
+        self.roles.reread_all(link)
 
     # What concerns more than one part
 
@@ -340,7 +340,7 @@ class Partitions:
         self.disk.save(log)
         leading = self.leader.leading.get(log.name)
         if leading is not None:
-            self.holding_back.damaged(leading)
+            self.deferring.damaged(leading)
         else:
             self.follower.seek(log)
 
@@ -353,11 +353,11 @@ class Partitions:
             leading = self.leader.leading.get(name)
             if leading is not None and promised[0] > leading.epoch == epoch:
                 self.roles.step_down(log)
-                self.roles.doubt(log)
+                self.roles.reread(log)
             elif leading is None and code == "not-attached":
                 self.follower.rejected(sender, log, epoch)
             elif leading is None and code != "no-room":
-                self.roles.doubt(log)
+                self.roles.reread(log)
 
     def _link_made(self, peer: str) -> None:
         self.controller.link_made(peer)

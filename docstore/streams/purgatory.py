@@ -51,7 +51,7 @@ class Purgatory:
 
     def turn_away(self, leading: Leading) -> None:
         """We lead no more: who waits is told whether the records may be in a log."""
-        for pending in (*leading.held, *leading.gathered):
+        for pending in (*leading.deferred, *leading.gathered):
             self.answer(pending, leading.log, "not-leader")
         for _, _, pending in (*leading.committing, *leading.storing):
             self.answer(pending, leading.log, "not-leader", appended=True)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from docstore.errors import NotFound
+from docstore.errors import NotFound, Unavailable
 
 
 class NoSuchTopic(NotFound):
@@ -16,6 +16,12 @@ class NoSuchPartition(NotFound):
     """The topic has fewer partitions."""
 
     code = "no-such-partition"
+
+
+class NotProvisioned(Unavailable):
+    """The topic has this partition, and nobody holds it yet."""
+
+    code = "no-leader"
 
 
 class Sent(NamedTuple):

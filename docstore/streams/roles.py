@@ -62,7 +62,7 @@ class Roles:
         log = self._logs.get(name)
         is_named = core.me in found.replicas or core.me in found.adding
         if log is None:
-            self.doubt_all(link)  # Of a topic that was deleted, and made again.
+            self.reread_all(link)  # Of a topic that was deleted, and made again.
             if not is_named or found.resolution is Resolution.DELETED:
                 return
             log = self._replicas.begin(name)
@@ -73,7 +73,7 @@ class Roles:
             self.drop(log)
         elif not is_named:
             # A version that was decided may be long past: only a read says what is true now.
-            self.doubt(log)
+            self.reread(log)
         else:
             self._unsure.pop(name, None)
             self._act(log, found)
@@ -144,14 +144,14 @@ class Roles:
         self._promoting.pop(log.name, None)
         self._leader.close(log)
 
-    def doubt(self, log: PartitionLog) -> None:
+    def reread(self, log: PartitionLog) -> None:
         """Read the document soon: whom we follow says that it does not lead."""
         self._unsure.setdefault(log.name, self._core.now)
 
-    def doubt_all(self, link: str) -> None:
+    def reread_all(self, link: str) -> None:
         """Read a document soon that replicas of ours may not be of any more."""
         for log in self._logs.at(link):
-            self.doubt(log)
+            self.reread(log)
 
     def drop(self, log: PartitionLog) -> None:
         """Let go of the data: the document is known to be deleted, or to name others."""

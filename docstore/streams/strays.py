@@ -32,4 +32,4 @@ class Strays:
             self._left.extend(sorted(logs))
         log = logs.get(self._left.popleft()) if self._left else None
         if log is not None:
-            self._roles.doubt(log)
+            self._roles.reread(log)

@@ -43,7 +43,7 @@ class TransferBounds:
     """Leads that one controller moves at a time."""
 
     yield_s: float = 0.5
-    """How long a leader that makes way holds new records back."""
+    """How long a leader that makes way defers new records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

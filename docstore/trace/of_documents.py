@@ -7,11 +7,9 @@ from collections.abc import Iterable, Mapping
 from operator import itemgetter
 from typing import Any
 
-from docstore import wire
-from docstore.converge import messages as converge
 from docstore.model.document import Row
 from docstore.model.operation import Operation
-from docstore.protocol import effects, events
+from docstore.protocol import effects, events, messages
 from docstore.storage.arrivals import Arrive
 from docstore.storage.store import Append, Base, SaveConfiguration, SaveSlot, Write
 from docstore.trace.brief import (
@@ -42,7 +40,7 @@ def _bitmap(name: str, many: str, beside: str = "") -> Shape:
 _TRACE = Operation.__slots__.index("trace")
 
 
-def _operation(forwarded: wire.Forwarded) -> tuple[Any, ...]:
+def _operation(forwarded: messages.Forwarded) -> tuple[Any, ...]:
     """Return what is kept of one on its way; it is a plain tuple when it comes from a node."""
     verb, link, body, *_ = fields = forwarded.operation
     trace = fields[_TRACE] if len(fields) > _TRACE else ""
@@ -55,47 +53,51 @@ def _answer(answered: tuple[int, int, Any, bool]) -> tuple[int, int, int, str]:
 
 
 MESSAGES: Mapping[type, Shape] = {
-    wire.Heartbeat: items("Heartbeat", REPEATED, "claims", "epoch slots", beside="fit faulty"),
-    wire.PreVote: _bitmap("PreVote", "slots", "round"),
-    wire.PreVoted: _bitmap("PreVoted", "refused", "round"),
-    wire.Prepare: _bitmap("Prepare", "slots", "epoch"),
-    wire.Promised: items(
+    messages.Heartbeat: items("Heartbeat", REPEATED, "claims", "epoch slots", beside="fit faulty"),
+    messages.PreVote: _bitmap("PreVote", "slots", "round"),
+    messages.PreVoted: _bitmap("PreVoted", "refused", "round"),
+    messages.Prepare: _bitmap("Prepare", "slots", "epoch"),
+    messages.Promised: items(
         "Promised", TURN, "evidence", "slot full adopted end decided kept", of=_row, beside="epoch"
     ),
-    wire.Refused: items("Refused", TURN, "slots", "slot epoch promised"),
-    wire.Fetch: facts("Fetch", TURN, "slot epoch first last"),
-    wire.Fetched: _rows("Fetched", TURN, "slot epoch first"),
-    wire.Propose: items(
+    messages.Refused: items("Refused", TURN, "slots", "slot epoch promised"),
+    messages.Fetch: facts("Fetch", TURN, "slot epoch first last"),
+    messages.Fetched: _rows("Fetched", TURN, "slot epoch first"),
+    messages.Propose: items(
         "Propose", ROUTINE, "offers", "slot epoch first decided", of=itemgetter(0, 1, 3, 5)
     ),
-    wire.Accepted: items("Accepted", ROUTINE, "slots", "slot epoch end"),
-    wire.Gap: facts("Gap", TURN, "slot epoch full adopted end decided copying"),
-    wire.Adopt: _rows("Adopt", TURN, "slot epoch base common decided"),
-    wire.Copy: _rows("Copy", TURN, "slot epoch base after kept last"),
-    wire.Decide: items("Decide", ROUTINE, "slots", "slot epoch decided"),
-    wire.Passed: items("Passed", ROUTINE, "slots", "slot epoch n"),
-    wire.HandOver: _bitmap("HandOver", "slots"),
-    wire.Release: items("Release", TURN, "slots", "slot epoch"),
-    wire.Confirm: items("Confirm", ROUTINE, "slots", "slot epoch", beside="round"),
-    wire.Confirmed: items("Confirmed", ROUTINE, "refused", "slot epoch promised", beside="round"),
-    wire.Forward: items(
+    messages.Accepted: items("Accepted", ROUTINE, "slots", "slot epoch end"),
+    messages.Gap: facts("Gap", TURN, "slot epoch full adopted end decided copying"),
+    messages.Adopt: _rows("Adopt", TURN, "slot epoch base common decided"),
+    messages.Copy: _rows("Copy", TURN, "slot epoch base after kept last"),
+    messages.Decide: items("Decide", ROUTINE, "slots", "slot epoch decided"),
+    messages.Passed: items("Passed", ROUTINE, "slots", "slot epoch n"),
+    messages.HandOver: _bitmap("HandOver", "slots"),
+    messages.Release: items("Release", TURN, "slots", "slot epoch"),
+    messages.Confirm: items("Confirm", ROUTINE, "slots", "slot epoch", beside="round"),
+    messages.Confirmed: items(
+        "Confirmed", ROUTINE, "refused", "slot epoch promised", beside="round"
+    ),
+    messages.Forward: items(
         "Forward", ROUTINE, "operations", "boot seq attempt verb link bytes trace", of=_operation
     ),
-    wire.Answered: items("Answered", ROUTINE, "answers", "seq attempt status code", of=_answer),
-    wire.Canvass: facts("Canvass", TURN, "generation adopted id pre"),
-    wire.Vote: facts("Vote", TURN, "asked generation granted pre"),
-    wire.Lead: facts("Lead", REPEATED, "generation id decided"),
-    wire.Follow: facts("Follow", REPEATED, "generation id"),
-    wire.Succeed: facts("Succeed", TURN, "generation"),
-    wire.Configured: facts("Configured", TURN),
-    converge.Offering: facts("Offering", TURN, "disk n"),
-    converge.Following: facts("Following", ROUTINE, "of n disk asks"),
-    converge.Spread: _rows("Spread", ROUTINE, "disk after n end"),
-    converge.Lack: facts("Lack", ROUTINE, "of n"),
-    converge.Supply: _rows("Supply", ROUTINE, "disk n"),
+    messages.Answered: items("Answered", ROUTINE, "answers", "seq attempt status code", of=_answer),
+    messages.Canvass: facts("Canvass", TURN, "generation adopted id pre"),
+    messages.Vote: facts("Vote", TURN, "asked generation granted pre"),
+    messages.Lead: facts("Lead", REPEATED, "generation id decided"),
+    messages.Follow: facts("Follow", REPEATED, "generation id"),
+    messages.Succeed: facts("Succeed", TURN, "generation"),
+    messages.Configured: facts("Configured", TURN),
+    messages.Offering: facts("Offering", TURN, "disk n"),
+    messages.Following: facts("Following", ROUTINE, "of n disk asks"),
+    messages.Spread: _rows("Spread", ROUTINE, "disk after n end"),
+    messages.Lack: facts("Lack", ROUTINE, "of n"),
+    messages.Supply: _rows("Supply", ROUTINE, "disk n"),
 }
 
-_REQUESTED = Kind("Requested", tuple("request verb link level bytes trace".split()))
+_OPERATION = tuple("verb link level bytes trace".split())
+_REQUESTED = Kind("Requested", ("request", *_OPERATION))
+_BATCH_REQUESTED = Kind("BatchRequested", ("first",), _OPERATION)
 _RESPOND = Kind("Respond", ("request", "status", "code"), tuple(ROW.split()))
 _PERSIST = Kind("Persist", ("token",), tuple(ROW.split()))
 _PERSIST_ALSO = Kind("Persist", ("token",), ("write", *ROW.split()))
@@ -104,13 +106,17 @@ _PUBLISH = Kind("Publish", tuple(ROW.split()))
 _CHANGE = Kind("ChangeAsked", ("request", "change", "node"))
 
 
-def _requested(event: events.Requested) -> Brief:
-    operation = event.operation
+def _operation_of(operation: Operation) -> tuple[Any, ...]:
     size = len(operation.body)
-    said = (
-        event.request, operation.verb, operation.link, operation.level, size, operation.trace,
-    )  # fmt: skip
-    return _REQUESTED, said, ()
+    return (operation.verb, operation.link, operation.level, size, operation.trace)
+
+
+def _requested(event: events.Requested) -> Brief:
+    return _REQUESTED, (event.request, *_operation_of(event.operation)), ()
+
+
+def _batch_requested(event: events.BatchRequested) -> Brief:
+    return _BATCH_REQUESTED, event.first, list(map(_operation_of, event.operations))
 
 
 def _respond(effect: effects.Respond) -> Brief:
@@ -167,6 +173,7 @@ TABLE: Table = {
     events.Received: None,
     effects.Send: None,
     events.Requested: Shape(ROUTINE, _requested),
+    events.BatchRequested: Shape(ROUTINE, _batch_requested),
     events.Persisted: facts("Persisted", OCCASION, "token"),
     events.DiskFilled: facts("DiskFilled", TURN),
     events.QueriesAnswered: items(
@@ -180,7 +187,7 @@ TABLE: Table = {
     events.ResyncAsked: facts("ResyncAsked", TURN),
     events.CompactAsked: facts("CompactAsked", TURN, "before_us"),
     events.SnapshotsRead: facts("SnapshotsRead", REPEATED),
-    events.SlotDoubted: facts("SlotDoubted", TURN, "slot"),
+    events.SlotCorrupted: facts("SlotCorrupted", TURN, "slot"),
     events.ChangeAsked: Shape(TURN, _change),
     events.DrainAsked: facts("DrainAsked", TURN),
     events.StillnessAsked: facts("StillnessAsked", ROUTINE, "seconds"),

@@ -55,8 +55,8 @@ def _produce(message: messages.Produce) -> Brief:
 
 
 MESSAGES: Mapping[type, Shape] = {
-    messages.Doubt: facts("Doubt", TURN, "round node"),
-    messages.Doubted: facts("Doubted", TURN, "round node heard"),
+    messages.Witness: facts("Witness", TURN, "round node"),
+    messages.Witnessed: facts("Witnessed", TURN, "round node heard"),
     messages.Fence: items("Fence", TURN, "partitions", "partition epoch"),
     messages.Fenced: items("Fenced", TURN, "partitions", STANDING, of=_STANDING),
     messages.Notice: items("Notice", TURN, "documents", "link epoch version", of=_three),

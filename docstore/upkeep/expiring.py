@@ -1,6 +1,6 @@
 """Documents whose time is over are deleted (rule D5).
 
-Who holds a slot looks once a second which of its documents have a `documentExpirationTimeMicros`
+Who owns a slot looks once a second which of its documents have a `documentExpirationTimeMicros`
 in the past, by its own clock, held back while that runs ahead of the others'. It deletes them as
 any client would, on condition that they have not changed; so an expiry is a decided row like every
 other deletion, and replicas never have to agree about the time.

@@ -2,7 +2,7 @@
 
 Disks lose bits without a word. So every node goes through all slots that it holds, once in each
 interval, in small steps: it reads every row, whose checksum is verified on the way, and it compares
-the slots that it owns with their other replicas. A slot in which something is wrong is doubted:
+the slots that it owns with their other replicas. Where something is wrong the slot is corrupted:
 its replica abstains from then on and is filled anew by the owner.
 
 Source: scrubbing as in ZFS; the comparison is the one that a resynchronisation makes.
@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import structlog
 
 from docstore.errors import DocstoreError
-from docstore.protocol.events import SlotDoubted
+from docstore.protocol.events import SlotCorrupted
 from docstore.protocol.view.replica import LogView, ReplicaView
 from docstore.storage.store import Corrupt, Rows, Store
 from docstore.upkeep.background import Background
@@ -39,14 +39,14 @@ class Repair:
         view: ReplicaView,
         store: Store,
         compare: Compare,
-        doubt: Callable[[SlotDoubted], None],
+        report: Callable[[SlotCorrupted], None],
         interval_s: float,
     ) -> None:
         self.counters: Counter[str] = Counter()
         self._view = view
         self._store = store
         self._compare = compare
-        self._doubt = doubt
+        self._report = report
         self._interval_s = interval_s
         self._background = Background("repair", self._pass)
 
@@ -90,7 +90,7 @@ class Repair:
             if isinstance(result, Corrupt):
                 log.error("a row failed its checksum", slot=held.slot)
                 self.counters["corrupt"] += 1
-                self._doubt(SlotDoubted(held.slot))
+                self._report(SlotCorrupted(held.slot))
                 return
             self.counters["rows"] += len(result)
             n = result[-1].n + 1 if result else last + 1

@@ -18,13 +18,13 @@ from docstore.errors import NotFound, Unavailable
 from docstore.links.requests import (
     ControlResync,
     DigestSlots,
-    DoubtSlot,
     ReadResync,
+    RefillSlot,
     ResyncShare,
     Share,
 )
 from docstore.links.rpc import Rpc
-from docstore.protocol.events import ResyncAsked, SlotDoubted
+from docstore.protocol.events import ResyncAsked, SlotCorrupted
 from docstore.protocol.view.replica import ReplicaView
 from docstore.storage.store import Store
 
@@ -90,7 +90,7 @@ class Resync:
         view: ReplicaView,
         store: Store,
         rpc: Rpc,
-        feed: Callable[[ResyncAsked | SlotDoubted], None],
+        feed: Callable[[ResyncAsked | SlotCorrupted], None],
     ) -> None:
         self._me = view.members.me
         self._view = view
@@ -104,7 +104,7 @@ class Resync:
         rpc.serve(ReadResync, self._status_here)
         rpc.serve(ControlResync, self._control_here)
         rpc.serve(DigestSlots, self._digests_here)
-        rpc.serve(DoubtSlot, self._doubt)
+        rpc.serve(RefillSlot, self._refill_here)
 
     def start(self, link: str | None, slots: Sequence[int], slots_per_second: float = 0.0) -> str:
         """Start a run over the slots, or join the one that does the same; return its id.
@@ -227,18 +227,18 @@ class Resync:
             await asyncio.sleep(POLL_S)
             behind = self._behind(slots)
         errors = [f"{count} slots of {peer} are behind" for peer, count in behind.items()]
-        compared, doubted = await self._compare(slots)
+        compared, differed = await self._compare(slots)
         settled = len(slots) if not behind else 0
-        if doubted:
-            errors.append(f"{doubted} replicas differed and are being refilled")
-        return Share(settled, compared, lacking, doubted, errors)
+        if differed:
+            errors.append(f"{differed} replicas differed and are being refilled")
+        return Share(settled, compared, lacking, differed, errors)
 
     def _behind(self, slots: Sequence[int]) -> Counter[str]:
         """Return connected replica -> number of slots in which it is not at our log's end."""
         return Counter(peer for slot in slots for peer in self._view.replication.behind(slot))
 
     async def _compare(self, slots: Sequence[int]) -> tuple[int, int]:
-        """Compare digests at equal ends; return documents compared and replicas doubted."""
+        """Compare digests at equal ends; return documents compared and replicas that differed."""
         members: set[str] = set()
         for slot in slots:
             members.update(self._members.placement.replicas(slot))
@@ -250,12 +250,12 @@ class Resync:
                 continue
             found[member] = {slot: (end, links, digest) for slot, end, links, digest in answer}
         compared = sum(entry[1] for entry in found.get(self._me, {}).values())
-        doubted = 0
+        differed = 0
         for slot in slots:
-            doubted += await self._doubt_the_odd_one(slot, found)
-        return compared, doubted
+            differed += await self._refill_the_odd_one(slot, found)
+        return compared, differed
 
-    async def _doubt_the_odd_one(
+    async def _refill_the_odd_one(
         self, slot: int, found: dict[str, dict[int, tuple[int, int, str]]]
     ) -> int:
         """Have a replica that differs from a majority at the same end refilled."""
@@ -271,7 +271,7 @@ class Resync:
             if slot in each and each[slot][0] == end and each[slot] != (end, links, digest)
         ]
         for member in odd:
-            await self._rpc.call(member, DoubtSlot(slot), 5.0)
+            await self._rpc.call(member, RefillSlot(slot), 5.0)
         return len(odd)
 
     async def _status_here(self, asked: ReadResync) -> dict[str, Any] | None:
@@ -286,5 +286,5 @@ class Resync:
         digests = await self._store.digests(held)
         return [(slot, *entry) for slot, entry in sorted(digests.items())]
 
-    async def _doubt(self, asked: DoubtSlot) -> None:
-        self._feed(SlotDoubted(asked.slot))
+    async def _refill_here(self, asked: RefillSlot) -> None:
+        self._feed(SlotCorrupted(asked.slot))

@@ -180,8 +180,8 @@ class SeedAdded:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubted:
-    """The application lost touch with this member by a road of its own: look at it now."""
+class ProbeAsked:
+    """The application lost touch with this member by a road of its own: probe it now."""
 
     name: str
 
@@ -215,7 +215,7 @@ Event = (
     | TimerFired
     | Stalled
     | SeedAdded
-    | Doubted
+    | ProbeAsked
     | MetaChanged
     | NoteWritten
     | LeaveRequested

@@ -246,7 +246,7 @@ class Hearsay:
     def _report_conflict(self, held: Member, claim: Member | Claim, now: float) -> list[Effect]:
         """Keep the holder of the name, and have it probed at once: it may just be gone."""
         self._membership.counters["name_conflicts"] += 1
-        self._membership.doubted[held.name] = None
+        self._membership.urgent[held.name] = None
         # Each claim is passed on once, or members would remind each other of it for ever.
         said = Claim(held.name, claim.uid, claim.incarnation, claim.address)
         if (said.name, said.uid) not in self._claims:

@@ -69,7 +69,7 @@ class Membership:
         self.chronicle = Chronicle()
         self.arrived: list[str] = []
         """Names that became live since the prober last looked."""
-        self.doubted: dict[str, None] = {}
+        self.urgent: dict[str, None] = {}
         """Names whose holder should be probed before anybody else."""
 
     @property

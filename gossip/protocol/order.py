@@ -20,20 +20,20 @@ class ProbeOrder:
         self._membership = membership
         self._order: list[str] = []
         self._next = 0
-        self._was_doubted = False
+        self._was_urgent = False
 
     def next(self) -> Member | None:  # Seam.
         """Return whom to probe now; None if there is nobody.
 
-        A doubted member goes first, but never twice in a row, lest doubts keep the rest waiting.
+        An urgent one goes first, but never twice in a row, lest they keep the rest waiting.
         """
         self._insert_arrived()
-        if not self._was_doubted:
-            self._was_doubted = True
-            doubted = self._doubted()
-            if doubted is not None:
-                return doubted
-        self._was_doubted = False
+        if not self._was_urgent:
+            self._was_urgent = True
+            urgent = self._urgent()
+            if urgent is not None:
+                return urgent
+        self._was_urgent = False
         for _ in range(2):
             while self._next < len(self._order):
                 candidate = self._membership.table.get(self._order[self._next])
@@ -47,13 +47,13 @@ class ProbeOrder:
         """Tell whether `member` is one that is probed: live, and not ourselves."""
         return member.is_live and member.name != self._membership.name
 
-    def _doubted(self) -> Member | None:
-        while self._membership.doubted:
-            name = next(iter(self._membership.doubted))
-            del self._membership.doubted[name]
-            doubted = self._membership.table.get(name)
-            if doubted is not None and self.is_target(doubted):
-                return doubted
+    def _urgent(self) -> Member | None:
+        while self._membership.urgent:
+            name = next(iter(self._membership.urgent))
+            del self._membership.urgent[name]
+            urgent = self._membership.table.get(name)
+            if urgent is not None and self.is_target(urgent):
+                return urgent
         return None
 
     def _shuffle(self) -> None:

@@ -183,7 +183,7 @@ class Prober:
         nack = Nack(relayed.sequence, self._membership.name, NackReason.TIMEOUT)
         return [Send(relayed.requester, (nack,))]
 
-    def doubt(self, name: str) -> list[Effect]:
+    def probe_now(self, name: str) -> list[Effect]:
         """Ping `name` over TCP at once, and by datagram as the very next one.
 
         Where a process died alone, its host refuses, and nobody waits for its turn.
@@ -191,7 +191,7 @@ class Prober:
         held = self._membership.table.get(name)
         if held is None or not self._order.is_target(held):
             return []
-        self._membership.doubted[name] = None
+        self._membership.urgent[name] = None
         sequence = self._next_sequence()
         ping = self._ping(sequence, name)
         exchange = PingExchange(sequence, name, held.incarnation)

@@ -55,7 +55,6 @@ from gossip.protocol.events import (
     Answered,
     Asked,
     DigestExchange,
-    Doubted,
     Event,
     GossipDue,
     LeaveDue,
@@ -64,6 +63,7 @@ from gossip.protocol.events import (
     NackDue,
     NoteWritten,
     PingExchange,
+    ProbeAsked,
     ProbeDue,
     Received,
     ReconnectDue,
@@ -139,8 +139,8 @@ class Swim:
                 return self._stalled(lag_s, now)
             case SeedAdded(address):
                 return self._joiner.add(address, now)
-            case Doubted(name):
-                return self._prober.doubt(name)
+            case ProbeAsked(name):
+                return self._prober.probe_now(name)
             case MetaChanged(meta):
                 self.membership.change_meta(meta)
                 return []

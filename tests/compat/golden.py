@@ -28,7 +28,7 @@ def present() -> dict[str, Any]:
     return {
         "protocol": PROTOCOL,
         "hello": pack_hello(hello()).hex(),
-        "frames": {name: pack_frame(CONFIGURATION, [message]).hex() for name, message in samples()},
+        "frames": {tag: pack_frame(CONFIGURATION, [message]).hex() for tag, message in samples()},
         "operation": msgpack.packb(an_operation().packed()).hex(),
         "answer": msgpack.packb(sample(Answer)).hex(),
         "requests": {

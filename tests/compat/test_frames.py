@@ -6,19 +6,19 @@ from typing import Any
 import msgpack
 import pytest
 
-from docstore.converge.messages import Spread, Supply
-from docstore.links.frames import pack_frame, unpack_frame, unpack_hello
+from docstore.links.frames import KINDS, pack_frame, unpack_frame, unpack_hello
 from docstore.links.requests import FetchRecords, Request
 from docstore.model.operation import Operation, answer_from_wire, operation_from_wire
-from docstore.wire import PROTOCOL, Adopt, Ask, Copy, Fetched, Forward, Forwarded, Hello
+from docstore.protocol.messages import Adopt, Copy, Fetched, Forward, Forwarded, Spread, Supply
+from docstore.wire import PROTOCOL, Ask, Hello
 from tests.compat.golden import CONFIGURATION, goldens, present, request_kinds
 from tests.compat.samples import sample, samples
 
 GOLDENS = goldens()
 FRAMES = [
-    pytest.param(bytes.fromhex(frame), id=f"{golden['protocol']}-{name}")
+    pytest.param(bytes.fromhex(frame), id=f"{golden['protocol']}-{KINDS[int(tag)].__name__}")
     for golden in GOLDENS
-    for name, frame in golden["frames"].items()
+    for tag, frame in golden["frames"].items()
 ]
 LATER = "of a later version"
 
@@ -40,10 +40,10 @@ def test_a_frame_of_an_earlier_version_is_read(frame: bytes) -> None:
 
 @pytest.mark.parametrize("golden", GOLDENS, ids=lambda golden: str(golden["protocol"]))
 def test_to_an_earlier_version_is_said_what_it_would_say(golden: dict[str, Any]) -> None:
-    for name, message in samples():
+    for tag, message in samples():
         frame = pack_frame(CONFIGURATION, [message], golden["protocol"])
-        if name in golden["frames"]:
-            assert frame.hex() == golden["frames"][name]
+        if tag in golden["frames"]:
+            assert frame.hex() == golden["frames"][tag]
         else:
             assert unpack_frame(frame[4:]) == (CONFIGURATION, [])
 
@@ -60,8 +60,9 @@ def test_protocol_5_knows_no_trace() -> None:
     assert FetchRecords.unpacked(ask.argument) == replace(fetch, trace="")
 
 
-@pytest.mark.parametrize(("name", "message"), list(samples()))
-def test_what_a_later_version_adds_to_a_message_is_ignored(name: str, message: Any) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_later_version_adds_to_a_message_is_ignored(kind: type[Any]) -> None:
+    message = sample(kind)
     configuration, [packed] = msgpack.unpackb(pack_frame(1, [message])[4:])
     later = msgpack.packb((configuration, [[*packed, LATER, 7]]))
     assert unpack_frame(later) == unpack_frame(pack_frame(1, [message])[4:])

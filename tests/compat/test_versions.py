@@ -18,8 +18,9 @@ from docstore.links.versions import Spoken
 from docstore.members.founding import Founding
 from docstore.model.address import Address
 from docstore.protocol.group.configuration import Configuration, MemberEntry, first_registered
+from docstore.protocol.messages import Confirm, HandOver
 from docstore.storage.store import Recovered
-from docstore.wire import PROTOCOL, Confirm, HandOver, Hello, Message
+from docstore.wire import PROTOCOL, Hello, Message
 
 OLD, NEW = Spoken(5, 5), Spoken(5, 6)
 DEADLINE_S = 10.0

@@ -146,3 +146,21 @@ async def test_a_document_is_read_while_something_else_takes_longer(query: Query
     finally:
         store.may_answer.set()
         await driver.stop()
+
+
+async def test_answers_to_a_batch_come_together_and_in_order() -> None:
+    store = SmallDisk()
+    driver, _ = await alone(store)
+    try:
+        put = Operation(verb="PUT", link=LINK, body=b'{"name": "a"}', creates=True)
+        missing = Operation(verb="GET", link=f"{LINK}-missing")
+        asked = driver.submit_batch([put, missing, put], 5.0)
+        assert driver.in_flight == 3
+        answers = await asyncio.wait_for(asked, 5.0)
+        assert [answer.status for answer in answers] == [201, 404, 200]
+        given_up = driver.submit_batch([put, put], 5.0)
+        given_up.cancel()
+        await driver.submit(put, 5.0)
+        assert driver.in_flight == 0
+    finally:
+        await driver.stop()

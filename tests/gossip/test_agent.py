@@ -58,16 +58,16 @@ async def test_a_stopped_member_is_dead_and_lives_again_after_a_restart(launch: 
     assert sees(restarted, "a") is State.ALIVE
 
 
-async def test_a_doubted_member_that_is_gone_is_dead_and_one_that_is_here_is_not(
+async def test_a_member_to_probe_that_is_gone_is_dead_and_one_that_is_here_is_not(
     launch: Launch,
 ) -> None:
     a = await launch("a")
     b, c = await launch("b", a), await launch("c", a)
     await until(lambda: len(a.members()) == len(b.members()) == len(c.members()) == 3)
     await c.stop()
-    a.doubt("b")
-    a.doubt("c")
-    a.doubt("nobody")
+    a.probe("b")
+    a.probe("c")
+    a.probe("nobody")
     await until(lambda: sees(a, "c") is State.DEAD)
     assert sees(a, "b") is State.ALIVE
 

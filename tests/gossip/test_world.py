@@ -63,21 +63,21 @@ def test_a_killed_process_is_dead_within_a_second_on_one_machine(seed: int) -> N
     assert world.ever(State.DEAD) == {"n2"}
 
 
-def test_a_doubted_process_that_is_gone_is_dead_at_once() -> None:
-    from gossip.protocol.events import Doubted
+def test_a_process_to_probe_that_is_gone_is_dead_at_once() -> None:
+    from gossip.protocol.events import ProbeAsked
 
     world = joined(1, 3, LOOPBACK)
     world.kill("n2")
-    world.feed(world.nodes["n0"], Doubted("n2"))
+    world.feed(world.nodes["n0"], ProbeAsked("n2"))
     world.run(0.02)
     assert world.sees("n0", "n2") is State.DEAD
 
 
-def test_a_doubted_process_that_lives_is_not_even_suspected() -> None:
-    from gossip.protocol.events import Doubted
+def test_a_process_to_probe_that_lives_is_not_even_suspected() -> None:
+    from gossip.protocol.events import ProbeAsked
 
     world = joined(1, 3, LOOPBACK)
-    world.feed(world.nodes["n0"], Doubted("n2"))
+    world.feed(world.nodes["n0"], ProbeAsked("n2"))
     world.run(5)
     assert world.ever(State.SUSPECT) == set()
 

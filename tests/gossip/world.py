@@ -33,9 +33,9 @@ from gossip.protocol.effects import (
 from gossip.protocol.events import (
     Answered,
     Asked,
-    Doubted,
     Event,
     LeaveRequested,
+    ProbeAsked,
     ProbeDue,
     Received,
     Stalled,
@@ -248,7 +248,7 @@ class World:
             node.missed.append(lambda: self.feed(node, event))
             return
         self.steps += 1
-        if isinstance(event, Doubted):
+        if isinstance(event, ProbeAsked):
             node.is_in_order = False
         self._trace.update(struct.pack("<dIB", self.now, node.number, len(type(event).__name__)))
         accused = self.oracles.accused(node, event)

@@ -1,4 +1,6 @@
-"""Run seeds: python -m tests.sim [--seed S] [--seeds N] [--nodes 3|5|both] [--ablation NAME].
+"""Run seeds: python -m tests.sim [--seed S] [--seeds N] [--nodes both] [--ablation NAME].
+
+--nodes: 3, 5, both, or batches: both, beside clients that send several operations at once.
 
 With --streams: record streams, beside real replicas, or on a register of documents (--register).
 With --sessions: leases, elections, locks, roles and groups, likewise.
@@ -93,7 +95,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--nodes", choices=("3", "5", "both"), default="both")
+    parser.add_argument("--nodes", choices=("3", "5", "both", "batches"), default="both")
     rules = sorted({*ABLATIONS, *RULES, *SESSION_RULES})
     parser.add_argument("--ablation", choices=("all", *rules))
     parser.add_argument("--jobs", type=int, default=1)

@@ -9,9 +9,9 @@ from docstore.converge.branches import Branches
 from docstore.converge.documents import Documents
 from docstore.converge.execute import Executor
 from docstore.converge.lineage import Lineage
-from docstore.converge.messages import Spread
 from docstore.converge.spread import Spreader
 from docstore.model.document import Row
+from docstore.protocol.messages import Spread
 from docstore.protocol.outbox import Outbox
 from docstore.storage.arrivals import SaveCursor
 

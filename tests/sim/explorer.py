@@ -39,11 +39,11 @@ from docstore.protocol.events import (
     TurnEnded,
 )
 from docstore.protocol.group.configuration import Configuration, MemberEntry, first_registered
+from docstore.protocol.messages import Heartbeat
 from docstore.protocol.reign import Phase
 from docstore.protocol.replica import Replica
 from docstore.storage.ledger import Ledger
 from docstore.storage.store import SaveConfiguration, Write
-from docstore.wire import Heartbeat
 from tests.sim.invariants import Invariants, Violation
 from tests.sim.process import Appending
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import permutations
 
-from docstore.protocol.events import DrainAsked, SlotDoubted
+from docstore.protocol.events import DrainAsked, SlotCorrupted
 from docstore.protocol.group.change import Change, Kind
 from docstore.protocol.group.configuration import Stage
 from docstore.storage.store import Status
@@ -139,7 +139,7 @@ class Nemesis:
         for other in self._cluster.configuration.placement().replicas(slot):
             if other != name and not self._is_whole(other, slot):
                 return
-        process.feed(SlotDoubted(slot))
+        process.feed(SlotCorrupted(slot))
 
     def _is_whole(self, name: str, slot: int) -> bool:
         process = self._cluster.processes[name]

@@ -72,7 +72,7 @@ IDEAS: Sequence[tuple[str, Sequence[str]]] = (
     ("tokens are versions", ("tokens-counted-in-the-state",)),
     ("where two may lead, the old one does until the new one does", ("nobody-for-a-while",)),
     ("what is attached is looked for again, long after the end", ("swept-once",)),
-    ("who waits is entered first, and looks then", ("read-then-held",)),
+    ("who waits is entered first, and looks then", ("read-then-waiting",)),
     ("who gives up believes no more before it says so", ("dropped-when-answered",)),
     (
         "on Kafka: a grace, an era, commits as proofs",

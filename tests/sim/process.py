@@ -196,6 +196,15 @@ class Process:
         self._answers[self._requests] = answered
         self.feed(make(self._requests))
 
+    def request_batch(
+        self, make: Callable[[int], Event], answered: Sequence[Callable[[Any], None]]
+    ) -> None:
+        """Feed what a client sends together; each of `answered` is called like that of one."""
+        first = self._requests + 1
+        self._requests += len(answered)
+        self._answers.update(zip(range(first, first + len(answered)), answered, strict=True))
+        self.feed(make(first))
+
     def feed(self, event: Event) -> None:
         """Give the replica an event, and perform what it asks."""
         if not self.up:

@@ -1,5 +1,6 @@
 """The shapes of the runs, chosen by the seed so that all of them occur."""
 
+from dataclasses import replace
 from math import inf
 from random import Random
 
@@ -8,7 +9,12 @@ from tests.sim.run import Profile
 
 
 def profile_of(seed: int, nodes: str) -> Profile:
-    """Return the shape of a seed's run: 3 or 5 nodes, and what else varies."""
+    """Return the shape of a seed's run: 3 or 5 nodes, and what else varies.
+
+    nodes: "3", "5", "both", or "batches": both, under clients that send batches as well.
+    """
+    if nodes == "batches":
+        return replace(profile_of(seed, "both"), loaders=2, links=8)
     rng = Random(seed * 7919 + 1)
     size = rng.choice((3, 5)) if nodes == "both" else int(nodes)
     # In one of eleven runs disks rot as well: slots abstain, and are copied anew.

@@ -13,6 +13,7 @@ from docstore.protocol.timing import LeadershipTimes, ReplicaConfig, Retention, 
 from docstore.simulation.world import World
 from tests.sim.cluster import Cluster
 from tests.sim.invariants import Invariants, Violation
+from tests.sim.loaders import Loader
 from tests.sim.nemesis import ALL, Nemesis
 from tests.sim.process import Process
 from tests.sim.verdict import document_problems, split
@@ -34,6 +35,8 @@ class Profile:
     slots: int = 2
     links: int = 3
     clients: int = 4
+    loaders: int = 0
+    """Clients that send batches."""
     kinds: tuple[str, ...] = ALL
     page_rows: int = 256
     faults_s: float = FAULTS_S
@@ -83,6 +86,9 @@ def run(seed: int, profile: Profile, watch: Callable[[str], None] | None = None)
     for index in range(profile.clients):
         until = profile.faults_s + HEALING_S / 2
         Client(f"c{index}", cluster, links, history, until, past=profile.past)
+    for index in range(profile.loaders):
+        until = profile.faults_s + HEALING_S / 2
+        Loader(f"l{index}", cluster, links, history, until, past=profile.past)
     try:
         world.run(profile.faults_s)
         nemesis.heal()

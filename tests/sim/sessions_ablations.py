@@ -58,7 +58,7 @@ _entered: Callable[..., None] = Leasing.entered
 _resume: Callable[[Actor], None] = Actor.resume
 _post: Callable[..., None] = Tenant._post
 _given_up: Callable[..., None] = Candidate._given_up
-_replace: Callable[..., Any] = handle.replace  # type: ignore[attr-defined]
+_carrying: Callable[..., handle.New] = handle.carrying
 _promoted: Callable[..., by_store.Turns] = by_store.promoted
 
 
@@ -125,8 +125,8 @@ def _fences_only_with_a_fence(remembered: Any, fence: Any) -> Any:
     return passed(remembered, fence) if fence else ()
 
 
-def _fences_not_in_tombstones(outcome: Any, **changes: Any) -> Any:
-    return outcome if outcome.deleted else _replace(outcome, **changes)
+def _fences_not_in_tombstones(new: handle.New, fences: Any) -> handle.New:
+    return new if new.deleted else _carrying(new, fences)
 
 
 def _counted(turns: by_store.Turns, version: int) -> by_store.Turns:
@@ -138,7 +138,7 @@ def _swept_once(shape: Shape) -> SessionsConfig:
     return SessionsConfig(ask_timeout_s=shape.ask_timeout_s, resend_s=1.0, passes_s=(0.0,))
 
 
-def _read_then_held(self: Waiting, served: Any, wait_s: float, wanted: Any, late: Any) -> None:
+def _read_then_waiting(self: Waiting, served: Any, wait_s: float, wanted: Any, late: Any) -> None:
     """Look, and register once that is confirmed."""
     found = wanted(self._reigning.at(served.link))
     if found is not None:
@@ -146,18 +146,18 @@ def _read_then_held(self: Waiting, served: Any, wait_s: float, wanted: Any, late
         return
 
     def then(known: Any) -> None:
-        _hold(self, served, wait_s, wanted, late)
+        _register(self, served, wait_s, wanted, late)
 
     self._confirming.confirm(served.link, then, served.elsewhere)
 
 
-def _hold(self: Waiting, *arguments: Any) -> None:
+def _register(self: Waiting, *arguments: Any) -> None:
     """Register somebody, without a look at what there is."""
     with patch.object(Confirming, "confirm", _nothing):
-        _held(self, *arguments)
+        _wait(self, *arguments)
 
 
-_held: Callable[..., None] = Waiting.hold
+_wait: Callable[..., None] = Waiting.wait
 
 
 def _dropped_when_answered(self: Candidate, lease: str, token: int) -> None:
@@ -231,10 +231,10 @@ RULES: dict[str, Ablation] = {
     ),
     "created-by-a-retry": Ablation("H1", ((Tenant, "_post", _proven_by_a_retry),), UNKNOWN),
     "fences-not-carried": Ablation("F2", ((handle, "passed", _fences_only_with_a_fence),), MEDDLED),
-    "fences-buried": Ablation("F2", ((handle, "replace", _fences_not_in_tombstones),), MEDDLED),
+    "fences-buried": Ablation("F2", ((handle, "carrying", _fences_not_in_tombstones),), MEDDLED),
     "tokens-counted-in-the-state": Ablation("D2", ((by_store, "promoted", _counted),), MEDDLED),
     "swept-once": Ablation("S5", ((sessions_bench, "config_of", _swept_once),), LATE),
-    "read-then-held": Ablation("W1", ((Waiting, "hold", _read_then_held),), QUEUES),
+    "read-then-waiting": Ablation("W1", ((Waiting, "wait", _read_then_waiting),), QUEUES),
     "dropped-when-answered": Ablation(
         "H4",
         (

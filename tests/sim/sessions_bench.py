@@ -16,7 +16,7 @@ from docstore.services.registry import Registry
 from docstore.services.turns import gone_request
 from docstore.sessions.core import Owners
 from docstore.sessions.messages import Reply
-from docstore.sessions.waiting import Held
+from docstore.sessions.waiting import Waiter
 from docstore.simulation.world import World
 from tests.sim.actors import Actor, Attached, KeepAlives, Links, Query, Request, Submit
 from tests.sim.hosts import Hosts
@@ -59,7 +59,7 @@ class Bench:
         self.actors: list[Actor] = []
         self._attached: dict[tuple[str, int], Remembered] = {}
         """(node, life) -> what it knows of the lists of leases."""
-        self._overdue: dict[Held, float] = {}
+        self._overdue: dict[Waiter, float] = {}
         """Who waits for what is there already -> since when."""
 
     def ask(

@@ -24,7 +24,7 @@ from docstore.sessions.events import (
 from docstore.sessions.machine import Sessions
 from docstore.sessions.messages import Calling, Reply
 from docstore.sessions.timing import SessionsConfig
-from docstore.sessions.waiting import Held
+from docstore.sessions.waiting import Waiter
 from docstore.simulation.world import World
 from tests.sim.clocks import LocalClock
 from tests.sim.companion import Documents, Node
@@ -146,7 +146,7 @@ class Keeper:
             self._turn = True
             self._world.after(self._world.rng.random() * 0.0003, self._end_turn, self.node.life)
 
-    def overdue(self) -> set[Held]:
+    def overdue(self) -> set[Waiter]:
         """Return who waits here for what is known here to be so. Changes nothing.
 
         Members of groups are not among them: a part may change without the document, and they
@@ -154,14 +154,14 @@ class Keeper:
         """
         view, tables = self.sessions.core.view, self.sessions.reigning._tables
         found = set()
-        for link, waiting in self.sessions.waiting._held.items():
+        for link, waiting in self.sessions.waiting._waiters.items():
             table = tables.get(view.slot_of(link))
             known = None if table is None else table.documents.get(link)
             if known is not None and known.is_sure and known.reign == view.reign_of(link):
                 found |= {
-                    held
-                    for held in waiting
-                    if held.served.kind in ("turn", "wait") and held.wanted(known) is not None
+                    waiter
+                    for waiter in waiting
+                    if waiter.served.kind in ("turn", "wait") and waiter.wanted(known) is not None
                 }
         return found
 

@@ -1,6 +1,6 @@
 """Rules of streams taken away one at a time, from outside: the runs must notice each.
 
-A round of doubt is no promise: without it a healthy leader is replaced more often, and that is
+A round of witnesses is no promise: without it a healthy leader is replaced more often, and that is
 counted (`MORE`). Two rules take a coincidence that runs do not meet, and have a test of a few
 machines that fails without them: an update of unknown fate that is taken for refused leaves a
 member uncounted only for as long as nobody tells its leader of it; and who is chosen of those that
@@ -21,7 +21,6 @@ from docstore.storage.partitions import StreamsRecovered
 from docstore.streams import directory, elections, fencing, governed, replica_set, roles
 from docstore.streams.core import Core
 from docstore.streams.disk import Disk
-from docstore.streams.doubt import Doubts
 from docstore.streams.elections import Elections
 from docstore.streams.events import Room
 from docstore.streams.fetching import Fetching
@@ -38,6 +37,7 @@ from docstore.streams.reassignment import Reassignment
 from docstore.streams.replica_set import Copy, ReplicaSet, Resolution
 from docstore.streams.replicas import Replicas
 from docstore.streams.roles import Roles
+from docstore.streams.witnesses import Witnesses
 from tests.sim import streaming, streaming_bench, streaming_documents
 from tests.sim.streaming_shapes import Shape
 
@@ -106,7 +106,7 @@ def _longest(answers: Any, rank: Callable[[str], int]) -> str | None:
     return max(sorted(answers), key=lambda node: (answers[node][1], -rank(node)), default=None)
 
 
-def _not_heard(self: Doubts, node: str, witnesses: frozenset[str]) -> bool:
+def _not_heard(self: Witnesses, node: str, witnesses: frozenset[str]) -> bool:
     return not self._core.view.is_alive(node)
 
 
@@ -304,10 +304,10 @@ RULES: dict[str, Ablation] = {
     ),
     "unknown-taken-for-refused": Ablation("RC2", ((Updates, "_told", _unknown_is_refused),), SETS),
     "elected-by-length-alone": Ablation("RF6", ((elections, "choose", _longest),), BEHIND),
-    "no-round-of-doubt": Ablation("RF7", ((Doubts, "is_gone", _not_heard),), DEAF),
+    "no-witnesses": Ablation("RF7", ((Witnesses, "is_gone", _not_heard),), DEAF),
 }
 
-MORE = {"no-round-of-doubt": "elections because its leader is gone"}
+MORE = {"no-witnesses": "elections because its leader is gone"}
 """Rule that is no promise -> what is counted more often without it."""
 
 

@@ -50,7 +50,7 @@ class Tenant(Actor):
 
     @property
     def window_s(self) -> float:
-        """Return for how long a proof holds: as usual, or for as long as rates allow."""
+        """Return for how long a proof is valid: as usual, or for as long as rates allow."""
         slower, faster = 1.0 - RATE_ERROR, 1.0 + RATE_ERROR
         return self.ttl_s * (slower / faster * 0.999 if self.shape.is_tight else WINDOW)
 

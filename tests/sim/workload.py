@@ -94,12 +94,7 @@ class Client:
         if self._world.now > self._until:
             return
         rng = self._world.rng
-        self._count += 1
-        kind = rng.choices(["append", "put", "delete", "read"], [10, 3, 1, 9])[0]
-        op = Op(kind, rng.choice(self._links), f"{self._name}.{self._count}", self._world.now)
-        if self._past and kind == "read" and op.link in self._seen and self._count % 2:
-            op.kind, op.expected = "past", self._seen[op.link]
-        self._history.ops.append(op)
+        op = self._drawn()
         process = self._cluster.processes[rng.choice(self._cluster.names)]
         operation = self._operation(op)
         deadline = self._world.now + DEADLINE_S
@@ -109,6 +104,17 @@ class Client:
                 lambda answer: self._answered(op, answer),
             )
         self._world.after(DEADLINE_S + 1.0, self._give_up, op, process, process.life)
+
+    def _drawn(self) -> Op:
+        """Return the next operation, which is in the history from now on."""
+        rng = self._world.rng
+        self._count += 1
+        kind = rng.choices(["append", "put", "delete", "read"], [10, 3, 1, 9])[0]
+        op = Op(kind, rng.choice(self._links), f"{self._name}.{self._count}", self._world.now)
+        if self._past and kind == "read" and op.link in self._seen and self._count % 2:
+            op.kind, op.expected = "past", self._seen[op.link]
+        self._history.ops.append(op)
+        return op
 
     def _operation(self, op: Op) -> Operation:
         if op.kind == "read":
@@ -141,8 +147,12 @@ class Client:
         """The connection broke, or worse: an answer is overdue."""
         if op.outcome != "pending":
             return
+        self._close(op, process, life)
+        self._world.after(0.01, self._next)
+
+    def _close(self, op: Op, process: Any, life: int) -> None:
+        """Record that nobody has told how an operation ended, though somebody may have had to."""
         op.end = self._world.now
         steady = not process.paused and process.resumed_at < op.start
         alive = process.up and process.life == life and steady
         op.outcome = "overdue" if alive else "unknown"
-        self._world.after(0.01, self._next)

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, Window
 from docstore.pipeline.group import Group
 from docstore.pipeline.jobs.work import Work
 from docstore.pipeline.tables import read
-from docstore.protocol.history.holds import NOT_HELD
+from docstore.protocol.history.snapshots import NO_SNAPSHOT
 from docstore.scans.cut import unpack_cut
 
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -57,17 +57,17 @@ def seconds(text: str) -> float:
 
 def _replaced(work: Work, before_us: int) -> dict[str, int]:
     """Return factory -> how many of its versions would go."""
-    held = work.spark.createDataFrame(list(_held(work.group).items()), "slot long, held long")
+    needed = work.spark.createDataFrame(list(_needed(work.group).items()), "slot long, needed long")
     found = {}
     for page in work.group.json("GET", "/core/factories?$limit=1000&expand")["documents"].values():
         if "ENFORCE_QUORUM" in page.get("options", ["ENFORCE_QUORUM"]):
             work.progress(f"looking at {page['path']}")
-            found[page["path"]] = _old(work, page["path"], held, before_us).count()
+            found[page["path"]] = _old(work, page["path"], needed, before_us).count()
     return found
 
 
-def _old(work: Work, path: str, held: DataFrame, before_us: int) -> DataFrame:
-    """Return the versions of a factory that another one replaced before, and nobody holds."""
+def _old(work: Work, path: str, needed: DataFrame, before_us: int) -> DataFrame:
+    """Return the versions of a factory that another one replaced before, and no snapshot needs."""
     columns = ("slot", "documentSelfLink", "documentVersion", "seq", "documentUpdateTimeMicros")
     rows = read(work.spark, work.url, path, columns=columns, versions="all", includeDeleted="true")
     line = Window.partitionBy("slot", "documentSelfLink").orderBy("documentVersion")
@@ -77,20 +77,20 @@ def _old(work: Work, path: str, held: DataFrame, before_us: int) -> DataFrame:
             F.lead("seq").over(line).alias("next"),
             F.lead("documentUpdateTimeMicros").over(line).alias("replaced"),
         )
-        .join(F.broadcast(held), "slot", "left")
+        .join(F.broadcast(needed), "slot", "left")
         .filter(F.col("replaced") < before_us)
-        .filter(F.col("next") <= F.coalesce("held", F.lit(NOT_HELD)))
+        .filter(F.col("next") <= F.coalesce("needed", F.lit(NO_SNAPSHOT)))
     )
 
 
-def _held(group: Group) -> Mapping[int, int]:
+def _needed(group: Group) -> Mapping[int, int]:
     """Return slot -> the earliest row up to which a named snapshot reads it."""
-    held: dict[int, int] = {0: NOT_HELD}  # A table needs a row.
+    needed: dict[int, int] = {0: NO_SNAPSHOT}  # A table needs a row.
     pages = group.json("GET", "/core/snapshots?$limit=1000&expand")["documents"]
     for page in pages.values():
         for slot, (_, n) in enumerate(unpack_cut(page["cut"]).positions):
-            held[slot] = min(n, held.get(slot, NOT_HELD))
-    return held
+            needed[slot] = min(n, needed.get(slot, NO_SNAPSHOT))
+    return needed
 
 
 # Doing it

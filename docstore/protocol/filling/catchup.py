@@ -14,10 +14,10 @@ from docstore.protocol.core import Core
 from docstore.protocol.filling.copying import Copying
 from docstore.protocol.filling.pages import Pages
 from docstore.protocol.log import SlotLog
+from docstore.protocol.messages import Adopt, Gap, Propose
 from docstore.protocol.peers import NEVER
 from docstore.protocol.reign import WHEREVER, Follower, Phase, Reign
 from docstore.protocol.road.propose import offer_of
-from docstore.wire import Adopt, Gap, Propose
 
 SLOTS_A_TICK = 16
 """Of those that lag, looked after in one tick: 1,024 slots in a little more than 3 s."""

@@ -13,8 +13,8 @@ from docstore.model.document import Row, ballots_until
 from docstore.protocol.core import Core
 from docstore.protocol.filling.pages import Pages
 from docstore.protocol.log import SlotLog
+from docstore.protocol.messages import Copy, Gap
 from docstore.protocol.reign import WHEREVER, Reign
-from docstore.wire import Copy, Gap
 
 ROWS_AT_ONCE = 64
 ROWS_A_TICK, ROWS_A_PAGE = 40, 4

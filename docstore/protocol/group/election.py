@@ -11,7 +11,7 @@ from collections.abc import Callable
 from docstore.ownership.by_vote import Recency, Role
 from docstore.protocol.core import Core
 from docstore.protocol.group.stored import StoredRegister
-from docstore.wire import Canvass, Succeed, Vote
+from docstore.protocol.messages import Canvass, Succeed, Vote
 
 
 class Election:

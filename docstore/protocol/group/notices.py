@@ -8,8 +8,8 @@ from docstore.protocol.core import Core
 from docstore.protocol.group.configuration import unpack_configuration
 from docstore.protocol.group.stored import StoredRegister
 from docstore.protocol.group.stored_forms import may_tell
+from docstore.protocol.messages import Configured
 from docstore.protocol.peers import NEVER
-from docstore.wire import Configured
 
 
 class CommitNotices:

@@ -11,9 +11,9 @@ from docstore.protocol import quorum
 from docstore.protocol.core import Core
 from docstore.protocol.group.configuration import Stage
 from docstore.protocol.log import SlotLog
+from docstore.protocol.messages import Heartbeat
 from docstore.protocol.reign import Phase
 from docstore.protocol.slots import from_bitmap, to_bitmap
-from docstore.wire import Heartbeat
 
 
 class Readiness:

@@ -32,7 +32,7 @@ from docstore.protocol.group.replication import Replication
 from docstore.protocol.group.requests import ChangeRequests
 from docstore.protocol.group.stored import StoredRegister
 from docstore.protocol.group.transfer import Transfer
-from docstore.wire import Canvass, Configured, Electing, Follow, Lead, Succeed, Vote
+from docstore.protocol.messages import Canvass, Configured, Electing, Follow, Lead, Succeed, Vote
 
 
 class Register:

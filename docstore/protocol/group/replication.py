@@ -11,8 +11,8 @@ from docstore.protocol.group.configuration import Configuration, unpack_configur
 from docstore.protocol.group.requests import ChangeRequests
 from docstore.protocol.group.stored import StoredRegister
 from docstore.protocol.group.stored_forms import may_tell
+from docstore.protocol.messages import Follow, Lead
 from docstore.protocol.peers import NEVER
-from docstore.wire import Follow, Lead
 
 
 class Replication:

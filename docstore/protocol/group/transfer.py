@@ -8,8 +8,8 @@ Source: transfer of leadership (Ongaro's thesis, 3.10).
 from docstore.protocol.core import Core
 from docstore.protocol.group.replication import Replication
 from docstore.protocol.group.stored import StoredRegister
+from docstore.protocol.messages import Succeed
 from docstore.protocol.peers import NEVER
-from docstore.wire import Succeed
 
 
 class Transfer:

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from docstore.protocol.core import Core
 from docstore.protocol.depose import depose
 from docstore.protocol.log import SlotLog
+from docstore.protocol.messages import HandOver, Release
 from docstore.protocol.reign import Phase, Reign
 from docstore.protocol.slots import to_bitmap
-from docstore.wire import HandOver, Release
 
 Reopen = Callable[[SlotLog, Reign], None]
 """Serves what has waited."""
@@ -46,7 +46,7 @@ class HandingOver:
         """Close slots that others should have, give away those that have come to rest."""
         self._given, self._released = {}, []
         reigns = self.core.logs.reigns() if self.core.is_draining else self._misplaced_ones()
-        self._closed = sum(reign.closing_since is not None for _, reign in reigns)
+        self._closed = sum(reign.closed_since is not None for _, reign in reigns)
         for log, reign in reigns:
             if reign.phase is Phase.OPEN:
                 self._look(log, reign)
@@ -60,7 +60,7 @@ class HandingOver:
         return self._misplaced
 
     def tell(self) -> None:
-        """Tell the heirs, after the heartbeat that says that we hold these slots no more."""
+        """Tell the heirs, after the heartbeat that says that we own these slots no more."""
         given, self._given = self._given, {}
         released, self._released = self._released, []
         if released and self.core.has_leases:
@@ -72,25 +72,25 @@ class HandingOver:
     def _look(self, log: SlotLog, reign: Reign) -> None:
         heir = self._heir(log, reign)
         if heir is None:
-            if reign.closing_since is not None:
+            if reign.closed_since is not None:
                 self._reopen(log, reign)
-        elif reign.closing_since is None:
-            is_rested = self.core.now >= reign.open_until
-            if is_rested and self._closed < CLOSING_MAX:
-                reign.closing_since = self.core.now
+        elif reign.closed_since is None:
+            is_closable = self.core.now >= reign.closable_from
+            if is_closable and self._closed < CLOSING_MAX:
+                reign.closed_since = self.core.now
                 self._closed += 1
         elif not reign.is_busy and reign.followers[heir].acked >= log.end:
             depose(self.core, log)
             self.core.counters["handed_over"] += 1
             self._given.setdefault(heir, []).append(log.slot)
             self._released.append((log.slot, reign.ballot[0]))
-        elif self.core.now - reign.closing_since > self.core.config.leadership.closing_max_s:
+        elif self.core.now - reign.closed_since > self.core.config.leadership.closing_max_s:
             # Whoever waits here waits too long: serve, and try again later.
             self._reopen(log, reign)
 
     def _reopen(self, log: SlotLog, reign: Reign) -> None:
-        reign.closing_since = None
-        reign.open_until = self.core.now + 5 * self.core.config.leadership.closing_max_s
+        reign.closed_since = None
+        reign.closable_from = self.core.now + 5 * self.core.config.leadership.closing_max_s
         self.reopen(log, reign)
 
     def _heir(self, log: SlotLog, reign: Reign) -> str | None:

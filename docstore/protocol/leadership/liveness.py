@@ -10,11 +10,11 @@ from collections.abc import Callable
 from docstore.converge.spread import Spreader
 from docstore.protocol.core import Core
 from docstore.protocol.depose import depose
+from docstore.protocol.messages import Heartbeat
 from docstore.protocol.peers import NEVER
 from docstore.protocol.quorum import is_quorum
 from docstore.protocol.reign import Phase, Reign
 from docstore.protocol.slots import from_bitmap, to_bitmap
-from docstore.wire import Heartbeat
 
 
 class Liveness:
@@ -43,7 +43,7 @@ class Liveness:
         peer.heard_at = peer.last_word_at = self.core.now
 
     def heartbeat(self, sender: str, message: Heartbeat) -> None:
-        """Learn what a peer claims to hold."""
+        """Learn what a peer claims to own."""
         peer = self.core.peers[sender]
         peer.fit = message.fit
         if message.wall_us:
@@ -94,12 +94,12 @@ class Liveness:
         return self._own_claims
 
     def _bitmaps_of_open(self) -> tuple[tuple[int, bytes], ...]:
-        held: dict[int, list[int]] = {}
+        owned: dict[int, list[int]] = {}
         for log, reign in self.core.logs.reigns():
             if reign.phase is Phase.OPEN:
-                held.setdefault(reign.ballot[0], []).append(log.slot)
+                owned.setdefault(reign.ballot[0], []).append(log.slot)
         count = self.core.placement.slots
-        return tuple((epoch, to_bitmap(slots, count)) for epoch, slots in sorted(held.items()))
+        return tuple((epoch, to_bitmap(slots, count)) for epoch, slots in sorted(owned.items()))
 
     def link_lost(self, peer: str) -> None:
         """A broken connection is news: the peer is not heard until it speaks again."""

@@ -34,7 +34,7 @@ class Stillness:
         self._until = self.core.now + min(seconds, STILL_S_MAX)
         for _, reign in self.core.logs.reigns():
             if reign.phase is Phase.OPEN:
-                reign.still_until = self._until
+                reign.updates_deferred_until = self._until
         self.core.counters["stood_still"] += 1
 
     def tick(self) -> None:
@@ -43,5 +43,5 @@ class Stillness:
             return
         self._until = 0.0
         for log, reign in self.core.logs.reigns():
-            if reign.clients.held and reign.still_until:
+            if reign.clients.deferred and reign.updates_deferred_until:
                 self._reopen(log, reign)

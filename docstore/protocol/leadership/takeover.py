@@ -1,6 +1,6 @@
 """A side road: becoming the owner of slots (rules T0 to T4, L1).
 
-A node tries when it is the first member alive in a slot's replica set and nobody alive holds
+A node tries when it is the first member alive in a slot's replica set and nobody alive owns
 the slot. It asks whether a quorum would let it (pre-vote), promises itself, durably, gathers a
 quorum of promises, takes the greatest (adopted, end) among their logs as the base, brings its
 own log there, and opens once a quorum stands at the base. One round of messages serves all the
@@ -19,14 +19,7 @@ from docstore.protocol.core import Core
 from docstore.protocol.depose import depose
 from docstore.protocol.filling.catchup import CatchUp
 from docstore.protocol.log import SlotLog
-from docstore.protocol.owners import claimant, first_alive
-from docstore.protocol.peers import NEVER
-from docstore.protocol.reign import Follower, Phase, Recovery, Reign
-from docstore.protocol.road.decide import Decider
-from docstore.protocol.road.learn import Acceptor
-from docstore.protocol.slots import from_bitmap, to_bitmap
-from docstore.storage.store import Corrupt, Result, Rows, Truncate
-from docstore.wire import (
+from docstore.protocol.messages import (
     Evidence,
     Fetch,
     Fetched,
@@ -36,6 +29,13 @@ from docstore.wire import (
     PreVoted,
     Promised,
 )
+from docstore.protocol.owners import claimant, first_alive
+from docstore.protocol.peers import NEVER
+from docstore.protocol.reign import Follower, Phase, Recovery, Reign
+from docstore.protocol.road.decide import Decider
+from docstore.protocol.road.learn import Acceptor
+from docstore.protocol.slots import from_bitmap, to_bitmap
+from docstore.storage.store import Corrupt, Result, Rows, Truncate
 
 
 class TakeOver:
@@ -88,7 +88,7 @@ class TakeOver:
         self.consider()
 
     def _unclaimed(self) -> list[SlotLog]:
-        """Return the slots that nobody alive says it holds; mostly there are none.
+        """Return the slots that nobody alive says it owns; mostly there are none.
 
         Asked at every tick, and looked for only when something has changed.
         """

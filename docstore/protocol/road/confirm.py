@@ -20,8 +20,8 @@ from docstore.model.document import Ballot
 from docstore.protocol import quorum
 from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
+from docstore.protocol.messages import Confirm, Confirmed, Release
 from docstore.protocol.peers import NEVER
-from docstore.wire import Confirm, Confirmed, Release
 
 Voting = tuple[tuple[str, ...], ...]
 """The replica sets of which each must give a majority."""

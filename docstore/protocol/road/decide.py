@@ -20,9 +20,9 @@ from docstore.protocol.core import Core
 from docstore.protocol.depose import depose
 from docstore.protocol.identity import has_created
 from docstore.protocol.log import SlotLog
+from docstore.protocol.messages import Accepted, Decide, Refused
 from docstore.protocol.reign import Phase, Reign
 from docstore.storage.store import Corrupt, Result, Rows
-from docstore.wire import Accepted, Decide, Refused
 
 
 class Decider:

@@ -12,17 +12,17 @@ effect, and its client must not be told otherwise (rule C3):
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from math import inf
 
-from docstore.model.operation import Answer, Operation, answer_from_wire
+from docstore.model.operation import Answer, Operation, answer_from_wire, operation_from_wire
 from docstore.protocol.clients import Inflight
 from docstore.protocol.core import Core
 from docstore.protocol.effects import Respond
-from docstore.protocol.events import Requested
+from docstore.protocol.events import BatchRequested, Requested
+from docstore.protocol.messages import Answered, Forward, Forwarded
 from docstore.protocol.owners import claimant, owner_of
-from docstore.wire import Answered, Forward, Forwarded
 
 NO_OWNER = Answer(503, "no-owner", "no owner could be reached in time")
 UNREACHABLE = Answer(503, "owner-unreachable", "this node cannot reach the owner: ask another")
@@ -41,6 +41,7 @@ class Pending:
 
     request: int
     seq: int
+    slot: int
     operation: Operation
     deadline: float
     since: float
@@ -48,9 +49,10 @@ class Pending:
     sent_to: str | None = None
     sent_at: float = 0.0
     not_before: float = 0.0
-    doubts: set[int] = field(default_factory=set)
-    proposed: set[int] = field(default_factory=set)
-    """Attempts that an owner says it has proposed: they stay in doubt, whatever is said later."""
+    doubts: int = 0
+    """Attempts in doubt, a bit each."""
+    proposed: int = 0
+    """Those that an owner says it has proposed: they stay in doubt, whatever is said later."""
 
 
 class Gateway:
@@ -79,26 +81,35 @@ class Gateway:
 
     def request(self, event: Requested) -> None:
         """Take a client's request."""
-        config = self.core.config
-        size = len(event.operation.body)
-        if self.core.lacks_quorum() and event.operation.level == 3:
-            self.outbox.emit(Respond(event.request, NO_MAJORITY))
-            return
-        crowded = len(self.pending) >= config.waiting.operations_max
-        if crowded or self._bytes + size > config.waiting.bytes_max:
-            self.outbox.emit(Respond(event.request, NO_ROOM))
-            return
-        self._seq += 1
-        self._bytes += size
-        pending = Pending(event.request, self._seq, event.operation, event.deadline, self.core.now)
-        self.pending[pending.seq] = pending
-        self._soonest = min(self._soonest, pending.deadline)
-        self._route(pending)
+        self._take(event.request, (event.operation,), event.deadline)
+
+    def request_batch(self, event: BatchRequested) -> None:
+        """Take what a client sent together."""
+        with self.outbox.reading_together():
+            self._take(event.first, event.operations, event.deadline)
+
+    def _take(self, first: int, operations: Sequence[Operation], deadline: float) -> None:
+        """Take requests numbered from `first` on, while there is room for them."""
+        config, is_cut_off = self.core.config.waiting, self.core.lacks_quorum()
+        for request, operation in enumerate(operations, first):
+            if is_cut_off and operation.level == 3:
+                self.outbox.emit(Respond(request, NO_MAJORITY))
+                continue
+            size = self._bytes + len(operation.body)
+            if len(self.pending) >= config.operations_max or size > config.bytes_max:
+                self.outbox.emit(Respond(request, NO_ROOM))
+                continue
+            self._seq += 1
+            self._bytes = size
+            slot = self.core.slot_of(operation.link)
+            pending = Pending(request, self._seq, slot, operation, deadline, self.core.now)
+            self.pending[pending.seq] = pending
+            self._route(pending)
+        self._soonest = min(self._soonest, deadline)
 
     def _route(self, pending: Pending) -> None:
         """Hand an operation to the owner, or keep it until there is one (rule E1)."""
-        slot = self.core.slot_of(pending.operation.link)
-        level = pending.operation.level
+        slot, level = pending.slot, pending.operation.level
         has_owner = level == 3
         owner = owner_of(self.core, slot) if has_owner else self.executor(slot, level)
         if owner == self.core.me:
@@ -120,12 +131,12 @@ class Gateway:
         if owner != self.core.me:
             self._longest = min(self._longest, self.core.now)
         if not pending.operation.is_read:
-            pending.doubts.add(pending.attempt)
+            pending.doubts |= 1 << pending.attempt
 
     def _inflight(self, pending: Pending) -> Inflight:
         return Inflight(
             self.core.me, self.core.boot, self.identity(pending), self.oldest(),
-            pending.attempt, pending.deadline, pending.operation,
+            pending.attempt, pending.deadline, pending.slot, pending.operation,
         )  # fmt: skip
 
     def identity(self, pending: Pending) -> int:  # Seam.
@@ -173,7 +184,7 @@ class Gateway:
         if answer is None:
             self._returned(pending, attempt, proposed=proposed)
             return
-        in_doubt = bool(pending.doubts - {attempt} | pending.proposed)
+        in_doubt = pending.doubts & ~(1 << attempt) | pending.proposed
         if answer.is_success or not in_doubt:
             self._respond(pending, answer)
         elif answer.status == 503:
@@ -183,11 +194,12 @@ class Gateway:
 
     def _returned(self, pending: Pending, attempt: int, *, proposed: bool) -> None:
         """An owner gave the operation back: ask again a little later, or elsewhere."""
+        bit = 1 << attempt
         if proposed:
-            pending.proposed.add(attempt)
-            pending.doubts.add(attempt)
-        elif attempt not in pending.proposed:  # Else a late echo of it was given back.
-            pending.doubts.discard(attempt)
+            pending.proposed |= bit
+            pending.doubts |= bit
+        elif not pending.proposed & bit:  # Else a late echo of it was given back.
+            pending.doubts &= ~bit
         if attempt != pending.attempt:
             return
         backoff_s = self.core.config.leadership.backoff_s
@@ -264,7 +276,7 @@ class Gateway:
     def _is_cut_off(self, pending: Pending) -> bool:
         if pending.operation.level < 3:
             return False
-        owner = claimant(self.core, self.core.slot_of(pending.operation.link))
+        owner = claimant(self.core, pending.slot)
         return owner not in (None, self.core.me) and not self.core.peers[str(owner)].linked
 
     def _give_up(self, pendings: Iterable[Pending], refusal: Answer) -> None:
@@ -278,3 +290,11 @@ class Gateway:
     def restarted(self) -> None:
         """The slots here were reset: what was with them must be asked for again."""
         self.link_lost(self.core.me)
+
+
+def arrived(core: Core, entry: str, forwarded: Forwarded) -> Inflight:
+    """Return an operation that its entry node has handed over to this one."""
+    boot, seq, oldest, attempt, remaining_ms, fields = forwarded
+    operation, deadline = operation_from_wire(fields), core.now + remaining_ms / 1000
+    slot = core.slot_of(operation.link)
+    return Inflight(entry, boot, seq, oldest, attempt, deadline, slot, operation)

@@ -8,8 +8,8 @@ numbers are never used again. Bytes that nobody changed are kept as they came.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 from docstore.errors import BadRequest, Conflict, TooLarge
 from docstore.model import json, patch
@@ -19,8 +19,7 @@ from docstore.model.operation import Answer, Conditions, Operation
 from docstore.model.service import Refusal, Service, ServiceOptions, State
 
 
-@dataclass(frozen=True, slots=True)
-class New:
+class New(NamedTuple):
     """The document's next version; the caller stamps it."""
 
     state: bytes
@@ -63,11 +62,19 @@ def handle(head: Row | None, operation: Operation, service: Service, *, floor: i
     """
     if service.options.requires_fence and not operation.fence:
         return _refuse(428, "fence-required", "this factory demands a Fence", head)
-    fences = passed(fences_of(head), operation.fence)
+    remembered = fences_of(head)
+    if not remembered and not operation.fence:
+        return _judged(head, operation, service, floor)
+    fences = passed(remembered, operation.fence)
     if isinstance(fences, TooLow | TooMany):
         return _fenced(fences, head)
     outcome = _judged(head, operation, service, floor)
-    return replace(outcome, fences=fences) if fences and isinstance(outcome, New) else outcome
+    return carrying(outcome, fences) if isinstance(outcome, New) else outcome
+
+
+def carrying(new: New, fences: Sequence[Fence]) -> New:  # Seam.
+    """Return a version that carries on what its document remembers, a tombstone too (rule F2)."""
+    return new._replace(fences=fences)
 
 
 def _judged(head: Row | None, operation: Operation, service: Service, floor: int) -> Outcome:

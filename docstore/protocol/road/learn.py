@@ -20,9 +20,7 @@ from docstore.protocol.core import Core
 from docstore.protocol.depose import depose
 from docstore.protocol.effects import Alarm
 from docstore.protocol.log import SlotLog
-from docstore.protocol.slots import from_bitmap
-from docstore.storage.store import Base, Erase, Truncate
-from docstore.wire import (
+from docstore.protocol.messages import (
     Adopt,
     Copy,
     Decide,
@@ -34,6 +32,8 @@ from docstore.wire import (
     Propose,
     Refused,
 )
+from docstore.protocol.slots import from_bitmap
+from docstore.storage.store import Base, Erase, Truncate
 
 GATHERED_PAGES = 4
 """As many rows of a copied slot are stored at once as this many of the largest pages have."""

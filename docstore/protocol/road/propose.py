@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from docstore.model.document import Row, ballot_at
 from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
+from docstore.protocol.messages import Offer, Propose
 from docstore.protocol.reign import Reign
-from docstore.wire import Offer, Propose
 
 
 def offer_of(log: SlotLog, reign: Reign, first: int, rows: Sequence[Row]) -> Offer:

@@ -45,14 +45,14 @@ class Owner:
 
     def serve(self, inflight: Inflight) -> None:
         """Take an operation, if this node owns its slot or is about to."""
-        log = self.core.logs.get(self.core.slot_of(inflight.operation.link))
+        log = self.core.logs.get(inflight.slot)
         reign = log.reign if log else None
         if self.core.now >= inflight.deadline:
             return
         if log is None or reign is None:
             self.core.reply(inflight, None)
         elif self._has_to_wait(reign, inflight.operation):
-            reign.clients.held.append(inflight)
+            reign.clients.deferred.append(inflight)
         elif self.core.lacks_quorum() and self.find(log, inflight) is None:
             self.core.reply(inflight, NO_QUORUM)
         else:
@@ -60,20 +60,22 @@ class Owner:
 
     def _has_to_wait(self, reign: Reign, operation: Operation) -> bool:
         """Say whether the slot is opening, being given away, or stands still for a moment."""
-        if reign.phase is not Phase.OPEN or reign.closing_since is not None:
+        if reign.phase is not Phase.OPEN or reign.closed_since is not None:
             return True
-        return self.core.now < reign.still_until and not operation.is_read
+        return self.core.now < reign.updates_deferred_until and not operation.is_read
 
     def opened(self, log: SlotLog, reign: Reign) -> None:
         """Serve what waited for the reign to open, or to be given away after all."""
-        held, reign.clients.held = reign.clients.held, []
-        for inflight in held:
+        deferred, reign.clients.deferred = reign.clients.deferred, []
+        for inflight in deferred:
             self.serve(inflight)
 
     def _enter(self, log: SlotLog, reign: Reign, inflight: Inflight) -> None:
-        if not inflight.operation.is_read and self._is_repetition(log, reign, inflight):
+        operation = inflight.operation
+        may_repeat = not operation.is_read and not self._is_new(inflight)
+        if may_repeat and self._is_repetition(log, reign, inflight):
             return
-        link = inflight.operation.link
+        link = operation.link
         head = reign.heads.get(link)
         if head is not None:
             self._meet(log, reign, head, inflight)
@@ -81,6 +83,15 @@ class Owner:
             self._load(log, reign, inflight)
 
     # Once, and only once
+
+    def _is_new(self, inflight: Inflight) -> bool:
+        """Say whether nobody can have made a row of it: this node has only just numbered it.
+
+        It would hand over a second attempt under another number of attempts; and its client may
+        have used a key before.
+        """
+        is_first = inflight.attempt == 1 and inflight.entry == self.core.me
+        return is_first and not inflight.operation.key
 
     def _is_repetition(self, log: SlotLog, reign: Reign, inflight: Inflight) -> bool:
         """Deal with an operation that is in the log already, or may be (rule C1)."""

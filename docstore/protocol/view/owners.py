@@ -58,7 +58,7 @@ class OwnersView:
     def is_still(self, slot: int) -> bool:
         """Say whether this node owns a slot, stands still, and has nothing under way there."""
         reign, log = self._open(slot), self._core.logs.get(slot)
-        if reign is None or log is None or not reign.still_until:
+        if reign is None or log is None or not reign.updates_deferred_until:
             return False
         return not reign.is_writing and log.decided == log.end
 

@@ -50,6 +50,25 @@ def test_a_command_says_its_version() -> None:
     assert docstore("--version") == (0, f"docstore {__version__}\n", "")
 
 
+@pytest.mark.parametrize("arguments", ["--version", "--help", "get /notes/a", "ls /notes"])
+def test_output_that_cannot_be_written_is_told_in_one_line(node: str, arguments: str) -> None:
+    words = arguments.split()
+    url = () if words[0].startswith("--") else ("--url", node)
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "docstore", *words, *url],
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    assert ended.returncode == 1
+    assert ended.stderr == "docstore: the output: No space left on device\n"
+
+
+def test_a_command_without_an_output_does_what_it_should() -> None:
+    closed = [sys.executable, "-m", "docstore", "--version"]
+    ended = subprocess.run(["sh", "-c", f"{' '.join(closed)} >&-"], check=False)
+    assert ended.returncode == 0
+
+
 def test_a_shell_completes_commands_and_options(tmp_path: Path) -> None:
     """By the script that `--show-completion` prints, as bash runs it."""
     (tmp_path / "docstore").write_text(f'#!/bin/sh\nexec {sys.executable} -m docstore "$@"\n')

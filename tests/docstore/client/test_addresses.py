@@ -9,11 +9,13 @@ from docstore.client import BadAddress, Client
 @pytest.mark.parametrize("method", ["GET", "PUT"])
 async def test_a_url_that_is_not_one(method: str, url: str) -> None:
     async with Client([url]) as client:
-        with pytest.raises(BadAddress, match="is not the address"):
+        with pytest.raises(BadAddress, match="is not the URL of a node"):
             await client.json(method, "/notes/a")
 
 
-async def test_a_link_without_its_first_slash() -> None:
-    async with Client(["http://127.0.0.1:8001"]) as client:
-        with pytest.raises(BadAddress, match="8001notes/a"):
-            await client.put("notes/a", {})
+@pytest.mark.parametrize("link", ["notes/a", "1/a", "@elsewhere/a"])
+async def test_a_link_without_its_first_slash(link: str) -> None:
+    """It would become a part of the host or of the port."""
+    async with Client(["http://127.0.0.1:800"]) as client:
+        with pytest.raises(BadAddress, match="is not a link: links begin with /"):
+            await client.put(link, {})

@@ -29,7 +29,7 @@ def test_a_forked_child_holds_nothing() -> None:
     drop_in_child(holder)
     child = os.fork()
     if child == 0:
-        os._exit(7 if not proof.holds(1.0) else 1)
+        os._exit(7 if not proof.is_valid(1.0) else 1)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 7
-    assert proof.holds(1.0)
+    assert proof.is_valid(1.0)

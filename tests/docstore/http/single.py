@@ -7,8 +7,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from docstore.errors import BadRequest, Conflict, NotFound, Unavailable
+from docstore.errors import BadRequest, NotFound, Unavailable
 from docstore.http.backend import SessionBackend, StreamBackend
+from docstore.members.refusals import TooFewMembers
 from docstore.model.document import Row, chain_digest
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service
@@ -30,6 +31,8 @@ class SingleNode:
         """Answers to give, in this order, instead of doing anything: what a cluster can say."""
         self.waits: list[asyncio.Future[None]] = []
         """What the next submissions wait for before they are answered."""
+        self.batches: list[int] = []
+        """How many operations came together, each time that some did."""
         self.fails = False
         self.draining = False
         self.why_not = ""
@@ -55,6 +58,12 @@ class SingleNode:
         else:
             future.set_result(self._answer(operation))
         return future
+
+    def submit_batch(
+        self, operations: Sequence[Operation], timeout_s: float
+    ) -> "asyncio.Future[list[Answer]]":
+        self.batches.append(len(operations))
+        return asyncio.gather(*[self.submit(each, timeout_s) for each in operations])
 
     def _answer(self, operation: Operation) -> Answer:
         answer = self._read(operation) if operation.is_read else self._update(operation)
@@ -154,7 +163,7 @@ class SingleNode:
     async def change_group(self, asked: Mapping[str, Any], timeout_s: float) -> Any:
         if asked.get("kind") != "RemoveMemberRequest":
             raise BadRequest("kind must be RemoveMemberRequest")
-        raise Conflict("too-few-members: none would remain")
+        raise TooFewMembers("none would remain")
 
     def group_available(self) -> bool:
         return not self.why_not

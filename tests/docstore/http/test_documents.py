@@ -304,3 +304,27 @@ async def test_an_idempotency_key_makes_a_post_meet_the_same_link(
                 links.add((await response.json())["documentSelfLink"])
     async with client.get(factory) as response:
         assert (await response.json())["documentLinks"] == list(links)
+
+
+async def test_a_document_is_not_made_where_a_factory_is(client: Client, factory: str) -> None:
+    async with client.post("/core/factories", json={"path": f"{factory}/inner"}) as response:
+        assert response.status == 201
+    async with client.post(factory, json={"documentSelfLink": "inner"}) as response:
+        assert "is a factory" in (await problem_of(response, 409))["detail"]
+    async with client.get(factory) as response:
+        assert (await response.json())["documentLinks"] == []
+
+
+async def test_what_is_missing_is_named_as_it_was_asked_for(client: Client, factory: str) -> None:
+    await put(client, f"{factory}/a", {})
+    for query in ("documentVersion=9", "at=0"):
+        async with client.get(f"{factory}/a?{query}") as response:
+            problem = await problem_of(response, 404)
+        assert problem["detail"] == f"there is nothing at {factory}/a?{query}"
+        assert problem["instance"] == f"{factory}/a"
+
+
+async def test_a_bound_that_is_none_is_named_as_it_was_given(client: Client, factory: str) -> None:
+    for name in ("$limit", "$top"):
+        async with client.get(factory, params={name: "0"}) as response:
+            assert (await problem_of(response, 400))["detail"].startswith(f"{name} is a whole")

@@ -171,8 +171,11 @@ async def test_a_group_shrinks_and_an_observer_only_takes_requests(cluster: Loca
     async with Client([observer.url]) as store:
         assert (await store.put("/notes/through-it", {"a": 1})).version == 0
         # Three hold documents: to go below needs force, and majorities are counted without it.
-        with pytest.raises(RequestFailed, match="too-few-members"):
+        with pytest.raises(RequestFailed, match="fewer than 3 need force") as refused:
             await store.json("PATCH", GROUP, {"kind": "RemoveMemberRequest", "id": "n3"})
+        assert refused.value.code == "too-few-members"
+        with pytest.raises(RequestFailed, match="400 id is the name of the member that goes"):
+            await store.json("PATCH", GROUP, {"kind": "RemoveMemberRequest"})
         forced = {"kind": "RemoveMemberRequest", "id": "n3", "force": True}
         await store.json("PATCH", GROUP, forced)
         await asyncio.to_thread(until, lambda: sorted(members(observer)) == ["n1", "n2", "n4"])

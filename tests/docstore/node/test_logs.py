@@ -1,5 +1,6 @@
-"""A node whose log cannot be written goes on."""
+"""What a node says, and that it goes on where that cannot be written."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -47,3 +48,14 @@ def test_a_line_that_cannot_be_written_is_dropped() -> None:
             [sys.executable, "-c", says], stdout=full, stderr=full, check=False, timeout=20
         )
     assert ended.returncode == 0
+
+
+def test_what_libraries_log_is_in_the_form_of_all_lines() -> None:
+    says = "import logging; from docstore.node import logs; logs.set_up('json')"
+    says += "; logging.getLogger('asyncio').error('a task %s', 'failed')"
+    says += "; logging.getLogger('gossip.agent').info('not worth a line')"
+    ended = subprocess.run(
+        [sys.executable, "-c", says], capture_output=True, check=True, timeout=20
+    )  # fmt: skip
+    [line] = map(json.loads, ended.stderr.splitlines())
+    assert (line["event"], line["level"], line["source"]) == ("a task failed", "error", "asyncio")

@@ -9,9 +9,9 @@ from docstore.ownership.by_vote import Recency, Role, Times, Voter
 from docstore.protocol.events import ChangeAsked, DiskFilled, DrainAsked, Requested
 from docstore.protocol.group.change import Change, Kind
 from docstore.protocol.group.configuration import Configuration, Stage
+from docstore.protocol.messages import Succeed
 from docstore.protocol.timing import LeadershipTimes, ReplicaConfig
 from docstore.simulation.world import World
-from docstore.wire import Succeed
 from tests.sim.cluster import Cluster
 from tests.sim.invariants import Invariants
 from tests.sim.process import Process

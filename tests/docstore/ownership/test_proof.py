@@ -9,10 +9,10 @@ from docstore.ownership.proof import Proof, check_disjoint
 
 def test_a_proof_counts_from_the_sending_and_holds_for_the_window() -> None:
     proof = Proof(2.0)
-    assert not proof.holds(0.0)
+    assert not proof.is_valid(0.0)
     proof.confirm(10.0)
-    assert proof.holds(12.0)
-    assert not proof.holds(12.01)
+    assert proof.is_valid(12.0)
+    assert not proof.is_valid(12.01)
 
 
 def test_answers_that_come_out_of_order_keep_the_newest_proof() -> None:
@@ -26,7 +26,7 @@ def test_what_was_dropped_is_not_brought_back_by_an_answer_under_way() -> None:
     proof = Proof(2.0, stamp=10.0)
     proof.drop()
     proof.confirm(11.0)
-    assert not proof.holds(11.0)
+    assert not proof.is_valid(11.0)
 
 
 @given(

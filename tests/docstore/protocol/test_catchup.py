@@ -3,9 +3,9 @@
 import pytest
 
 from docstore.protocol.filling import copying
+from docstore.protocol.messages import Copy, Propose
 from docstore.protocol.road.learn import GATHERED_PAGES
 from docstore.storage.store import Rows
-from docstore.wire import Copy, Propose
 from tests.docstore.protocol.trio import CONFIG, NAMES, Trio
 
 ROWS = 40

@@ -2,7 +2,7 @@
 
 from docstore.model.operation import Operation
 from docstore.protocol.events import DrainAsked, Requested
-from docstore.wire import HandOver
+from docstore.protocol.messages import HandOver
 from tests.docstore.protocol.trio import CONFIG, NAMES, TICK_S, Trio
 
 
@@ -64,7 +64,7 @@ def test_nor_does_a_slot_wait_that_is_given_to_somebody_else_meanwhile() -> None
     owner = trio.owner()
     trio.feed(owner, DrainAsked())
     log = trio.replicas[owner].core.logs[0]
-    assert trio.run_until(lambda: log.reign.closing_since is not None, 1)
+    assert trio.run_until(lambda: log.reign.closed_since is not None, 1)
     # The owner does not know yet how far this one has come, so it gives the slot to the third.
     trio.restart(second)
     log.reign.followers[second].adopted = False

@@ -14,12 +14,7 @@ from docstore.protocol.events import (
     TurnEnded,
 )
 from docstore.protocol.group.configuration import first_registered
-from docstore.protocol.operations import Operations
-from docstore.protocol.replica import Replica
-from docstore.protocol.timing import ReplicaConfig
-from docstore.simulation.world import World
-from docstore.storage.store import Recovered
-from docstore.wire import (
+from docstore.protocol.messages import (
     Accepted,
     Answered,
     Confirm,
@@ -28,6 +23,11 @@ from docstore.wire import (
     Forwarded,
     Prepare,
 )
+from docstore.protocol.operations import Operations
+from docstore.protocol.replica import Replica
+from docstore.protocol.timing import ReplicaConfig
+from docstore.simulation.world import World
+from docstore.storage.store import Recovered
 from tests.docstore.protocol.test_replica import ALL_SLOTS, founded, opened, sends
 from tests.sim.cluster import Cluster
 from tests.sim.process import Process

@@ -5,12 +5,12 @@ import pytest
 from docstore.model.operation import Answer, Operation
 from docstore.protocol.core import NEVER
 from docstore.protocol.events import Received, Requested
+from docstore.protocol.messages import Confirm, Prepare, Release
 from docstore.protocol.reign import Phase
 from docstore.protocol.replica import Replica
 from docstore.protocol.slots import to_bitmap
 from docstore.protocol.timing import ReplicaConfig
 from docstore.simulation.world import World
-from docstore.wire import Confirm, Prepare, Release
 from tests.sim.cluster import Cluster
 from tests.sim.run import Profile, run
 

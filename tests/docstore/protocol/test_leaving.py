@@ -9,8 +9,8 @@ from docstore.protocol.effects import Read, Respond
 from docstore.protocol.events import Persisted, QueriesAnswered, Received, Requested, TurnEnded
 from docstore.protocol.group import reconfigure
 from docstore.protocol.group.configuration import Configuration, MemberEntry
+from docstore.protocol.messages import Accepted, Answered, Confirm, Confirmed, Forward, Forwarded
 from docstore.protocol.replica import Replica
-from docstore.wire import Accepted, Answered, Confirm, Confirmed, Forward, Forwarded
 from tests.docstore.protocol.test_replica import opened, put, sends, tokens
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from docstore.protocol.events import Received
+from docstore.protocol.messages import HandOver, PreVote
 from docstore.protocol.owners import claimant
 from docstore.protocol.slots import to_bitmap
-from docstore.wire import HandOver, PreVote
 from tests.docstore.protocol.trio import NAMES, Trio
 
 

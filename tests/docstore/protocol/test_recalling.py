@@ -7,10 +7,10 @@ import pytest
 
 from docstore.model.operation import Operation
 from docstore.protocol.events import Received, Tick
+from docstore.protocol.messages import Answered, Forward, Forwarded
 from docstore.protocol.operations import KEY_LIFE_US
 from docstore.protocol.timing import MemoryBounds
 from docstore.storage.store import History
-from docstore.wire import Answered, Forward, Forwarded
 from tests.docstore.protocol.trio import Trio
 
 ONCE, BUSY, NEVER = "/t/once", "/t/0", "/t/never"

@@ -21,10 +21,7 @@ from docstore.protocol.events import (
 )
 from docstore.protocol.group.configuration import Configuration, MemberEntry, first_registered
 from docstore.protocol.heads import Heads
-from docstore.protocol.reign import Phase
-from docstore.protocol.replica import Replica
-from docstore.storage.store import Append, Recovered, Version
-from docstore.wire import (
+from docstore.protocol.messages import (
     Accepted,
     Configured,
     Confirm,
@@ -39,6 +36,9 @@ from docstore.wire import (
     Propose,
     Refused,
 )
+from docstore.protocol.reign import Phase
+from docstore.protocol.replica import Replica
+from docstore.storage.store import Append, Recovered, Version
 from tests.sim.process import Appending
 
 ALL_SLOTS = b"\x01"

@@ -36,7 +36,7 @@ def test_updates_wait_and_reads_do_not() -> None:
     assert trio.now < began + 0.15
     reign = owner.logs[0].reign
     assert reign is not None
-    assert (owner.logs[0].end, reign.is_writing, len(reign.clients.held)) == (end, False, 1)
+    assert (owner.logs[0].end, reign.is_writing, len(reign.clients.deferred)) == (end, False, 1)
     assert trio.run_until(lambda: answered(trio, 2), 1)
     assert trio.now >= began + 0.15
     assert owner.logs[0].end == end + 1

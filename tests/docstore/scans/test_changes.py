@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from docstore.client import Client, LocalCluster
+from docstore.client import Client, LocalCluster, RequestFailed
 from tests.docstore.reads.events import events
 
 SETTINGS = ["--replication-factor", "3", "--slots", "64", "--history-retention-s", "3600"]
@@ -137,6 +137,9 @@ async def test_from_the_beginning_from_a_snapshot_and_from_a_time(
     second = await store.put(f"{factory}/a", {"n": 2})
     micros = second.value["documentUpdateTimeMicros"]
     await store.json("PUT", f"/core/snapshots/{factory[1:]}", {"cut": cut})
+    for nonsense in ({}, {"cut": 5}, {"cut": "x"}, {"cut": cut[:-4]}):
+        with pytest.raises(RequestFailed, match="400"):
+            await store.json("PUT", f"/core/snapshots/{factory[1:]}-x", nonsense)
     wanted = {"earliest": [0, 1], cut: [1], factory[1:]: [1], str(micros - 1): [1], "latest": []}
     for since, versions in wanted.items():
         reader = Reader(session, group.urls, factory)

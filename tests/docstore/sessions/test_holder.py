@@ -122,9 +122,9 @@ def test_a_lease_that_is_released_is_believed_in_no_more_before_anything_is_sent
 def test_the_proof_of_a_lease_tells_its_end_to_whoever_keeps_it() -> None:
     holder = Holder()
     proof = holder.hold("a", 10.0, stamp=0.0)
-    assert proof.holds(1.0)
+    assert proof.is_valid(1.0)
     holder.drop_all()
-    assert not proof.holds(1.0)
+    assert not proof.is_valid(1.0)
 
 
 def test_a_window_that_outlasts_the_lease_is_refused() -> None:

@@ -103,7 +103,7 @@ def test_of_those_who_wait_only_the_one_whose_turn_it_is_is_answered(group: Grou
         def is_theirs(known: Known | None) -> bool | None:
             return True if known and len(known.found.attached) == served.argument else None
 
-        waiting.hold(served, 10.0, is_theirs, lambda known: False)
+        waiting.wait(served, 10.0, is_theirs, lambda known: False)
 
     group.machines["a"].calls.add({"turn": turn})
     requests = [group.call(LINK, "turn", place) for place in range(1, 51)]

@@ -29,6 +29,7 @@ from docstore.storage.store import (
     History,
     LastBefore,
     Newest,
+    NewestOfMany,
     Purge,
     Query,
     Rows,
@@ -42,6 +43,7 @@ from docstore.storage.store import (
     Version,
     Write,
 )
+from docstore.storage.tables import MANY
 from tests.docstore.storage.logs import FOR_EVER
 
 LINKS = ["/a/b", "/a/b/c", "/a/b/c/d", "/a/d", "/a/é", "/a0", "/e", "/a/\U0001f600"]
@@ -178,10 +180,18 @@ def queries() -> list[Query]:
     return asked
 
 
+def queries_of_many() -> list[NewestOfMany]:
+    links = [(slot, link) for slot in SLOTS for link in LINKS]
+    links += [(0, f"/no/{number}") for number in range(MANY - len(links) % MANY)]
+    return [NewestOfMany([(*link, until) for link in links]) for until in (1, 3, FOR_EVER)]
+
+
 async def told(store: Tables) -> list[object]:
     """Return all that a store can be asked."""
     everything: list[object] = [replace(await store.recover(), store_id="")]
     everything += await store.read(queries())
+    newest = await store.read(queries_of_many())
+    everything += [sorted(each) if isinstance(each, list) else each for each in newest]
     for asked in (dict.fromkeys(SLOTS, UNBOUNDED), {0: 3, 1: 1, 700: 5}, {1: 4}, {}):
         for prefix in PREFIXES:
             everything.append(await store.count(prefix, asked))

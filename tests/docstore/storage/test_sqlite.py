@@ -19,6 +19,7 @@ from docstore.storage.store import (
     Corrupt,
     History,
     Newest,
+    NewestOfMany,
     Query,
     Recovered,
     Result,
@@ -116,8 +117,9 @@ async def test_a_row_that_is_gone_does_not_read_as_absent(
     await Author().append(store, 1, A, A)
     await by_hand(path, store, damage)
     assert await store.read([Newest(1, A, FOR_EVER)]) == [Corrupt(1)]
-    crowd = [Newest(1, f"/no/{i}", FOR_EVER) for i in range(2 * MANY)]
-    assert await store.read([Newest(1, A, FOR_EVER), *crowd]) == [Corrupt(1), *([[]] * 2 * MANY)]
+    crowd = [(1, f"/no/{i}", FOR_EVER) for i in range(2 * MANY)]
+    many = [NewestOfMany([(1, A, FOR_EVER), *crowd]), NewestOfMany(crowd)]
+    assert await store.read(many) == [Corrupt(-1), []]
 
 
 async def test_a_hole_in_a_log_is_corrupt(path: Path, store: SqliteStore) -> None:

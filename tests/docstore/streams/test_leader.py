@@ -8,7 +8,7 @@ import pytest
 
 from docstore.model.operation import Answer, Operation
 from docstore.streams.effects import Records
-from docstore.streams.messages import Acked, Append, Doubt, Doubted, Notice
+from docstore.streams.messages import Acked, Append, Notice, Witness, Witnessed
 from docstore.streams.replica_set import Resolution
 from tests.docstore.streams.group import LINK, NAME, Group
 
@@ -173,7 +173,7 @@ def test_a_witness_that_does_not_answer_delays_an_election_and_no_more() -> None
     group.govern("c")
     group.create("ab")
     group.run(0.3)
-    group.drops = lambda source, to, message: isinstance(message, Doubt | Doubted)
+    group.drops = lambda source, to, message: isinstance(message, Witness | Witnessed)
     group.crash("a")
     group.run(0.5)
     assert group.document.leader == "a"

@@ -214,4 +214,4 @@ def test_a_node_that_stops_gives_its_lead_away_and_what_waited_goes_on() -> None
     group.run(1)
     assert group.document.leader == "b"
     assert group.produced(request).base == 0
-    assert not group.machines["a"].holding_back.leads_what_others_could
+    assert not group.machines["a"].deferring.leads_what_others_could

@@ -61,7 +61,7 @@ def test_a_question_whether_an_epoch_stands_is_asked_again_when_it_was_lost() ->
     group.create("ab", least=2)
     group.run(1)
     group.drops = lambda source, to, message: isinstance(message, Append)
-    group.machines["a"].holding_back.ask_all()
+    group.machines["a"].deferring.ask_all()
     request = group.produce("0")
     assert request not in group.outcomes
     group.drops = lambda source, to, message: False

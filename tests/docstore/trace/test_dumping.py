@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from docstore.model.operation import Operation
 from docstore.protocol.effects import Effect
-from docstore.protocol.events import Event, SlotDoubted, StillnessAsked
+from docstore.protocol.events import Event, SlotCorrupted, StillnessAsked
 from docstore.services.registry import declaration_link
 from docstore.trace.context import TRACEPARENT
 from docstore.trace.dumping import CAUSES_MAX, STEPS_DUMPED, Causes
@@ -24,7 +24,7 @@ async def test_an_alarm_puts_the_last_steps_into_the_log_once() -> None:
                 Operation(verb="PUT", link=LINK, body=b'{"name": "x"}', creates=True), 5.0
             )
         with capture_logs() as logs:
-            driver.feed(SlotDoubted(1))
+            driver.feed(SlotCorrupted(1))
         assert logs[0]["event"] == "alarm"
         assert [each["event"] for each in logs[1:]] == ["trace"] * STEPS_DUMPED
         numbers = [each["number"] for each in logs[1:]]
@@ -32,7 +32,7 @@ async def test_an_alarm_puts_the_last_steps_into_the_log_once() -> None:
         assert any("Requested" in each["step"] and LINK in each["step"] for each in logs[1:])
         assert {each["why"] for each in logs[1:]} == {logs[0]["what"]}
         with capture_logs() as again:
-            driver.feed(SlotDoubted(1))
+            driver.feed(SlotCorrupted(1))
         assert [each["event"] for each in again] == ["alarm"]
         assert any(line(each).startswith("Alarm what=slot 1") for each in driver.recorder.steps())
     finally:
@@ -53,7 +53,7 @@ async def test_an_alarm_that_cannot_be_shown_does_not_stop_what_comes_with_it(
 
         monkeypatch.setattr(driver.recorder, "steps", fail)
         with capture_logs() as logs:
-            driver.feed(SlotDoubted(1))
+            driver.feed(SlotCorrupted(1))
         await driver.stored()  # The effects behind the alarm were performed.
         assert not replica.core.logs[1].full
         assert [each["event"].split(":")[0] for each in logs] == ["alarm", "a step cannot be kept"]

@@ -9,6 +9,16 @@ from docstore.model.document import Row
 from docstore.model.operation import Operation
 from docstore.protocol.effects import Effect, Persist, Send
 from docstore.protocol.events import Event, LinkLost, Received, Requested, Tick, TurnEnded
+from docstore.protocol.messages import (
+    Accepted,
+    Evidence,
+    Fetched,
+    Heartbeat,
+    Offer,
+    Prepare,
+    Promised,
+    Propose,
+)
 from docstore.protocol.slots import slot_of, to_bitmap
 from docstore.sessions.effects import SessionEffect
 from docstore.sessions.events import SessionEvent
@@ -21,7 +31,6 @@ from docstore.streams.events import Received as StreamReceived
 from docstore.trace import of_documents, of_sessions, of_streams
 from docstore.trace.lines import About, is_about, line, traces_of
 from docstore.trace.recorder import LAST, Recorder
-from docstore.wire import Accepted, Heartbeat, Prepare, Propose
 
 SECRET = b"top secret"
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -111,16 +120,16 @@ def test_bodies_are_let_go_of_once_so_many_bytes_came_after_them() -> None:
     held = {id(each) for each in reachable(kept) if isinstance(each, bytes)}
     assert [id(body) in held for body in bodies] == [False] * 6 + [True] * 4
     # A turn is kept for long, so that its rows are made brief at once.
-    kept.note(1.0, Received("n1", wire.Fetched(0, 1, 1, [row(0, 1, "/notes/a", bodies[0])])), [])
+    kept.note(1.0, Received("n1", Fetched(0, 1, 1, [row(0, 1, "/notes/a", bodies[0])])), [])
     assert id(bodies[0]) not in {id(each) for each in reachable(kept)}
     assert "Fetched slot=0 epoch=1 first=1 [slot=0 n=1" in lines(kept)[-1]
 
 
 def test_turns_that_speak_of_many_slots_are_bounded_in_bytes() -> None:
     kept = recorder(bytes_max=100_000)
-    evidence = [wire.Evidence(slot, True, (1, "n1"), 5, 5, 0, ()) for slot in range(100)]
+    evidence = [Evidence(slot, True, (1, "n1"), 5, 5, 0, ()) for slot in range(100)]
     for epoch in range(50):
-        kept.note(1.0, Received("n2", wire.Promised(epoch, evidence)), [])
+        kept.note(1.0, Received("n2", Promised(epoch, evidence)), [])
     assert 1 <= len(lines(kept)) < 10
     assert "Promised epoch=49" in lines(kept)[-1]
 
@@ -145,7 +154,7 @@ def test_a_step_shows_numbers_and_names_and_nothing_of_a_document() -> None:
     kept = recorder()
     kept.note(1.0, requested(7), [])
     rows = [row(5, 41, "/notes/a"), row(6, 1, "/notes/b")]
-    offers = [wire.Offer(each.slot, 3, 0, each.n, (3, "n1"), each.n - 1, [each]) for each in rows]
+    offers = [Offer(each.slot, 3, 0, each.n, (3, "n1"), each.n - 1, [each]) for each in rows]
     effects = [Send("n2", Propose(offers)), Persist(9, [Append(rows)])]
     kept.note(2.0, TurnEnded(), effects)
     asked, ended = lines(kept)

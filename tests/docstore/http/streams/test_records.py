@@ -260,6 +260,26 @@ async def test_a_record_is_a_document_that_never_changes(
     for method in ("PUT", "PATCH", "DELETE"):
         async with node.request(method, link, json={}) as response:
             await problem_of(response, 405)
+    async with node.get(link, headers={"Accept": "application/msgpack"}) as response:
+        assert response.status == 200
+        assert msgpack.unpackb(await response.read()) == page
+        assert response.headers["ETag"] == tag[:-1] + '-m"'
+
+
+async def test_a_read_waits_until_what_its_token_names_is_committed(
+    node: Session, topic: str
+) -> None:
+    path = f"{topic}/partitions/0"
+    await posted(node, f"{path}/records", {"value": 0})
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    bounded = {"Docstore-Token": "1.1", "Docstore-Timeout-Ms": "300"}
+    async with node.get(f"{path}/records", headers=bounded) as response:
+        assert (await problem_of(response, 503))["errorCode"] == "not-committed-yet"
+    assert clock() - began > 0.25
+    reading = asyncio.create_task(read(node, path, Docstore_Token="1.1"))
+    await posted(node, f"{path}/records", {"value": 1})
+    assert values(await reading) == [0, 1]
 
 
 async def test_what_was_let_go_of_is_gone_and_the_next_offset_is_told(node: Session) -> None:

@@ -51,6 +51,7 @@ NOT_THERE = {
     "GET {topic}/nothing": 404,
     "GET {topic}/partitions/0/records/x": 404,
     "GET {topic}/partitions/0/records/0": 404,
+    "GET {topic}/partitions/0/records/00": 404,
     "GET {topic}/partitions/0/records?from=7": 416,
     "GET {topic}/partitions/0/records?from=x": 400,
     "GET {topic}/partitions/0/records?from=-1": 400,
@@ -142,6 +143,33 @@ async def test_a_numbered_request_for_several_partitions_is_refused(
         f"{topic}/records", json=body, headers={"Docstore-Producer": "p"}
     ) as response:
         await problem_of(response, 400)
+
+
+@pytest.mark.parametrize("name", ["Idempotency-Key", "Docstore-Quorum", "Fence"])
+async def test_what_only_documents_take_is_refused_with_records(
+    node: Session, topic: str, name: str
+) -> None:
+    said = {"Idempotency-Key": "k", "Docstore-Quorum": "all", "Fence": "a:1"}[name]
+    body = {"value": 1, "partition": 0}
+    async with node.post(f"{topic}/records", json=body, headers={name: said}) as response:
+        assert name in (await problem_of(response, 400))["detail"]
+
+
+async def test_a_partition_that_waits_for_nodes_is_there_and_has_no_leader(node: Session) -> None:
+    topic = "/core/streams/wide"
+    async with node.post("/core/streams", json={"name": "wide", "replicationFactor": 4}) as made:
+        assert made.status == 202
+        assert made.headers["Location"] == topic
+    for method, path in (
+        ("GET", f"{topic}/partitions/0"),
+        ("GET", f"{topic}/partitions/0/records"),
+        ("GET", f"{topic}/partitions/0/records/0"),
+        ("POST", f"{topic}/partitions/0/records"),
+        ("POST", f"{topic}/records"),
+    ):
+        body = {"value": 1} if method == "POST" else None
+        async with node.request(method, path, json=body) as response:
+            assert (await problem_of(response, 503))["errorCode"] == "no-leader", path
 
 
 async def test_documents_of_streams_are_not_written_like_others(node: Session, topic: str) -> None:

@@ -1,4 +1,4 @@
-"""When a leader holds new records back: it may have been replaced, or it makes way.
+"""When a leader defers new records: it may have been replaced, or it makes way.
 
 A leader that stood still, or does not hear a majority of the group, first asks its followers
 whether its epoch still stands (rule RC10): then a record that it cannot commit is refused, and not
@@ -18,7 +18,7 @@ ANYBODY = ""
 """Make way for whoever is elected."""
 
 
-class HoldingBack:
+class Deferring:
     """What keeps the leaders of this node from appending."""
 
     def __init__(self, core: Core, disk: Disk, leader: Leader, roles: Roles) -> None:
@@ -60,7 +60,7 @@ class HoldingBack:
                 self.ask(leading)
 
     def ask(self, leading: Leading) -> None:
-        """Hold records back until the followers have said that this epoch still stands."""
+        """Defer records until the followers have said that this epoch still stands."""
         leading.last_probe = leading.probe = self._core.next_token()
         self._probing[leading.log.name] = leading
         self._ask(leading)

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-NOT_HELD = (1 << 63) - 1
+NO_SNAPSHOT = (1 << 63) - 1
 
 CLOCKS_APART_S = 10.0
 """Whoever names a snapshot may read another clock than whoever lets go of versions."""
 
 
 @dataclass(frozen=True, slots=True)
-class Holds:
+class Snapshots:
     """slot -> the smallest cut that a snapshot has there, as of a moment."""
 
     known_at: float
@@ -18,4 +18,4 @@ class Holds:
 
     def of(self, slot: int) -> int:
         """Return up to which row versions of a slot may be let go of."""
-        return self.cuts.get(slot, NOT_HELD)
+        return self.cuts.get(slot, NO_SNAPSHOT)

@@ -7,7 +7,7 @@ rest on it: whoever is replaced is fenced.
 from dataclasses import dataclass, field
 
 from docstore.streams.core import Core
-from docstore.streams.messages import Doubt, Doubted
+from docstore.streams.messages import Witness, Witnessed
 
 
 @dataclass(slots=True)
@@ -21,8 +21,8 @@ class Round:
     vetoed_until: float = 0.0
 
 
-class Doubts:
-    """Rounds of doubt, one at a time for each node."""
+class Witnesses:
+    """Rounds in which witnesses are asked, one at a time for each node."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -48,17 +48,17 @@ class Doubts:
             each for each in witnesses if each not in (node, core.me) and core.view.is_alive(each)
         )
         found = self._rounds[node] = Round(core.next_token(), core.now, asked)
-        core.counters["doubts"] += 1
+        core.counters["witness_rounds"] += 1
         for each in sorted(asked):
-            core.send(each, Doubt(found.number, node))
+            core.send(each, Witness(found.number, node))
         return found
 
-    def asked(self, sender: str, message: Doubt) -> None:
+    def asked(self, sender: str, message: Witness) -> None:
         """Say whether this node hears another one."""
         heard = self._core.view.is_alive(message.node)
-        self._core.send(sender, Doubted(message.round, message.node, heard))
+        self._core.send(sender, Witnessed(message.round, message.node, heard))
 
-    def answered(self, sender: str, message: Doubted) -> None:
+    def answered(self, sender: str, message: Witnessed) -> None:
         """Count an answer: one that hears it is enough, for a while."""
         found = self._rounds.get(message.node)
         if found is None or found.number != message.round:

@@ -18,16 +18,16 @@ from docstore.upkeep.background import Background
 INTERVAL_S = 2.0
 TIMEOUT_S = 10.0
 
-log = structlog.get_logger("docstore.upkeep.holding")
+log = structlog.get_logger("docstore.upkeep.snapshots")
 
 
-class Holding:
+class SnapshotReader:
     """Looks at all snapshots of the group, and tells the protocol what they need."""
 
     def __init__(self, driver: Driver, listings: Listings) -> None:
         self._driver = driver
         self._listings = listings
-        self._background = Background("holding", self._turn)
+        self._background = Background("snapshots", self._turn)
         driver.feed(SnapshotsRead(-inf, {}))  # There may be some: nothing is known of any yet.
 
     def start(self) -> None:
@@ -55,7 +55,7 @@ class Holding:
                 token = json.load(row.state).get("cut", "") if row else ""
                 positions = unpack_cut(str(token)).positions
             except BadRequest:
-                log.warning("a snapshot that cannot be read holds nothing", link=link)
+                log.warning("a snapshot that cannot be read keeps nothing", link=link)
                 continue
             for slot, (_, n) in enumerate(positions):
                 cuts[slot] = min(n, cuts.get(slot, n))

@@ -1,0 +1,172 @@
+"""`python -m bench.large`: what changes when a million documents are stored.
+
+- PUT with 64 connections, of 3,000 documents and then of all;
+- the load itself, in bulk, as long as it takes;
+- GETs of documents that their owner has let go of from memory (most of a million are), alone,
+  beside 2,000 PUT/s, and beside a bulk load.
+
+The same script measures an older version: PYTHONPATH names the tree whose nodes are started.
+Exit codes as of `python -m bench`.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from bench import documents, machine
+from bench.bulk import bulk_load
+from bench.cluster import Failed, Target
+from bench.docstores import Docstores
+from bench.load import Load, Wrk
+
+WARM, SAMPLE = 3_000, 30_000
+"""Documents that are replaced at first; and of a million, those that one row may ask for."""
+PACE_PER_S, PACED, READERS, WRITERS = 2_000, 48, 6, 64
+BESIDE_DOCUMENTS = 60_000
+
+
+class Large:
+    """One cluster, filled step by step, and what was measured on it."""
+
+    def __init__(self, cluster: Docstores, wrk: Wrk, seconds: float) -> None:
+        self.cluster, self.wrk, self.seconds = cluster, wrk, seconds
+        self.links: list[str] = []
+        self.figures: dict[str, Any] = {}
+
+    async def load(self, count: int, name: str) -> None:
+        """Store so many new documents in bulk."""
+        prefix = name.replace("_", "")
+        batches = self.cluster.batches(count, prefix)
+        bulk = await bulk_load(self.cluster, batches)
+        if bulk.errors:
+            raise Failed(f"{bulk.errors} documents of a load were not stored")
+        self.links += documents.links(count, prefix)
+        self.note(name, asdict(bulk))
+
+    async def put(self, name: str, links: Sequence[str]) -> None:
+        """Replace documents as fast as 64 connections can."""
+        targets, _ = self._targets(links)
+        self.note_load(name, await self._drive(targets, WRITERS))
+
+    async def get(self, name: str) -> None:
+        """Read documents of all that are stored, those that are asked for drawn anew."""
+        _, targets = self._targets(_sample(name, self.links))
+        self.note_load(name, await self._drive(targets, READERS))
+
+    async def get_beside_puts(self, name: str) -> None:
+        """Read while others write at a steady pace."""
+        puts, _ = self._targets(_sample(f"{name}-puts", self.links))
+        writing = asyncio.create_task(
+            self._drive(puts, PACED, seconds=self.seconds + 2, per_s=PACE_PER_S)
+        )
+        await asyncio.sleep(1)
+        await self.get(name)
+        self.note_load(f"{name}_puts", await writing)
+
+    async def get_beside_bulk(self, name: str) -> None:
+        """Read while new documents are stored in bulk, over and over."""
+        is_over = asyncio.Event()
+
+        async def store() -> None:
+            turn = 0
+            while not is_over.is_set():
+                turn += 1
+                await self.load(BESIDE_DOCUMENTS, f"{name}_bulk{turn}")
+
+        storing = asyncio.create_task(store())
+        try:
+            await asyncio.sleep(1)
+            await self.get(name)
+        finally:
+            is_over.set()
+            await storing
+
+    def _targets(self, links: Sequence[str]) -> tuple[list[Target], list[Target]]:
+        return self.cluster.targets(list(links))
+
+    async def _drive(
+        self, targets: list[Target], connections: int, *, seconds: float = 0, per_s: float = 0
+    ) -> Load:
+        return await self.wrk.drive(
+            self.cluster, targets,
+            connections=connections, seconds=seconds or self.seconds, per_s=per_s,
+        )  # fmt: skip
+
+    def note_load(self, name: str, load: Load) -> None:
+        """Keep and show one row."""
+        if load.errors:
+            raise Failed(f"{name}: {load.errors} requests failed")
+        self.note(name, asdict(load))
+
+    def note(self, name: str, figures: dict[str, Any]) -> None:
+        """Keep and show figures."""
+        self.figures[name] = figures
+        shown = ("rate", "p50_ms", "p99_ms", "cpu_s", "rate_per_core_s", "mib")
+        print(name, {key: round(figures[key], 2) for key in shown if key in figures}, flush=True)
+
+
+async def measure(large: Large, count: int) -> None:
+    """Take every row in turn."""
+    cluster = large.cluster
+    await large.load(WARM, "few")
+    await large.put("put_of_few", large.links)
+    await large.load(count, "many")
+    large.note("memory", {"mib": max(member.rss_mib() for member in cluster.members)})
+    await large.get("get_cold")
+    await large.put("put_of_many", _sample("put", large.links))
+    await large.get_beside_puts("get_beside_puts")
+    await large.get_beside_bulk("get_beside_bulk")
+
+
+def _sample(seed: str, links: Sequence[str]) -> list[str]:
+    return random.Random(seed).sample(links, min(SAMPLE, len(links)))
+
+
+def arguments() -> argparse.Namespace:
+    """Return the options of the command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.large", description=__doc__)
+    parser.add_argument("--documents", type=int, default=1_000_000)
+    parser.add_argument("--seconds", type=int, default=8, help="per row")
+    parser.add_argument("--dir", default="/var/tmp", help="a directory on a real disk")
+    parser.add_argument("--name", help="of the file under bench/results/; default: none is kept")
+    return parser.parse_args()
+
+
+async def run(options: argparse.Namespace) -> dict[str, Any]:
+    """Measure as asked; return the figures."""
+    wrk = machine.require("wrk", "wrk")
+    with machine.scratch(options.dir) as scratch:
+        cluster = Docstores(machine.free_ports(3), scratch / "large", 100, 0)
+        async with cluster:
+            large = Large(cluster, Wrk(wrk, scratch), options.seconds)
+            await measure(large, options.documents)
+        return large.figures
+
+
+def main() -> int:
+    """Run, keep the figures if they have a name, and return an exit code."""
+    options = arguments()
+    try:
+        figures = asyncio.run(run(options))
+    except machine.Missing as missing:
+        print(missing, file=sys.stderr)
+        return 2
+    except Failed as failed:
+        print(failed, file=sys.stderr)
+        return 1
+    if options.name:
+        kept = {"at": time.strftime("%Y-%m-%dT%H:%M"), "options": vars(options), **figures}
+        path = Path(__file__).with_name("results") / f"{options.name}.json"
+        path.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

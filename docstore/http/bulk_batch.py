@@ -1,0 +1,141 @@
+"""Lines of a bulk request that came together: what is submitted of them, and what fails at once.
+
+Operations are submitted as many at a time as there are in a row: up to a line that fails, whose
+result stands between theirs, or to one for which others would have to wait.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from docstore.errors import BadRequest, DocstoreError, NotFound
+from docstore.http.backend import Backend
+from docstore.http.bulk_lines import NoOperation, operation_of, parsed
+from docstore.http.large import LARGE_BYTES, LargeBodies
+from docstore.http.lines import BROKEN_LINES_MAX
+from docstore.http.results import Failed, Submitted, Together
+from docstore.model.operation import Operation
+from docstore.model.paths import SUFFIXES, canonical_link
+from docstore.model.service import Refusal, ServiceOptions
+
+
+class Batch:
+    """What becomes of such lines, in their order."""
+
+    def __init__(
+        self, backend: Backend, large: LargeBodies, *, state_bytes_max: int, patience_s: float
+    ) -> None:
+        self.submitted: list[Submitted] = []
+        self.jobs: Counter[str] = Counter()
+        """How many operations there are of each bulk job."""
+        self._backend = backend
+        self._large = large
+        self._state_bytes_max = state_bytes_max
+        self._patience_s = patience_s
+        self._operations: list[Operation] = []
+        self._options: dict[str, ServiceOptions] = {}
+        self._unknown: set[str] = set()
+
+    async def read(self, lines: Sequence[Any], streak: "Streak") -> None:
+        """Submit what lines say; ends behind a streak of lines that is too long, with why."""
+        for line in lines:
+            link = ""
+            try:
+                is_large = isinstance(line, bytes) and len(line) > LARGE_BYTES
+                value = await self._large_one(line) if is_large else parsed(line)
+                link = value["link"]
+                streak.broken, streak.has_operations = 0, True
+                factory = self._factory(link, value)
+                options = self._options.get(factory) or await self._find_options(factory)
+                if is_large:
+                    operation = await self._large_operation(line, value, factory, options)
+                else:
+                    operation = operation_of(value, factory, options, self._state_bytes_max)
+                self._operations.append(operation)
+                if operation.writer:
+                    self.jobs[operation.writer[0]] += 1
+            except (DocstoreError, Refusal) as error:
+                # Where they were raised refers to this very list: a circle around all these bodies.
+                error.__traceback__ = error.__context__ = None
+                self._fail(link, error)
+                if isinstance(error, NoOperation) and (why := streak.ends(error)):
+                    self._fail("", why)
+                    break
+        self._submit()
+
+    def _submit(self) -> None:
+        """Submit what has come in a row."""
+        operations, self._operations = self._operations, []
+        if operations:
+            links = [operation.link for operation in operations]
+            answers = self._backend.submit_batch(operations, self._patience_s)
+            self.submitted.append(Together(links, answers))
+
+    def _fail(self, link: str, error: DocstoreError | Refusal) -> None:
+        self._submit()
+        self.submitted.append(Failed(link, error))
+
+    async def _large_one(self, line: bytes) -> dict[str, Any]:
+        """As `parsed`, beside the event loop."""
+        self._submit()
+        value, _ = await self._large.read(len(line), self._patience_s, partial(parsed, line))
+        return value
+
+    async def _large_operation(
+        self, line: bytes, value: dict[str, Any], factory: str, options: ServiceOptions
+    ) -> Operation:
+        """As `operation_of`, beside the event loop."""
+        make = partial(operation_of, value, factory, options, self._state_bytes_max)
+        operation, _ = await self._large.read(len(line), self._patience_s, make)
+        return operation
+
+    def _factory(self, link: str, value: dict[str, Any]) -> str:
+        """Return the factory that a line is for: above its link, or the link of a POST itself."""
+        canonical_link(link)
+        if value.get("op") in ("POST", "post") and self._backend.service_at(link) is not None:
+            return link
+        factory, _, name = link.rpartition("/")
+        if name in SUFFIXES:
+            raise BadRequest("a utility's name cannot be an id")
+        return factory
+
+    async def _find_options(self, factory: str) -> ServiceOptions:
+        """Return what a factory was declared with, from here on without a look."""
+        service = self._backend.service_at(factory)
+        if service is None and factory not in self._unknown:
+            self._submit()
+            service = await self._backend.find_service(factory, self._patience_s)
+        if service is None:
+            self._unknown.add(factory)
+            raise NotFound(f"there is no factory {factory}")
+        options = self._options[factory] = service.options
+        return options
+
+
+@dataclass(slots=True)
+class Streak:
+    """Lines in a row that are no operations: a few are mistakes, many are another kind of body.
+
+    is_answered: whether results have been sent. is_over: the streak was too long.
+    """
+
+    broken: int = 0
+    has_operations: bool = False
+    is_answered: bool = False
+    is_over: bool = False
+
+    def ends(self, error: NoOperation) -> BadRequest | None:
+        """Count one more; return why the request ends, None if it goes on.
+
+        Raises that instead if there was nothing else in the request: then it can be its status.
+        """
+        self.broken += 1
+        if self.broken < BROKEN_LINES_MAX:
+            return None
+        why = f"{self.broken} lines in a row are no operations ({error}); the rest was not read"
+        if not self.has_operations and not self.is_answered:
+            raise BadRequest(f"{why}: is the body what its Content-Type says?")
+        self.is_over = True
+        return BadRequest(why)

@@ -1,0 +1,18 @@
+"""Why a partition is not there: its topic is gone, has fewer of them, or is still being made."""
+
+from docstore.errors import DocstoreError
+from docstore.http.backend import StreamBackend
+from docstore.streams.replica_set import topic_link_of
+from docstore.streams.requests import NoSuchPartition, NotProvisioned
+
+
+async def missing(streams: StreamBackend, link: str, timeout_s: float) -> DocstoreError:
+    """Return what is to be told of a partition that has no document.
+
+    Raises NoSuchTopic, and Unavailable if it is not known whether there is a topic.
+    """
+    name, number = topic_link_of(link).rpartition("/")[2], link.rpartition("/")[2]
+    topic = await streams.topic(name, timeout_s)
+    if int(number) < topic.partitions:
+        return NotProvisioned(f"partition {number} of {name} is not provisioned yet")
+    return NoSuchPartition(f"{name} has {topic.partitions} partitions")

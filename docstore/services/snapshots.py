@@ -1,0 +1,24 @@
+"""Named snapshots: documents that say which cut they are of, so that what it needs is kept."""
+
+from docstore.errors import BadRequest
+from docstore.model.service import Refusal, ServiceOptions, State
+from docstore.scans.cut import unpack_cut
+from docstore.services.declared import DeclaredService
+
+
+class SnapshotService(DeclaredService):
+    """The service of snapshots: one whose cut nobody can read would hold nothing, unseen."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(ServiceOptions(path=path, kind="docstore:Snapshot"))
+        self.checks = True
+
+    def check(self, state: State) -> None:
+        """Refuse what names no cut."""
+        cut = state.get("cut")
+        if not isinstance(cut, str):
+            raise Refusal("cut is the token of a cut, as /core/spark/plan gives it", status=400)
+        try:
+            unpack_cut(cut)
+        except BadRequest as error:
+            raise Refusal(f"cut: {error}", status=400) from None
