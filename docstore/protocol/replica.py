@@ -87,6 +87,7 @@ from docstore.protocol.messages import (
     Spreading,
     Succeed,
     Supply,
+    Took,
     Vote,
 )
 from docstore.protocol.reign import Reign
@@ -94,6 +95,7 @@ from docstore.protocol.road.confirm import Confirmer
 from docstore.protocol.road.decide import Decider
 from docstore.protocol.road.forward import Gateway, arrived
 from docstore.protocol.road.learn import Acceptor
+from docstore.protocol.road.offered import Offered
 from docstore.protocol.road.propose import Proposer
 from docstore.protocol.road.read_index import ReadIndex
 from docstore.protocol.road.serve import Owner
@@ -128,10 +130,11 @@ class Replica:
         self.acceptor = Acceptor(core)
         self.catchup = CatchUp(core)
         self.confirmer = Confirmer(core)
-        self.decider = Decider(core, self._opened)
+        self.offered = Offered(core)
+        self.decider = Decider(core, self.offered, self._opened)
         self.owner = Owner(core, self.decider, self.confirmer)
         self.read_index = ReadIndex(core, self.confirmer)
-        self.proposer = Proposer(core, self.owner.past.stored)
+        self.proposer = Proposer(core, self.offered, self.owner.past.stored)
         self.takeover = TakeOver(core, self.acceptor, self.decider, self.catchup)
         self.register = Register(
             core, _registered(recovered), vote_rng, use=self._use, blocks=blocks
@@ -245,8 +248,8 @@ class Replica:
         match message:
             case Propose():
                 self.acceptor.propose(sender, message)
-            case Accepted():
-                self.catchup.push_behind(sender, self.decider.accepted(sender, message))
+            case Accepted() | Took():
+                self.catchup.push_behind(sender, self.decider.acknowledged(sender, message))
             case Confirm():
                 self.confirmer.asked(sender, message)
             case Confirmed():
@@ -355,6 +358,7 @@ class Replica:
         self.takeover.expire()
         self.takeover.consider()
         self.decider.tell()
+        self.offered.tick()
         self.handover.tick()
         self.stillness.tick()
         self.liveness.beat()
