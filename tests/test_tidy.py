@@ -81,8 +81,10 @@ COMMANDS = (
 NODES_OWN = ("docstore/cli/serve.py", "docstore/cli/serve_flags.py", "docstore/cli/force.py")
 """The commands that are a node, or work on a node's disk: imported late, by who is asked for it."""
 NODES_PARTS = (
-    "docstore.http docstore.node docstore.pipeline docstore.storage gossip"
-    " aiosqlite cryptography jsonschema pyspark sqlalchemy structlog uvloop"
+    "docstore.converge docstore.http docstore.links docstore.members docstore.node"
+    " docstore.pipeline docstore.protocol.replica docstore.query docstore.reads docstore.scans"
+    " docstore.storage docstore.upkeep gossip"
+    " aiosqlite cryptography jsonschema pyarrow pydantic pyspark sqlalchemy structlog uvloop"
 ).split()
 AT_EACH_TAB = ("docstore/__main__.py", "docstore/cli/app.py")
 """What runs whenever a shell completes a word: it talks to nobody, and need not be able to."""

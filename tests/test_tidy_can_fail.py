@@ -93,6 +93,7 @@ BAD: list[tuple[Rule, str, str]] = [
     (commands_start_at_once, "docstore/cli/app.py", "from docstore.client import Client"),
     (commands_start_at_once, "docstore/cli/load.py", "def f():\n    import docstore.http.server"),
     (commands_start_at_once, "docstore/cli/load.py", "from docstore.node.status import ready"),
+    (commands_start_at_once, "docstore/cli/status.py", "from docstore.links.rpc import Rpc"),
     (commands_start_at_once, "docstore/client/client.py", "if x:\n    from docstore import node"),
     (commands_start_at_once, "docstore/config.py", "from docstore.http.listener import Listener"),
     (simulator_is_its_own_shell, "tests/sim/cluster.py", "from docstore.http.peers import Peers"),

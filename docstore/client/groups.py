@@ -89,16 +89,7 @@ class ConsumerGroup(Membership):
 
     async def __aenter__(self) -> Self:
         """Make the group unless it is there, and take part. Raises RequestFailed: no such topic."""
-        try:
-            await self._client.json("GET", quote(self.link))
-        except RequestFailed as error:
-            if error.status != 404:
-                raise
-            try:
-                await self._client.json("POST", GROUPS, self._wanted)
-            except RequestFailed as refused:
-                if refused.status != 409:
-                    raise  # 409: another process has made it meanwhile.
+        await self._insist_on(GROUPS, self._wanted)
         await super().__aenter__()
         self._spawn(self._commit_on())
         return self

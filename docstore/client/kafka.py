@@ -45,10 +45,10 @@ except ImportError as error:
     raise ImportError("roles on Kafka need aiokafka: pip install 'docstore[kafka]'") from error
 
 from docstore.client.boot_clock import boot_clock, drop_in_child
+from docstore.client.leading import LeadsRoles
 from docstore.client.membership import GroupEnded
-from docstore.client.roles import NotLeading
 from docstore.client.telling import Callback, Telling
-from docstore.ownership.by_induction import Acquired, Event, Fenced, Mode, Revoked, partition_of
+from docstore.ownership.by_induction import Acquired, Event, Fenced, Induced, Mode, Revoked
 from docstore.ownership.on_kafka import Membership, windows_on_kafka
 
 LASTING = (
@@ -64,7 +64,7 @@ LASTING = (
 """Errors that do not pass by themselves: a role ends with them. All others are met again."""
 
 
-class KafkaRole:
+class KafkaRole(LeadsRoles):
     """A member of a group that shares the roles of one name. Use it as a context."""
 
     def __init__(
@@ -117,38 +117,9 @@ class KafkaRole:
         """Return the last error that passes by itself, until what it befell succeeds again."""
         return next(iter(self._troubles.values()), None)
 
-    # What is led: a look at proofs and the clock, from any thread
-
-    def leads(self, role: int) -> bool:
-        """Say whether this member leads a role at this moment."""
-        found = self._membership
-        return found is not None and found.induced.leads(role, self._clock())
-
-    def leads_key(self, key: str, slots: int = 0) -> bool:
-        """Say whether this member leads the hash slot of a key; 0 slots: as many as roles."""
-        found = self._membership
-        return found is not None and found.induced.leads_key(
-            key, slots or self.roles, self._clock()
-        )
-
-    def token(self, role: int) -> int:
-        """Return the token of the tenure. Raises NotLeading without one."""
-        token = None if self._membership is None else self._membership.induced.token(role)
-        if token is None:
-            raise NotLeading(f"{self.name}: role {role} is not led here")
-        return token
-
-    def fence(self, role: int) -> str:
-        """Return what guarded writes take along. Raises NotLeading unless the role is led now."""
-        token = self.token(role)
-        if not self.leads(role):
-            raise NotLeading(f"{self.name}: role {role} is not led here any more")
-        return f"roles/{self.name}/{role}:{token}"
-
-    def roles_of(self, partition: int) -> list[int]:
-        """Return the roles that a partition carries, as events name it."""
-        size = 1 if self._membership is None else self._membership.induced.partitions
-        return [role for role in range(self.roles) if partition_of(role, size) == partition]
+    @property
+    def _induced(self) -> Induced | None:
+        return None if self._membership is None else self._membership.induced
 
     def now(self) -> float:
         """Return the clock by which proofs are counted, as `event.protected(now)` wants it."""

@@ -118,6 +118,19 @@ class Membership:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    async def _insist_on(self, factory: str, wanted: dict[str, Any]) -> None:
+        """Make the document unless it is there: then it stays as it is. Raises RequestFailed."""
+        try:
+            await self._client.json("GET", quote(self.link))
+        except RequestFailed as error:
+            if error.status != 404:
+                raise
+            try:
+                await self._client.json("POST", factory, wanted)
+            except RequestFailed as refused:
+                if refused.status != 409:
+                    raise  # 409: another process has made it meanwhile.
+
     async def leave(self, *, drain: bool = False) -> None:
         """Take part no more. drain: go on until others have what this process has."""
         self._feed(LeaveAsked(drain))

@@ -12,20 +12,15 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, Self
-from urllib.parse import quote
 
-from docstore.client.errors import ClientError, RequestFailed
+from docstore.client.leading import LeadsRoles
 from docstore.client.membership import Callback, GroupEnded, Membership
 from docstore.client.requests import Requests
-from docstore.ownership.by_induction import Mode, partition_of
+from docstore.ownership.by_induction import Induced, Mode
 from docstore.sessions.groups import ROLES
 
 
-class NotLeading(ClientError):
-    """This process does not lead that role (any more): nothing should be done in its name."""
-
-
-class Role(Membership):
+class Role(Membership, LeadsRoles):
     """Takes part in leading some roles."""
 
     def __init__(
@@ -70,28 +65,18 @@ class Role(Membership):
 
     async def __aenter__(self) -> Self:
         """Make the document of the roles unless it is there, and take part."""
-        try:
-            await self._client.json("GET", quote(self.link))
-        except RequestFailed as error:
-            if error.status != 404:
-                raise
-            try:
-                await self._client.json("POST", ROLES, self._wanted)
-            except RequestFailed as refused:
-                if refused.status != 409:
-                    raise  # 409: another process has made it meanwhile.
+        await self._insist_on(ROLES, self._wanted)
         return await super().__aenter__()
+
+    @property
+    def _induced(self) -> Induced | None:
+        return self.member.induced
 
     async def leave(self, *, drain: bool = True) -> None:
         """Take part no more; where two may lead, go on until a successor does."""
         settings = self.member.settings
         overlaps = settings is not None and settings.mode is Mode.NON_EXCLUSIVE
         await super().leave(drain=drain and overlaps)
-
-    def leads(self, role: int) -> bool:
-        """Say whether this process leads a role, at this moment."""
-        induced = self.member.induced
-        return induced is not None and induced.leads(role, self.now())
 
     async def led(self, role: int) -> str:
         """Wait until this process leads a role, and return its fence. Raises GroupEnded."""
@@ -100,32 +85,6 @@ class Role(Membership):
                 raise GroupEnded(self.why_over)
             await self.changed()
         return self.fence(role)
-
-    def leads_key(self, key: str, slots: int = 0) -> bool:
-        """Say whether this process leads the hash slot of a key; 0 slots: as many as roles."""
-        induced = self.member.induced
-        return induced is not None and induced.leads_key(key, slots or self.roles, self.now())
-
-    def token(self, role: int) -> int:
-        """Return the token of the tenure. Raises NotLeading without one."""
-        induced = self.member.induced
-        token = None if induced is None else induced.token(role)
-        if token is None:
-            raise NotLeading(f"{self.name}: role {role} is not led here")
-        return token
-
-    def fence(self, role: int) -> str:
-        """Return what guarded writes take along. Raises NotLeading unless the role is led now."""
-        token = self.token(role)
-        if not self.leads(role):
-            raise NotLeading(f"{self.name}: role {role} is not led here any more")
-        return f"roles/{self.name}/{role}:{token}"
-
-    def roles_of(self, partition: int) -> list[int]:
-        """Return the roles that a partition carries, as events name it."""
-        induced = self.member.induced
-        size = 1 if induced is None else induced.partitions
-        return [role for role in range(self.roles) if partition_of(role, size) == partition]
 
     async def while_leading(self, role: int, step: Callable[[], Awaitable[Any] | Any]) -> None:
         """Run `step` again and again while the role is led, until this process takes part no more.

@@ -19,11 +19,11 @@ from docstore.http.headers import PATCHES, Head
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.representation import MSGPACK_TYPE
 from docstore.model import json
-from docstore.model.document import EXPIRY_NAME, LEASE, STORE_SET
+from docstore.model.document import EXPIRY, EXPIRY_NAME, LEASE
+from docstore.model.envelope import STORE_SET
 from docstore.model.paths import SUFFIXES, canonical_link
 from docstore.model.service import ServiceOptions
 
-EXPIRY = "documentExpirationTimeMicros"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 _NOTED = STORE_SET | {LEASE, EXPIRY}

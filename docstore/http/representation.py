@@ -5,7 +5,6 @@ suffix for the msgpack form, since it is another representation (RFC 9110, secti
 """
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 import msgpack
@@ -13,30 +12,17 @@ import orjson
 
 from docstore.http.reply import Reply, header_lines
 from docstore.model.document import Row, tag_of
+from docstore.model.envelope import said_of
 from docstore.model.fences import fences_of
 
 JSON_TYPE = "application/json"
 MSGPACK_TYPE = "application/msgpack"
 
 
-@lru_cache(maxsize=1024)
-def _quoted(text: str) -> bytes:
-    return orjson.dumps(text)
-
-
 def document_json(row: Row, kind: str) -> bytes:
     """Return the document as JSON."""
-    fields = (
-        b'"documentSelfLink":%b,"documentKind":%b,"documentVersion":%d,"documentEpoch":%d,'
-        b'"documentOwner":%b,"documentUpdateTimeMicros":%d,"documentUpdateAction":"%b",'
-        b'"documentSignature":"%b"}'
-    ) % (
-        orjson.dumps(row.link), _quoted(kind), row.version, row.epoch, _quoted(row.owner),
-        row.updated_us, row.action.encode(), row.signature.hex().encode(),
-    )  # fmt: skip
-    if row.state == b"{}":
-        return b"{" + fields
-    return row.state[:-1] + b"," + fields
+    said = orjson.dumps(said_of(row, kind))
+    return said if row.state == b"{}" else row.state[:-1] + b"," + said[1:]
 
 
 def document_bytes(row: Row, kind: str, media: str) -> bytes:

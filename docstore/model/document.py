@@ -23,17 +23,9 @@ Ballots = tuple[tuple[Ballot, int], ...]
 """(ballot, first n written under it), ascending in both: under which ballot each row stands."""
 
 
-STORE_SET = frozenset(
-    {
-        "documentSelfLink", "documentKind", "documentVersion", "documentEpoch", "documentOwner",
-        "documentUpdateTimeMicros", "documentUpdateAction", "documentSignature",
-        "documentAuthPrincipalLink",
-    }
-)  # fmt: skip
-"""Members of a document that the store sets: ignored when a client sends them back."""
-
-
-EXPIRY_NAME = b'"documentExpirationTimeMicros"'
+EXPIRY = "documentExpirationTimeMicros"
+"""Member of a document that is to be deleted at a time."""
+EXPIRY_NAME = b'"%b"' % EXPIRY.encode()
 EXPIRY_US_MAX = (1 << 63) - 1
 
 LEASE = "documentLeaseLink"
@@ -74,9 +66,9 @@ class Row(NamedTuple):
 
 def expiry_us(state: bytes) -> int:
     """Return when a document is to be deleted, in microseconds since 1970; 0 for never."""
-    if EXPIRY_NAME not in state:
+    if state.find(EXPIRY_NAME) < 0:  # Half the price of `in`, and asked of every row.
         return 0
-    found = json.load(state).get("documentExpirationTimeMicros", 0)
+    found = json.load(state).get(EXPIRY, 0)
     return min(found, EXPIRY_US_MAX) if type(found) is int and found > 0 else 0
 
 

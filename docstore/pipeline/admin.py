@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from docstore.model.document import EXPIRY
 from docstore.pipeline.group import Group
 from docstore.pipeline.options import Options
 
@@ -88,7 +89,7 @@ def _counts(group: Group) -> Iterator[tuple[Any, ...]]:
 def _snapshots(group: Group) -> Iterator[tuple[Any, ...]]:
     for page in _documents(group, "/core/snapshots"):
         name = page["documentSelfLink"].rpartition("/")[2]
-        yield name, page.get("cut"), page.get("documentExpirationTimeMicros")
+        yield name, page.get("cut"), page.get(EXPIRY)
 
 
 def _jobs(group: Group) -> Iterator[tuple[Any, ...]]:

@@ -4,7 +4,7 @@ What is none of the names here is a member of the document: the option `members`
 reads some, parsed from the body, and so does `.schema(...)`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql.types import (
@@ -17,6 +17,12 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from docstore.model import envelope
+from docstore.model.document import EXPIRY
+from docstore.model.envelope import Type
+
+TYPES = {Type.TEXT: StringType(), Type.NUMBER: LongType(), Type.TIME: LongType()}
+
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
@@ -27,17 +33,16 @@ class Envelope:
     nullable: bool = False
 
 
+def _of_store() -> Iterator[tuple[str, Envelope]]:
+    for each in envelope.COLUMNS:
+        if each.type is Type.TIME:
+            yield each.time_name, Envelope(each.name, TimestampType())
+        yield each.name, Envelope(each.name, TYPES[each.type])
+
+
 ENVELOPE = {
-    "documentSelfLink": Envelope("documentSelfLink", StringType()),
-    "documentVersion": Envelope("documentVersion", LongType()),
-    "documentEpoch": Envelope("documentEpoch", LongType()),
-    "documentOwner": Envelope("documentOwner", StringType()),
-    "documentUpdateTime": Envelope("documentUpdateTimeMicros", TimestampType()),
-    "documentUpdateTimeMicros": Envelope("documentUpdateTimeMicros", LongType()),
-    "documentUpdateAction": Envelope("documentUpdateAction", StringType()),
-    "documentExpirationTime": Envelope(
-        "documentExpirationTimeMicros", TimestampType(), nullable=True
-    ),
+    **dict(_of_store()),
+    EXPIRY.removesuffix("Micros"): Envelope(EXPIRY, TimestampType(), nullable=True),
     "slot": Envelope("slot", LongType()),
     "seq": Envelope("seq", LongType()),
     "deleted": Envelope("deleted", BooleanType()),
@@ -47,8 +52,8 @@ ENVELOPE = {
 }
 
 TABLE = (
-    "documentSelfLink", "documentVersion", "documentEpoch", "documentOwner", "documentUpdateTime",
-    "documentUpdateAction", "slot", "seq", "body",
+    *(each.time_name if each.type is Type.TIME else each.name for each in envelope.COLUMNS),
+    "slot", "seq", "body",
 )  # fmt: skip
 FEED = (
     "slot", "documentEpoch", "seq", "documentSelfLink", "documentVersion", "documentUpdateAction",

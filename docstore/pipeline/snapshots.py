@@ -3,6 +3,7 @@
 import time
 from urllib.parse import quote
 
+from docstore.model.document import EXPIRY
 from docstore.pipeline.group import Group
 
 SNAPSHOTS = "/core/snapshots"
@@ -19,7 +20,7 @@ def snapshot(url: str, name: str, *, ttl_s: int = 86_400, as_of: str = "latest")
 def retain(group: Group, name: str, cut: str, ttl_s: float) -> None:
     """Have a name stand for a cut, for `ttl_s` seconds from now."""
     until = int((time.time() + ttl_s) * 1_000_000)
-    page = {"cut": cut, "documentExpirationTimeMicros": until}
+    page = {"cut": cut, EXPIRY: until}
     group.json("PUT", f"{SNAPSHOTS}/{quote(name, safe='')}", page)
 
 

@@ -3,11 +3,15 @@
 A comparison with a value of another kind is refused: it could find nothing, ever.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from docstore.errors import BadRequest
+from docstore.model import envelope
+from docstore.model.document import EXPIRY
+from docstore.model.envelope import Type
 from docstore.query.condition import Condition, Literal
 
 TEXT, NUMBER, FLAG = "a text", "a number", "true or false"
@@ -64,20 +68,20 @@ class Column:
         raise BadRequest("where: contains is for members that are arrays")
 
 
-_UPDATED = "h.updated_us"
-_EXPIRES = "json_extract(CAST(h.state AS TEXT), '$.documentExpirationTimeMicros')"
+def _of_envelope() -> Iterator[Column]:
+    for each in envelope.COLUMNS:
+        yield Column(each.name, f"h.{each.column}", TEXT if each.type is Type.TEXT else NUMBER)
+        if each.type is Type.TIME:
+            yield Column(each.time_name, f"h.{each.column}", TIME)
+
+
+_EXPIRES = f"json_extract(CAST(h.state AS TEXT), '$.{EXPIRY}')"
 
 COLUMNS = {
     column.name: column
     for column in (
-        Column("documentSelfLink", "h.link", TEXT),
-        Column("documentVersion", "h.version"),
-        Column("documentEpoch", "h.epoch"),
-        Column("documentOwner", "h.owner", TEXT),
-        Column("documentUpdateAction", "h.action", TEXT),
-        Column("documentUpdateTime", _UPDATED, TIME),
-        Column("documentUpdateTimeMicros", _UPDATED),
-        Column("documentExpirationTime", _EXPIRES, TIME, nullable=True),
+        *_of_envelope(),
+        Column(EXPIRY.removesuffix("Micros"), _EXPIRES, TIME, nullable=True),
         # Nothing is added but what keeps SQLite from walking another index than the scan's.
         Column("slot", "(h.slot + 0)"),
         Column("seq", "(h.n + 0)"),

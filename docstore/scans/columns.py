@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass
 
+from docstore.model import envelope
+from docstore.model.document import EXPIRY
+from docstore.model.envelope import Type
+
 TEXT, NUMBER, FLAG = "text", "number", "flag"
 
 
@@ -26,14 +30,12 @@ _BEFORE = (
 )
 
 COLUMNS = {
-    "documentSelfLink": Column("h.link", TEXT),
-    "documentVersion": Column("h.version", NUMBER),
-    "documentEpoch": Column("h.epoch", NUMBER),
-    "documentOwner": Column("h.owner", TEXT),
-    "documentUpdateTimeMicros": Column("h.updated_us", NUMBER),
-    "documentUpdateAction": Column("h.action", TEXT),
-    "documentExpirationTimeMicros": Column(
-        "coalesce(json_extract(CAST(h.state AS TEXT), '$.documentExpirationTimeMicros'), 0)",
+    **{
+        each.name: Column(f"h.{each.column}", TEXT if each.type is Type.TEXT else NUMBER)
+        for each in envelope.COLUMNS
+    },
+    EXPIRY: Column(
+        f"coalesce(json_extract(CAST(h.state AS TEXT), '$.{EXPIRY}'), 0)",
         NUMBER, empty_is_null=True,
     ),
     "slot": Column("h.slot", NUMBER),

@@ -8,14 +8,12 @@ part of it: they are made anew from what is stored each time that it is shown.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from docstore.model.document import EXPIRY_NAME
+from docstore.model.document import EXPIRY
 from docstore.model.service import State
 from docstore.services.schemas import DIALECT, unapplied
 
 WARNINGS = "warnings"
 """The member that they are shown in; ignored when a client sends it back."""
-
-_EXPIRY = EXPIRY_NAME.decode().strip('"')
 
 
 def unkept(declaration: State) -> list[dict[str, str]]:
@@ -31,7 +29,7 @@ def _found(declaration: State) -> Iterator[tuple[str, str]]:
     if "INSTRUMENTATION" in declaration.get("options", ()):
         yield "options", "INSTRUMENTATION measures nothing yet: /metrics counts for a whole node"
     for name in declaration:
-        if name.startswith("document") and name != _EXPIRY:
+        if name.startswith("document") and name != EXPIRY:
             yield name, "a declaration has no member of that name"
     yield from (("schema", detail) for detail in _of_schema(declaration.get("schema")))
 

@@ -17,7 +17,7 @@ from docstore.storage.arrivals import Aged, Arrivals, Arrive, Heads, Lines, Prun
 from docstore.storage.schema import branches, cursors, wins
 from docstore.storage.shelf import within_bytes
 from docstore.storage.store import Expired
-from docstore.storage.tables import in_one_line, sql
+from docstore.storage.tables import count_between, links_between, sql
 
 _ROW = [each for each in branches.columns if each.name not in ("standing", "expires_us")]
 _ARRIVE = sql(insert(branches), *(column.name for column in branches.columns))
@@ -93,31 +93,9 @@ _IN_CONFLICT = sql(
     )
 )
 _CURSORS = sql(select(cursors))
-_between = (
-    wins,
-    branches.c.deleted == _NONE,
-    branches.c.link >= bindparam("first"),
-    branches.c.link < bindparam("beyond"),
-)
-LINKS = sql(
-    in_one_line(
-        select(branches.c.slot, branches.c.link, branches.c.version)
-        .where(*_between)
-        .order_by(branches.c.link, branches.c.slot)
-    ),
-    "first",
-    "beyond",
-    "limit",
-)
-_name = func.substr(branches.c.link, bindparam("name_at", type_=Integer))
-COUNT = sql(
-    select(branches.c.slot, func.count(literal_column("*")))
-    .where(*_between, func.instr(_name, literal_column("'/'")) == _NONE)
-    .group_by(branches.c.slot),
-    "first",
-    "beyond",
-    "name_at",
-)
+_live = (wins, branches.c.deleted == _NONE)
+LINKS = links_between(branches, *_live)
+COUNT = count_between(branches, *_live)
 
 BranchWrite = Arrive | Stand | Prune | SaveCursor
 BranchQuery = Heads | Lines | Arrivals | Aged | Expired

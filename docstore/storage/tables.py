@@ -55,20 +55,24 @@ MANY = 64
 interpreter's lock whenever it steps a statement, and a busy event loop takes half a millisecond
 to give it back: one by one, a loaded node wrote 2,000 rows a second, and so it writes 16,000."""
 
-SIZES = (MANY, 32, 16, 8, 4, 2, 1)
-"""How many lines a statement may have: so any number takes but a few of them, all prepared once."""
+MANY_ROWS = 256
+"""The same for rows of documents, of which a load brings more than of anything else. Beside a busy
+loop a row costs 16 us of the processor like this, 22 with 64 in a statement, and 12 without a loop.
+More than 256 would not be cheaper, and hold the lock for longer than it is asked for."""
 
 
 Insert = dict[int, str]
-"""How many lines -> the INSERT of so many."""
+"""How many lines -> the INSERT of so many, the largest first: so any number of lines takes but a
+few of them, all prepared once."""
 
 
-def inserts(statement: CompilerElement, table: Table) -> Insert:
-    """Return the texts of an INSERT into all columns of a table."""
+def inserts(statement: CompilerElement, table: Table, most: int = MANY) -> Insert:
+    """Return the texts of an INSERT into all columns of a table. most: lines in one, at most."""
     one = sql(statement, *all_of(table))
     before, _, after = one.partition("VALUES (")
     values, _, rest = after.partition(")")
-    lines = {size: ", ".join([f"({values})"] * size) for size in SIZES}
+    sizes = [1 << power for power in reversed(range(most.bit_length()))]
+    lines = {size: ", ".join([f"({values})"] * size) for size in sizes}
     return {size: f"{before}VALUES {text}{rest}" for size, text in lines.items()}
 
 
@@ -91,6 +95,32 @@ def in_one_line(lines: Select[Any]) -> Select[Any]:
     return select(func.json_group_array(func.json_array(*part.columns)))
 
 
+def links_between(table: Table, *is_live: ColumnElement[bool]) -> str:
+    """Return what finds the live documents from link `first` on up to `beyond`, in order."""
+    columns = table.c
+    found = select(columns.slot, columns.link, columns.version).where(
+        *is_live, *_between(columns.link)
+    )
+    return sql(in_one_line(found.order_by(columns.link, columns.slot)), "first", "beyond", "limit")
+
+
+def count_between(table: Table, *is_live: ColumnElement[bool]) -> str:
+    """Return what counts them by slot, without those that have a slash from `name_at` on."""
+    name = func.substr(table.c.link, bindparam("name_at", type_=Integer))
+    return sql(
+        select(table.c.slot, func.count(literal_column("*")))
+        .where(*is_live, *_between(table.c.link), func.instr(name, literal_column("'/'")) == _NONE)
+        .group_by(table.c.slot),
+        "first",
+        "beyond",
+        "name_at",
+    )
+
+
+def _between(link: Column[Any]) -> tuple[ColumnElement[bool], ...]:
+    return link >= bindparam("first"), link < bindparam("beyond")
+
+
 # The sum keeps SQLite from walking the whole slot by n: a link's rows are found by its key.
 _until = history.c.n + literal_column("0") <= bindparam("until", type_=Integer)
 _of_link = _is(history.c.slot, history.c.link)
@@ -111,7 +141,7 @@ CREATE = [
 
 # Without OR ROLLBACK, SQLite would keep a copy of each page that a statement of many rows touches,
 # to take that statement alone back. What fails takes the whole batch back anyway.
-INSERT_ROW = inserts(insert(history).prefix_with("OR ROLLBACK"), history)
+INSERT_ROW = inserts(insert(history).prefix_with("OR ROLLBACK"), history, MANY_ROWS)
 _pointer = insert(current).prefix_with("OR ROLLBACK")
 POINT = inserts(
     _pointer.on_conflict_do_update(
@@ -119,6 +149,7 @@ POINT = inserts(
         set_={name: _pointer.excluded[name] for name in all_of(current)[2:]},
     ),
     current,
+    MANY_ROWS,
 )
 UNPOINT = sql(delete(current).where(*_is(current.c.slot, current.c.link)), "slot", "link")
 _above = (history.c.slot == bindparam("slot"), history.c.n > bindparam("end"))
@@ -329,21 +360,7 @@ LAST_N = sql(
     .offset(_NONE),
     "slot",
 )
-_between = (
-    live,
-    current.c.link >= bindparam("first"),
-    current.c.link < bindparam("beyond"),
-)
-LINKS = sql(
-    in_one_line(
-        select(current.c.slot, current.c.link, current.c.version)
-        .where(*_between)
-        .order_by(current.c.link, current.c.slot)
-    ),
-    "first",
-    "beyond",
-    "limit",
-)
+LINKS = links_between(current, live)
 _bounds = func.json_each(bindparam("bounds", type_=Text)).table_valued("key", "value")
 _beyond = and_(history.c.slot == _bounds.c.key, history.c.n > _bounds.c.value)
 LINKS_BEYOND = sql(
@@ -362,15 +379,7 @@ BOUNDED = sql(
     "until",
 )
 LIVE = sql(select(_ONE).where(*_is(current.c.slot, current.c.link), live), "slot", "link")
-_name = func.substr(current.c.link, bindparam("name_at", type_=Integer))
-COUNT = sql(
-    select(current.c.slot, func.count(literal_column("*")))
-    .where(*_between, func.instr(_name, literal_column("'/'")) == literal_column("0"))
-    .group_by(current.c.slot),
-    "first",
-    "beyond",
-    "name_at",
-)
+COUNT = count_between(current, live)
 # A subquery and not a join, which SQLite would begin at `history`, with all its old versions.
 _current_digest = (
     select(history.c.digest)

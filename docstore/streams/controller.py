@@ -5,12 +5,11 @@ where there is none. It acts by conditional updates alone, so one that has been 
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from docstore.beside.asking import Survey
+from docstore.beside.reading import Reading
 from docstore.beside.updates import Updates, tag_of
 from docstore.model.document import Row
-from docstore.model.operation import Answer
 from docstore.ownership.by_lag import LED
 from docstore.streams.core import NEVER, Core
 from docstore.streams.elections import Elections
@@ -21,8 +20,6 @@ from docstore.streams.messages import (
 from docstore.streams.replica_set import ReplicaSet, Resolution, read_replica_set
 from docstore.streams.topics import Topics
 from docstore.streams.witnesses import Witnesses
-
-READS_AT_ONCE = 64
 
 
 class Controller:
@@ -53,8 +50,7 @@ class Controller:
         self._reigns = -1
         self._survey = self._surveyed = 0
         """Number of the newest question what lies in our slots, and of the one answered last."""
-        self._to_read: list[str] = []
-        self._reading = 0
+        self._reading = Reading(core.view, updates, updates.learn)  # Which tells us, and others.
 
     # What documents say
 
@@ -119,7 +115,7 @@ class Controller:
                 self.forget(link)
             self._survey = core.next_token()
             core.emit(Survey(self._survey))
-        self._read_more()
+        self._reading.go_on()
         for node, links in list(self._led_by.items()):
             if not links:
                 del self._led_by[node]
@@ -139,32 +135,16 @@ class Controller:
     def knows_all(self) -> bool:
         """Say whether all documents in the slots that we own have been read."""
         is_surveyed = self._surveyed == self._survey and self._reigns == self._core.view.reigns
-        return is_surveyed and not self._to_read and not self._reading
+        return is_surveyed and self._reading.is_done
 
     def surveyed(self, token: int, rows: Sequence[Row]) -> None:
         """Read the documents that lie in slots of ours: what a disk holds need not be decided."""
         self._surveyed = token
-        self._to_read = [
+        self._reading.begin(
             row.link
-            for row in rows
+            for row in reversed(rows)
             if row.link not in self.governed or tag_of(row) > self.governed[row.link].tag
-        ]
-        self._read_more()
-
-    def _read_more(self) -> None:
-        while self._to_read and self._reading < READS_AT_ONCE:
-            link = self._to_read.pop()
-            if self._core.view.owns(link):
-                self._reading += 1
-                self._updates.read(link, partial(self._read, link))
-
-    def _read(self, link: str, answer: Answer) -> None:
-        """Updates has told everybody of the row; one that could not be read is read again."""
-        self._reading -= 1
-        if answer.status >= 500:
-            self._to_read.insert(0, link)
-        elif answer.row is not None:
-            self._updates.learn(answer.row)
+        )
 
     def link_made(self, peer: str) -> None:
         """What was told before may be lost."""

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from docstore.beside.reading import Reading
 from docstore.beside.updates import Tag, Updates, tag_of
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Conditions, Operation
@@ -65,8 +66,7 @@ class Provisioning:
         self._updates = updates
         self._jobs: dict[str, Job] = {}
         self._under_way = 0
-        self._to_read: deque[str] = deque()
-        self._reading = 0
+        self._reading = Reading(core.view, updates, self.learn)
 
     # What documents say
 
@@ -86,26 +86,11 @@ class Provisioning:
 
     def surveyed(self, links: list[str]) -> None:
         """Read the topics that lie in slots of ours: what a disk holds need not be decided."""
-        self._to_read = deque(links)
-        self._read_more()
-
-    def _read_more(self) -> None:
-        while self._to_read and self._reading < AT_ONCE:
-            link = self._to_read.popleft()
-            if self._core.view.owns(link):
-                self._reading += 1
-                self._updates.read(link, partial(self._read, link))
-
-    def _read(self, link: str, answer: Answer) -> None:
-        self._reading -= 1
-        if answer.status >= 500:
-            self._to_read.append(link)
-        elif answer.row is not None:
-            self.learn(answer.row)
+        self._reading.begin(links)
 
     def tick(self) -> None:
         """Go on with what waits for time, or for members."""
-        self._read_more()
+        self._reading.go_on()
         for job in list(self._jobs.values()):
             if not self._core.view.owns(job.link):
                 del self._jobs[job.link]

@@ -6,7 +6,7 @@ next ones go in as if nothing had been.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from types import ModuleType
 
@@ -16,7 +16,7 @@ from tests.disk.connection import Connection
 from tests.disk.disk import Disk, Failed
 from tests.disk.vfs import Vfs
 
-Raises = Callable[[str], Exception]
+Raises = Callable[[str], Exception | None]
 
 
 def error_of_disk(call: str) -> Failed:
@@ -33,9 +33,21 @@ def no_room(call: str) -> Failed | None:
 class Played:
     """How far a script came, and what was wrong."""
 
-    calls: int
-    failed: bool
-    problems: list[str]
+    calls: int = 0
+    failed: bool = False
+    problems: list[str] = field(default_factory=list)
+
+    def failing(self, nth: int, raises: Raises) -> Callable[[str], None]:
+        """Return what counts the calls of a disk, and fails the `nth`, if it can fail so."""
+
+        def fail(call: str) -> None:
+            self.calls += 1
+            error = raises(call) if self.calls == nth else None
+            if error is not None:
+                self.failed = True
+                raise error
+
+        return fail
 
 
 def calls_of(seed: int, *, what: ModuleType = documents) -> int:
@@ -58,17 +70,9 @@ def play(
     vfs = Vfs(disk)
     connection = Connection(vfs)
     writer = what.prepared(connection)
-    played = Played(0, failed=False, problems=[])
+    played = Played()
 
-    def fail(call: str) -> None:
-        played.calls += 1
-        if played.calls == nth:
-            error = raises(call)
-            if error is not None:
-                played.failed = True
-                raise error
-
-    disk.before = fail
+    disk.before = played.failing(nth, raises)
     acknowledged = 0
     for number, batch in enumerate(script, 1):
         try:

@@ -226,19 +226,11 @@ def fail_at(seed: int, nth: int, raises: Raises, makes: Makes = Journalled) -> P
     rng = Random(seed)
     script = batches(rng, 12)
     stages = expected(script)
-    played = Played(0, failed=False, problems=[])
+    played = Played()
     disk = Disk()
     store = makes(disk)
 
-    def fail(call: str) -> None:
-        played.calls += 1
-        if played.calls == nth:
-            error = raises(call)
-            if error is not None:
-                played.failed = True
-                raise error
-
-    disk.before = fail
+    disk.before = played.failing(nth, raises)
     acknowledged = 0
     try:
         for number, batch in enumerate(script, 1):

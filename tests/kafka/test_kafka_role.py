@@ -9,8 +9,8 @@ import pytest_asyncio
 from aiokafka.errors import GroupAuthorizationFailedError, KafkaError, TopicAuthorizationFailedError
 
 from docstore.client.kafka import KafkaRole
+from docstore.client.leading import NotLeading
 from docstore.client.membership import GroupEnded
-from docstore.client.roles import NotLeading
 from docstore.ownership.by_induction import Acquired, Fenced, Revoked
 from tests.kafka.broker import (
     COMMIT,

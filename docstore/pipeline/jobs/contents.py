@@ -14,12 +14,12 @@ import pyspark.sql.functions as F  # noqa: N812
 from pyspark.sql import Column, DataFrame
 
 from docstore.model import json
-from docstore.model.document import EXPIRY_NAME, STORE_SET
+from docstore.model.document import EXPIRY
+from docstore.model.envelope import STORE_SET
 from docstore.pipeline.errors import PipelineError
 
 BUCKETS = 64
 NAMED = 3
-_EXPIRY = EXPIRY_NAME.decode().strip('"')
 
 
 class NotTheSame(PipelineError):
@@ -96,9 +96,9 @@ def value_of(body: str) -> tuple[bytes, bytes]:
     value = json.load(body.encode())
     mine = {name: member for name, member in value.items() if name not in STORE_SET}
     whole = _hashed(mine)
-    if _EXPIRY not in mine:
+    if EXPIRY not in mine:
         return whole, whole
-    return whole, _hashed({name: mine[name] for name in mine if name != _EXPIRY})
+    return whole, _hashed({name: mine[name] for name in mine if name != EXPIRY})
 
 
 def _hashed(value: dict[str, Any]) -> bytes:

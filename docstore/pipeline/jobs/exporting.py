@@ -11,16 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from docstore import __version__
+from docstore.model import envelope
 from docstore.pipeline import tables
 from docstore.pipeline.jobs.contents import digest
 from docstore.pipeline.jobs.work import Work
 
 MANIFEST = "_manifest.json"
 _PATTERN = re.compile(r"[*?\[\]{}\\]")
-COLUMNS = (
-    "documentSelfLink", "documentVersion", "documentEpoch", "documentOwner",
-    "documentUpdateTimeMicros", "documentUpdateAction", "slot", "seq", "body",
-)  # fmt: skip
+COLUMNS = (*envelope.COLUMN_NAMES, "slot", "seq", "body")
 
 
 def export(

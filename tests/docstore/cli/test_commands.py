@@ -15,7 +15,11 @@ from typer.main import get_command
 from docstore import __version__
 from docstore.cli.app import app
 from docstore.client import LocalCluster
+from tests.source import names
+from tests.test_tidy import NODES_PARTS
 
+NEEDED_BY_OTHERS = ("aiohttp.web", "docstore.driver", "docstore.streams.driver", "rich")
+"""What a read of one document has no use for, beside the parts of a node."""
 PRINT_WHAT_THEY_RUN_PRINTS = {"lock", "election run"}
 PRINT_JSON_ANYHOW = frozenset(
     {
@@ -48,6 +52,21 @@ def docstore(*arguments: str) -> tuple[int, str, str]:
 
 def test_a_command_says_its_version() -> None:
     assert docstore("--version") == (0, f"docstore {__version__}\n", "")
+
+
+def test_a_command_imports_only_what_it_uses(node: str) -> None:
+    """Of what others install with them, too: the house rules read our own files only."""
+    run = (
+        "import atexit, runpy, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr));"
+        " runpy.run_module('docstore', run_name='__main__', alter_sys=True)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", run, "get", "/notes/a", "--url", node],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    imported = set(ended.stderr.split())
+    assert {"docstore.client.documents", "aiohttp.client"} <= imported
+    assert not {each for each in imported if names(each, *NODES_PARTS, *NEEDED_BY_OTHERS)}
 
 
 @pytest.mark.parametrize("arguments", ["--version", "--help", "get /notes/a", "ls /notes"])

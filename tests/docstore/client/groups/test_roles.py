@@ -7,7 +7,8 @@ from contextlib import AsyncExitStack
 import pytest
 
 from docstore.client import Client, LocalCluster, RequestFailed
-from docstore.client.roles import NotLeading, Role
+from docstore.client.leading import NotLeading
+from docstore.client.roles import Role
 from docstore.ownership.by_induction import Acquired, Fenced, Revoked
 from tests.docstore.client.groups.conftest import until
 

@@ -1,0 +1,49 @@
+"""Documents that are read because this node owns them now, so many at a time."""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from docstore.beside.updates import Updates
+from docstore.beside.view import View
+from docstore.model.document import Row
+from docstore.model.operation import Answer
+
+AT_ONCE = 64
+
+
+class Reading:
+    """The documents of one kind that are still to be read."""
+
+    def __init__(self, view: View, updates: Updates, learn: Callable[[Row], None]) -> None:
+        """learn: told of what a document says; one that could not be read is read again."""
+        self._view = view
+        self._updates = updates
+        self._learn = learn
+        self._left: deque[str] = deque()
+        self._under_way = 0
+
+    @property
+    def is_done(self) -> bool:
+        """Say whether all of them have been read."""
+        return not self._left and not self._under_way
+
+    def begin(self, links: Iterable[str]) -> None:
+        """Read these, in this order, in the place of those that were left."""
+        self._left = deque(links)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Read what is left, as far as it may be now; to be called again and again."""
+        while self._left and self._under_way < AT_ONCE:
+            link = self._left.popleft()
+            if self._view.owns(link):
+                self._under_way += 1
+                self._updates.read(link, partial(self._read, link))
+
+    def _read(self, link: str, answer: Answer) -> None:
+        self._under_way -= 1
+        if answer.status >= 500:
+            self._left.append(link)
+        elif answer.row is not None:
+            self._learn(answer.row)
