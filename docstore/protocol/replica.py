@@ -95,7 +95,6 @@ from docstore.protocol.road.confirm import Confirmer
 from docstore.protocol.road.decide import Decider
 from docstore.protocol.road.forward import Gateway, arrived
 from docstore.protocol.road.learn import Acceptor
-from docstore.protocol.road.offered import Offered
 from docstore.protocol.road.propose import Proposer
 from docstore.protocol.road.read_index import ReadIndex
 from docstore.protocol.road.serve import Owner
@@ -130,11 +129,10 @@ class Replica:
         self.acceptor = Acceptor(core)
         self.catchup = CatchUp(core)
         self.confirmer = Confirmer(core)
-        self.offered = Offered(core)
-        self.decider = Decider(core, self.offered, self._opened)
+        self.decider = Decider(core, self._opened)
         self.owner = Owner(core, self.decider, self.confirmer)
         self.read_index = ReadIndex(core, self.confirmer)
-        self.proposer = Proposer(core, self.offered, self.owner.past.stored)
+        self.proposer = Proposer(core, self.decider.offered, self.owner.past.stored)
         self.takeover = TakeOver(core, self.acceptor, self.decider, self.catchup)
         self.register = Register(
             core, _registered(recovered), vote_rng, use=self._use, blocks=blocks
@@ -357,8 +355,7 @@ class Replica:
         self.register.tick()
         self.takeover.expire()
         self.takeover.consider()
-        self.decider.tell()
-        self.offered.tick()
+        self.decider.tick()
         self.handover.tick()
         self.stillness.tick()
         self.liveness.beat()

@@ -30,12 +30,10 @@ from docstore.storage.store import Corrupt, Result, Rows
 class Decider:
     """The owner's count."""
 
-    def __init__(
-        self, core: Core, offered: Offered, opened: Callable[[SlotLog, Reign], None]
-    ) -> None:
+    def __init__(self, core: Core, opened: Callable[[SlotLog, Reign], None]) -> None:
         self.core = core
         self.outbox = core.outbox
-        self.offered = offered
+        self.offered = Offered(core)
         self.opened = opened
 
     def acknowledged(self, sender: str, message: Accepted | Took) -> list[SlotLog]:
@@ -214,7 +212,12 @@ class Decider:
             if log and log.reign and log.reign.ballot == (epoch, self.core.me):
                 depose(self.core, log)
 
-    def tell(self) -> None:
+    def tick(self) -> None:
+        """Tell replicas of what is decided; forget what nobody has acknowledged."""
+        self._tell()
+        self.offered.tick()
+
+    def _tell(self) -> None:
         """Tell replicas how far their slots are decided; they read by it."""
         news: dict[str, list[tuple[int, int, int]]] = {}
         for slot in self.core.logs.newly_decided:

@@ -87,7 +87,7 @@ def test_the_owner_counts_a_message_that_was_taken_as_it_counts_a_list() -> None
 def test_the_same_word_counts_once() -> None:
     machine, [message] = offering(3)
     took = Took(message.boot, message.number)
-    assert [*machine.offered.taken("n3", message.number)] != []
+    assert [*machine.decider.offered.taken("n3", message.number)] != []
     assert decided(machine, took) == 0
 
 
@@ -112,9 +112,9 @@ def test_what_a_reign_has_offered_does_not_count_for_the_next() -> None:
 def test_what_is_not_answered_for_long_is_forgotten() -> None:
     machine, [message] = offering(3)
     for ticks in (1, 2):
-        machine.offered.core.now = 0.6 + ticks * (REMEMBERED_S + 0.1)
-        machine.offered.tick()
-    assert [*machine.offered.taken("n3", message.number)] == []
+        machine.decider.offered.core.now = 0.6 + ticks * (REMEMBERED_S + 0.1)
+        machine.decider.offered.tick()
+    assert [*machine.decider.offered.taken("n3", message.number)] == []
 
 
 def test_a_message_that_says_one_thing_has_no_number() -> None:
