@@ -12,7 +12,6 @@ from typing import assert_never
 
 from docstore.converge.execute import Executor
 from docstore.converge.sweep import Sweeper
-from docstore.model.operation import Answer
 from docstore.model.service import ServiceFor
 from docstore.protocol.clients import Inflight
 from docstore.protocol.core import Core
@@ -93,7 +92,7 @@ from docstore.protocol.messages import (
 from docstore.protocol.reign import Reign
 from docstore.protocol.road.confirm import Confirmer
 from docstore.protocol.road.decide import Decider
-from docstore.protocol.road.forward import Gateway, arrived
+from docstore.protocol.road.forward import Gateway, answered, arrived
 from docstore.protocol.road.learn import Acceptor
 from docstore.protocol.road.propose import Proposer
 from docstore.protocol.road.read_index import ReadIndex
@@ -319,21 +318,14 @@ class Replica:
                             inflight.seq, inflight.attempt, answer, proposed=proposed
                         )
             else:
-                self._answer_remote(entry, items)
+                for message in answered(items):
+                    core.outbox.send(entry, message)
         if core.routes_changed:
             core.routes_changed = False
             self.gateway.reroute()
         corrupted, core.corrupted = core.corrupted, set()
         for slot in corrupted & core.logs.keys():
             self.acceptor.mark_faulty(core.logs[slot], f"slot {slot}: a checksum does not match")
-
-    def _answer_remote(self, entry: str, items: list[tuple[Inflight, Answer | None, bool]]) -> None:
-        by_boot: dict[int, list[tuple[int, int, Answer | None, bool]]] = {}
-        for inflight, answer, proposed in items:
-            item = (inflight.seq, inflight.attempt, answer, proposed)
-            by_boot.setdefault(inflight.boot, []).append(item)
-        for boot, answers in by_boot.items():
-            self.core.outbox.send(entry, Answered(boot, answers))
 
     # Turns and ticks
 
