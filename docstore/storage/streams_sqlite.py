@@ -7,7 +7,7 @@ all partitions of the node.
 A disk without room is no failure: what was asked is rolled back, and may be asked again, of the
 same object. What lets go of batches needs room in SQLite's log before it makes any, and so does a
 start: a ballast is given back for those. Room that documents have given back for what they have
-acknowledged is not taken from them (see decision 49).
+acknowledged is not taken from them (see decision 51).
 
 After any other failure the store refuses all further writes and the process ends.
 """
