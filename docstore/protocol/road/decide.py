@@ -117,9 +117,9 @@ class Decider:
         self.outbox.publish(log, before, reached)
         for n in range(before + 1, reached + 1):
             row = log.pending[n]
-            head = reign.heads.get(row.link)
-            if head is not None:
-                head.decided = row
+            cached = reign.cache.get(row.link)
+            if cached is not None:
+                cached.decided = row
         updates = reign.clients.updates
         while updates and updates[0][0] <= reached:
             self._answer_update(log, reign, *updates.popleft())

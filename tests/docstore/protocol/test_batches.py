@@ -98,7 +98,7 @@ def test_a_document_that_is_there_is_gone_on_from() -> None:
     group = Loaded()
     owner = group.owner()
     group.load(owner, puts("/t/a", "/t/b"))
-    group.core.logs[0].reign.heads.clear()
+    group.core.logs[0].reign.cache.clear()
     found = group.load(owner, puts("/t/b", "/t/new", "/t/a", "/t/newer"))
     assert found == {0: (200, 1), 1: (201, 0), 2: (200, 1), 3: (201, 0)}
     assert isinstance(group.queries[-1], NewestOfMany)
