@@ -25,7 +25,7 @@ The road of a document. A PUT enters any node, and is answered when a majority h
 | served | `protocol/road/serve.py` | the document's newest row | repetition: the first answer |
 | handled | `protocol/road/handle.py` | the new state | 404, 409, 412, 422 |
 | proposed | `protocol/road/propose.py` | `Persist`, `Send(Propose)` | 503, before any Send |
-| learned | `protocol/road/learn.py` | `Persist`, then `Accepted` or `Gap` | - |
+| learned | `protocol/road/learn.py` | `Persist`, then `Accepted`, `Took` or `Gap` | - |
 | decided | `protocol/road/decide.py` | the answer | 504: it may have happened |
 | or read | `protocol/road/confirm.py` | what is current | 503 |
 

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from tests.docstore.protocol import test_lease, test_replica
+from tests.docstore.protocol import test_lease, test_replica, test_took
 from tests.sim.ablations import ABLATIONS, SEED_PROTOCOL, ablated, ablated_all
 from tests.sim.checkers import Event, by_trying, by_version, by_zones
 from tests.sim.profiles import profile_of
@@ -49,6 +49,7 @@ CAUGHT_BY = {
     "recreate-restarts-numbers": 0,
     "retry-without-identity": 0,
     "tell-before-disk": 0,
+    "took-though-one-gapped": 10,
     "unknown-told-as-refused": 2,
 }
 
@@ -63,6 +64,10 @@ NOTICED_BY: dict[str, Callable[[], None]] = {
         test_lease.test_who_has_just_started_promises_nothing_for_as_long_as_it_may_have_granted
     ),
     "leases-from-the-answer": test_lease.test_a_lease_counts_from_the_question_not_from_the_answer,
+    "one-number-for-what-was-split": (
+        test_took.test_each_part_of_a_message_that_was_split_is_acknowledged_by_itself
+    ),
+    "took-without-its-start": test_took.test_an_answer_to_an_earlier_start_counts_for_nothing,
     "open-before-quorum-at-base": (
         test_replica.test_a_reign_opens_when_a_quorum_stands_at_its_base
     ),

@@ -14,7 +14,7 @@ OF_THE_PROTOCOL = frozenset(
     "adopts attempts_failed canvasses configurations_used confirm_rounds copied copy_pages cut"
     " decided disk_filled duplicates elected faulty fetches forwarded gaps handed_over leases_kept"
     " messages_of_later_configuration opened own_cut prepares prevotes prevotes_refused proposed"
-    " purged refused reigns_ended resent steps_of_change successions trimmed yields"
+    " purged refused reigns_ended resent steps_of_change successions took trimmed yields"
     " I3 I5 I8 I9 I11 SL7 D3".split()
 )
 OF_WEAKER_LEVELS = frozenset(
@@ -54,7 +54,7 @@ OF_STREAMS = frozenset(
 )  # fmt: skip
 
 EVERY = OF_THE_PROTOCOL | OF_WEAKER_LEVELS
-RARE = ("own_cut", "successions")
+RARE = ("own_cut", "successions", "took")
 """Less than once in a hundred seeds of the usual shapes."""
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, show, talk
+from docstore.cli.terminal import DEFAULT_URLS, AsJson, CommandFailed, Urls, show, talk
 
 if TYPE_CHECKING:
     from docstore.client import Client
@@ -30,8 +30,8 @@ def join(
 ) -> None:
     """Take a node into the group."""
 
-    async def request(_: "Client") -> Json:
-        return {"kind": "AddMemberRequest", "member": await _entry_of(node)}
+    async def request(client: "Client") -> Json:
+        return {"kind": "AddMemberRequest", "member": await _newcomer(client, node)}
 
     _change(url, request, wait=wait, as_json=as_json)
 
@@ -47,7 +47,7 @@ def replace(
     """Put a node, or a new disk of the same node, into a member's place."""
 
     async def request(client: "Client") -> Json:
-        entry = await _entry_of(node or await _address_of(client, member))
+        entry = await _newcomer(client, node or await _address_of(client, member))
         return {"kind": "ReplaceMemberRequest", "id": member, "member": entry}
 
     _change(url, request, wait=wait, as_json=as_json)
@@ -123,12 +123,18 @@ def _teller(*, as_json: bool) -> Callable[[str], None]:
     return lambda line: typer.echo(line, err=as_json)
 
 
-async def _entry_of(url: str) -> Json:
-    """Return how a node that runs at `url` is named in a request to take it in."""
+async def _newcomer(client: "Client", url: str) -> Json:
+    """Return how the node at `url` is named in a request to take it in. Raises CommandFailed."""
     from docstore.client import Client
 
     async with Client([url]) as node:
         page = await node.json("GET", "/core/management")
+    group = await client.json("GET", GROUP)
+    stores = {each["storeId"] for each in group["configuration"]["members"]}
+    if page["ready"] and page["storeId"] not in stores:  # The group would wait for it for ever.
+        raise CommandFailed(
+            f"{url} serves a group of its own; start it on an empty directory with --standby"
+        )
     return {"id": page["id"], "storeId": page["storeId"], "address": page["addresses"]["http"],
             "zone": page["zone"]}  # fmt: skip
 

@@ -103,8 +103,8 @@ class Backend(Protocol):
 
     async def read_replica(
         self, operation: Operation, min_version: int | None, timeout_s: float
-    ) -> tuple[Answer, int]:
-        """Return what this node's replica has decided, and its staleness in ms.
+    ) -> tuple[Answer, int | None]:
+        """Return what this node's replica has decided, and its staleness in ms; None if not known.
 
         For `committed` and `stale` reads. Waits for `min_version`; on a node without a replica
         of the slot it asks the owner.

@@ -22,8 +22,8 @@ VERBS: Sequence[Verb] = ("DELETE", "PATCH", "POST", "PUT")
 SPELLED = {spelling: verb for verb in VERBS for spelling in (verb, verb.lower())}
 ONE_BY_ONE = frozenset({FACTORIES, SNAPSHOTS})
 """Factories whose documents are looked at before they are stored, as this does not."""
-PLAIN = frozenset({"op", "link", "body"})
-"""A line with no other members says no more than what becomes of which document."""
+PLAIN = frozenset({"op", "link", "body", "writer"})
+"""A line with no other members says what becomes of which document, and who asks for it."""
 MEMBERS = frozenset({"op", "link", "body", "ifVersion", "mustExist", "recreate", "key", "writer"})
 
 
@@ -152,8 +152,8 @@ def _writer(value: Any, level: int) -> tuple[Any, ...]:
     """Return (job, batch, sequence) of a bulk job's line."""
     if level < 3:
         raise BadRequest("writer needs a factory with ENFORCE_QUORUM")
-    fits = isinstance(value, dict) and {"job", "batch"} <= value.keys() <= WRITER
-    if not fits or not _is_name(value["job"]):
+    fits = isinstance(value, dict) and WRITER.issuperset(value) and "batch" in value
+    if not fits or not _is_name(value.get("job")):
         raise BadRequest('writer is {"job": text, "batch": number, "sequence"?: number}')
     batch, sequence = value["batch"], value.get("sequence", NO_SEQUENCE)
     if not _is_number(batch, 0) or not _is_number(sequence, NO_SEQUENCE):

@@ -309,7 +309,8 @@ class Documents:
         patience_s = headers.timeout_s(request)
         answer, staleness_ms = await self._backend.read_replica(operation, minimum, patience_s)
         reply = self.reply(request, answer, service, media)
-        reply.head += b"Docstore-Staleness-Ms: %d\r\n" % staleness_ms
+        if staleness_ms is not None:
+            reply.head += b"Docstore-Staleness-Ms: %d\r\n" % staleness_ms
         return reply
 
     def get(

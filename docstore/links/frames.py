@@ -43,6 +43,7 @@ from docstore.protocol.messages import (
     Spread,
     Succeed,
     Supply,
+    Took,
     Vote,
 )
 from docstore.sessions import messages as sessions
@@ -52,6 +53,7 @@ from docstore.wire import PROTOCOL, Ask, Hello, Message, Told
 FRAME_BYTES_MAX = 64 << 20
 T = TypeVar("T")
 _ROW_FIELDS = len(Row._fields)
+_new = tuple.__new__
 
 KINDS: tuple[type[Any], ...] = (
     Heartbeat, PreVote, PreVoted, Prepare, Promised, Refused, Fetch, Fetched, Propose, Accepted,
@@ -62,6 +64,7 @@ KINDS: tuple[type[Any], ...] = (
     streams.Promoted, streams.Resign, streams.Yield, streams.Attach, streams.Adopt,
     streams.Append, streams.Acked, streams.Rejected, streams.Produce, streams.Produced,
     sessions.Call, sessions.Reply,
+    Took,
 )  # fmt: skip
 _TAGS = {kind: tag for tag, kind in enumerate(KINDS)}
 
@@ -125,8 +128,14 @@ def known(kind: type[T], fields: Sequence[Any]) -> T:
     return made
 
 
-def _restored_propose(offers: Sequence[Any]) -> Propose:
-    return Propose([Offer._make([*offer[:6], _rows(offer[6])]) for offer in offers])
+def _restored_propose(offers: Sequence[Any], *whole: int) -> Propose:
+    return Propose([_restored_offer(*offer) for offer in offers], *whole)
+
+
+def _restored_offer(
+    slot: int, epoch: int, base: int, first: int, previous: Any, decided: int, rows: Any, *_: Any
+) -> Offer:
+    return Offer(slot, epoch, base, first, previous, decided, _rows(rows))
 
 
 def _restored_fetched(slot: int, epoch: int, first: int, rows: Sequence[Any]) -> Fetched:
@@ -158,7 +167,11 @@ def _restored_forward(operations: Sequence[Any]) -> Forward:
 
 
 def _rows(rows: Sequence[Any]) -> list[Row]:
-    return [Row._make(row[:_ROW_FIELDS]) for row in rows]
+    return [
+        # What `Row._make` does, without asking for each row again whether it has all fields.
+        _new(Row, row) if len(row) == _ROW_FIELDS else Row._make(row[:_ROW_FIELDS])
+        for row in rows
+    ]
 
 
 _RESTORE: dict[type[Any], Callable[..., Message]] = {

@@ -25,6 +25,7 @@ from docstore.links.frames import (
     unpack_frame,
     unpack_hello,
 )
+from docstore.links.refusals import Refusals
 from docstore.links.versions import Spoken
 from docstore.wire import Hello, Message
 
@@ -131,8 +132,9 @@ class Inbound(Framed):
         knows = hello.protocol in spoken
         why_not = events.admit(hello) if knows else f"it proposes protocol {hello.protocol}"
         if why_not:
-            log.info("peer refused", peer=hello.sender, why=why_not)
+            self._links.refusals.tell(hello.sender, why_not)
         else:
+            self._links.refusals.admitted(hello.sender)
             self._watch.cancel()
             self._watch = self._loop.call_later(SILENCE_MAX_S, self._still_there)
             self.peer = hello.sender
@@ -246,6 +248,7 @@ class PeerLinks:
         self.configuration = 0
         """Id of the configuration that this node counts by; every frame carries it."""
         self.inbound: dict[Inbound, None] = {}
+        self.refusals = Refusals()
         self._outbound: dict[str, Outbound] = {}
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._addresses: dict[str, tuple[str, int]] = {}

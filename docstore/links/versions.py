@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from docstore.links.requests import FetchRecords
-from docstore.protocol.messages import Forward
+from docstore.protocol.messages import Forward, Propose, Took
 from docstore.sessions.messages import Call
 from docstore.streams.messages import Produce
 from docstore.wire import PROTOCOL, Ask, Message
@@ -50,6 +50,10 @@ def _ask_of_5(message: Ask) -> tuple[Any, ...]:
 
 
 BEFORE: Mapping[int, Mapping[type[Any], Earlier]] = {
+    7: {  # A message of rows is acknowledged whole, by its number.
+        Propose: lambda message: message[:1],
+        Took: lambda message: None,
+    },
     6: {  # The trace context of a request goes with it.
         Forward: _forward_of_5,
         Ask: _ask_of_5,

@@ -90,7 +90,7 @@ class NodeBackend:
 
     async def read_replica(
         self, operation: Operation, min_version: int | None, timeout_s: float
-    ) -> tuple[Answer, int]:
+    ) -> tuple[Answer, int | None]:
         """Answer from what this replica knows to be decided."""
         running = self._gate.running
         if operation.level < 3:

@@ -66,9 +66,9 @@ class Node:
         self.config = config
         self.stopping = asyncio.Event()
         self.gate = Gate(self._why_not)
-        sizes = Sizes.of(config.journal_mb)
-        self._store = store or SqliteStore(database_in(config.data), sizes=sizes)
-        self._streams_store = streams_store or SqliteStreamStore(streams_in(config.data))
+        if store is None or streams_store is None:
+            store, streams_store = _stores_in(config)
+        self._store, self._streams_store = store, streams_store
         self._http: HttpServer | None = None
         self._last_answer_by = inf
         self._stack = contextlib.AsyncExitStack()
@@ -259,6 +259,13 @@ class Node:
         for peer, address in self.parts.membership.peer_addresses().items():
             if peer in known:
                 self.parts.links.connect(peer, address)
+
+
+def _stores_in(config: Config) -> tuple[Store, StreamStore]:
+    """Return the disk of a node, which streams share with documents."""
+    documents = SqliteStore(database_in(config.data), sizes=Sizes.of(config.journal_mb))
+    streams = SqliteStreamStore(streams_in(config.data), stands_aside=lambda: documents.is_full)
+    return documents, streams
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

@@ -1,10 +1,9 @@
 """Rows as operations: one line of `/core/bulk` for each."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import pyarrow as pa
@@ -42,8 +41,7 @@ class RowRefused(WriteFailed):
     """A row will never be written as it is: trying again would not help."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One operation on its way: its JSON, and the link that it is for."""
 
     link: str
@@ -101,14 +99,17 @@ class Lines:
         keys = texts(batch.column(self._key), self._key)
         sequences = _ordered(batch.column(self._sequence)) if self._sequence else []
         expected = batch.column(self._expected).to_pylist() if self._expected else []
+        writer: dict[str, Any] = {"job": job, "batch": number}
+        verb, unexpected = self._verb(None), ""
         for at, (key, (body, malformed)) in enumerate(zip(keys, self._bodies(batch), strict=True)):
-            writer: dict[str, Any] = {"job": job, "batch": number}
             if self._sequence:
                 writer["sequence"] = _sequence(sequences[at])
             link, wrong = self._address(key)
-            version, unexpected = self._version(expected[at]) if expected else (None, "")
+            if expected:
+                version, unexpected = self._version(expected[at])
+                verb = self._verb(version)
             wrong = wrong or unexpected
-            value = {"link": link, "writer": writer, **self._verb(version)}
+            value = {"link": link, "writer": writer, **verb}
             if value["op"] != "DELETE":
                 # What cannot be sent stands in a dead letter as a text.
                 value["body"] = body.decode(errors="replace") if malformed else Fragment(body)

@@ -52,7 +52,9 @@ def objects(
     columns = [values(batch.column(name), name, words=words) for name in names]
     rows = zip(*columns, strict=True) if columns else iter([()] * batch.num_rows)
     for row in rows:
-        kept = {name: v for name, v in zip(names, row, strict=True) if nulls or v is not None}
+        kept = dict(zip(names, row, strict=True))
+        if not nulls and None in row:
+            kept = {name: value for name, value in kept.items() if value is not None}
         try:
             yield orjson.dumps(kept, default=_refuse, option=_OURS), ""
         except orjson.JSONEncodeError as error:

@@ -165,8 +165,9 @@ class Core:
         answer: None means "not mine"; `proposed` then says whether it may take effect all the
         same, so that the entry node knows what it may tell its client.
         """
-        updates = inflight.operation.level == 3 and not inflight.operation.is_read
-        if updates and not proposed and (answer is None or not answer.is_success):
+        operation = inflight.operation
+        has_failed = answer is None or not answer.is_success
+        if has_failed and not proposed and operation.level == 3 and not operation.is_read:
             origin = (inflight.entry, inflight.boot)
             # This may be an echo of what was proposed, and whose answer has been lost.
             proposed = answer is None and self.proposed.has(origin, inflight.seq)

@@ -42,6 +42,8 @@ class SlotLog:
     """Set while this node owns the slot, or tries to."""
     pending: dict[int, Row] = field(default_factory=dict)
     """Rows above min(decided, durable), by n."""
+    dropped: int = 0
+    """Rows up to here are not in `pending`."""
     copying: Ballot | None = None
     """The ballot whose owner is replacing this log page by page, if one is."""
     passed: int = 0
@@ -104,7 +106,7 @@ class SlotLog:
         """Take back rows that were never stored nor told, so the disk is not concerned."""
         for n in range(end + 1, self.end + 1):
             self.pending.pop(n, None)
-        self.end = end
+        self.end, self.dropped = end, min(self.dropped, end)
         self.ballots = ballots_until(self.ballots, end)
         self.operations.cut(end)
 
@@ -120,15 +122,17 @@ class SlotLog:
         self.gathered = []
         self.operations = Operations(since=kept + 1)
         self.adopted, self.ballots = (0, ""), ()
-        self.kept = self.end = self.durable = kept
+        self.kept = self.end = self.durable = self.dropped = kept
         self.decided, self.floor = kept, floor
         self.cuts += 1
 
     def drop_stored(self) -> None:
         """Let go of rows that are decided and on this disk."""
         bound = min(self.decided, self.durable)
-        while self.pending and (first := next(iter(self.pending))) <= bound:
-            del self.pending[first]
+        if bound > self.dropped:
+            for n in range(self.dropped + 1, bound + 1):
+                self.pending.pop(n, None)
+            self.dropped = bound
 
 
 def log_from_disk(slot: int, placement: Placement, found: SlotRecovered | None) -> SlotLog:
@@ -151,6 +155,7 @@ def log_from_disk(slot: int, placement: Placement, found: SlotRecovered | None) 
         floor=record.floor,
         end=end,
         durable=end,
+        dropped=end,
         decided=min(record.decided, end),
         full=record.status is Status.FULL,
         updated_us=found.updated_us if found else 0,

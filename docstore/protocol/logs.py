@@ -29,12 +29,17 @@ class Logs(dict[int, SlotLog]):
         self._reigns: list[tuple[SlotLog, Reign]] | None = None  # None: not known any more.
 
     def reset(self, me: str, placement: Placement, found: Mapping[int, SlotRecovered]) -> None:
-        """Begin again from what is on disk; every reign of ours is over."""
+        """Begin again from what is on disk; every reign of ours is over.
+
+        What is known to be decided, and is on the disk, stays so (I5): that is saved only now
+        and then.
+        """
+        known = {slot: min(log.decided, log.durable) for slot, log in self.items()}
         self.clear()
-        self.update(
-            (slot, log_from_disk(slot, placement, found.get(slot)))
-            for slot in placement.held_by(me)
-        )
+        for slot in placement.held_by(me):
+            log = log_from_disk(slot, placement, found.get(slot))
+            log.decided = max(log.decided, min(known.get(slot, 0), log.end))
+            self[slot] = log
         self._reigns = None
         self.former = {
             slot: each.record.promised for slot, each in found.items() if slot not in self

@@ -111,15 +111,28 @@ class Offer(NamedTuple):
 
 
 class Propose(NamedTuple):
-    """Owner to replicas: append these rows (rules O2, P2)."""
+    """Owner to replicas: append these rows (rules O2, P2).
+
+    boot, number: the owner's start, and this message among all of that start, so that one word
+    can acknowledge it whole; without a number each offer is acknowledged by itself.
+    """
 
     offers: Sequence[Offer]
+    boot: int = 0
+    number: int = 0
 
 
 class Accepted(NamedTuple):
     """Answer: durable up to end under (epoch, receiver): (slot, epoch, end) of each."""
 
     slots: Sequence[tuple[int, int, int]]
+
+
+class Took(NamedTuple):
+    """Answer to a numbered Propose: every offer in it, up to its last row, is durable here."""
+
+    boot: int
+    number: int
 
 
 class Gap(NamedTuple):
@@ -355,6 +368,7 @@ Replicating = (
     | Fetched
     | Propose
     | Accepted
+    | Took
     | Gap
     | Adopt
     | Copy

@@ -8,6 +8,9 @@ client and cluster for ten minutes.
 Entry nodes say with each operation which of theirs is the oldest without an answer. What is
 older will never be asked for again and is forgotten. Keys are forgotten when their time is over.
 
+Nobody but an owner asks, so what a replica learns waits unread, and is read many at a time: by then
+most of it is of operations that nobody will ask for again.
+
 After a start nothing is known of the rows that are on the disk. An operation's row is a row of its
 document, so a document's rows are read back when somebody asks about one (see `road/recall.py`).
 """
@@ -25,6 +28,8 @@ Origin = tuple[str, int]
 
 KEY_LIFE_US = 10 * 60 * 1_000_000
 KEYS_PER_LINK_MAX = 256
+UNREAD_MAX = 64
+"""Rows of a slot whose operations wait to be read."""
 
 
 class KeyUse(NamedTuple):
@@ -58,6 +63,8 @@ class Operations:
     """
 
     since: int = 1
+    _unread: list[tuple[int, str, bytes, int]] = field(default_factory=list)
+    """Of rows that have joined the log: n, link, packed identity, time."""
     _recalled: dict[str, Recalled] = field(default_factory=dict)
     _rows: dict[Origin, dict[int, int]] = field(default_factory=dict)
     _oldest: dict[Origin, int] = field(default_factory=dict)
@@ -69,15 +76,32 @@ class Operations:
     def note(self, row: Row) -> None:
         """Remember the operation of a row that has joined the log."""
         if row.operation:
-            self.note_identity(unpack_identity(row.operation), row)
+            self._unread.append((row.n, row.link, row.operation, row.updated_us))
+            if len(self._unread) >= UNREAD_MAX:
+                self._read()
 
     def note_identity(self, identity: Identity, row: Row) -> None:
         """Remember the operation of a row whose identity is at hand."""
+        if self._unread:
+            self._read()
         origin = (identity.entry, identity.boot)
         self._rows.setdefault(origin, {})[identity.seq] = row.n
         self.forget(origin, identity.oldest)
         if identity.key:
-            self._note_key(identity, row)
+            self._note_key(identity, row.n, row.link, row.updated_us)
+
+    def _read(self) -> None:
+        """Remember what waits to be read, but for what will not be asked for again."""
+        unread, self._unread = self._unread, []
+        identities = [unpack_identity(packed) for _, _, packed, _ in unread]
+        for entry, boot, _, oldest, *_ in reversed(identities):  # The newest says the most.
+            self.forget((entry, boot), oldest)
+        for identity, (n, link, _, updated_us) in zip(identities, unread, strict=True):
+            origin = (identity.entry, identity.boot)
+            if identity.seq >= self._oldest.get(origin, 0):
+                self._rows.setdefault(origin, {})[identity.seq] = n
+            if identity.key:
+                self._note_key(identity, n, link, updated_us)
 
     def recalled(self, link: str) -> Recalled:
         """Return how much has been read back of a document."""
@@ -85,6 +109,7 @@ class Operations:
 
     def recall(self, link: str, rows: Sequence[Row]) -> None:
         """Remember the operations of a document's next older rows, newest first; none: no more."""
+        self._read()
         before = self.recalled(link)
         for row in rows:
             if row.operation:
@@ -103,14 +128,18 @@ class Operations:
             self._rows.setdefault(origin, {}).setdefault(identity.seq, row.n)
             self.forget(origin, identity.oldest)
         if identity.key and identity.key not in self._keys.get(row.link, {}):
-            self._note_key(identity, row)
+            self._note_key(identity, row.n, row.link, row.updated_us)
 
     def find(self, origin: Origin, seq: int) -> int | None:
         """Return the n of the row that this operation made, None if there is none known."""
+        if self._unread:
+            self._read()
         return self._rows.get(origin, {}).get(seq)
 
     def is_over(self, origin: Origin, seq: int) -> bool:  # Seam.
         """Say whether this is an echo of what was answered for good."""
+        if self._unread:
+            self._read()
         return seq < self._oldest.get(origin, 0)
 
     def forget(self, origin: Origin, oldest: int) -> None:
@@ -124,11 +153,13 @@ class Operations:
 
     def find_key(self, link: str, key: str, now_us: int) -> KeyUse | None:
         """Return where a client's key was used on this link in the last ten minutes."""
+        self._read()
         use = self._keys.get(link, {}).get(key)
         return None if use is None or _is_old(use, now_us) else use
 
     def has_room_for_key(self, link: str, now_us: int) -> bool:
         """Say whether one more key fits; drops those that are over."""
+        self._read()
         uses = self._keys.get(link)
         if uses is None or len(uses) < KEYS_PER_LINK_MAX:
             return True
@@ -138,6 +169,7 @@ class Operations:
 
     def forget_keys(self, now_us: int) -> None:
         """Forget the keys whose ten minutes are over."""
+        self._read()
         while self._uses and _is_old(self._uses[0][2], now_us):
             link, key, use = self._uses.popleft()
             if self._keys.get(link, {}).get(key) == use:  # It may be in use again.
@@ -145,6 +177,7 @@ class Operations:
 
     def cut(self, end: int) -> None:
         """Forget the operations of rows above `end`: they have left the log."""
+        self._read()
         self.since = min(self.since, end + 1)
         for known in self._rows.values():
             for seq in [seq for seq, n in known.items() if n > end]:
@@ -154,10 +187,10 @@ class Operations:
         for link, key in cut:
             self._drop_key(link, key)
 
-    def _note_key(self, identity: Identity, row: Row) -> None:
-        use = KeyUse(row.n, identity.fingerprint, row.updated_us)
-        self._keys.setdefault(row.link, {})[identity.key] = use
-        self._uses.append((row.link, identity.key, use))
+    def _note_key(self, identity: Identity, n: int, link: str, updated_us: int) -> None:
+        use = KeyUse(n, identity.fingerprint, updated_us)
+        self._keys.setdefault(link, {})[identity.key] = use
+        self._uses.append((link, identity.key, use))
 
     def _drop_key(self, link: str, key: str) -> None:
         uses = self._keys.get(link, {})

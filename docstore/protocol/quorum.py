@@ -29,8 +29,11 @@ def decided_end(ends: Mapping[str, int], sets: Sets) -> int:  # Seam.
 
 
 def _reached(ends: Mapping[str, int], replicas: Sequence[str]) -> int:
-    if len(replicas) == 3:  # Nearly always, and several times for each update.
-        a, b, c = (ends.get(replica, -1) for replica in replicas)
-        return max(min(a, b), min(max(a, b), c))
+    if len(replicas) == 3:  # Nearly always, and twice for each update.
+        first, second, third = replicas
+        low, high, other = ends.get(first, -1), ends.get(second, -1), ends.get(third, -1)
+        if low > high:
+            low, high = high, low
+        return high if other >= high else max(low, other)
     reached = sorted([ends.get(replica, -1) for replica in replicas], reverse=True)
     return reached[majority(replicas) - 1]

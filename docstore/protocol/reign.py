@@ -87,6 +87,14 @@ class Reign:
     progress_at: float = 0.0
     """When it last decided something, or had nothing to decide."""
 
+    def copies(self, n: int) -> int:
+        """Return how many replicas hold the log up to row n, durably."""
+        found = 0
+        for end in self.ends.values():  # Once an update: a generator would cost more than this.
+            if end >= n:
+                found += 1
+        return found
+
     @property
     def is_writing(self) -> bool:
         """Whether an update is under way, in the log already or on its way into it."""

@@ -12,7 +12,6 @@ from typing import assert_never
 
 from docstore.converge.execute import Executor
 from docstore.converge.sweep import Sweeper
-from docstore.model.operation import Answer
 from docstore.model.service import ServiceFor
 from docstore.protocol.clients import Inflight
 from docstore.protocol.core import Core
@@ -87,13 +86,15 @@ from docstore.protocol.messages import (
     Spreading,
     Succeed,
     Supply,
+    Took,
     Vote,
 )
 from docstore.protocol.reign import Reign
 from docstore.protocol.road.confirm import Confirmer
 from docstore.protocol.road.decide import Decider
-from docstore.protocol.road.forward import Gateway, arrived
+from docstore.protocol.road.forward import Gateway, answered, arrived
 from docstore.protocol.road.learn import Acceptor
+from docstore.protocol.road.offered import Offered
 from docstore.protocol.road.propose import Proposer
 from docstore.protocol.road.read_index import ReadIndex
 from docstore.protocol.road.serve import Owner
@@ -128,10 +129,11 @@ class Replica:
         self.acceptor = Acceptor(core)
         self.catchup = CatchUp(core)
         self.confirmer = Confirmer(core)
-        self.decider = Decider(core, self._opened)
+        self.offered = Offered(core)
+        self.decider = Decider(core, self.offered, self._opened)
         self.owner = Owner(core, self.decider, self.confirmer)
         self.read_index = ReadIndex(core, self.confirmer)
-        self.proposer = Proposer(core, self.owner.past.stored)
+        self.proposer = Proposer(core, self.offered, self.owner.past.stored)
         self.takeover = TakeOver(core, self.acceptor, self.decider, self.catchup)
         self.register = Register(
             core, _registered(recovered), vote_rng, use=self._use, blocks=blocks
@@ -245,8 +247,8 @@ class Replica:
         match message:
             case Propose():
                 self.acceptor.propose(sender, message)
-            case Accepted():
-                self.catchup.push_behind(sender, self.decider.accepted(sender, message))
+            case Accepted() | Took():
+                self.catchup.push_behind(sender, self.decider.acknowledged(sender, message))
             case Confirm():
                 self.confirmer.asked(sender, message)
             case Confirmed():
@@ -318,21 +320,14 @@ class Replica:
                             inflight.seq, inflight.attempt, answer, proposed=proposed
                         )
             else:
-                self._answer_remote(entry, items)
+                for message in answered(items):
+                    core.outbox.send(entry, message)
         if core.routes_changed:
             core.routes_changed = False
             self.gateway.reroute()
         corrupted, core.corrupted = core.corrupted, set()
         for slot in corrupted & core.logs.keys():
             self.acceptor.mark_faulty(core.logs[slot], f"slot {slot}: a checksum does not match")
-
-    def _answer_remote(self, entry: str, items: list[tuple[Inflight, Answer | None, bool]]) -> None:
-        by_boot: dict[int, list[tuple[int, int, Answer | None, bool]]] = {}
-        for inflight, answer, proposed in items:
-            item = (inflight.seq, inflight.attempt, answer, proposed)
-            by_boot.setdefault(inflight.boot, []).append(item)
-        for boot, answers in by_boot.items():
-            self.core.outbox.send(entry, Answered(boot, answers))
 
     # Turns and ticks
 
@@ -355,6 +350,7 @@ class Replica:
         self.takeover.expire()
         self.takeover.consider()
         self.decider.tell()
+        self.offered.tick()
         self.handover.tick()
         self.stillness.tick()
         self.liveness.beat()

@@ -31,10 +31,11 @@ async def read_here(
     *,
     min_version: int | None,
     timeout_s: float,
-) -> tuple[Answer, int] | None:
+) -> tuple[Answer, int | None] | None:
     """Return the answer and its staleness in ms; None where this copy is not whole.
 
-    Waits for `min_version` to arrive here; 503 when it does not.
+    The staleness is None where it cannot be told: nobody is known to own the slot. Waits for
+    `min_version` to arrive here; 503 when it does not.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s
@@ -60,12 +61,19 @@ async def read_here(
         version = answer.row.version if answer.row else -1
         if min_version is None or version >= min_version:
             owner = view.owners.owner_of(slot) or ""
-            return answer._replace(owner=owner), view.members.silent_ms(owner)
+            return answer._replace(owner=owner), _staleness_ms(view, slot, owner)
         if loop.time() >= deadline:
             detail = f"version {min_version} has not arrived here in time"
             return Answer(503, "version-not-here", detail), 0
         await asyncio.sleep(POLL_S)
     return None
+
+
+def _staleness_ms(view: ReplicaView, slot: int, owner: str) -> int | None:
+    """Return for how long the owner may have decided more than is known here."""
+    if view.owners.owns(slot):
+        return 0
+    return view.members.silent_ms(owner) if owner not in ("", view.members.me) else None
 
 
 async def declarations(store: Store, slots: Iterable[int]) -> list[Row]:

@@ -39,7 +39,10 @@ class Stand:
 
 @dataclass(frozen=True, slots=True)
 class Prune:
-    """Remove versions at levels 1 and 2, by the numbers of their arrival."""
+    """Remove versions at levels 1 and 2, by the numbers of their arrival.
+
+    Never the last one: a start goes on from its number, and peers would miss what had it again.
+    """
 
     numbers: Sequence[int]
 

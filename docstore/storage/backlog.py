@@ -22,10 +22,11 @@ from docstore.storage.overlay import Overlay
 from docstore.storage.ring import Entry, Ring
 from docstore.storage.store import Append, Base, Write
 
-ROWS_DUE, BYTES_DUE = 2000, 2 << 20
+ROWS_DUE, BYTES_DUE = 4000, 2 << 20
 """The tables go on at once when so much waits for them."""
 ROWS_AT_ONCE, BYTES_AT_ONCE = 4000, 4 << 20
-"""In one transaction."""
+"""In one transaction. A row of a load costs 23 us of the processor in transactions of 256, 16 in
+those of 2,000, 14.6 in those of 4,000, and 14 in larger ones, which readers would wait for."""
 ROWS_MAX, BYTES_MAX = 100_000, 32 << 20
 """Commits wait while the tables lack so much: they are slower than what comes."""
 FLUSH_BYTES, FLUSH_S = 2 << 20, 1.0

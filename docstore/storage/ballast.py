@@ -1,7 +1,8 @@
-"""Room that is kept for the tables, so that they can follow the journal when a disk is full.
+"""Room that is kept, by a file that holds nothing, for what has to be written to a full disk.
 
-A file that holds nothing. What is in the journal is acknowledged and has to go into the tables,
-whatever room there is; so some is taken when there is enough, and given back when there is none.
+What is in the journal is acknowledged and has to go into the tables, whatever room there is; and
+what streams let go of makes room, once their log has taken that down. So some room is taken when
+there is enough, and given back when there is none.
 """
 
 import os
@@ -26,6 +27,8 @@ class Ballast:
         """Do nothing yet. Without a size there is no such file."""
         self._path = path
         self._size = size
+        self.is_held = False
+        """Whether the room is kept now."""
 
     def reserve(self) -> bool:
         """Take the room, unless it is taken. Return whether there was enough."""
@@ -40,10 +43,12 @@ class Ballast:
         except OSError:
             self.release()
             return False
+        self.is_held = True
         return True
 
     def release(self) -> bool:
         """Give the room back. Return whether there was any."""
+        self.is_held = False
         try:
             self._path.unlink()
         except FileNotFoundError:

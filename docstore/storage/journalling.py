@@ -34,7 +34,7 @@ from docstore.storage.store import Then, Write
 
 log = structlog.get_logger("docstore.storage")
 
-FOLLOW_S = 0.25
+FOLLOW_S = 0.5
 """So long commits gather for one transaction of the tables while nobody waits for them."""
 HURRY_S, HURRY_ROWS = 0.05, 200
 """Those who wait may start a transaction only so often, while so many rows are behind."""

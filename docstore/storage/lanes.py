@@ -35,6 +35,7 @@ PRAGMAS = (
     "journal_size_limit = 67108864",
     "mmap_size = 0",  # An error of the disk in mapped memory is a SIGBUS, not an error code.
     "temp_store = MEMORY",
+    "secure_delete = OFF",  # Debian's builds write each page that goes once more, full of zeros.
 )
 
 

@@ -18,14 +18,17 @@ _HEAD = struct.Struct(">5qB6I")
 
 def row_checksum(row: Row) -> int:
     """Return the CRC-32 over all fields of a row: numbers, lengths, then the rest in order."""
-    owner, link, action = row.owner.encode(), row.link.encode(), row.action.encode()
-    signature, operation, digest = row.signature, row.operation, row.digest
-    lengths = map(len, (owner, link, action, signature, operation, digest))
+    (
+        slot, n, epoch, owner_name, path, version, action_name, updated_us, deleted,
+        signature, operation, digest, state,
+    ) = row  # fmt: skip
+    owner, link, action = owner_name.encode(), path.encode(), action_name.encode()
     head = _HEAD.pack(
-        row.slot, row.n, row.epoch, row.version, row.updated_us, row.deleted, *lengths
-    )
+        slot, n, epoch, version, updated_us, deleted,
+        len(owner), len(link), len(action), len(signature), len(operation), len(digest),
+    )  # fmt: skip
     body = b"".join((head, owner, link, action, signature, operation, digest))
-    return zlib.crc32(row.state, zlib.crc32(body))
+    return zlib.crc32(state, zlib.crc32(body))
 
 
 def row_of(columns: tuple[object, ...]) -> Row | None:

@@ -53,6 +53,7 @@ class Shelf:
                 self._rows[n] = (self._rows[n][0], standing)
             case Prune(numbers):
                 for n in numbers:
+                    assert n < self.arrived, "the last arrival stays"
                     row, _ = self._rows.pop(n)
                     self._of[row.slot, row.link].remove(n)
             case SaveCursor(disk, configuration, n):

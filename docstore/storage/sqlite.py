@@ -107,6 +107,11 @@ class SqliteStore:
             self._journalling.overlay, _Tables(self._file), self._journalling.followed
         )
 
+    @property
+    def is_full(self) -> bool:
+        """Return whether commits are refused for want of room: the ballast is given back."""
+        return self._journalling is not None and self._journalling.is_full
+
     def _tell(self, error: BaseException) -> None:
         self.broken(error)
 

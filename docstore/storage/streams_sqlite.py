@@ -5,37 +5,65 @@ Durable means what it means there: WAL and synchronous=FULL, one fsync of the lo
 all partitions of the node.
 
 A disk without room is no failure: what was asked is rolled back, and may be asked again, of the
-same object. After anything else the store refuses all further writes and the process ends.
+same object. What lets go of batches needs room in SQLite's log before it makes any, and so does a
+start: a ballast is given back for those. Room that documents have given back for what they have
+acknowledged is not taken from them (see decision 49).
+
+After any other failure the store refuses all further writes and the process ends.
 """
 
+import asyncio
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from docstore.errors import DiskFull
 from docstore.storage import life, partition_reading
-from docstore.storage.database import Database
+from docstore.storage.ballast import Ballast
+from docstore.storage.database import WRITER, Database
 from docstore.storage.lanes import Synchronous
 from docstore.storage.partition_writing import PartitionWriter
 from docstore.storage.partitions import (
+    DropPartition,
     PartitionQuery,
     PartitionResult,
     PartitionWrite,
     StreamsRecovered,
+    TrimPartition,
 )
 
 _CACHE_KIB = {"writer": 8 << 10, "reader": 8 << 10}
 """Batches are written once and mostly read from the tail's memory; what needs to stay is the upper
 part of the tree."""
 
+BALLAST_BYTES = 16 << 20
+"""More than what the log may have to copy back, and enough for it to take down what goes."""
+RESERVE_S = 1.0
+"""The ballast is taken again, when there is room, at most so often."""
+_MAKES_ROOM = (TrimPartition, DropPartition)
+
 
 class SqliteStreamStore:
-    """A `StreamStore` in the file `path`; beside it lies a count of its lives."""
+    """A `StreamStore` in the file `path`; beside it lie a count of its lives and its ballast."""
 
-    def __init__(self, path: str | Path, *, synchronous: Synchronous = "FULL") -> None:
-        """Do nothing yet. synchronous: as for `Database`."""
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        synchronous: Synchronous = "FULL",
+        ballast_bytes: int = BALLAST_BYTES,
+        stands_aside: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Do nothing yet.
+
+        synchronous: as for `Database`. stands_aside: whether what room there is, is others'.
+        """
         self._file: Database[PartitionWrite] = Database(path, _CACHE_KIB, synchronous)
         self._life = Path(f"{path}.life")
+        self._ballast = Ballast(Path(f"{path}.ballast"), ballast_bytes)
+        self._stands_aside = stands_aside
+        self._reserve_from = 0.0
         self._writer: PartitionWriter | None = None
         self._is_old = False
 
@@ -45,6 +73,14 @@ class SqliteStreamStore:
         Raises StoreBroken when another process has it, it is not ours, or cannot be read, and
         DiskFull when there is no room to count the boot. Nothing stays open then.
         """
+        try:
+            return await self._opened()
+        except DiskFull:
+            if not self._ballast.release():
+                raise
+            return await self._opened()
+
+    async def _opened(self) -> StreamsRecovered:
         async with self._file.opening(self._prepared):
             return await self._file.run("reader", self._recovered)
 
@@ -52,6 +88,7 @@ class SqliteStreamStore:
         writer = self._writer = PartitionWriter(connection, self._file.log)
         self._is_old = writer.prepare(life.read(self._life))
         life.write(self._life, writer.line.boot)
+        self._ballast.reserve()
         return writer
 
     def _recovered(self, connection: sqlite3.Connection) -> StreamsRecovered:
@@ -60,7 +97,25 @@ class SqliteStreamStore:
 
     async def commit(self, writes: Sequence[PartitionWrite]) -> None:
         """Return once all of `writes` would survive a power cut."""
-        await self._file.commit(writes)
+        makes_room = all(isinstance(each, _MAKES_ROOM) for each in writes)
+        if self._stands_aside() and not makes_room:
+            raise DiskFull("what room there is, is kept for documents")
+        try:
+            await self._file.commit(writes)
+        except DiskFull:
+            if not makes_room or not self._ballast.release():
+                raise
+            await self._file.commit(writes)
+        await self._reserve()
+
+    async def _reserve(self) -> None:
+        """Take the ballast again if it was given back and there is room for it."""
+        if self._ballast.is_held:
+            return
+        now = asyncio.get_running_loop().time()
+        if now >= self._reserve_from and not self._stands_aside():
+            self._reserve_from = now + RESERVE_S
+            await self._file.run(WRITER, lambda _: self._ballast.reserve())
 
     async def read(self, queries: Sequence[PartitionQuery]) -> list[PartitionResult]:
         """Answer queries from one consistent snapshot, in their order."""

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from itertools import chain
 
 from docstore.errors import DiskFull, StoreBroken, StoreDamaged, StoreError
-from docstore.storage.tables import SIZES, Insert
+from docstore.storage.tables import Insert
 
 WAL_PAGES = 4000
 """Copy the log back when it has about this many pages of 4 KiB, so that it stays at 16 MiB."""
@@ -82,10 +82,10 @@ def insert(
 ) -> None:
     """Put lines in, with as few statements as there are for so many."""
     done = 0
-    for size in SIZES:
+    for size, text in statement.items():
         while len(lines) - done >= size:
             values = chain.from_iterable(lines[done : done + size])
-            connection.execute(statement[size], tuple(values))
+            connection.execute(text, tuple(values))
             done += size
 
 

@@ -64,9 +64,15 @@ MESSAGES: Mapping[type, Shape] = {
     messages.Fetch: facts("Fetch", TURN, "slot epoch first last"),
     messages.Fetched: _rows("Fetched", TURN, "slot epoch first"),
     messages.Propose: items(
-        "Propose", ROUTINE, "offers", "slot epoch first decided", of=itemgetter(0, 1, 3, 5)
+        "Propose",
+        ROUTINE,
+        "offers",
+        "slot epoch first decided",
+        of=itemgetter(0, 1, 3, 5),
+        beside="number",
     ),
     messages.Accepted: items("Accepted", ROUTINE, "slots", "slot epoch end"),
+    messages.Took: facts("Took", ROUTINE, "boot number"),
     messages.Gap: facts("Gap", TURN, "slot epoch full adopted end decided copying"),
     messages.Adopt: _rows("Adopt", TURN, "slot epoch base common decided"),
     messages.Copy: _rows("Copy", TURN, "slot epoch base after kept last"),

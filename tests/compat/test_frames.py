@@ -8,8 +8,20 @@ import pytest
 
 from docstore.links.frames import KINDS, pack_frame, unpack_frame, unpack_hello
 from docstore.links.requests import FetchRecords, Request
+from docstore.model.document import Row
 from docstore.model.operation import Operation, answer_from_wire, operation_from_wire
-from docstore.protocol.messages import Adopt, Copy, Fetched, Forward, Forwarded, Spread, Supply
+from docstore.protocol.messages import (
+    Adopt,
+    Copy,
+    Fetched,
+    Forward,
+    Forwarded,
+    Offer,
+    Propose,
+    Spread,
+    Supply,
+    Took,
+)
 from docstore.wire import PROTOCOL, Ask, Hello
 from tests.compat.golden import CONFIGURATION, goldens, present, request_kinds
 from tests.compat.samples import sample, samples
@@ -58,6 +70,13 @@ def test_protocol_5_knows_no_trace() -> None:
     _, [ask] = unpack_frame(pack_frame(1, [Ask(1, fetch.name, fetch.packed())], 5)[4:])
     assert len(ask.argument) == 7
     assert FetchRecords.unpacked(ask.argument) == replace(fetch, trace="")
+
+
+def test_protocol_6_knows_no_messages_that_are_taken_whole() -> None:
+    offers = [Offer(1, 2, 0, 3, (2, "n1"), 2, [sample(Row)])]
+    said = [Propose(offers, 5, 7), Took(5, 7)]
+    assert unpack_frame(pack_frame(1, said, 6)[4:]) == (1, [Propose(offers)])
+    assert unpack_frame(pack_frame(1, said, 7)[4:]) == (1, said)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,7 +5,7 @@ that holds it, what stands in its place while it is away, and the profile of fau
 it. The product knows nothing of this.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,6 +24,7 @@ from docstore.protocol.history.trim import Trimmer
 from docstore.protocol.leadership.leases import Leases
 from docstore.protocol.leadership.takeover import TakeOver
 from docstore.protocol.log import SlotLog, log_from_disk
+from docstore.protocol.messages import Offer, Propose
 from docstore.protocol.operations import Closed, Operations
 from docstore.protocol.outbox import Outbox
 from docstore.protocol.reign import Follower, Phase, Recovery, Reign
@@ -34,6 +35,7 @@ from docstore.protocol.road.confirm import Confirmer
 from docstore.protocol.road.decide import Decider
 from docstore.protocol.road.forward import Gateway
 from docstore.protocol.road.learn import Acceptor
+from docstore.protocol.road.offered import Offered
 from docstore.protocol.road.past_reads import PastReads
 from docstore.protocol.road.serve import Owner
 from tests.sim.run import Profile
@@ -54,6 +56,9 @@ CHANGES = Profile(
 )
 VOTES = Profile(
     size=5, slots=1, links=2, kinds=("change", "change", "split", "isolate", "storm"), changes=True
+)
+LOADS = Profile(
+    slots=4, links=4, loaders=3, page_rows=2, kinds=("crash", "isolate", "pause", "flap", "oneway")
 )
 TRIMS = Profile(
     slots=1, links=2, retention_s=1.0, kinds=("crash", "isolate", "isolate", "pause", "slow")
@@ -197,9 +202,17 @@ def _nothing(*_: Any, **__: Any) -> None:
     return None
 
 
-def _count_any(self: Decider, reign: Reign, end: int) -> bool:
-    reign.ends  # noqa: B018 - the same signature
-    return True
+def _numbered(self: Acceptor, message: Propose, taken: list[Offer]) -> bool:
+    return message.number > 0
+
+
+def _one_number(self: Offered, offers: Sequence[Offer], peers: Sequence[str]) -> Propose:
+    """Give all messages of an instant the same number, and remember them as one."""
+    number = int(self.core.now * 1e6)
+    reached = [self._reached(offer) for offer in offers]
+    for peer in peers:
+        self._newer[peer, number] = [*self._newer.get((peer, number), ()), *reached]
+    return Propose(offers, self.core.boot, number)
 
 
 _gap: Callable[..., None] = Acceptor._gap
@@ -271,6 +284,9 @@ ABLATIONS: dict[str, Ablation] = {
     ),
     "accept-over-a-hole": Ablation("P2", ((Acceptor, "joins", _over_a_hole),), TAKEOVERS),
     "count-before-adoption": Ablation("SL6", ((Acceptor, "_gap", _gap_counts),), TAKEOVERS),
+    "took-though-one-gapped": Ablation("SL8", ((Acceptor, "is_whole", _numbered),), LOADS),
+    "took-without-its-start": Ablation("SL8", ((Decider, "is_of_this_start", _always),), LOADS),
+    "one-number-for-what-was-split": Ablation("SL8", ((Offered, "message", _one_number),), LOADS),
     "adopt-cuts-twice": Ablation("SL4", ((Acceptor, "is_late", _never),), TAKEOVERS),
     "quorum-of-the-living": Ablation(
         "Q1", ((quorum, "is_quorum", _live_majority), (quorum, "decided_end", _live_decided)), CUTS

@@ -61,4 +61,6 @@ def aimed_at(event: str, number: int) -> tuple[int, Profile]:
         case "successions":  # The leader of a change is drained in the middle of it.
             seed = 28 + 44 * number
             return seed, profile_of(seed, "both")
+        case "took":  # Messages that say much are those of batches.
+            return number, profile_of(number, "batches")
     raise ValueError(event)

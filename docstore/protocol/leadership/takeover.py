@@ -326,7 +326,7 @@ class TakeOver:
         log.adopted = reign.ballot
         log.ballots = ballot_added(log.ballots, reign.ballot, reign.base + 1)
         self.outbox.save(log)
-        self.outbox.when_durable(lambda: self.decider.own_disk(log, reign, reign.base))
+        self.outbox.when_durable(lambda: self.decider.own_disk([(log, reign, reign.base)]))
         self.catchup.probe_all(log, reign)
 
     # Giving up

@@ -1,6 +1,7 @@
 """Step 7 of the road: the owner counts who has it on disk, and decides.
 
-In: Accepted from replicas, and the own disk. Out: answers to clients, in the order of the log.
+In: Accepted and Took from replicas, and the own disk. Out: answers to clients, in the order of the
+log.
 
 A row is decided once a quorum of the configured replica set has adopted this ballot and holds
 the log up to it, durably (rule SL6). Decided is for ever (invariant I5). What is not decided in
@@ -10,7 +11,7 @@ Source: quorum intersection as in Viewstamped Replication Revisited (Liskov and 
 section 4.1), with our ballot in the place of its view-number.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from docstore.model.document import Row
 from docstore.model.operation import Answer
@@ -20,30 +21,49 @@ from docstore.protocol.core import Core
 from docstore.protocol.depose import depose
 from docstore.protocol.identity import has_created
 from docstore.protocol.log import SlotLog
-from docstore.protocol.messages import Accepted, Decide, Refused
+from docstore.protocol.messages import Accepted, Decide, Refused, Took
 from docstore.protocol.reign import Phase, Reign
+from docstore.protocol.road.offered import Offered, Reached
 from docstore.storage.store import Corrupt, Result, Rows
 
 
 class Decider:
     """The owner's count."""
 
-    def __init__(self, core: Core, opened: Callable[[SlotLog, Reign], None]) -> None:
+    def __init__(
+        self, core: Core, offered: Offered, opened: Callable[[SlotLog, Reign], None]
+    ) -> None:
         self.core = core
         self.outbox = core.outbox
+        self.offered = offered
         self.opened = opened
 
-    def accepted(self, sender: str, message: Accepted) -> list[SlotLog]:
-        """Count durable acknowledgements; return the logs whose sender lacks more rows."""
-        behind = []
+    def acknowledged(self, sender: str, message: Accepted | Took) -> list[SlotLog]:
+        """Count what is durable at a replica; return the logs of which it lacks more rows."""
+        reached = (
+            self._taken(sender, message) if isinstance(message, Took) else self._listed(message)
+        )
+        return [
+            log
+            for log, reign, end in reached
+            if log.reign is reign and self.acknowledge(log, reign, sender, end) < log.end
+        ]
+
+    def _listed(self, message: Accepted) -> Iterable[Reached]:
         for slot, epoch, end in message.slots:
             log = self.core.logs.get(slot)
-            reign = log.reign if log else None
-            if log is None or reign is None or reign.ballot != (epoch, self.core.me):
-                continue
-            if self.acknowledge(log, reign, sender, end) < log.end:
-                behind.append(log)
-        return behind
+            if log and log.reign and log.reign.ballot == (epoch, self.core.me):
+                yield log, log.reign, end
+
+    def _taken(self, sender: str, message: Took) -> Iterable[Reached]:
+        if not self.is_of_this_start(message.boot):
+            return ()
+        self.core.counters["took"] += 1
+        return self.offered.taken(sender, message.number)
+
+    def is_of_this_start(self, boot: int) -> bool:  # Seam.
+        """Say whether an answer is to a message of ours: numbers begin anew (rule SL8)."""
+        return boot == self.core.boot
 
     def acknowledge(self, log: SlotLog, reign: Reign, sender: str, end: int) -> int:
         """Take note of a follower's durable end; return how far it has been sent rows."""
@@ -55,27 +75,25 @@ class Decider:
         follower.copied = None
         if reign.phase is Phase.RECOVERING:
             reign.recovery.deadline = self.core.now + self.core.config.leadership.attempt_timeout_s
-        if self.counts(reign, end):
+        if end >= reign.base:  # So it has adopted the ballot.
             follower.adopted = True
             if sender in log.replicas:
                 self._count(log, reign, sender, end)
         return follower.sent
 
-    def counts(self, reign: Reign, end: int) -> bool:
-        """Say whether a log of this end has adopted the ballot: it stands at the base."""
-        return end >= reign.base
-
-    def own_disk(self, log: SlotLog, reign: Reign, end: int) -> None:
+    def own_disk(self, reached: Iterable[Reached]) -> None:
         """Count this node's own disk, like any other replica's."""
-        if log.reign is reign:
-            self._count(log, reign, self.core.me, end)
+        for log, reign, end in reached:
+            if log.reign is reign:
+                self._count(log, reign, self.core.me, end)
 
     def _count(self, log: SlotLog, reign: Reign, replica: str, end: int) -> None:
         """Note how far a replica has come; what the quorum has decided before it changes nothing.
 
         Whatever waits for decided rows was given when they were, but for more copies of them.
         """
-        reign.ends[replica] = max(reign.ends.get(replica, 0), end)
+        if end >= reign.ends.get(replica, 0):
+            reign.ends[replica] = end
         is_settled = reign.rooted and reign.phase is Phase.OPEN and not reign.clients.lacking
         if end > log.decided or not is_settled:
             self.advance(log, reign)
@@ -93,7 +111,8 @@ class Decider:
             self._decide(log, reign, reached)
         elif reign.clients.lacking:
             self._answer_lacking(log, reign)
-        self.give_refusals(log, reign)
+        if reign.clients.refusals:
+            self.give_refusals(log, reign)
 
     def may_open(self, log: SlotLog, reign: Reign) -> bool:  # Seam.
         """Say whether a quorum stands at the base, durably, and this node among them (T3)."""
@@ -115,9 +134,10 @@ class Decider:
     def _decide(self, log: SlotLog, reign: Reign, reached: int) -> None:
         before, log.decided = log.decided, reached
         self.outbox.publish(log, before, reached)
+        cache, pending = reign.cache, log.pending
         for n in range(before + 1, reached + 1):
-            row = log.pending[n]
-            cached = reign.cache.get(row.link)
+            row = pending[n]
+            cached = cache.get(row.link)
             if cached is not None:
                 cached.decided = row
         updates = reign.clients.updates
@@ -131,22 +151,20 @@ class Decider:
         log.drop_stored()
 
     def _answer_update(self, log: SlotLog, reign: Reign, n: int, inflight: Inflight) -> None:
+        copies, wanted = reign.copies(n), inflight.operation.replicas
         # More copies than a quorum may be asked for, never fewer (rule Q3).
-        copies = sum(end >= n for end in reign.ends.values())
-        wanted = inflight.operation.replicas
-        wanted = len(log.replicas) if wanted < 0 else wanted
-        if copies < wanted:
+        if wanted and copies < (len(log.replicas) if wanted < 0 else wanted):
             reign.clients.lacking.append((n, inflight))
             return
         row = log.pending.get(n)
         if row is None:
             self._answer_from_disk(log, reign, n, inflight)
             return
-        self.core.reply(inflight, self._success(row, inflight, copies))
+        self.core.reply(inflight, self._success(row, inflight, copies, reign.ballot[0]))
 
-    def _success(self, row: Row, inflight: Inflight, copies: int) -> Answer:
+    def _success(self, row: Row, inflight: Inflight, copies: int, epoch: int) -> Answer:
         created = has_created(row) if inflight.created is None else inflight.created
-        status, epoch = 201 if created else 200, self.epoch_of(row.slot)
+        status = 201 if created else 200
         return Answer(status, row=row, replicas=copies, owner=self.core.me, epoch=epoch)
 
     def epoch_of(self, slot: int) -> int:
@@ -161,8 +179,8 @@ class Decider:
             if isinstance(result, Corrupt) or not result:
                 self.core.reply(inflight, None, proposed=True)
                 return
-            copies = sum(end >= n for end in reign.ends.values())
-            self.core.reply(inflight, self._success(result[0], inflight, copies))
+            copies, epoch = reign.copies(n), self.epoch_of(log.slot)
+            self.core.reply(inflight, self._success(result[0], inflight, copies, epoch))
 
         self.outbox.read(Rows(log.slot, n, n), answer)
 

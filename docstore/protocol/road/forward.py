@@ -12,7 +12,7 @@ effect, and its client must not be told otherwise (rule C3):
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -298,3 +298,13 @@ def arrived(core: Core, entry: str, forwarded: Forwarded) -> Inflight:
     operation, deadline = operation_from_wire(fields), core.now + remaining_ms / 1000
     slot = core.slot_of(operation.link)
     return Inflight(entry, boot, seq, oldest, attempt, deadline, slot, operation)
+
+
+def answered(items: Iterable[tuple[Inflight, Answer | None, bool]]) -> Iterator[Answered]:
+    """Yield what one entry node is told of its operations, a message for each of its starts."""
+    by_boot: dict[int, list[tuple[int, int, Answer | None, bool]]] = {}
+    for inflight, answer, proposed in items:
+        item = (inflight.seq, inflight.attempt, answer, proposed)
+        by_boot.setdefault(inflight.boot, []).append(item)
+    for boot, answers in by_boot.items():
+        yield Answered(boot, answers)

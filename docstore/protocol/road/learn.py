@@ -1,7 +1,7 @@
 """Step 6 of the road, on a replica: promise, compare, append, and say so when it is durable.
 
-In: Prepare, Propose, Adopt and Copy from the owner of a ballot. Out: Promised, Accepted, Gap or
-Refused, each only after what it says is on this disk.
+In: Prepare, Propose, Adopt and Copy from the owner of a ballot. Out: Promised, Accepted, Took, Gap
+or Refused, each only after what it says is on this disk.
 
 A log adopts a ballot when it has become a prefix of that owner's log *and* reaches the base
 that the reign began with. Before that it may grow towards the base page by page, and its rows
@@ -31,6 +31,7 @@ from docstore.protocol.messages import (
     Promised,
     Propose,
     Refused,
+    Took,
 )
 from docstore.protocol.slots import from_bitmap
 from docstore.storage.store import Base, Erase, Truncate
@@ -94,22 +95,36 @@ class Acceptor:
     # Rows
 
     def propose(self, sender: str, message: Propose) -> None:
-        """Append what joins the log (rule P2); answer each offer."""
-        refused = []
+        """Append what joins the log (rule P2); answer each offer, or all with one word."""
+        taken, refused = [], []
         for offer in message.offers:
             log = self.core.logs.get(offer.slot)
             if log is None:
                 continue
             ballot = (offer.epoch, sender)
-            if not self._promise(log, ballot):
+            if ballot != log.promised and not self._promise(log, ballot):
                 refused.append((offer.slot, offer.epoch, log.promised))
             elif log.full and self.joins(log, ballot, offer):
                 self._append(log, ballot, offer)
-                self.outbox.accept(sender, log, offer.epoch)
+                taken.append(offer)
             else:
                 self._gap(sender, log, offer.epoch)
+        self._accept(sender, message, taken)
         if refused:
             self._refuse(sender, refused)
+
+    def _accept(self, sender: str, message: Propose, taken: list[Offer]) -> None:
+        """Acknowledge what was taken of a message, once it is durable."""
+        if self.is_whole(message, taken):
+            answer = Took(message.boot, message.number)
+            self.outbox.when_durable(lambda: self.outbox.send(sender, answer))
+            return
+        for offer in taken:
+            self.outbox.accept(sender, self.core.logs[offer.slot], offer.epoch)
+
+    def is_whole(self, message: Propose, taken: list[Offer]) -> bool:  # Seam.
+        """Say whether the number of a message may stand for all that is in it (rule SL8)."""
+        return message.number > 0 and len(taken) == len(message.offers)
 
     def joins(self, log: SlotLog, ballot: Ballot, offer: Offer) -> bool:  # Seam.
         """Say whether an offer continues this log without a hole, as is certain."""
@@ -119,17 +134,21 @@ class Acceptor:
 
     def _append(self, log: SlotLog, ballot: Ballot, offer: Offer) -> None:
         # Rows of our own reign that we hold already are acknowledged again without a write.
-        self._extend(log, offer.rows[log.end + 1 - offer.first :])
-        self._adopt_if_at_base(log, ballot, offer.base)
-        self._learn_decided(log, ballot, offer.decided)
+        held = log.end + 1 - offer.first
+        rows = offer.rows[held:] if held else offer.rows
+        if rows:
+            self._extend(log, rows)
+        if log.adopted != ballot:
+            self._adopt_if_at_base(log, ballot, offer.base)
+        if offer.decided > log.decided:
+            self._learn_decided(log, ballot, offer.decided)
 
     def _extend(self, log: SlotLog, rows: Sequence[Row]) -> None:
-        if rows:
-            before = log.ballots
-            log.extend(rows)
-            self.outbox.store_rows(log, rows)
-            if log.ballots is not before:
-                self.outbox.save(log)
+        before = log.ballots
+        log.extend(rows)
+        self.outbox.store_rows(log, rows)
+        if log.ballots is not before:
+            self.outbox.save(log)
 
     def _adopt_if_at_base(self, log: SlotLog, ballot: Ballot, base: int) -> None:
         if log.adopted != ballot and log.end >= base:
@@ -272,9 +291,10 @@ class Acceptor:
                 self._learn_decided(log, (epoch, sender), decided)
 
     def _learn_decided(self, log: SlotLog, ballot: Ballot, decided: int) -> None:
-        if log.adopted == ballot and decided > log.decided:
-            self.outbox.publish(log, log.decided, min(decided, log.end))
-            log.decided = max(log.decided, min(decided, log.end))
+        until = min(decided, log.end)
+        if until > log.decided and log.adopted == ballot:
+            self.outbox.publish(log, log.decided, until)
+            log.decided = until
             log.drop_stored()
 
     # Answers

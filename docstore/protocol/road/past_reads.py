@@ -13,6 +13,7 @@ from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
 from docstore.protocol.reign import Reign
 from docstore.protocol.road.decide import Decider
+from docstore.protocol.road.offered import Reached
 from docstore.protocol.road.past import KEPT_VERSIONS_MAX, past_answer, past_query, trimmed_answer
 from docstore.storage.store import Corrupt, History, OfLog, Result
 
@@ -30,11 +31,12 @@ class PastReads:
         reign.clients.past_reads.append((log.decided, inflight))
         self._read_past(log, reign)
 
-    def stored(self, log: SlotLog, reign: Reign, end: int) -> None:
-        """This node's own disk has come to row `end`: count it, and read what waited for it."""
-        self._decider.own_disk(log, reign, end)
-        if log.reign is reign and reign.clients.past_reads:
-            self._read_past(log, reign)
+    def stored(self, reached: list[Reached]) -> None:
+        """This node's own disk has come so far: count it, and read what waited for it."""
+        self._decider.own_disk(reached)
+        for log, reign, _ in reached:
+            if log.reign is reign and reign.clients.past_reads:
+                self._read_past(log, reign)
 
     def _read_past(self, log: SlotLog, reign: Reign) -> None:
         """Read older versions as soon as this disk holds all that was decided by then.

@@ -6,13 +6,14 @@ Only followers that have everything before are offered the new rows at once; the
 being brought up to date (`filling/catchup.py`) and will meet these rows on their way.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from docstore.model.document import Row, ballot_at
 from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
-from docstore.protocol.messages import Offer, Propose
+from docstore.protocol.messages import Offer
 from docstore.protocol.reign import Reign
+from docstore.protocol.road.offered import Offered, Reached
 
 
 def offer_of(log: SlotLog, reign: Reign, first: int, rows: Sequence[Row]) -> Offer:
@@ -42,20 +43,27 @@ def pages(rows: Sequence[Row], rows_max: int, bytes_max: int) -> list[Sequence[R
 class Proposer:
     """The owner's side of new rows."""
 
-    def __init__(self, core: Core, stored: Callable[[SlotLog, Reign, int], None]) -> None:
+    def __init__(
+        self, core: Core, offered: Offered, stored: Callable[[list[Reached]], None]
+    ) -> None:
         self.core = core
         self.outbox = core.outbox
+        self.offered = offered
         self.stored = stored
-        """Called when rows up to n are on this node's own disk, which then counts."""
+        """Called when a turn's rows are on this node's own disk, which then counts."""
 
     def propose_all(self) -> None:
         """Store and offer the rows of this turn (rule O2)."""
         offers: dict[str, list[Offer]] = {}
+        reached: list[Reached] = []
         for slot in self.core.logs.dirty:
             log = self.core.logs[slot]
             if log.reign is not None:
                 self._propose(log, log.reign, offers)
+                reached.append((log, log.reign, log.end))
         self.core.logs.dirty.clear()
+        if reached:
+            self.outbox.when_durable(lambda: self.stored(reached))
         self._send(offers)
 
     def _propose(self, log: SlotLog, reign: Reign, offers: dict[str, list[Offer]]) -> None:
@@ -64,7 +72,6 @@ class Proposer:
         self.outbox.store_rows(log, rows)
         first, end = rows[0].n, log.end
         self._remember(reign, first)
-        self.outbox.when_durable(lambda: self.stored(log, reign, end))
         offered: list[Offer] = []
         for peer, follower in reign.followers.items():
             if follower.sent != first - 1 or not self.core.peers[peer].linked:
@@ -91,24 +98,30 @@ class Proposer:
 
         Links pack what is the same once.
         """
-        last: list[Offer] = []
-        messages: list[Propose] = []
+        alike: list[tuple[list[Offer], list[str]]] = []
         for peer, offered in offers.items():
-            if offered != last:
-                last, messages = offered, self._bounded(offered)
-            for message in messages:
-                self.outbox.send(peer, message)
+            if alike and alike[-1][0] == offered:
+                alike[-1][1].append(peer)
+            else:
+                alike.append((offered, [peer]))
+        for offered, peers in alike:
+            for batch in self._bounded(offered):
+                message = self.offered.message(batch, peers)
+                for peer in peers:
+                    self.outbox.send(peer, message)
 
-    def _bounded(self, offers: list[Offer]) -> list[Propose]:
-        """Return messages of bounded size, so that no frame grows without limit."""
-        messages = []
+    def _bounded(self, offers: list[Offer]) -> Iterator[list[Offer]]:
+        """Yield the offers of each message: of bounded size, so that no frame grows without limit.
+
+        A message has its own number: one may be taken, and the next one lost (rule SL8).
+        """
         batch: list[Offer] = []
         size = 0
         for offer in offers:
-            size += sum([len(row.state) for row in offer.rows])
-            if batch and size > self.core.config.sending.page_bytes:
-                messages.append(Propose(batch))
+            more = sum([len(row.state) for row in offer.rows])
+            if batch and size + more > self.core.config.sending.page_bytes:
+                yield batch
                 batch, size = [], 0
             batch.append(offer)
-        messages.append(Propose(batch))
-        return messages
+            size += more
+        yield batch

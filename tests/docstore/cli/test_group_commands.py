@@ -100,6 +100,15 @@ def test_settings_of_a_later_node_fit_each_other(tmp_path: Path) -> None:
         assert (code, complaint in said) == (2, True), said
 
 
+def test_a_node_that_founded_a_group_of_its_own_is_not_waited_for(cluster: LocalCluster) -> None:
+    url = ("--url", cluster.nodes[0].url)
+    with LocalCluster(1) as alone:
+        [stray] = alone.urls
+        for command in (("join", stray), ("replace", "n2", stray)):
+            code, said = docstore(*command, *url)
+            assert (code, "serves a group of its own" in said) == (1, True), said
+
+
 @pytest.mark.thorough
 def test_a_lone_survivor_is_made_a_group_of_one(tmp_path: Path) -> None:
     with LocalCluster(3, tmp_path / "nodes") as group:

@@ -1,6 +1,7 @@
 """What a log remembers of operations, and when it forgets: not too early, not never (rule C1)."""
 
 import itertools
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,7 +11,13 @@ from docstore.model.operation import ANY_TOMBSTONE, Operation
 from docstore.protocol import operations
 from docstore.protocol.events import Requested
 from docstore.protocol.identity import Identity
-from docstore.protocol.operations import KEY_LIFE_US, KEYS_PER_LINK_MAX, Closed, Operations
+from docstore.protocol.operations import (
+    KEY_LIFE_US,
+    KEYS_PER_LINK_MAX,
+    UNREAD_MAX,
+    Closed,
+    Operations,
+)
 from tests.docstore.protocol.trio import NAMES, Trio
 
 ORIGIN = ("n2", 9)
@@ -150,3 +157,42 @@ def test_a_retry_is_told_what_the_first_attempt_was_told(floor: int) -> None:
     assert told("PUT", "again", creates=True) == (201, floor + 4)
     assert told("DELETE", "gone again") == (200, floor + 5)
     assert told("POST", "once more", recreate_below=ANY_TOMBSTONE) == (201, floor + 6)
+
+
+def test_what_waits_unread_is_bounded_and_found_all_the_same() -> None:
+    found = Operations()
+    for n in range(1, 3 * UNREAD_MAX):
+        found.note(row(n, ""))
+        assert len(found._unread) < UNREAD_MAX
+    assert [found.find(ORIGIN, n) for n in (1, UNREAD_MAX, 3 * UNREAD_MAX - 1)] == [
+        1, UNREAD_MAX, 3 * UNREAD_MAX - 1,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_when_rows_are_read_makes_no_difference(seed: int) -> None:
+    rng, late, at_once, end = Random(seed), Operations(), Operations(), 0
+    for _ in range(300):
+        if rng.random() < 0.9:
+            end += 1
+            entry, seq = rng.choice(NAMES), rng.randrange(end, end + 5)
+            oldest, key = max(0, seq - rng.randrange(1, 8)), rng.choice(("", "", "k", "l"))
+            made = Identity(entry, 9, seq, oldest, key, 7)
+            one = row(end, "", link=rng.choice(("/t/a", "/t/b")))._replace(operation=made.pack())
+            for each in (late, at_once):
+                each.note(one)
+            at_once._read()
+        else:
+            end = rng.randrange(end, end - min(end, 4) - 1, -1)
+            for each in (late, at_once):
+                each.cut(end)
+        if rng.random() < 0.1:
+            assert _known(late, end) == _known(at_once, end)
+    assert _known(late, end) == _known(at_once, end)
+
+
+def _known(found: Operations, end: int) -> list[Any]:
+    """Return all that anybody may ask."""
+    operations = [((name, 9), seq) for name in NAMES for seq in range(end + 6)]
+    keys = [found.find_key(link, key, 0) for link in ("/t/a", "/t/b") for key in ("k", "l")]
+    return [found.is_over(*each) or found.find(*each) for each in operations] + keys

@@ -146,7 +146,8 @@ def writes_of(ledger: Ledger, change: tuple[str, int, object]) -> list[Write]:
         case ("stand", _, int(number)):
             return [Stand(row.n, Standing(number % 3)) for row in some(ledger, number)]
         case ("prune", _, int(number)):
-            return [Prune([row.n for row in some(ledger, number)])]
+            last = ledger.recovered("", 1).arrived
+            return [Prune([row.n for row in some(ledger, number) if row.n < last])]
         case ("cursor", slot, int(number)):
             return [SaveCursor(f"disk{slot}", 1, number)]
         case ("save", slot, int(number)):

@@ -1,7 +1,8 @@
-"""After the same random writes, two stores give the same answers to everything."""
+"""After the same random writes, stores give the same answers to everything."""
 
 import asyncio
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -9,9 +10,11 @@ from hypothesis import strategies as st
 
 from docstore.storage.ledger import Ledger
 from docstore.storage.memory import MemoryStore
-from docstore.storage.store import Write
+from tests.disk.disk import Disk
+from tests.docstore.storage.lagging import OneByOne, writes_after
 from tests.docstore.storage.scripts import SLOTS, changes, queries, scripts, told, writes_of
 from tests.docstore.storage.small import small
+from tests.docstore.storage.stepped import STEPS, Stepped
 
 
 async def play(script: list[list[tuple[str, int, object]]]) -> None:
@@ -21,13 +24,7 @@ async def play(script: list[list[tuple[str, int, object]]]) -> None:
         await sqlite.open()
         try:
             for batch in script:
-                # What a ledger of its own holds tells how each write of the batch goes on.
-                ledger = memory._ledger.copy()
-                writes: list[Write] = []
-                for change in batch:
-                    more = writes_of(ledger, change)
-                    writes += more
-                    ledger.apply(more)
+                writes = writes_after(memory._ledger, batch)
                 await memory.commit(writes)
                 await sqlite.commit(writes)
                 assert await told(sqlite) == await told(memory)
@@ -44,6 +41,40 @@ async def play(script: list[list[tuple[str, int, object]]]) -> None:
 @given(scripts)
 def test_stores_agree_after_the_same_writes(script: list[list[tuple[str, int, object]]]) -> None:
     asyncio.run(play(script))
+
+
+async def play_behind(script: list[tuple[list[tuple[str, int, object]], str]]) -> None:
+    """Write to a store in memory, and to two whose tables follow: when they must, and as told."""
+    memory, lazy, stepped = MemoryStore(), Stepped(Disk()), Stepped(Disk())
+    await memory.open()
+    try:
+        for batch, step in script:
+            writes = writes_after(memory._ledger, batch)
+            await memory.commit(writes)
+            lazy.commit(writes)
+            stepped.commit(writes)
+            stepped.do(step)
+            expected = await memory.read(queries())
+            for store in (lazy, stepped):
+                assert await OneByOne(store.reads).read(queries()) == expected
+        first, *rest = await told(memory)
+        for store in (lazy, stepped):
+            found, *others = await told(store.reads)
+            assert (replace(found, boot=1), others) == (first, rest)
+    finally:
+        lazy.close()
+        stepped.close()
+
+
+steps = st.lists(st.tuples(st.lists(changes, max_size=4), st.sampled_from(STEPS)), max_size=6)
+
+
+@settings(max_examples=30)
+@given(steps)
+def test_however_far_the_tables_are_behind_the_journal_the_answers_are_the_same(
+    script: list[tuple[list[tuple[str, int, object]], str]],
+) -> None:
+    asyncio.run(play_behind(script))
 
 
 @given(st.lists(changes, max_size=8), st.lists(changes, max_size=8))

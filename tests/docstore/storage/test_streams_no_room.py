@@ -1,19 +1,24 @@
 """A disk without room: nothing is kept of a commit, and the same store goes on afterwards."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
 
 from docstore.errors import DiskFull
+from docstore.storage import partition_writing
+from docstore.storage.partition_writing import PartitionWriter
 from docstore.storage.partitions import (
     AppendBatches,
     Batches,
     CutPartition,
     DropPartition,
+    Oldest,
     PartitionRecord,
     SavePartition,
+    TrimPartition,
 )
-from docstore.storage.streams_sqlite import SqliteStreamStore
+from docstore.storage.streams_sqlite import BALLAST_BYTES, SqliteStreamStore
 from tests.docstore.storage.sealed import A, B, Leader, batch, begun, recovered
 
 ALL = 1 << 40
@@ -70,4 +75,113 @@ async def test_a_file_that_may_not_grow_is_a_full_disk(tmp_path: Path) -> None:
     await store.commit([CutPartition(A, end - 2)])
     leader.ends[A] = end - 2
     assert await fill(store, leader) >= end - 1
+    await store.close()
+
+
+BALLAST = 1 << 20
+"""More than the log grows to before it is copied back; so it is in a release."""
+PAGES = 50
+
+
+def take_the_rest(disk: Path) -> None:
+    """Leave no room at all."""
+    with contextlib.suppress(OSError), (disk / "filler").open("ab", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+
+
+async def full(disk: Path) -> tuple[SqliteStreamStore, Leader]:
+    """Return a store on a disk without any room beside its ballast and a filler."""
+    (disk / "filler").write_bytes(bytes(1_300_000))
+    store, leader = SqliteStreamStore(disk / "streams.db", ballast_bytes=BALLAST), Leader()
+    await store.open()
+    await store.commit(begun(A, B))
+    leader.ends[A] = await fill(store, leader)
+    take_the_rest(disk)
+    return store, leader
+
+
+async def test_what_lets_go_of_batches_finds_room_on_a_full_disk(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And pages that go are used for what comes."""
+    monkeypatch.setattr(partition_writing, "COPY_BACK_PAGES", PAGES)
+    store, leader = await full(small_disk)
+    ballast = small_disk / "streams.db.ballast"
+    try:
+        with pytest.raises(DiskFull):
+            await store.commit([leader.append(A, 1, size=20_000)])
+        assert ballast.exists()
+        end = leader.ends[A] = leader.ends[A] - 1
+        for _ in range(end // 16 + 1):
+            await store.commit([TrimPartition(A, end - 2, 16)])
+        assert not ballast.exists()
+        [kept] = await store.read([Oldest(A, 99)])
+        assert isinstance(kept, list)
+        assert len(kept) == 2
+        for _ in range(end // 2):
+            await store.commit([leader.append(A, 1, size=20_000)])
+        (small_disk / "filler").unlink()
+        store._reserve_from = 0.0
+        await store.commit([leader.append(A, 1)])
+        assert ballast.exists()
+    finally:
+        await store.close()
+    assert (await recovered(small_disk / "streams.db")).partitions[A].end == leader.ends[A]
+
+
+async def test_a_start_without_room_counts_its_boot_with_that_of_the_ballast(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, ballast = tmp_path / "streams.db", tmp_path / "streams.db.ballast"
+    prepare = PartitionWriter.prepare
+
+    def prepare_if_there_is_room(self: PartitionWriter, boots: int | None) -> bool:
+        if ballast.exists():
+            raise DiskFull("no room")
+        return prepare(self, boots)
+
+    store = SqliteStreamStore(path)
+    await store.open()
+    await store.close()
+    monkeypatch.setattr(PartitionWriter, "prepare", prepare_if_there_is_room)
+    assert (await store.open()).boot == 2
+    await store.close()
+    for size in (BALLAST_BYTES, 0):  # Whatever is left of a ballast is given back, and no more.
+        ballast.write_bytes(b"")
+        store = SqliteStreamStore(path, ballast_bytes=size)
+        if size:
+            assert (await store.open()).boot == 3
+            await store.close()
+        else:
+            with pytest.raises(DiskFull):
+                await store.open()
+
+
+async def test_room_that_documents_need_is_not_taken(tmp_path: Path) -> None:
+    full = True
+    store = SqliteStreamStore(tmp_path / "streams.db", stands_aside=lambda: full)
+    leader = Leader()
+    await store.open()
+    with pytest.raises(DiskFull, match="kept for documents"):
+        await store.commit(begun(A))
+    full = False
+    await store.commit([*begun(A), leader.append(A, 3)])
+    full = True
+    with pytest.raises(DiskFull):
+        await store.commit([leader.append(A, 1)])
+    await store.commit([TrimPartition(A, 2, 9)])
+    await store.close()
+
+
+async def test_letting_go_of_batches_writes_next_to_nothing(tmp_path: Path) -> None:
+    """Pinned: where SQLite was built to overwrite what is deleted, it wrote all of it once more."""
+    store, leader = SqliteStreamStore(tmp_path / "streams.db"), Leader()
+    await store.open()
+    await store.commit(begun(A))
+    for _ in range(20):
+        await store.commit([leader.append(A, 1, size=200_000)])
+    await store._file.run("writer", lambda lane: lane.execute("PRAGMA wal_checkpoint(TRUNCATE)"))
+    await store.commit([TrimPartition(A, 19)])
+    assert store._file.log.stat().st_size < 200_000
     await store.close()

@@ -229,7 +229,7 @@ async def test_a_second_opener_is_refused_and_does_no_harm(
 async def test_only_its_owner_may_read_the_files(path: Path, store: SqliteStreamStore) -> None:
     await store.commit(begun(A))
     modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
-    ends = ("", "-wal", "-shm", ".lock", ".life")
+    ends = ("", "-wal", "-shm", ".lock", ".life", ".ballast")
     assert modes == dict.fromkeys((f"streams.db{end}" for end in ends), 0o600)
 
 

@@ -162,9 +162,9 @@ def test_a_step_shows_numbers_and_names_and_nothing_of_a_document() -> None:
         f"Requested request=7 verb=PUT link=/notes/a level=3 bytes=10 trace={TRACE_ID}"
     )
     assert ended == (
-        "TurnEnded => to n2 Propose [slot=5 epoch=3 first=41 decided=40, slot=6 epoch=3 first=1"
-        " decided=0]; Persist token=9 [slot=5 n=41 epoch=3 owner=n1 link=/notes/a version=41,"
-        " slot=6 n=1 epoch=3 owner=n1 link=/notes/b version=1]"
+        "TurnEnded => to n2 Propose number=0 [slot=5 epoch=3 first=41 decided=40, slot=6 epoch=3"
+        " first=1 decided=0]; Persist token=9 [slot=5 n=41 epoch=3 owner=n1 link=/notes/a"
+        " version=41, slot=6 n=1 epoch=3 owner=n1 link=/notes/b version=1]"
     )
     assert [traces_of(each) for each in kept.steps()] == [[TRACE_ID], []]
 
