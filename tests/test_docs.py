@@ -16,6 +16,7 @@ import typer
 from docstore.cli.app import app
 from docstore.config import KEYS
 from docstore.limits import Limits
+from docstore.model.document_members import STORE_SET
 from gossip.security.admission import Refused
 from tests.source import ROOT, Source, sources
 
@@ -157,6 +158,10 @@ def test_metrics(product: list[Source]) -> None:
     begun = tuple(found - whole)
     assert not {name for name in told - whole if not name.startswith(begun)}, "not counted"
     assert not {each for each in begun if not any(name.startswith(each) for name in told)}
+
+
+def test_members_of_documents() -> None:
+    assert not missing(STORE_SET, page("http"))
 
 
 def test_messages_events_and_effects(product: list[Source]) -> None:

@@ -20,7 +20,7 @@ from docstore.http.ids import id_of_key, new_id
 from docstore.http.representation import MSGPACK_TYPE
 from docstore.model import json
 from docstore.model.document import EXPIRY, EXPIRY_NAME, LEASE
-from docstore.model.envelope import STORE_SET
+from docstore.model.document_members import STORE_SET
 from docstore.model.paths import SUFFIXES, canonical_link
 from docstore.model.service import ServiceOptions
 

@@ -12,7 +12,7 @@ import orjson
 
 from docstore.http.reply import Reply, header_lines
 from docstore.model.document import Row, tag_of
-from docstore.model.envelope import said_of
+from docstore.model.document_members import said_of
 from docstore.model.fences import fences_of
 
 JSON_TYPE = "application/json"

@@ -18,7 +18,7 @@ from docstore.http.backend import Backend
 from docstore.http.bulk import Bulk
 from docstore.http.changes import CHANGES, Changes
 from docstore.http.changes import METHODS as CHANGES_METHODS
-from docstore.http.core import SELECTORS, CorePages, check_method
+from docstore.http.core_pages import SELECTORS, CorePages, check_method
 from docstore.http.documents import FACTORY_METHODS, READ_METHODS, Documents, allowed, not_allowed
 from docstore.http.elections import TURN_PATHS, ElectionPages
 from docstore.http.ending import Ending

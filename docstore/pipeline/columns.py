@@ -17,9 +17,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from docstore.model import envelope
+from docstore.model import document_members
 from docstore.model.document import EXPIRY
-from docstore.model.envelope import Type
+from docstore.model.document_members import Type
 
 TYPES = {Type.TEXT: StringType(), Type.NUMBER: LongType(), Type.TIME: LongType()}
 
@@ -34,7 +34,7 @@ class Envelope:
 
 
 def _of_store() -> Iterator[tuple[str, Envelope]]:
-    for each in envelope.COLUMNS:
+    for each in document_members.COLUMNS:
         if each.type is Type.TIME:
             yield each.time_name, Envelope(each.name, TimestampType())
         yield each.name, Envelope(each.name, TYPES[each.type])
@@ -52,7 +52,7 @@ ENVELOPE = {
 }
 
 TABLE = (
-    *(each.time_name if each.type is Type.TIME else each.name for each in envelope.COLUMNS),
+    *(each.time_name if each.type is Type.TIME else each.name for each in document_members.COLUMNS),
     "slot", "seq", "body",
 )  # fmt: skip
 FEED = (
@@ -62,7 +62,7 @@ FEED = (
 
 
 def schema_of(names: Sequence[str]) -> StructType:
-    """Return the schema of some envelope columns. Raises ValueError."""
+    """Return the schema of some columns of the store. Raises ValueError."""
     unknown = [name for name in names if name not in ENVELOPE]
     if unknown:
         raise ValueError(

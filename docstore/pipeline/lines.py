@@ -10,9 +10,9 @@ import pyarrow as pa
 from orjson import Fragment
 from pyspark.sql.types import BinaryType, DataType, StringType, StructType
 
-from docstore.model import envelope
+from docstore.model import document_members
 from docstore.model.document import EXPIRY
-from docstore.model.envelope import Type
+from docstore.model.document_members import Type
 from docstore.pipeline.addresses import Addresses
 from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.kinds import check_members, check_name
@@ -25,8 +25,8 @@ OPERATIONS = (
 )  # fmt: skip
 JSON_NAMES: dict[type, str] = {dict: "object", list: "array"}
 KEY = "documentSelfLink"
-SET_BY_STORE = frozenset(envelope.COLUMN_NAMES) | {
-    each.time_name for each in envelope.COLUMNS if each.type is Type.TIME
+SET_BY_STORE = frozenset(document_members.COLUMN_NAMES) | {
+    each.time_name for each in document_members.COLUMNS if each.type is Type.TIME
 }
 """Columns of rows that were read, which no document has as members."""
 ALSO_READ = frozenset(("slot", "seq", "deleted", "digest", "before", EXPIRY.removesuffix("Micros")))

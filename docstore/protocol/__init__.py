@@ -11,7 +11,7 @@ What all steps share is `core.py`, and what it is made of:
 | `peers.py`, `owners.py` | the other members, as they are heard; who owns a slot, or should |
 | `logs.py`, `log.py` | the slots that this node holds, and their logs |
 | `reign.py` | what an owner knows of one slot, for one ballot |
-| `heads.py`, `clients.py` | of that: documents in memory, operations under way |
+| `document_cache.py`, `clients.py` | of that: documents in memory, operations under way |
 | `outbox.py` | what leaves, and what waits until it is durable (P3) |
 | `timing.py`, `clock.py` | times and bounds; the wall clock |
 

@@ -5,7 +5,7 @@ from enum import Enum, auto
 
 from docstore.model.document import Ballot, Row
 from docstore.protocol.clients import Clients
-from docstore.protocol.heads import Heads
+from docstore.protocol.document_cache import DocumentCache
 from docstore.protocol.messages import Evidence
 
 
@@ -74,7 +74,7 @@ class Reign:
     """A quorum has adopted the ballot: nothing below the base can come back."""
     fresh: list[Row] = field(default_factory=list)
     """Rows of this turn, not proposed yet."""
-    heads: Heads = field(default_factory=Heads)
+    cache: DocumentCache = field(default_factory=DocumentCache)
     clients: Clients = field(default_factory=Clients)
     closed_since: float | None = None
     """Set while it is about to be given away: whatever arrives is deferred."""

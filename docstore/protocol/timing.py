@@ -89,7 +89,7 @@ class SendingBounds:
 class MemoryBounds:
     """What an owner keeps of its documents, and looks for."""
 
-    head_bytes_per_slot: int = 256 << 10
+    cache_bytes_per_slot: int = 256 << 10
     """Current documents kept in memory per owned slot, in bytes with all that is around them."""
 
     recall_rows: int = 65_536

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from docstore.errors import BadRequest
-from docstore.model import envelope
+from docstore.model import document_members
 from docstore.model.document import EXPIRY
-from docstore.model.envelope import Type
+from docstore.model.document_members import Type
 from docstore.query.condition import Condition, Literal
 
 TEXT, NUMBER, FLAG = "a text", "a number", "true or false"
@@ -68,8 +68,8 @@ class Column:
         raise BadRequest("where: contains is for members that are arrays")
 
 
-def _of_envelope() -> Iterator[Column]:
-    for each in envelope.COLUMNS:
+def _of_store() -> Iterator[Column]:
+    for each in document_members.COLUMNS:
         yield Column(each.name, f"h.{each.column}", TEXT if each.type is Type.TEXT else NUMBER)
         if each.type is Type.TIME:
             yield Column(each.time_name, f"h.{each.column}", TIME)
@@ -80,7 +80,7 @@ _EXPIRES = f"json_extract(CAST(h.state AS TEXT), '$.{EXPIRY}')"
 COLUMNS = {
     column.name: column
     for column in (
-        *_of_envelope(),
+        *_of_store(),
         Column(EXPIRY.removesuffix("Micros"), _EXPIRES, TIME, nullable=True),
         # Nothing is added but what keeps SQLite from walking another index than the scan's.
         Column("slot", "(h.slot + 0)"),

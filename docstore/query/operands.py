@@ -5,7 +5,7 @@ member of the document, with dots into objects and [i] into arrays. In backquote
 any character, and is a member even where the store has a column that is called so.
 """
 
-from docstore.model.envelope import STORE_SET
+from docstore.model.document_members import STORE_SET
 from docstore.query.columns import COLUMNS, WHOLE, Column
 from docstore.query.members import Member, member_at, odd_names
 from docstore.query.tokens import Tokens

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from docstore.model import envelope
+from docstore.model import document_members
 from docstore.model.document import EXPIRY
-from docstore.model.envelope import Type
+from docstore.model.document_members import Type
 
 TEXT, NUMBER, FLAG = "text", "number", "flag"
 
@@ -32,7 +32,7 @@ _BEFORE = (
 COLUMNS = {
     **{
         each.name: Column(f"h.{each.column}", TEXT if each.type is Type.TEXT else NUMBER)
-        for each in envelope.COLUMNS
+        for each in document_members.COLUMNS
     },
     EXPIRY: Column(
         f"coalesce(json_extract(CAST(h.state AS TEXT), '$.{EXPIRY}'), 0)",

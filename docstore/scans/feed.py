@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 from docstore.errors import NoQuorum, SnapshotGone, Unavailable
 from docstore.links.requests import ChangeLines, ReadChanges
 from docstore.links.rpc import Rpc
-from docstore.model import envelope
+from docstore.model import document_members
 from docstore.model.document import ballot_at
 from docstore.protocol.view.replica import ReplicaView
 from docstore.scans.cut import Cut, Position
 
-COLUMNS = ("slot", "seq", *envelope.COLUMN_NAMES, "deleted", "body")
+COLUMNS = ("slot", "seq", *document_members.COLUMN_NAMES, "deleted", "body")
 SLOTS_AT_ONCE = 128
 FIRST_ROWS, BYTES_MAX = 16, 4 << 20
 """A first page is small, the next are judged by it; a stretch ends soon after so many bytes."""

@@ -13,12 +13,12 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from docstore.model import envelope
+from docstore.model import document_members
 from docstore.scans.request import EVERYTHING, Scan
 from docstore.scans.segments import Key, Segments
 from docstore.scans.statements import Cursor
 
-COLUMNS = (*envelope.COLUMN_NAMES, "slot", "seq", "body")
+COLUMNS = (*document_members.COLUMN_NAMES, "slot", "seq", "body")
 """Of a segment: those of a table unless somebody says otherwise."""
 BEHIND = "\U0010ffff"
 """Greater than any link."""

@@ -130,8 +130,8 @@ def install(control: Control) -> None:
             trim_interval_s=1.0,
         )
     if control.get("small_memory", False):
-        smaller = MemoryBounds().head_bytes_per_slot // 16
-        shorter["memory"] = MemoryBounds(head_bytes_per_slot=smaller)
+        smaller = MemoryBounds().cache_bytes_per_slot // 16
+        shorter["memory"] = MemoryBounds(cache_bytes_per_slot=smaller)
         docstore.converge.documents.DOCUMENTS_MAX //= 16
         docstore.converge.arrived.RECENT_BYTES //= 16
         docstore.protocol.operations.KEY_LIFE_US //= 10

@@ -40,7 +40,7 @@ def forget(node: Node) -> None:
     """Let the owner read the document anew, as another owner would."""
     for log in node[1].core.logs.values():
         if log.reign is not None:
-            log.reign.heads.clear()
+            log.reign.cache.clear()
 
 
 @pytest.mark.parametrize("anew", [False, True])

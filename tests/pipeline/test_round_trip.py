@@ -16,7 +16,7 @@ from rich.console import Console
 from docstore.cli.load import Plan, load
 from docstore.client import Client
 from docstore.model import json as strict
-from docstore.model.envelope import STORE_SET
+from docstore.model.document_members import STORE_SET
 from docstore.pipeline import tables
 from docstore.pipeline.jobs.exporting import export
 from docstore.pipeline.jobs.importing import import_

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 
 from docstore.model import json
 from docstore.model.document import EXPIRY
-from docstore.model.envelope import STORE_SET
+from docstore.model.document_members import STORE_SET
 from docstore.pipeline.errors import PipelineError
 
 BUCKETS = 64

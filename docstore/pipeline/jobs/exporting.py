@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from docstore import __version__
-from docstore.model import envelope
+from docstore.model import document_members
 from docstore.pipeline import tables
 from docstore.pipeline.jobs.contents import digest
 from docstore.pipeline.jobs.work import Work
 
 MANIFEST = "_manifest.json"
 _PATTERN = re.compile(r"[*?\[\]{}\\]")
-COLUMNS = (*envelope.COLUMN_NAMES, "slot", "seq", "body")
+COLUMNS = (*document_members.COLUMN_NAMES, "slot", "seq", "body")
 
 
 def export(

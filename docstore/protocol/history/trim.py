@@ -204,10 +204,10 @@ class Trimmer:
 
     def _forget_head(self, log: SlotLog, row: Row) -> None:
         """Let an owner read the link anew, unless it has gone on from the tombstone already."""
-        head = log.reign.heads.get(row.link) if log.reign else None
-        if head is not None and head.newest is not None and head.newest.n == row.n:
+        cached = log.reign.cache.get(row.link) if log.reign else None
+        if cached is not None and cached.newest is not None and cached.newest.n == row.n:
             assert log.reign is not None
-            del log.reign.heads[row.link]
+            del log.reign.cache[row.link]
 
     def _is_source(self, log: SlotLog) -> bool:
         """Say whether somebody is being filled from this log: its pages must fit together."""

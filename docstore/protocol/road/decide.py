@@ -132,12 +132,12 @@ class Decider:
     def _decide(self, log: SlotLog, reign: Reign, reached: int) -> None:
         before, log.decided = log.decided, reached
         self.outbox.publish(log, before, reached)
-        heads, pending = reign.heads, log.pending
+        cache, pending = reign.cache, log.pending
         for n in range(before + 1, reached + 1):
             row = pending[n]
-            head = heads.get(row.link)
-            if head is not None:
-                head.decided = row
+            cached = cache.get(row.link)
+            if cached is not None:
+                cached.decided = row
         updates = reign.clients.updates
         while updates and updates[0][0] <= reached:
             self._answer_update(log, reign, *updates.popleft())

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from docstore.errors import BadRequest, Conflict, TooLarge
 from docstore.model import json, patch
 from docstore.model.document import Row, tag_of
-from docstore.model.envelope import STORE_SET
+from docstore.model.document_members import STORE_SET
 from docstore.model.fences import SCOPES_MAX, Fence, TooLow, TooMany, fences_of, passed
 from docstore.model.operation import Answer, Conditions, Operation
 from docstore.model.service import Refusal, Service, ServiceOptions, State

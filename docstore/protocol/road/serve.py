@@ -17,7 +17,7 @@ from docstore.model.operation import CURRENT, Answer, Operation
 from docstore.model.service import Service
 from docstore.protocol.clients import Inflight, Refusal
 from docstore.protocol.core import Core
-from docstore.protocol.heads import Head
+from docstore.protocol.document_cache import CachedDocument
 from docstore.protocol.identity import fingerprint
 from docstore.protocol.jobs import REPEATED, VERSIONS_READ_MAX, Written, jobs_of, judged
 from docstore.protocol.log import SlotLog
@@ -76,9 +76,9 @@ class Owner:
         if may_repeat and self._is_repetition(log, reign, inflight):
             return
         link = operation.link
-        head = reign.heads.get(link)
-        if head is not None:
-            self._meet(log, reign, head, inflight)
+        cached = reign.cache.get(link)
+        if cached is not None:
+            self._meet(log, reign, cached, inflight)
         else:
             self._load(log, reign, inflight)
 
@@ -169,8 +169,8 @@ class Owner:
             for each in waiting:
                 # From the door again: two attempts of one operation may have waited here.
                 self._enter(log, reign, each)
-            bytes_max = self.core.config.memory.head_bytes_per_slot
-            reign.heads.keep_within(bytes_max, safe=min(log.decided, log.durable))
+            bytes_max = self.core.config.memory.cache_bytes_per_slot
+            reign.cache.keep_within(bytes_max, safe=min(log.decided, log.durable))
 
         self.outbox.read(query, answered)
 
@@ -179,39 +179,46 @@ class Owner:
         link = inflight.operation.link
 
         def found(result: list[Row]) -> None:
-            reign.heads.load(link, result[0] if result else None)
+            reign.cache.load(link, result[0] if result else None)
 
         self._read_first(log, reign, inflight, Newest(log.slot, link, log.end), found)
 
-    def _meet(self, log: SlotLog, reign: Reign, head: Head, inflight: Inflight) -> None:
+    def _meet(self, log: SlotLog, reign: Reign, cached: CachedDocument, inflight: Inflight) -> None:
         operation = inflight.operation
         if operation.is_read:
-            self._when_confirmed(log, reign, inflight, lambda: self._read(log, head, inflight))
+            self._when_confirmed(log, reign, inflight, lambda: self._read(log, cached, inflight))
             return
         service = self.core.service_for(operation.link, reign.opened_as)
         if service is None:
             # The declaration is not known here yet, or may be old: the entry node asks again.
             self.core.reply(inflight, None)
             return
-        self._update(log, reign, head, inflight, service)
+        self._update(log, reign, cached, inflight, service)
 
     def _update(
-        self, log: SlotLog, reign: Reign, head: Head, inflight: Inflight, service: Service
+        self,
+        log: SlotLog,
+        reign: Reign,
+        cached: CachedDocument,
+        inflight: Inflight,
+        service: Service,
     ) -> None:
         operation = inflight.operation
-        if operation.writer and head.jobs is None:
+        if operation.writer and cached.jobs is None:
             self._load_jobs(log, reign, inflight)
             return
-        outcome = self._outcome(log, reign, head, operation, service)
+        outcome = self._outcome(log, reign, cached, operation, service)
         if isinstance(outcome, New):
-            inflight.created = not outcome.deleted and (head.newest is None or head.newest.deleted)
-            self._append(log, reign, head, inflight, outcome)
+            inflight.created = not outcome.deleted and (
+                cached.newest is None or cached.newest.deleted
+            )
+            self._append(log, reign, cached, inflight, outcome)
             return
         if isinstance(outcome, Unchanged):
             answer = self._answer(200, log, outcome.row)._replace(code=outcome.code)
         else:
             answer = outcome.answer._replace(owner=self.core.me, epoch=reign.ballot[0])
-        n = head.newest.n if head.newest else 0
+        n = cached.newest.n if cached.newest else 0
         origin = (inflight.entry, inflight.boot)
         self.core.closed.note(origin, inflight.seq, inflight.attempt, inflight.oldest)
         log.operations.forget(origin, inflight.oldest)
@@ -219,22 +226,27 @@ class Owner:
         self._when_confirmed(log, reign, inflight, lambda: self._refuse(log, reign, refusal))
 
     def _outcome(
-        self, log: SlotLog, reign: Reign, head: Head, operation: Operation, service: Service
+        self,
+        log: SlotLog,
+        reign: Reign,
+        cached: CachedDocument,
+        operation: Operation,
+        service: Service,
     ) -> Outcome:
         """Return what an update makes of its document, a bulk job's once for each batch."""
         # What was decided from an owner's memory ends with its reign (rule F3).
         if operation.reign and operation.reign != reign.ballot[0]:
             self.core.counters["other_reign"] += 1
-            return Refused(OTHER_REIGN._replace(row=head.newest))
-        if operation.writer and head.jobs:
-            found = judged(head.jobs, operation, fingerprint(operation))
+            return Refused(OTHER_REIGN._replace(row=cached.newest))
+        if operation.writer and cached.jobs:
+            found = judged(cached.jobs, operation, fingerprint(operation))
             if isinstance(found, Answer):
-                return Refused(found._replace(row=head.newest))
+                return Refused(found._replace(row=cached.newest))
             if found is not None:
                 self.core.counters["job_repetitions"] += 1
-                assert head.newest is not None
-                return Unchanged(head.newest, REPEATED)
-        return handle(head.newest, operation, service, floor=log.floor)
+                assert cached.newest is not None
+                return Unchanged(cached.newest, REPEATED)
+        return handle(cached.newest, operation, service, floor=log.floor)
 
     def _load_jobs(self, log: SlotLog, reign: Reign, inflight: Inflight) -> None:
         """Look through a document's history for the jobs that wrote it.
@@ -244,21 +256,23 @@ class Owner:
         link = inflight.operation.link
 
         def found(rows: list[Row]) -> None:
-            head = reign.heads.get(link)
-            if head is not None:
-                head.jobs = jobs_of(reversed(rows))
+            cached = reign.cache.get(link)
+            if cached is not None:
+                cached.jobs = jobs_of(reversed(rows))
 
         query = History(log.slot, link, None, VERSIONS_READ_MAX, log.end)
         self._read_first(log, reign, inflight, query, found)
 
-    def _append(self, log: SlotLog, reign: Reign, head: Head, inflight: Inflight, new: New) -> None:
+    def _append(
+        self, log: SlotLog, reign: Reign, cached: CachedDocument, inflight: Inflight, new: New
+    ) -> None:
         """Put the new version at the end of the log; it is proposed when the turn ends."""
-        operation, before = inflight.operation, head.newest
+        operation, before = inflight.operation, cached.newest
         identity = inflight.identity(new.version, new.fences)
         if operation.writer:
             job, batch, sequence = operation.writer
-            assert head.jobs is not None
-            head.jobs[job] = Written(batch, sequence, identity.fingerprint)
+            assert cached.jobs is not None
+            cached.jobs[job] = Written(batch, sequence, identity.fingerprint)
         link = operation.link
         log.updated_us = max(self.core.wall_now_us(), log.updated_us + 1)
         digest = before.digest if before else b""
@@ -275,7 +289,7 @@ class Owner:
             if len(reign.clients.updates) == 0:
                 reign.progress_at = self.core.now
         reign.fresh.append(row)
-        reign.heads.renew(head, row)
+        reign.cache.renew(cached, row)
         reign.clients.updates.append((row.n, inflight))
         self.core.counters["proposed"] += 1
 
@@ -291,17 +305,17 @@ class Owner:
         lost = partial(self.core.reply, inflight, None)
         self.confirmer.add(Waiter(log, reign.ballot, inflight.deadline, then, lost))
 
-    def _read(self, log: SlotLog, head: Head, inflight: Inflight) -> None:
+    def _read(self, log: SlotLog, cached: CachedDocument, inflight: Inflight) -> None:
         """Answer from what is decided."""
         if inflight.operation.select == CURRENT:
-            self.core.reply(inflight, self._current(log, self.visible(head)))
+            self.core.reply(inflight, self._current(log, self.visible(cached)))
             return
         assert log.reign is not None
         self.past.read(log, log.reign, inflight)
 
-    def visible(self, head: Head) -> Row | None:  # Seam.
+    def visible(self, cached: CachedDocument) -> Row | None:  # Seam.
         """Return the version that readers may see: the newest decided one (rule R3)."""
-        return head.decided
+        return cached.decided
 
     def _current(self, log: SlotLog, row: Row | None) -> Answer:
         return self._answer(404 if row is None or row.deleted else 200, log, row)

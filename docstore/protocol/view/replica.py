@@ -95,8 +95,8 @@ class ReplicaView:
         """Return a document's newest decided row, where this node owns it and has it in memory."""
         log = self._core.logs.get(slot)
         reign = log.open_reign if log is not None else None
-        head = reign.heads.get(link) if reign is not None else None
-        return head.decided if head is not None else None
+        cached = reign.cache.get(link) if reign is not None else None
+        return cached.decided if cached is not None else None
 
     @property
     def documents_in_conflict(self) -> int:

@@ -49,7 +49,7 @@ def test_a_batch_is_looked_up_at_once_and_each_is_answered() -> None:
     assert found == dict.fromkeys(range(5), (201, 0))
     assert [type(query) for query in group.queries] == [NewestOfMany]
     assert group.load(group.owner(), puts(*links)) == dict.fromkeys(range(5), (200, 1))
-    assert len(group.queries) == 1, "their heads are in memory"
+    assert len(group.queries) == 1, "they are in the cache"
 
 
 def test_operations_on_one_document_follow_each_other() -> None:
@@ -98,7 +98,7 @@ def test_a_document_that_is_there_is_gone_on_from() -> None:
     group = Loaded()
     owner = group.owner()
     group.load(owner, puts("/t/a", "/t/b"))
-    group.core.logs[0].reign.heads.clear()
+    group.core.logs[0].reign.cache.clear()
     found = group.load(owner, puts("/t/b", "/t/new", "/t/a", "/t/newer"))
     assert found == {0: (200, 1), 1: (201, 0), 2: (200, 1), 3: (201, 0)}
     assert isinstance(group.queries[-1], NewestOfMany)

@@ -9,6 +9,7 @@ from docstore.model.document import Row, ballot_added, ballot_at, common_end
 from docstore.model.operation import Operation
 from docstore.ownership.by_hash import Placement
 from docstore.protocol import quorum
+from docstore.protocol.document_cache import DocumentCache
 from docstore.protocol.effects import Effect, Persist, Read, Respond, Send
 from docstore.protocol.events import (
     LinkMade,
@@ -20,7 +21,6 @@ from docstore.protocol.events import (
     TurnEnded,
 )
 from docstore.protocol.group.configuration import Configuration, MemberEntry, first_registered
-from docstore.protocol.heads import Heads
 from docstore.protocol.messages import (
     Accepted,
     Configured,
@@ -228,20 +228,20 @@ def test_documents_that_must_stay_in_memory_are_not_looked_through_for_each_new_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     machine, looks = opened(), 0
-    evict = Heads._evict
+    evict = DocumentCache._evict
 
     def counted(*given: Any) -> None:
         nonlocal looks
         looks += 1
         evict(*given)
 
-    monkeypatch.setattr(Heads, "_evict", counted)
+    monkeypatch.setattr(DocumentCache, "_evict", counted)
     reign = machine.core.logs[0].reign
     assert reign is not None
     for request in range(400):
         ask_to_put(machine, request, f"/t/{request}", b"{}" + b" " * 8000)
     # Nothing is decided, so none may go: 3.4 MB stay, under a bound of 256 KiB.
-    assert len(reign.heads) == 400
+    assert len(reign.cache) == 400
     assert 1 <= looks <= 8
     # Once all is decided and stored, they go.
     [token] = tokens(machine.step(TurnEnded(), 0.6))
@@ -249,8 +249,8 @@ def test_documents_that_must_stay_in_memory_are_not_looked_through_for_each_new_
     machine.step(Received("n2", Accepted([(0, 1, 400)])), 0.7)
     for request in range(400, 800):
         ask_to_put(machine, request, f"/t/{request}", b"{}" + b" " * 8000, 0.7)
-    assert "/t/0" not in reign.heads
-    assert len(reign.heads) <= 430
+    assert "/t/0" not in reign.cache
+    assert len(reign.cache) <= 430
 
 
 def test_two_replicas_decide_without_the_own_disk() -> None:

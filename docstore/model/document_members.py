@@ -1,4 +1,4 @@
-"""What the store says of each version of a document, beside its author's object: one table.
+"""What the store says of each version of a document, beside its own members: one table.
 
 From it come a document's JSON, what is ignored when a client sends it back, and the columns of
 scans, conditions, feeds, segments, exports and Spark's tables. One more is one more line here, and

@@ -11,7 +11,7 @@ import pytest
 
 from docstore.http.representation import document_json
 from docstore.model.document import Row
-from docstore.model.envelope import MEMBERS, STORE_SET
+from docstore.model.document_members import MEMBERS, STORE_SET
 from tests.source import ROOT
 
 LAST = '    StoreMember("documentAuthPrincipalLink", Type.TEXT),\n'
@@ -23,7 +23,7 @@ SEEN = """
 import json
 from docstore.http.representation import document_json
 from docstore.model.document import Row
-from docstore.model.envelope import STORE_SET
+from docstore.model.document_members import STORE_SET
 from docstore.pipeline import columns as on_spark, lines
 from docstore.pipeline.jobs import exporting
 from docstore.query import columns as of_conditions
@@ -53,7 +53,7 @@ def seen_by(tree: Path) -> dict[str, list[str]]:
 def test_to_add_a_member_is_one_line_in_one_file(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
     tree = Path(shutil.copytree(ROOT / "docstore", tmp_path / "docstore")).parent
-    table = tree / "docstore/model/envelope.py"
+    table = tree / "docstore/model/document_members.py"
     said = table.read_text("utf-8")
     assert said.count(LAST) == 1
     table.write_text(said.replace(LAST, LAST + ONE_MORE), "utf-8")

@@ -10,7 +10,7 @@ HEAD_BYTES, ROW_BYTES = 250, 700
 
 
 @dataclass(slots=True)
-class Head:
+class CachedDocument:
     """A document at its owner: its newest row, and its newest decided one."""
 
     newest: Row | None
@@ -19,7 +19,7 @@ class Head:
     """The bulk jobs that wrote it; None until one asks."""
 
 
-class Heads(dict[str, Head]):
+class DocumentCache(dict[str, CachedDocument]):
     """link -> the document, of one slot."""
 
     __slots__ = ("bytes", "evict_above")
@@ -32,13 +32,13 @@ class Heads(dict[str, Head]):
 
     def load(self, link: str, row: Row | None) -> None:
         """Take a document as the disk has it, None for one that is not there."""
-        self[link] = Head(row, row, None if row else {})
+        self[link] = CachedDocument(row, row, None if row else {})
         self.bytes += _weight(row)
 
-    def renew(self, head: Head, row: Row) -> None:
+    def renew(self, cached: CachedDocument, row: Row) -> None:
         """Take the next row of a document."""
-        self.bytes += _weight(row) - _weight(head.newest)
-        head.newest = row
+        self.bytes += _weight(row) - _weight(cached.newest)
+        cached.newest = row
 
     def keep_within(self, bytes_max: int, safe: int) -> None:
         """Forget the documents that came first, if there are too many.
@@ -52,7 +52,7 @@ class Heads(dict[str, Head]):
         self.evict_above = self.bytes * 3 // 2
 
     def _evict(self, until_bytes: int, safe: int) -> None:
-        self.bytes = sum(_weight(head.newest) for head in self.values())
+        self.bytes = sum(_weight(cached.newest) for cached in self.values())
         for link in list(self):
             if self.bytes <= until_bytes:
                 return
