@@ -38,6 +38,7 @@ from docstore.protocol.events import (
     QueriesAnswered,
     ReadIndexAsked,
     Requested,
+    Room,
     Tick,
     TurnEnded,
 )
@@ -88,6 +89,7 @@ class Driver(Stepping[Event, Effect]):
         """Set while no batch is on its way to the disk, nor the way back from a full one."""
         self._idle.set()
         self._recovering: asyncio.Task[None] | None = None
+        self._has_room = True
         self._barriers: list[tuple[int, asyncio.Future[None]]] = []
         self._short = _Queue(QUERIES_AT_ONCE, self._answer, broken)
         self._long = _Queue(LONG_QUERIES_AT_ONCE, self._answer, broken)
@@ -222,7 +224,8 @@ class Driver(Stepping[Event, Effect]):
         """Go on after the batch up to `token`: with the next one, if more gathered meanwhile."""
         try:
             if isinstance(error, DiskFull):
-                log.warning("the disk is full: slots are yielded, reads go on")
+                if not self._store.is_full:  # Else it has said so, once.
+                    log.warning("no room for a batch: nothing of it is stored, slots are yielded")
                 self._recovering = self.loop.create_task(self._go_on_from_disk())
                 return
             if error is not None:
@@ -269,11 +272,18 @@ class Driver(Stepping[Event, Effect]):
         self.feed(QueriesAnswered(list(zip(tokens, results, strict=True))))
 
     def tick(self) -> None:
-        """Say what time it is, and note how late."""
+        """Say what time it is, and note how late; and whether there is room."""
         now = clock()
         self.loop_lag_s = max(0.0, now - self._planned_at)
         self._planned_at = now + TICK_S
+        self._look_for_room()
         self.feed(Tick(time.time_ns() // 1000))
+
+    def _look_for_room(self) -> None:
+        has_room = not self._store.is_full
+        if has_room != self._has_room:
+            self._has_room = has_room
+            self.feed(Room(has_room))
 
 
 class _Queue:

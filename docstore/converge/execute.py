@@ -16,7 +16,7 @@ from docstore.converge.lineage import begotten, covers, lineage_of, stamp_after
 from docstore.converge.spread import Spreader
 from docstore.model.document import Row
 from docstore.model.operation import CONFLICTS, CURRENT, Answer
-from docstore.protocol.clients import Inflight
+from docstore.protocol.clients import DISK_FULL, Inflight
 from docstore.protocol.core import Core
 from docstore.protocol.identity import fingerprint, has_created, unpack_identity
 from docstore.protocol.operations import KEY_LIFE_US
@@ -30,7 +30,6 @@ ATTEMPTS_SENT_BACK = 5
 """So often an operation of level 2 is sent back by a node that sees another owner."""
 
 DAMAGED = Answer(503, "damaged", "this node's copy of the document is damaged: ask another")
-DISK_FULL = Answer(503, "disk-full", "this node has no room; nothing was stored")
 TOO_FEW = Answer(
     504, "undecided", "stored here, but not on as many replicas as it takes", unknown=True
 )
@@ -176,6 +175,10 @@ class Executor:
         self, inflight: Inflight, branches: Branches, new: New, *, resolves: bool = False
     ) -> None:
         operation, winner, core = inflight.operation, branches.winner, self.core
+        if not core.has_room:
+            self._close(inflight)
+            core.reply(inflight, DISK_FULL)
+            return
         lineages = branches.lineages
         parents, others = (lineages, []) if resolves else (lineages[:1], lineages[1:])
         disk = self.arrived.disk

@@ -8,6 +8,8 @@ from typing import Any
 from docstore.model.operation import Answer, Operation
 from docstore.protocol.identity import Identity, fingerprint
 
+DISK_FULL = Answer(503, "disk-full", "this node has no room; nothing was stored")
+
 
 @dataclass(slots=True)
 class Inflight:

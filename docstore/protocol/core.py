@@ -68,6 +68,8 @@ class Core:
         self.snapshots: Snapshots | None = None  # What named snapshots need; None: there are none.
         self.routes_changed = self.claims_changed = False
         self.unfit_until = NEVER
+        self.has_room = True
+        """Whether the disk takes rows; promises it takes for longer."""
         self.draining_since = inf
         """When it was asked to give all slots away, for good; inf: it was not."""
         self.corrupted: set[int] = set()
@@ -109,7 +111,7 @@ class Core:
     def may_own(self, member: str) -> bool:
         """Say whether a member is alive and has not just yielded."""
         if member == self.me:
-            return self.now >= self.unfit_until and not self.is_draining
+            return self.now >= self.unfit_until and not self.should_yield
         return self.is_alive(member) and self.peers[member].fit
 
     @property
@@ -128,6 +130,11 @@ class Core:
     def is_draining(self) -> bool:
         """Say whether this node gives all away, and takes no more."""
         return self.draining_since < inf
+
+    @property
+    def should_yield(self) -> bool:
+        """Say whether this node should own nothing that somebody else can own (rule O7)."""
+        return self.is_draining or not self.has_room
 
     @property
     def has_leases(self) -> bool:

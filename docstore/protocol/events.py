@@ -58,6 +58,13 @@ class DiskFilled:
 
 
 @dataclass(slots=True)
+class Room:
+    """Whether the disk has room for rows; without it, what is stored all the same may find none."""
+
+    has_room: bool
+
+
+@dataclass(slots=True)
 class QueriesAnswered:
     """What Reads found: (token, result), in the order of the tokens."""
 
@@ -171,6 +178,7 @@ Event = (
     | Received
     | Persisted
     | DiskFilled
+    | Room
     | QueriesAnswered
     | ViewChanged
     | LinkLost

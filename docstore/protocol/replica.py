@@ -32,6 +32,7 @@ from docstore.protocol.events import (
     Received,
     Requested,
     ResyncAsked,
+    Room,
     SlotCorrupted,
     SnapshotsRead,
     StillnessAsked,
@@ -208,6 +209,8 @@ class Replica:
                 self.core.corrupted.add(slot)
             case DiskFilled(recovered):
                 self._disk_filled(recovered)
+            case Room(has_room):
+                self.core.has_room, self.core.claims_changed = has_room, True
             case _:
                 assert_never(event)
 

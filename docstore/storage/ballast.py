@@ -5,6 +5,7 @@ what streams let go of makes room, once their log has taken that down. So some r
 there is enough, and given back when there is none.
 """
 
+import errno
 import os
 from pathlib import Path
 from typing import Protocol
@@ -18,6 +19,9 @@ class Room(Protocol):
 
     def release(self) -> bool:
         """Give the room back. Return whether there was any."""
+
+    def left(self, size: int) -> float:
+        """Return what share of the room would be free, had the tables taken in so many bytes."""
 
 
 class Ballast:
@@ -35,6 +39,9 @@ class Ballast:
         try:
             file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
+                taken = os.fstat(file).st_blocks * 512
+                if self.free_bytes() < self._size - taken:
+                    raise OSError(errno.ENOSPC, "not enough for all of it")  # So take none of it.
                 if self._size:
                     os.posix_fallocate(file, 0, self._size)
                 os.ftruncate(file, self._size)  # It may have been larger, for a larger journal.
@@ -54,6 +61,13 @@ class Ballast:
         except FileNotFoundError:
             return False
         return self._size > 0
+
+    def left(self, size: int) -> float:
+        """Return what share of the room would be free, had the tables taken in so many bytes.
+
+        Twice: in their log, and then in their file.
+        """
+        return (self.free_bytes() - 2 * size) / max(1, self._size)
 
     def free_bytes(self) -> int:
         """Return how much room there is beside it."""

@@ -5,10 +5,11 @@ in the writer's lane. All that is decided is decided in the loop.
 
 What can go wrong, and what is done: the journal cannot be written, or the tables cannot be, for any
 reason but room: the store is broken for good, and whoever runs it is told at once, since perhaps
-nobody waits for a commit. The tables find no room: commits are refused before anything is written,
-the ballast is given back, and the tables go on with that; commits are taken again once there is
-room for the ballast. If not even that is enough the store breaks after a while: the journal has
-everything, and the next start takes it in once an operator has made room.
+nobody waits for a commit. The tables find no room: the store is full until there is enough for the
+ballast, which is given back, and the tables go on with that. Commits are still taken as long as
+most of it is left, promises longer, and refused before anything is written. If it was not enough
+the store breaks after a while: the journal has everything, and the next start takes it in once an
+operator has made room.
 """
 
 import asyncio
@@ -18,21 +19,18 @@ from dataclasses import dataclass
 from functools import partial
 from math import inf
 
-import structlog
-
 from docstore.errors import DiskFull, StoreBroken, StoreError
 from docstore.storage import entries
 from docstore.storage.backlog import Backlog, Batch
 from docstore.storage.ballast import Room
 from docstore.storage.database import NO_ROOM, WRITER, Lanes
+from docstore.storage.fullness import Fullness
 from docstore.storage.journal_measures import JournalMeasures
 from docstore.storage.journal_thread import JournalWriter
 from docstore.storage.plan import Wait
 from docstore.storage.ring import Entry
 from docstore.storage.starting import Started
 from docstore.storage.store import Then, Write
-
-log = structlog.get_logger("docstore.storage")
 
 FOLLOW_S = 0.5
 """So long commits gather for one transaction of the tables while nobody waits for them."""
@@ -41,9 +39,7 @@ HURRY_S, HURRY_ROWS = 0.05, 200
 FLUSH_S = 1.0
 FULL_PAUSE_S = 0.1
 ROOM_PAUSE_S = 1.0
-"""While there is none for the ballast, or a file of the journal, it is looked for so often."""
-WITHOUT_ROOM_S = 5.0
-"""So long the tables may find no room for what the journal holds, the ballast given back."""
+"""While there is none for a file of the journal, it is looked for so often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +71,11 @@ class Journalling:
         self._context = copy_context()
         self.backlog = Backlog(started.ring, started.line, started.boot, self._loop.time())
         self.overlay = self.backlog.overlay
-        self.is_full = False
         self._counted = JournalMeasures()
         self._file = file
         self._writer = started.writer
         self._ballast = ballast
+        self._fullness = Fullness(ballast)
         self._broken = broken
         self._journal = journal
         self._error: StoreError | None = None
@@ -91,45 +87,59 @@ class Journalling:
         self._planned_at = 0.0  # Handles of uvloop do not know theirs if it is now.
         self._began_at = -HURRY_S
         self._handed_at = 0.0
-        self._stuck_at: float | None = None
-        """Since when the tables have found no room."""
         self._make_from = -inf
         self._is_closing = False
-        self._note_room(there_is=ballast.reserve())
         if self.is_full:
             self._plan()
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether the disk is: no rows should be made."""
+        return self._fullness.is_full
 
     # --- commits ------------------------------------------------------------------------------
 
     def submit(self, writes: Sequence[Write], then: Then) -> None:
         """Begin to make `writes` durable, as `Store.submit` says."""
         assert self._submitted is None, "one batch at a time"
-        refusal = self._refusal()
+        submitted = _Submitted(writes, entries.packed(writes), then, self._loop.time())
+        refusal = self._refusal(submitted)
         if refusal is not None:
             self._loop.call_soon(then, refusal)
             return
-        self._submitted = _Submitted(writes, entries.packed(writes), then, self._loop.time())
+        self._submitted = submitted
         self._write()
 
-    def _refusal(self) -> StoreError | None:
-        """Return why no commit is begun, if none is."""
+    def _refusal(self, submitted: _Submitted) -> StoreError | None:
+        """Return why a commit is not begun, if it is not."""
         if self._error is not None:
             return self._error
         if self._is_closing:
             return StoreBroken("the store is closed")
-        return DiskFull("there is no room for what was written before") if self.is_full else None
+        if self._fullness.is_unknown or self._may_take(submitted.writes, submitted.body):
+            return None
+        return DiskFull("there is no room for what was written before")
+
+    def _may_take(self, writes: Sequence[Write], body: bytes) -> bool:
+        size = self.backlog.bytes + len(body)
+        return not self.is_full or self._fullness.may_take(writes, size)
 
     def _refuse(self) -> bool:
-        """Refuse what was submitted and is not begun; return whether there is any."""
-        submitted, self._submitted = self._submitted, None
-        if submitted is not None:
-            submitted.then(self._refusal())
-        return submitted is not None
+        """Refuse what was submitted and may not begin; return whether there is any."""
+        submitted = self._submitted
+        refusal = self._refusal(submitted) if submitted is not None else None
+        if submitted is None or refusal is None:
+            return False
+        self._submitted = None
+        submitted.then(refusal)
+        return True
 
     def _write(self) -> None:
         """Write what was submitted, if it is its turn and there is a place."""
         submitted = self._submitted
         if submitted is None or self._is_writing or self._error is not None:
+            return
+        if self._fullness.is_unknown or self._refuse():
             return
         if not self.backlog.fits(submitted.body):
             self._plan(hurry=True)
@@ -227,7 +237,7 @@ class Journalling:
             self._task = None
         is_done = self.backlog.is_empty and self.backlog.is_flushed and not self.is_full
         if not is_done or self._submitted is not None:
-            self._plan(hurry=bool(self._waiting))
+            self._plan(hurry=bool(self._waiting) or self._fullness.is_stuck)
 
     @property
     def _is_over(self) -> bool:
@@ -250,7 +260,7 @@ class Journalling:
         if self.is_full and self.backlog.is_empty and not self._is_over:
             await self._take_ballast()
         is_idle = self.backlog.is_empty and not self._is_writing
-        if is_idle and not self.is_full and not self._is_over:
+        if is_idle and not self._is_over and self._may_take((), b""):
             mark = self.backlog.mark()
             if mark is not None:
                 self._hand_over(mark, (), None)
@@ -262,7 +272,7 @@ class Journalling:
         except DiskFull:
             await self._without_room()
             return
-        self._stuck_at = None
+        self._fullness.found_room()
         self.backlog.followed(batch, self._loop.time())
         self._counted.transactions += 1
         self._pass_waiting()
@@ -315,32 +325,17 @@ class Journalling:
 
     # --- no room, and the end -----------------------------------------------------------------
 
-    def _note_room(self, *, there_is: bool) -> None:
-        """Refuse commits or take them again, and say so when that changes."""
-        if there_is and self.is_full:
-            log.warning("there is room again: the disk takes writes")
-        elif not there_is and not self.is_full:
-            log.warning("no room: writes are refused until there is enough for the ballast")
-        self.is_full = not there_is
-
     async def _without_room(self) -> None:
-        """Refuse what is not acknowledged, and make room for what is. Raises StoreBroken."""
-        self._note_room(there_is=False)
-        self._refuse()
-        now = self._loop.time()
-        if self._stuck_at is None:
-            self._stuck_at = now
-        elif now - self._stuck_at > WITHOUT_ROOM_S:
-            raise StoreBroken("there is no room to take in what the journal holds")
-        if not self._ballast.release():
+        """Make room for what is acknowledged. Raises StoreBroken."""
+        if not self._fullness.found_none(self._loop.time()):
             await asyncio.sleep(FULL_PAUSE_S)
 
     async def _take_ballast(self) -> None:
-        """Take commits again once there is room for the ballast."""
+        """Be full no more once there is room for the ballast."""
+        self._fullness.begin_to_reserve()
         there_is = await self._file.run(WRITER, lambda _: self._ballast.reserve())
-        self._note_room(there_is=there_is)
-        if self.is_full:
-            await asyncio.sleep(ROOM_PAUSE_S)
+        self._fullness.reserved(there_is=there_is)
+        self._write()
 
     def _break(self, error: BaseException, *, is_told: bool = False) -> None:  # Seam.
         """Refuse everything from now on; is_told: whether a commit says so."""

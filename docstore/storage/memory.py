@@ -17,6 +17,8 @@ from docstore.storage.submitting import committed, unheard
 class MemoryStore:
     """A `Store` without a disk: commits are as durable as the object."""
 
+    is_full = False
+
     def __init__(self) -> None:
         self.broken: Callable[[BaseException], None] = unheard
         self._ledger = Ledger()

@@ -109,7 +109,7 @@ class SqliteStore:
 
     @property
     def is_full(self) -> bool:
-        """Return whether commits are refused for want of room: the ballast is given back."""
+        """Return whether the disk is full: no rows should be made, the ballast is given back."""
         return self._journalling is not None and self._journalling.is_full
 
     def _tell(self, error: BaseException) -> None:

@@ -320,6 +320,10 @@ class Store(Protocol):
     Nobody may wait there, and nothing may be answered after it. To be set before `open`.
     """
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the disk is full: what is submitted all the same may find no room."""
+
     async def open(self) -> Recovered:
         """Open or create, count the boot, and return what is there.
 

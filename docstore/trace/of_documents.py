@@ -182,6 +182,7 @@ TABLE: Table = {
     events.BatchRequested: Shape(ROUTINE, _batch_requested),
     events.Persisted: facts("Persisted", OCCASION, "token"),
     events.DiskFilled: facts("DiskFilled", TURN),
+    events.Room: facts("Room", TURN, "has_room"),
     events.QueriesAnswered: items(
         "QueriesAnswered", OCCASION, "answers", "token", of=itemgetter(slice(0, 1))
     ),

@@ -18,6 +18,7 @@ from docstore.storage.store import (
     Recovered,
     Result,
     SaveConfiguration,
+    Store,
     Then,
     Write,
 )
@@ -32,7 +33,7 @@ class SmallDisk(MemoryStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self.is_full = False
+        self.refuses_rows = False
         self.refused = 0
         self.unreadable = 0
         """How many of the next looks at it find no room for even that."""
@@ -42,7 +43,7 @@ class SmallDisk(MemoryStore):
         asyncio.get_running_loop().call_later(0.002, self._end, writes, then)
 
     def _end(self, writes: Sequence[Write], then: Then) -> None:
-        if self.is_full and any(isinstance(write, Append) for write in writes):
+        if self.refuses_rows and any(isinstance(write, Append) for write in writes):
             self.refused += 1
             then(DiskFull("no room"))
             return
@@ -86,12 +87,12 @@ def unlinked() -> PeerLinks:
     )
 
 
-async def alone(store: SmallDisk) -> tuple[Driver, Replica]:
+async def alone(store: Store) -> tuple[Driver, Replica]:
     """Return a driver that serves a group of one node."""
     await store.open()
     member = MemberEntry("n1", "disk", "127.0.0.1", 1)
     founded = first_registered(Configuration(1, "c", SLOTS, 1, None, (member,)))
-    store.keep([SaveConfiguration(founded.pack())])
+    await store.commit([SaveConfiguration(founded.pack())])
     links, registry = unlinked(), Registry()
     replica = Replica(
         "n1",

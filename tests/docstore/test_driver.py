@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from docstore.errors import StoreBroken
-from docstore.model.operation import Operation
+from docstore.model.operation import Answer, Operation
 from docstore.storage import patience
 from docstore.storage.arrivals import Heads
 from docstore.storage.store import (
@@ -40,12 +40,12 @@ async def test_nothing_is_stored_after_what_a_full_disk_has_lost() -> None:
     try:
         for _ in range(5):
             await asyncio.sleep(0.1)
-            store.is_full, store.unreadable = True, 3
+            store.refuses_rows, store.unreadable = True, 3
             async with asyncio.timeout(10):
                 before = store.refused
                 while store.refused == before:
                     await asyncio.sleep(0.005)
-            store.is_full = False
+            store.refuses_rows = False
         final = Operation(verb="PUT", link=f"{LINK}-final", body=b'{"name": "final"}', creates=True)
         assert (await driver.submit(final, 5.0)).status == 201  # It serves again by itself.
         stopping = True
@@ -59,6 +59,37 @@ async def test_nothing_is_stored_after_what_a_full_disk_has_lost() -> None:
             assert isinstance(rows, list)
             assert [row.n for row in rows] == list(range(1, log.durable + 1))
         assert replica.core.counters["disk_filled"] >= 5
+    finally:
+        await driver.stop()
+
+
+async def test_a_node_alone_on_a_full_disk_is_read_from_and_says_that_it_has_no_room() -> None:
+    """Pinned: its reigns ended with each batch that found no room, and no read was answered."""
+    store = SmallDisk()
+    driver, replica = await alone(store)
+    get = Operation(verb="GET", link=LINK)
+
+    async def put(name: str) -> Answer:
+        body = b'{"name": "%s"}' % name.encode()
+        return await driver.submit(Operation(verb="PUT", link=LINK, body=body, creates=True), 5.0)
+
+    try:
+        async with asyncio.timeout(10):
+            assert (await put("a")).status == 201
+            store.refuses_rows = store.is_full = True
+            while replica.core.has_room:
+                await asyncio.sleep(0.005)
+            counters = replica.core.counters.copy()
+            for _ in range(3):
+                refused = await put("b")
+                assert (refused.status, refused.code, refused.unknown) == (503, "disk-full", False)
+                assert (await driver.submit(get, 5.0)).status == 200
+            assert replica.core.counters["reigns_ended"] == counters["reigns_ended"]
+            assert store.refused == 0
+            store.refuses_rows = store.is_full = False
+            while not replica.core.has_room:
+                await asyncio.sleep(0.005)
+            assert (await put("c")).status == 200
     finally:
         await driver.stop()
 

@@ -24,6 +24,7 @@ from docstore.protocol.events import (
     LinkMade,
     Persisted,
     QueriesAnswered,
+    Room,
     Tick,
     TurnEnded,
 )
@@ -145,6 +146,7 @@ class Process:
         self._writes: list[Write] = []
         self._token = 0
         self._syncing: list[Write] | None = None
+        self._seemed_full = False
         self._stash = []
         self._answers = {}
         service = Appending(self.level)
@@ -305,9 +307,18 @@ class Process:
         if life == self.life:
             self.feed(QueriesAnswered([(token, self.disk.answer(query))]))
 
+    def _look_for_room(self) -> None:
+        """Tell the replica whether the disk has room; of a disk that is full now and then only."""
+        if self._seemed_full != self.disk_is_full:
+            self._seemed_full = self.disk_is_full
+            has_room = not self.disk_is_full or self._world.rng.random() < 0.5
+            if self.replica.core.has_room != has_room:
+                self.feed(Room(has_room))
+
     def _tick(self, life: int) -> None:
         if life != self.life:
             return
         if not self.paused:
+            self._look_for_room()
             self.feed(Tick(EPOCH_US + int(self._world.now * 1e6) + self.clock_ahead_us))
         self._world.after(TICK_S, self._tick, life)

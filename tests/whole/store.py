@@ -108,6 +108,10 @@ class SimulatedStore:
         had, self.has_ballast = self.has_ballast, False
         return had
 
+    def left(self, size: int) -> float:
+        """Return a share of the room: others use what was given back as well."""
+        return self._rng.random()
+
     def written(self, entry: Entry, files: DiskOfFiles, then: Written) -> None:
         """Write an entry after a while."""
         self._under_way[entry] = lambda: files.write(entry.file, entry.offset, entry.parts)
@@ -126,6 +130,11 @@ class SimulatedStore:
         asyncio.get_running_loop().call_later(delay, attempt, context=self._context)
 
     # As a store.
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether the disk is full."""
+        return self._journalling.is_full
 
     def submit(self, writes: Sequence[Write], then: Then) -> None:
         """Write after a while."""

@@ -2,7 +2,8 @@
 
 A node that comes back after a crash owns nothing: others have taken its slots. Once it has been
 there for a while, and its log has all that was decided, the present owner gives the slots back.
-A node that is asked to drain gives all of its slots away, to whoever comes next.
+A node that is asked to drain, or whose disk is full, gives all of its slots away, to whoever comes
+next; to nobody if all others are as it is (rule O7).
 
 The owner closes the slot: what arrives waits. When nothing is under way any more, it ends its
 reign and tells the heir, which takes over as after a crash, at once. The entry nodes send what
@@ -45,7 +46,9 @@ class HandingOver:
     def tick(self) -> None:
         """Close slots that others should have, give away those that have come to rest."""
         self._given, self._released = {}, []
-        reigns = self.core.logs.reigns() if self.core.is_draining else self._misplaced_ones()
+        # Of what was closed some may stay: there is room again, or who was to have it has gone.
+        concerns_all = self.core.should_yield or self._closed > 0
+        reigns = self.core.logs.reigns() if concerns_all else self._misplaced_ones()
         self._closed = sum(reign.closed_since is not None for _, reign in reigns)
         for log, reign in reigns:
             if reign.phase is Phase.OPEN:
@@ -95,7 +98,7 @@ class HandingOver:
 
     def _heir(self, log: SlotLog, reign: Reign) -> str | None:
         """Return who should have the slot instead of us, if it is ready to take it."""
-        if self.core.is_draining:
+        if self.core.should_yield:
             candidates = [member for member in log.replicas if member != self.core.me]
         else:
             candidates = list(log.replicas[: log.replicas.index(self.core.me)])
@@ -107,7 +110,7 @@ class HandingOver:
         peer = self.core.peers[member]
         if follower is None or not self.core.may_own(member) or not peer.linked:
             return False
-        has_stayed = self.core.is_draining or (
+        has_stayed = self.core.should_yield or (
             self.core.now - peer.here_since >= self.core.config.leadership.hand_back_after_s
         )
         holds = follower.adopted and follower.acked >= log.decided

@@ -15,12 +15,13 @@ from functools import partial
 from docstore.model.document import Row, chain_digest
 from docstore.model.operation import CURRENT, Answer, Operation
 from docstore.model.service import Service
-from docstore.protocol.clients import Inflight, Refusal
+from docstore.protocol.clients import DISK_FULL, Inflight, Refusal
 from docstore.protocol.core import Core
 from docstore.protocol.document_cache import CachedDocument
 from docstore.protocol.identity import fingerprint
 from docstore.protocol.jobs import REPEATED, VERSIONS_READ_MAX, Written, jobs_of, judged
 from docstore.protocol.log import SlotLog
+from docstore.protocol.owners import first_alive
 from docstore.protocol.reign import Phase, Reign
 from docstore.protocol.road import recall
 from docstore.protocol.road.confirm import Confirmer, Waiter
@@ -208,6 +209,9 @@ class Owner:
             self._load_jobs(log, reign, inflight)
             return
         outcome = self._outcome(log, reign, cached, operation, service)
+        if isinstance(outcome, New) and not self.may_make_rows():
+            self._refuse_for_room(log, inflight)
+            return
         if isinstance(outcome, New):
             inflight.created = not outcome.deleted and (
                 cached.newest is None or cached.newest.deleted
@@ -224,6 +228,16 @@ class Owner:
         log.operations.forget(origin, inflight.oldest)
         refusal = Refusal(inflight, answer, n)
         self._when_confirmed(log, reign, inflight, lambda: self._refuse(log, reign, refusal))
+
+    def may_make_rows(self) -> bool:  # Seam.
+        """Say whether there is room for what an update makes (rule O7)."""
+        return self.core.has_room
+
+    def _refuse_for_room(self, log: SlotLog, inflight: Inflight) -> None:
+        """Give it back if the slot is about to go to somebody who has room."""
+        heir = first_alive(self.core, log.slot)
+        has_heir = heir is not None and self.core.may_own(heir)
+        self.core.reply(inflight, None if has_heir else DISK_FULL)
 
     def _outcome(
         self,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from docstore.errors import DiskFull, StoreBroken
-from docstore.storage import backlog, journal_line, journalling
+from docstore.storage import backlog, fullness, journal_line
 from docstore.storage.journal_thread import JournalThread
 from docstore.storage.ring import Entry
 from docstore.storage.sqlite import SqliteStore
@@ -162,7 +162,7 @@ def without_room(monkeypatch: pytest.MonkeyPatch, for_s: float) -> Iterator[None
     with monkeypatch.context() as patched:
         patched.setattr(Writer, "follow", follow)
         patched.setattr(backlog, "BYTES_DUE", 1)
-        patched.setattr(journalling, "WITHOUT_ROOM_S", for_s)
+        patched.setattr(fullness, "WITHOUT_ROOM_S", for_s)
         yield
 
 
@@ -200,7 +200,7 @@ async def test_room_that_comes_back_in_time_breaks_nothing(
             await store.commit([SaveSlot(SlotRecord(slot))])
             await becomes(lambda: store._journal.is_full)
         await store.recover()
-        assert store._journal._stuck_at is None
+        assert not store._journal._fullness.is_stuck
         await becomes(lambda: not store._journal.is_full)
 
 

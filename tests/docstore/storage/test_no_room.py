@@ -13,10 +13,16 @@ import pytest
 from structlog.testing import capture_logs
 
 from docstore.errors import DiskFull
+from docstore.model.operation import Answer, Operation
+from docstore.protocol.events import DiskFilled
 from docstore.storage import journalling
+from docstore.storage.ballast import Ballast
+from docstore.storage.fullness import KEPT, KEPT_FROM_ROWS
 from docstore.storage.sqlite import SqliteStore
 from docstore.storage.starting import Sizes
-from docstore.storage.store import SaveConfiguration
+from docstore.storage.store import Append, SaveConfiguration, SaveSlot, SlotRecord
+from tests.docstore.alone import LINK, SLOTS, alone
+from tests.docstore.storage.logs import Author
 from tests.docstore.storage.small import SIZES, small
 
 LARGE = Sizes(file_bytes=1 << 20, files_max=3)
@@ -26,6 +32,12 @@ LARGE = Sizes(file_bytes=1 << 20, files_max=3)
 def fill(disk: Path) -> Path:
     """Leave no room at all; return the file that takes it."""
     filler = disk / "filler"
+    take_the_rest(filler)
+    return filler
+
+
+def take_the_rest(filler: Path) -> None:
+    """Let a file grow until there is no room."""
     with filler.open("ab", buffering=0) as file:
         for size in (64 << 10, 4096):
             try:
@@ -33,7 +45,6 @@ def fill(disk: Path) -> Path:
                     file.write(bytes(size))
             except OSError:
                 pass
-    return filler
 
 
 def ballast(path: Path) -> Path:
@@ -111,7 +122,7 @@ async def test_what_is_in_the_journal_goes_into_the_tables_on_a_full_disk(
         assert found.configuration == bytes([19]) * 20_000
         assert [line["log_level"] for line in lines] == ["warning"]
         with pytest.raises(DiskFull):
-            await store.commit([SaveConfiguration(b"later")])
+            await store.commit([SaveConfiguration(bytes(SIZES.ballast_bytes // 2))])
         assert (await store.recover()).configuration == bytes([19]) * 20_000
         filler.unlink()
         async with asyncio.timeout(10):
@@ -121,6 +132,85 @@ async def test_what_is_in_the_journal_goes_into_the_tables_on_a_full_disk(
     await store.commit([SaveConfiguration(b"later")])
     await store.close()
     assert ballast(path).exists()
+
+
+async def rows_until_there_is_no_room(store: SqliteStore, author: Author) -> int:
+    """Commit rows until they are refused; return how many were taken."""
+    for taken in range(1000):
+        row = author.row(1, f"/full/{taken}", state=b"x" * 8000)
+        try:
+            await store.commit([Append([row])])
+        except DiskFull:
+            return taken
+    pytest.fail("the disk has no end")
+
+
+async def test_a_full_disk_takes_promises_for_longer_than_rows_and_no_more_than_there_is_room_for(
+    small_disk: Path,
+) -> None:
+    """Pinned: it took nothing, so nobody could own a slot, and nothing was read."""
+    store, author = small(small_disk / "store.db"), Author()
+    await store.open()
+    filler = fill(small_disk)
+    taken = await rows_until_there_is_no_room(store, author)
+    assert store.is_full
+    await store.recover()  # Everything is in the tables.
+    promised = SlotRecord(1, promised=(7, "n1"))
+    await store.commit([SaveSlot(promised)])
+    assert (await store.recover()).slots[1].record == promised
+    free = Ballast(ballast(small_disk / "store.db"), SIZES.ballast_bytes).left(0)
+    assert KEPT < free < KEPT_FROM_ROWS + 0.1
+    backlog = store._journal.backlog
+    async with asyncio.timeout(10):
+        while not (backlog.is_empty and backlog.is_flushed and backlog._is_marked):
+            await asyncio.sleep(0.02)
+    take_the_rest(filler)  # Somebody else has what was given back.
+    with pytest.raises(DiskFull):
+        await store.commit([SaveSlot(SlotRecord(1, promised=(8, "n1")))])
+    found = (await store.recover()).slots[1]
+    assert (found.record, found.end) == (promised, taken)
+    filler.unlink()
+    async with asyncio.timeout(10):
+        while store.is_full:
+            await asyncio.sleep(0.02)
+    await store.commit([SaveSlot(SlotRecord(1, promised=(8, "n1")))])
+    await store.close()
+
+
+async def test_a_node_alone_whose_disk_fills_is_read_from_all_the_while(small_disk: Path) -> None:
+    """Pinned: no slot had an owner until there was room; an update was told as "no-owner"."""
+    store = small(small_disk / "store.db")
+    driver, replica = await alone(store)
+    read = Operation(verb="GET", link=LINK)
+
+    async def put(number: int) -> Answer:
+        body = b'{"name": "%s"}' % (b"x" * 8000)
+        operation = Operation(verb="PUT", link=f"{LINK}{number}", body=body, creates=True)
+        return await driver.submit(operation, 1.0)
+
+    try:
+        async with asyncio.timeout(30):
+            first = Operation(verb="PUT", link=LINK, body=b'{"name": "a"}', creates=True)
+            assert (await driver.submit(first, 5.0)).status == 201
+            filler, number = fill(small_disk), 0
+            while (answer := await put(number)).status == 201:
+                number += 1
+            # That one may have been on its way to the disk when it was full: nobody knows.
+            assert (answer.status, answer.code) in [(503, "disk-full"), (504, "undecided")]
+            refused = await put(number)
+            assert (refused.status, refused.code, refused.unknown) == (503, "disk-full", False)
+            assert (await driver.submit(read, 5.0)).status == 200
+            ended = replica.core.counters["reigns_ended"]
+            driver.feed(DiskFilled(await store.recover()))  # All slots are taken over anew.
+            assert replica.core.counters["reigns_ended"] == ended + SLOTS
+            assert (await driver.submit(read, 5.0)).status == 200
+            assert (await put(number)).code == "disk-full"
+            filler.unlink()
+            while (await put(number)).status != 201:
+                await asyncio.sleep(0.02)
+    finally:
+        await driver.stop()
+        await store.close()
 
 
 async def test_a_store_is_closed_in_order_with_the_room_that_was_kept(
