@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.docstore.http.lines import NDJSON, Client
+from tests.docstore.http.lines import NDJSON, Client, bulk
 from tests.docstore.http.problem import problem_of
 
 
@@ -23,3 +23,20 @@ async def test_headers_about_one_document_are_refused(
     assert instead in detail.partition(":")[2]
     async with client.get(f"{factory}/a") as response:
         assert response.status == 404
+
+
+async def test_what_a_line_demands_is_refused_in_its_own_words(
+    client: Client, factory: str
+) -> None:
+    link = f"{factory}/a"
+    must, made, old = await bulk(
+        client,
+        [
+            {"op": "PUT", "link": link, "body": {}, "mustExist": True},
+            {"op": "PUT", "link": link, "body": {}},
+            {"op": "PUT", "link": link, "body": {}, "ifVersion": 7},
+        ],
+    )
+    assert [must["status"], made["status"], old["status"]] == [412, 201, 409]
+    assert "mustExist" in must["detail"]
+    assert "ifVersion" in old["detail"]
