@@ -102,8 +102,7 @@ class Documents:
             await self._check_level(state, headers.timeout_s(request))
         else:
             link = bodies.new_link(theirs, factory, key)
-            if self._backend.service_at(link) is not None:
-                raise Conflict(f"{link} is a factory: nobody would find a document there")
+            check_no_factory(self._backend, link)
             if factory == SNAPSHOTS:
                 check_snapshot_name(link.rpartition("/")[2])
         is_meant = headers.preference(request, "recreate") is not None
@@ -365,6 +364,12 @@ def not_allowed(method: str, allow: str) -> MethodNotAllowed:
     error = MethodNotAllowed(f"{method[:20]} is not for this resource")
     error.allow = allow
     return error
+
+
+def check_no_factory(backend: Backend, link: str) -> None:
+    """Refuse to make a document where a factory hides it. Raises Conflict."""
+    if backend.service_at(link) is not None:
+        raise Conflict(f"{link} is a factory: nobody would find a document there")
 
 
 def at_level(operation: Operation, service: Service) -> Operation:

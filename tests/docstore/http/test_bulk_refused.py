@@ -40,3 +40,21 @@ async def test_what_a_line_demands_is_refused_in_its_own_words(
     assert [must["status"], made["status"], old["status"]] == [412, 201, 409]
     assert "mustExist" in must["detail"]
     assert "ifVersion" in old["detail"]
+
+
+async def test_a_line_makes_no_document_where_a_factory_is(client: Client, factory: str) -> None:
+    inner = f"{factory}/inner"
+    async with client.post("/core/factories", json={"path": inner}) as response:
+        assert response.status == 201
+    results = await bulk(
+        client,
+        [
+            {"op": "POST", "link": factory, "body": {"documentSelfLink": "inner"}},
+            *[{"op": op, "link": inner, "body": {}} for op in ("PUT", "PATCH", "DELETE")],
+            {"op": "POST", "link": inner, "body": {"documentSelfLink": "a"}},
+        ],
+    )
+    assert [each["status"] for each in results] == [409, 405, 405, 405, 201]
+    assert all("is a factory" in each["detail"] for each in results[:4])
+    async with client.get(factory) as response:
+        assert (await response.json())["documentLinks"] == []
