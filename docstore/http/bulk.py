@@ -80,7 +80,8 @@ class Bulk:
     async def answer(self, request: web.BaseRequest, source: Source) -> web.StreamResponse:
         """Do what lines say, wherever they come from, and answer each.
 
-        Raises BadRequest when not one of the first lines is an operation.
+        Raises BadRequest when not one of the first lines is an operation, and what ended the body
+        when it has no line at all: TooLarge, TooSlow, BadRequest.
         """
         patience_s = headers.timeout_s(request)
         results = Results(request)

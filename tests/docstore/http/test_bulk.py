@@ -218,7 +218,7 @@ async def test_a_line_without_an_end_stops_the_stream_but_not_what_came_before(
 ) -> None:
     line = json.dumps({"link": f"{factory}/a", "body": {}}).encode()
     results = await bulk(client, [line, b'{"a":"' + b"x" * (3 << 20)])
-    assert [each["status"] for each in results] == [201, 400]
+    assert [each["status"] for each in results] == [201, 413]
 
 
 @pytest.mark.parametrize("kind", ["application/x-ndjson", "application/msgpack"])
