@@ -110,6 +110,12 @@ class Backend(Protocol):
         of the slot it asks the owner.
         """
 
+    def copies_of(self, link: str) -> range:
+        """Return how many copies of a document may be waited for: from its quorum to all.
+
+        Raises Unavailable while the group is not known.
+        """
+
     def service_at(self, path: str) -> Service | None:
         """Return the service whose factory lives at `path`, None if this node knows none."""
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from aiohttp import web
+from aiohttp.hdrs import IF_MATCH, IF_NONE_MATCH
 
 from docstore.errors import BadRequest
 from docstore.http import attaching, bodies, headers
@@ -34,6 +35,13 @@ BATCHES_IN_FLIGHT = 16
 BATCHES_OF_ALL = 24
 """Of all requests together: fewer lines and bytes than the protocol lets wait at one node. More
 would be refused by it; so they wait here, and their clients with them."""
+IN_LINES = {
+    headers.IDEMPOTENCY_KEY: "a line has its key",
+    IF_MATCH: "a line has ifVersion and mustExist",
+    IF_NONE_MATCH: "a line with op POST makes only what is not there, another has its ifVersion",
+    headers.QUORUM: "lines are answered when a quorum has them",
+}
+"""Headers of a request about one document, and what there is instead where there are many."""
 TYPES = {NDJSON_TYPE: "", "application/ndjson": "", "application/json": "", MSGPACK_TYPE: ""}
 
 
@@ -61,8 +69,7 @@ class Bulk:
         if request.rel_url.query.get("atomic", "false") != "false":
             raise BadRequest("atomic batches are not offered yet")
         packed = headers.content_media(request, TYPES) == MSGPACK_TYPE
-        headers.refuse_fence(request, "bulk requests")
-        attaching.refuse_header(request)
+        refuse_headers_of_one(request)
         bodies.invite(request)
         lines: Lines = MsgpackLines() if packed else JsonLines()
         inflate = inflater(request.headers.get("Content-Encoding"))
@@ -73,7 +80,8 @@ class Bulk:
     async def answer(self, request: web.BaseRequest, source: Source) -> web.StreamResponse:
         """Do what lines say, wherever they come from, and answer each.
 
-        Raises BadRequest when not one of the first lines is an operation.
+        Raises BadRequest when not one of the first lines is an operation, and what ended the body
+        when it has no line at all: TooLarge, TooSlow, BadRequest.
         """
         patience_s = headers.timeout_s(request)
         results = Results(request)
@@ -128,3 +136,12 @@ class Bulk:
         for job, count in jobs.items():
             await self._quotas.wait(job, WRITES, await self._quotas.rate(job, WRITES), count)
         return await source.read()
+
+
+def refuse_headers_of_one(request: web.BaseRequest) -> None:
+    """Refuse what speaks of one document: its sender relies on it, and nobody would look."""
+    headers.refuse_fence(request, "bulk requests")
+    attaching.refuse_header(request)
+    for name, instead in IN_LINES.items():
+        if name in request.headers:
+            raise BadRequest(f"bulk requests do not take {name}: {instead}")

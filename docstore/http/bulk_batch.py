@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from docstore.errors import BadRequest, DocstoreError, NotFound
+from docstore.errors import BadRequest, DocstoreError, MethodNotAllowed, NotFound
 from docstore.http.backend import Backend
 from docstore.http.bulk_lines import NoOperation, operation_of, parsed
+from docstore.http.documents import check_no_factory
 from docstore.http.large import LARGE_BYTES, LargeBodies
 from docstore.http.lines import BROKEN_LINES_MAX
 from docstore.http.results import Failed, Submitted, Together
@@ -53,6 +54,8 @@ class Batch:
                     operation = await self._large_operation(line, value, factory, options)
                 else:
                     operation = operation_of(value, factory, options, self._state_bytes_max)
+                if operation.link != link:
+                    check_no_factory(self._backend, operation.link)
                 self._operations.append(operation)
                 if operation.writer:
                     self.jobs[operation.writer[0]] += 1
@@ -94,7 +97,9 @@ class Batch:
     def _factory(self, link: str, value: dict[str, Any]) -> str:
         """Return the factory that a line is for: above its link, or the link of a POST itself."""
         canonical_link(link)
-        if value.get("op") in ("POST", "post") and self._backend.service_at(link) is not None:
+        if self._backend.service_at(link) is not None:
+            if str(value.get("op")).upper() != "POST":
+                raise MethodNotAllowed(f"{link} is a factory: of lines it takes those with op POST")
             return link
         factory, _, name = link.rpartition("/")
         if name in SUFFIXES:

@@ -102,8 +102,7 @@ class Documents:
             await self._check_level(state, headers.timeout_s(request))
         else:
             link = bodies.new_link(theirs, factory, key)
-            if self._backend.service_at(link) is not None:
-                raise Conflict(f"{link} is a factory: nobody would find a document there")
+            check_no_factory(self._backend, link)
             if factory == SNAPSHOTS:
                 check_snapshot_name(link.rpartition("/")[2])
         is_meant = headers.preference(request, "recreate") is not None
@@ -115,7 +114,7 @@ class Documents:
             conditions=headers.conditions(request, version if options.strict_updates else None),
             recreate_below=ANY_TOMBSTONE if is_meant else version or None,
             key=key,
-            replicas=self._replicas(request, options.level),
+            replicas=self._replicas(request, link, options.level),
             fence=headers.fence(request, options.level),
         )
         return await self.submit(request, operation, service, theirs, waited_s=waited_s)
@@ -172,7 +171,7 @@ class Documents:
             conditions=self._conditions(request, service, theirs),
             creates=options.put_creates,
             key=headers.idempotency_key(request),
-            replicas=self._replicas(request, options.level),
+            replicas=self._replicas(request, link, options.level),
             fence=headers.fence(request, options.level),
         )
         return self._submit_write(request, operation, service, theirs, written.waited_s)
@@ -199,7 +198,7 @@ class Documents:
             media=media,
             conditions=self._conditions(request, service, patch.theirs),
             key=headers.idempotency_key(request),
-            replicas=self._replicas(request, service.options.level),
+            replicas=self._replicas(request, link, service.options.level),
             fence=headers.fence(request, service.options.level),
         )
         return await self.submit(request, operation, service, patch.theirs, waited_s=patch.waited_s)
@@ -212,7 +211,7 @@ class Documents:
             link=link,
             conditions=self._conditions(request, service, {}),
             key=headers.idempotency_key(request),
-            replicas=self._replicas(request, service.options.level),
+            replicas=self._replicas(request, link, service.options.level),
             fence=headers.fence(request, service.options.level),
         )
         return await self.submit(request, operation, service)
@@ -246,16 +245,14 @@ class Documents:
             raise PreconditionRequired("this factory demands If-Match or If-None-Match")
         return found
 
-    def _replicas(self, request: Head, level: int) -> int:
+    def _replicas(self, request: Head, link: str, level: int) -> int:
         """Return the copies that are asked for, if they may be: the quorum is never lowered."""
         wanted = headers.replicas(request)
         if wanted > 0:
-            configuration = self._backend.node_group()["configuration"]
-            voters = len(configuration["voters"])
-            copies = min(configuration.get("replicationFactor") or voters, voters)
-            least = copies // 2 + 1 if level == 3 else 1
-            if not least <= wanted <= copies:
-                detail = f"Docstore-Quorum is all, or from {least} to {copies} here"
+            copies = self._backend.copies_of(link)
+            least = copies.start if level == 3 else 1
+            if not least <= wanted < copies.stop:
+                detail = f"Docstore-Quorum is all, or from {least} to {copies.stop - 1} here"
                 raise BadRequest(detail)
         return wanted
 
@@ -365,6 +362,12 @@ def not_allowed(method: str, allow: str) -> MethodNotAllowed:
     error = MethodNotAllowed(f"{method[:20]} is not for this resource")
     error.allow = allow
     return error
+
+
+def check_no_factory(backend: Backend, link: str) -> None:
+    """Refuse to make a document where a factory hides it. Raises Conflict."""
+    if backend.service_at(link) is not None:
+        raise Conflict(f"{link} is a factory: nobody would find a document there")
 
 
 def at_level(operation: Operation, service: Service) -> Operation:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import msgpack
 from aiohttp import web
 
-from docstore.errors import BadRequest, TooSlow
+from docstore.errors import BadRequest, DocstoreError, TooLarge, TooSlow
 from docstore.http.bodies import check_value, object_of_pairs
 from docstore.http.encodings import Inflater
 from docstore.model import json
@@ -54,7 +54,7 @@ class JsonLines:
         found: list[Any] = [line for line in lines if line and not line.isspace()]
         if len(self._rest) > LINE_BYTES_MAX:
             self.is_over = True
-            found.append(BadRequest(f"a line has at most {LINE_BYTES_MAX} bytes"))
+            found.append(TooLarge(f"a line has at most {LINE_BYTES_MAX} bytes"))
         return found
 
     def end(self) -> Sequence[Any]:
@@ -92,6 +92,10 @@ class MsgpackLines:
         except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
             self.is_over = True
             found.append(BadRequest(f"not a stream of msgpack objects: {type(error).__name__}"))
+        if not self.is_over and self._fed - self._complete > LINE_BYTES_MAX:
+            # The unpacker's own bound is on what it has not looked at yet, not on what it makes.
+            self.is_over = True
+            found.append(TooLarge(f"an object has at most {LINE_BYTES_MAX} bytes"))
         return found
 
     def end(self) -> Sequence[Any]:
@@ -149,11 +153,18 @@ class RequestLines:
         self._lines = lines
         self._timeout_s = timeout_s
         self._waiting: Sequence[Any] = ()
+        self._has_begun = False
 
     async def read(self) -> Sequence[Any]:
-        """Return the next lines, none at the end. An error of the whole is the last line."""
+        """Return the next lines, none at the end. An error of the whole is the last line.
+
+        Raises it if it is the first as well: then it can be the request's status.
+        """
         if not self._waiting:
-            self._waiting = await self._more()
+            self._waiting = found = await self._more()
+            if not self._has_begun and self._lines.is_over and len(found) == 1:
+                _raise_error(found[0])
+            self._has_begun = True
         batch, self._waiting = self._waiting[:BATCH_LINES], self._waiting[BATCH_LINES:]
         return batch
 
@@ -173,6 +184,11 @@ class RequestLines:
             lines.is_over = True
             return [BadRequest("the body is not what its headers say")]
         return ()
+
+
+def _raise_error(value: Any) -> None:
+    if isinstance(value, DocstoreError):
+        raise value
 
 
 def _checked(value: Any) -> Any:

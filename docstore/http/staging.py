@@ -18,7 +18,7 @@ from aiohttp import web
 
 from docstore.errors import BadRequest, NotFound, TooSlow
 from docstore.http import bodies, headers
-from docstore.http.bulk import Bulk
+from docstore.http.bulk import Bulk, refuse_headers_of_one
 from docstore.http.documents import allowed, not_allowed
 from docstore.http.lines import BATCH_LINES, JsonLines
 from docstore.http.reply import Reply
@@ -51,8 +51,10 @@ class StagedParts:
             case "OPTIONS":
                 return allowed(PART_METHODS)
             case "PUT":
+                refuse_headers_of_one(request)
                 return await self._keep(request, job, part)
             case "POST":
+                refuse_headers_of_one(request)
                 return await self._do(request, job, part)
             case "DELETE":
                 removed = await asyncio.to_thread(self._staging.remove, job, part)

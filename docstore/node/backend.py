@@ -105,6 +105,10 @@ class NodeBackend:
                 return found
         return await self._gate.submit(operation, timeout_s), 0
 
+    def copies_of(self, link: str) -> range:
+        """Return how many copies of a document may be waited for."""
+        return self._gate.inside().driver.view.copies_of(link)
+
     def service_at(self, path: str) -> Service | None:
         """Return the service whose factory lives at `path`."""
         return self._registry.service_at(path)

@@ -190,7 +190,7 @@ class TakeOver:
         ballot = next_ballot(core.logs.epoch_seen, core.me)
         core.logs.epoch_seen = ballot[0]
         core.counters["prepares"] += 1
-        deadline = core.now + core.config.leadership.attempt_timeout_s
+        deadline = core.now + self._patience_s()
         for slot in slots:
             log = core.logs[slot]
             log.promised = ballot
@@ -241,7 +241,7 @@ class TakeOver:
         best = self.best(log, full.values())
         reign.phase, reign.recovery.best = Phase.RECOVERING, best
         reign.base = best.end
-        reign.recovery.deadline = self.core.now + self.core.config.leadership.attempt_timeout_s
+        reign.recovery.deadline = self.core.now + self._patience_s()
         reign.recovery.identical = {
             sender
             for sender, each in full.items()
@@ -314,7 +314,7 @@ class TakeOver:
         self.outbox.store_rows(log, rows)
         log.ballots = ballots_until(reign.recovery.best.ballots, log.end)
         self.outbox.save(log)
-        reign.recovery.deadline = self.core.now + self.core.config.leadership.attempt_timeout_s
+        reign.recovery.deadline = self.core.now + self._patience_s()
         if log.end == reign.base:
             self._root(log, reign)
         else:
@@ -346,6 +346,13 @@ class TakeOver:
                 failed = True
         if failed:
             self._back_off()
+
+    def _patience_s(self) -> float:
+        """Return how long an attempt may make no progress: twice as long after each that failed.
+
+        On disks that take longer than the first of them may, none would ever succeed.
+        """
+        return self.core.config.leadership.attempt_timeout_s * 2**self._failures
 
     def opened(self) -> None:
         """An attempt succeeded: the next one need not wait."""

@@ -215,13 +215,20 @@ def _precondition(live: Row | None, conditions: Conditions | None, level: int) -
     if conditions is None:
         return None
     if conditions.match is not None and not _matches(live, conditions.match, level):
-        return _refuse(412, "precondition-failed", "If-Match does not hold", live)
+        return _refuse(412, "precondition-failed", _unmet(conditions.match), live)
     if conditions.none_match is not None and _matches(live, conditions.none_match, level):
         return _refuse(412, "precondition-failed", "If-None-Match does not hold", live)
     if conditions.version is not None and live is not None and live.version != conditions.version:
-        detail = f"documentVersion {conditions.version} is not current"
+        detail = f"version {conditions.version} is not current (documentVersion, ifVersion)"
         return _refuse(409, "version-conflict", detail, live)
     return None
+
+
+def _unmet(match: str | Sequence[Sequence[int]]) -> str:
+    """Return what does not hold, in the words of a request and of a line of many."""
+    if match == "*":
+        return "there is no such document, and it must exist (If-Match: *, mustExist)"
+    return "If-Match does not hold"
 
 
 def _unread(live: Row, operation: Operation, options: ServiceOptions) -> Refused | None:

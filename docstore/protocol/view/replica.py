@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from docstore.model.document import Ballot, Ballots, Row
+from docstore.protocol.quorum import majority
 from docstore.protocol.replica import Replica
 from docstore.protocol.slots import to_bitmap
 from docstore.protocol.view.members import MembersView
@@ -74,6 +75,16 @@ class ReplicaView:
     def slot_of(self, link: str) -> int:
         """Return the slot of a document."""
         return self._core.slot_of(link)
+
+    def copies_of(self, link: str) -> range:
+        """Return how many copies of a document may be waited for: from its quorum to all.
+
+        Of its replica set, whoever votes on configurations. While that changes the smaller quorum
+        of the two, so that nothing is refused meanwhile that is not before.
+        """
+        placement, slot = self._core.placement, self.slot_of(link)
+        quorum = min(map(majority, placement.voting(slot)))
+        return range(quorum, len(placement.replicas(slot)) + 1)
 
     def bitmap(self, slots: Iterable[int]) -> bytes:
         """Return a set of slots as it travels between nodes."""

@@ -124,6 +124,9 @@ class SingleNode:
             return Answer(503, "version-not-here", "it has not arrived here in time"), 0
         return answer, 7
 
+    def copies_of(self, link: str) -> range:
+        return range(1, 2)
+
     def service_at(self, path: str) -> Service | None:
         return self.registry.service_at(path)
 

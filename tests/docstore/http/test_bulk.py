@@ -5,11 +5,9 @@ import gc
 import gzip
 import io
 import json
-from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
-import aiohttp
 import msgpack
 import pytest
 
@@ -17,23 +15,9 @@ from docstore.errors import BadRequest, NotFound
 from docstore.http.large import LARGE_BYTES
 from docstore.model.service import LEVEL_3
 from tests.docstore.http.conftest import Declare, Raw
+from tests.docstore.http.lines import NDJSON, Client, bulk, ndjson
 from tests.docstore.http.problem import problem_of
 from tests.docstore.http.single import SingleNode
-
-Client = aiohttp.ClientSession
-NDJSON = {"Content-Type": "application/x-ndjson"}
-
-
-def ndjson(lines: Iterable[Any]) -> io.BytesIO:
-    raw = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines]
-    return io.BytesIO(b"\n".join(raw))
-
-
-async def bulk(client: Client, lines: Iterable[Any]) -> list[dict[str, Any]]:
-    async with client.post("/core/bulk", data=ndjson(lines), headers=NDJSON) as response:
-        assert response.status == 200
-        assert response.content_type == "application/x-ndjson"
-        return [json.loads(line) for line in (await response.text()).splitlines()]
 
 
 async def test_every_line_has_its_result_in_order(client: Client, factory: str) -> None:
@@ -234,7 +218,7 @@ async def test_a_line_without_an_end_stops_the_stream_but_not_what_came_before(
 ) -> None:
     line = json.dumps({"link": f"{factory}/a", "body": {}}).encode()
     results = await bulk(client, [line, b'{"a":"' + b"x" * (3 << 20)])
-    assert [each["status"] for each in results] == [201, 400]
+    assert [each["status"] for each in results] == [201, 413]
 
 
 @pytest.mark.parametrize("kind", ["application/x-ndjson", "application/msgpack"])

@@ -74,23 +74,20 @@ async def test_success_tells_who_and_how_durable(client: Client, node: SingleNod
     assert (body["documentOwner"], body["documentEpoch"]) == ("n2", 3), "of that version"
 
 
-async def test_quorums_are_judged_by_the_configuration(client: Client, node: SingleNode) -> None:
-    group: Any = {"members": [], "configuration": {"voters": ["a", "b", "c", "d", "e"]}}
-    node.node_group = lambda: group  # type: ignore[method-assign]
-    for wanted, status in (("1", 400), ("2", 400), ("3", 201), ("5", 200), ("6", 400)):
-        headers = {"Docstore-Quorum": wanted}
-        body = {"name": "x"}
-        if status == 201:
-            async with client.post("/core/examples", json=body, headers=headers) as response:
-                assert response.status == 201
-                link = response.headers["Location"]
-            continue
-        link = LINK if status == 400 else link
-        async with client.put(link, json=body, headers=headers) as response:
-            assert response.status == status, (wanted, await response.text())
-    group["configuration"]["replicationFactor"] = 3
-    async with client.put(link, json={"name": "x"}, headers={"Docstore-Quorum": "4"}) as response:
-        await problem_of(response, 400)
+async def test_quorums_are_judged_by_the_copies_that_there_are(
+    client: Client, node: SingleNode, factory: str
+) -> None:
+    copies = {f"{factory}/five": range(3, 6), f"{factory}/nine": range(5, 10)}
+    node.copies_of = copies.__getitem__  # type: ignore[assignment, method-assign]
+    for link, some in copies.items():
+        body = {"documentSelfLink": link}
+        for wanted in range(1, 11):
+            headers = {"Docstore-Quorum": str(wanted)}
+            made = 201 if wanted == some.start else 409
+            async with client.post(factory, json=body, headers=headers) as response:
+                assert response.status == (made if wanted in some else 400)
+            async with client.put(link, json={}, headers=headers) as response:
+                assert response.status == (200 if wanted in some else 400)
 
 
 async def test_pages_that_need_others_say_when_these_are_away(

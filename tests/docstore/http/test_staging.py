@@ -15,6 +15,7 @@ from docstore.http import staged_files as staging
 from docstore.http.server import HttpServer
 from docstore.http.staged_files import KEPT_S, Staging
 from tests.docstore.http.conftest import FAST, Declare
+from tests.docstore.http.problem import problem_of
 from tests.docstore.http.single import SingleNode
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -164,3 +165,14 @@ async def test_other_methods_and_kinds_are_refused(client: aiohttp.ClientSession
     for url in (PATH, f"{PATH}/job/p"):
         async with client.options(url) as told:
             assert (told.status, bool(told.headers["Allow"])) == (204, True)
+
+
+@pytest.mark.parametrize("method", ["PUT", "POST"])
+async def test_headers_about_one_document_are_refused(
+    client: aiohttp.ClientSession, declare: Declare, method: str
+) -> None:
+    body, url = lines(await declare(), 1), f"{PATH}/job/p"
+    assert await keep(client, url, body) == 201
+    said = NDJSON | {"Idempotency-Key": "k"}
+    async with client.request(method, url, data=body, headers=said) as told:
+        assert "a line has its key" in (await problem_of(told, 400))["detail"]

@@ -97,6 +97,22 @@ def owned(node: LocalNode) -> dict[str, int]:
     return {name: share["owned"] for name, share in shares.items()}
 
 
+async def test_more_copies_than_there_are_replicas_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCSTORE_REPLICATION_FACTOR", "2")
+    found = {}
+    with LocalCluster(3, tmp_path) as group:
+        async with aiohttp.ClientSession(group.urls[0]) as session:
+            for wanted in ("1", "2", "all", "3"):
+                said = {"Docstore-Quorum": wanted}
+                url, body = "/core/examples", {"name": "x"}
+                async with session.post(url, json=body, headers=said) as response:
+                    copies = response.headers.get("Docstore-Replicas")
+                    found[wanted] = (response.status, copies)
+    assert found == {"1": (400, None), "2": (201, "2"), "all": (201, "2"), "3": (400, None)}
+
+
 async def test_a_node_tells_what_it_takes_of_the_machine(cluster: LocalCluster) -> None:
     node = cluster.nodes[0]
     assert node.process is not None
