@@ -207,10 +207,8 @@ class Replica:
                 self.core.draining_since, self.core.claims_changed = self.core.now, True
             case SlotCorrupted(slot):
                 self.core.corrupted.add(slot)
-            case DiskFilled(recovered):
-                self._disk_filled(recovered)
-            case Room(has_room):
-                self.core.has_room, self.core.claims_changed = has_room, True
+            case DiskFilled() | Room():
+                self._room_changed(event)
             case _:
                 assert_never(event)
 
@@ -373,6 +371,12 @@ class Replica:
         core.claims_changed = core.routes_changed = True
         self.takeover.opened()
         self.owner.opened(log, reign)
+
+    def _room_changed(self, event: DiskFilled | Room) -> None:
+        if isinstance(event, Room):
+            self.core.has_room, self.core.claims_changed = event.has_room, True
+        else:
+            self._disk_filled(event.recovered)
 
     def _disk_filled(self, recovered: Recovered) -> None:
         """Go on from what the disk holds: reigns end, as after a crash, but nobody is dropped."""

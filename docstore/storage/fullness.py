@@ -10,16 +10,12 @@ So a part of the ballast is left to the tables, whatever comes: promises alone c
 rows leave, and nothing the last eighth.
 """
 
-from collections.abc import Sequence
-
-import structlog
+from collections.abc import Callable, Sequence
 
 from docstore.errors import StoreBroken
 from docstore.storage.arrivals import SaveCursor, Stand
 from docstore.storage.ballast import Room
 from docstore.storage.store import SaveConfiguration, SaveSlot, Write
-
-log = structlog.get_logger("docstore.storage")
 
 KEPT, KEPT_FROM_ROWS = 1 / 8, 1 / 2
 """Shares of the ballast that promises leave to the tables, and that everything else does."""
@@ -33,10 +29,11 @@ _PROMISE = SaveSlot | SaveConfiguration | Stand | SaveCursor
 class Fullness:
     """What is known of the room on the disk."""
 
-    def __init__(self, ballast: Room) -> None:
-        """Begin by taking the ballast."""
+    def __init__(self, ballast: Room, changed: Callable[[bool], None]) -> None:
+        """Begin by taking the ballast. changed: told whether it is full, when that changes."""
         self.is_full = False
         self._ballast = ballast
+        self._changed = changed
         self._stuck_at: float | None = None
         """Since when the tables have found no room."""
         self._is_reserving = False
@@ -52,7 +49,7 @@ class Fullness:
         """Return whether the tables found no room when they last looked for some."""
         return self._stuck_at is not None
 
-    def may_take(self, writes: Sequence[Write], size: int) -> bool:  # Seam.
+    def may_take(self, writes: Sequence[Write], size: int) -> bool:
         """Return whether there is room for a commit on a full disk.
 
         size: bytes that the tables will lack with it.
@@ -86,9 +83,6 @@ class Fullness:
         return self._ballast.release()
 
     def _note(self, *, there_is: bool) -> None:
-        """Say so when that changes."""
-        if there_is and self.is_full:
-            log.warning("there is room again: the disk takes writes")
-        elif not there_is and not self.is_full:
-            log.warning("the disk is full: writes are refused until the ballast fits in again")
-        self.is_full = not there_is
+        if self.is_full == there_is:
+            self.is_full = not there_is
+            self._changed(self.is_full)

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from functools import partial
 from math import inf
 
+import structlog
+
 from docstore.errors import DiskFull, StoreBroken, StoreError
 from docstore.storage import entries
 from docstore.storage.backlog import Backlog, Batch
@@ -31,6 +33,8 @@ from docstore.storage.plan import Wait
 from docstore.storage.ring import Entry
 from docstore.storage.starting import Started
 from docstore.storage.store import Then, Write
+
+log = structlog.get_logger("docstore.storage")
 
 FOLLOW_S = 0.5
 """So long commits gather for one transaction of the tables while nobody waits for them."""
@@ -75,7 +79,7 @@ class Journalling:
         self._file = file
         self._writer = started.writer
         self._ballast = ballast
-        self._fullness = Fullness(ballast)
+        self._fullness = Fullness(ballast, _say_whether_full)
         self._broken = broken
         self._journal = journal
         self._error: StoreError | None = None
@@ -387,3 +391,10 @@ class Journalling:
             if not self._ballast.release():
                 raise
             await self._run(batch)
+
+
+def _say_whether_full(is_full: bool) -> None:
+    if is_full:
+        log.warning("the disk is full: writes are refused until the ballast fits in again")
+    else:
+        log.warning("there is room again: the disk takes writes")

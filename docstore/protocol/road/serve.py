@@ -209,7 +209,7 @@ class Owner:
             self._load_jobs(log, reign, inflight)
             return
         outcome = self._outcome(log, reign, cached, operation, service)
-        if isinstance(outcome, New) and not self.may_make_rows():
+        if isinstance(outcome, New) and not self.core.has_room:
             self._refuse_for_room(log, inflight)
             return
         if isinstance(outcome, New):
@@ -229,12 +229,8 @@ class Owner:
         refusal = Refusal(inflight, answer, n)
         self._when_confirmed(log, reign, inflight, lambda: self._refuse(log, reign, refusal))
 
-    def may_make_rows(self) -> bool:  # Seam.
-        """Say whether there is room for what an update makes (rule O7)."""
-        return self.core.has_room
-
     def _refuse_for_room(self, log: SlotLog, inflight: Inflight) -> None:
-        """Give it back if the slot is about to go to somebody who has room."""
+        """Make no row (rule O7); give it back if the slot is about to go to who has room."""
         heir = first_alive(self.core, log.slot)
         has_heir = heir is not None and self.core.may_own(heir)
         self.core.reply(inflight, None if has_heir else DISK_FULL)
