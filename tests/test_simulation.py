@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from tests.docstore.protocol import test_lease, test_replica, test_took
+from tests.docstore.protocol import test_lease, test_replica, test_slow_disks, test_took
 from tests.sim.ablations import ABLATIONS, SEED_PROTOCOL, ablated, ablated_all
 from tests.sim.checkers import Event, by_trying, by_version, by_zones
 from tests.sim.profiles import profile_of
@@ -59,7 +59,7 @@ NOTICED_BY: dict[str, Callable[[], None]] = {
         test_replica.test_who_counts_by_an_older_configuration_is_told_the_newer_one_and_not_counted
     ),
     "count-before-adoption": test_replica.test_a_hole_is_answered_with_what_is_there,
-    "dirty-read": test_replica.test_what_is_not_decided_is_not_read,
+    "dirty-read": test_slow_disks.test_what_is_not_decided_is_not_read,
     "leases-forgotten-at-start": (
         test_lease.test_who_has_just_started_promises_nothing_for_as_long_as_it_may_have_granted
     ),

@@ -352,7 +352,7 @@ class TakeOver:
 
         On disks that take longer than the first of them may, none would ever succeed.
         """
-        return self.core.config.leadership.attempt_timeout_s * 2**self._failures
+        return self.core.config.leadership.attempt_timeout_s * (1 << self._failures)
 
     def opened(self) -> None:
         """An attempt succeeded: the next one need not wait."""
