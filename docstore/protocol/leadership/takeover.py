@@ -54,6 +54,9 @@ class TakeOver:
         self._asked_at = NEVER
         self._not_before = NEVER
         self._failures = 0
+        self._patience_s = core.config.leadership.attempt_timeout_s
+        """How long an attempt may make no progress: on disks that are slower, none would ever
+        succeed, so it is twice as long after each that failed."""
         self._without_owner: list[SlotLog] = []
         self._unclaimed_as_of: tuple[int, set[str]] = (-1, set())
         self._attempts: list[tuple[SlotLog, Reign]] = []
@@ -190,7 +193,7 @@ class TakeOver:
         ballot = next_ballot(core.logs.epoch_seen, core.me)
         core.logs.epoch_seen = ballot[0]
         core.counters["prepares"] += 1
-        deadline = core.now + self._patience_s()
+        deadline = core.now + self._patience_s
         for slot in slots:
             log = core.logs[slot]
             log.promised = ballot
@@ -241,7 +244,7 @@ class TakeOver:
         best = self.best(log, full.values())
         reign.phase, reign.recovery.best = Phase.RECOVERING, best
         reign.base = best.end
-        reign.recovery.deadline = self.core.now + self._patience_s()
+        reign.recovery.deadline = self.core.now + self._patience_s
         reign.recovery.identical = {
             sender
             for sender, each in full.items()
@@ -314,7 +317,7 @@ class TakeOver:
         self.outbox.store_rows(log, rows)
         log.ballots = ballots_until(reign.recovery.best.ballots, log.end)
         self.outbox.save(log)
-        reign.recovery.deadline = self.core.now + self._patience_s()
+        reign.recovery.deadline = self.core.now + self._patience_s
         if log.end == reign.base:
             self._root(log, reign)
         else:
@@ -347,19 +350,14 @@ class TakeOver:
         if failed:
             self._back_off()
 
-    def _patience_s(self) -> float:
-        """Return how long an attempt may make no progress: twice as long after each that failed.
-
-        On disks that take longer than the first of them may, none would ever succeed.
-        """
-        return self.core.config.leadership.attempt_timeout_s * (1 << self._failures)
-
     def opened(self) -> None:
         """An attempt succeeded: the next one need not wait."""
         self._failures = 0
+        self._patience_s = self.core.config.leadership.attempt_timeout_s
 
     def _back_off(self) -> None:
         """Wait a random time, doubling its bound with each failure up to 32 times."""
         self._failures = min(self._failures + 1, 5)
-        bound = self.core.config.leadership.backoff_s * 2**self._failures
+        times, factor = self.core.config.leadership, 1 << self._failures
+        self._patience_s, bound = times.attempt_timeout_s * factor, times.backoff_s * factor
         self._not_before = self.core.now + self.core.rng.random() * bound

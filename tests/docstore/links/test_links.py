@@ -30,9 +30,12 @@ async def test_who_cannot_reach_an_owner_says_so_and_another_node_can(tmp_path: 
         # The first still hears the second: it knows who owns, and cannot speak to it.
         arena.cut([(first, second)], gossip=False)
         async with aiohttp.ClientSession() as session:
-            begun = time.monotonic()
-            async with session.put(first.url + link, json={"a": 1}) as answer:
-                refusal = await answer.json()
+            for _ in range(3):
+                begun = time.monotonic()
+                async with session.put(first.url + link, json={"a": 1}) as answer:
+                    refusal = await answer.json()
+                if answer.status != 504:  # What left before the first noticed the cut is in doubt.
+                    break
             assert answer.status == 503
             assert refusal["type"].endswith("/owner-unreachable")
             assert refusal["outcome"] == "not_applied"
