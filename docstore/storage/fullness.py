@@ -36,13 +36,15 @@ class Fullness:
         self._changed = changed
         self._stuck_at: float | None = None
         """Since when the tables have found no room."""
+        self._is_hopeless = False
+        """They found none though the ballast was given back: by a quota, which nobody sees."""
         self._is_reserving = False
         self.reserved(there_is=ballast.reserve())
 
     @property
     def is_unknown(self) -> bool:
         """Return whether it turns out in a moment what room there is: commits wait for that."""
-        return self._stuck_at is not None or self._is_reserving
+        return (self.is_stuck and not self._is_hopeless) or self._is_reserving
 
     @property
     def is_stuck(self) -> bool:
@@ -54,6 +56,8 @@ class Fullness:
 
         size: bytes that the tables will lack with it.
         """
+        if self._is_hopeless:
+            return False
         is_promise = all(isinstance(each, _PROMISE) for each in writes)
         return self._ballast.left(size) >= (KEPT if is_promise else KEPT_FROM_ROWS)
 
@@ -68,7 +72,7 @@ class Fullness:
 
     def found_room(self) -> None:
         """Note that the tables have found what they needed."""
-        self._stuck_at = None
+        self._stuck_at, self._is_hopeless = None, False
 
     def found_none(self, now: float) -> bool:
         """Give the ballast back, since the tables found no room; return whether there was any.
@@ -80,7 +84,9 @@ class Fullness:
             self._stuck_at = now
         elif now - self._stuck_at > WITHOUT_ROOM_S:
             raise StoreBroken("there is no room to take in what the journal holds")
-        return self._ballast.release()
+        was_held = self._ballast.release()
+        self._is_hopeless = not was_held
+        return was_held
 
     def _note(self, *, there_is: bool) -> None:
         if self.is_full == there_is:

@@ -145,10 +145,8 @@ class Journalling:
             return
         if self._fullness.is_unknown or self._refuse():
             return
-        if not self.backlog.fits(submitted.body):
-            self._plan(hurry=True)
-            return
-        entry = self.backlog.next(submitted.body)
+        fits = self.backlog.fits(submitted.body)
+        entry = self.backlog.next(submitted.body) if fits else None
         if entry is None:
             self._plan(hurry=True)
             return
@@ -263,8 +261,8 @@ class Journalling:
                 break
         if self.is_full and self.backlog.is_empty and not self._is_over:
             await self._take_ballast()
-        is_idle = self.backlog.is_empty and not self._is_writing
-        if is_idle and not self._is_over and self._may_take((), b""):
+        is_idle = self.backlog.is_empty and not self._is_writing and not self._is_over
+        if is_idle and self._may_take((), b""):
             mark = self.backlog.mark()
             if mark is not None:
                 self._hand_over(mark, (), None)
@@ -330,8 +328,9 @@ class Journalling:
     # --- no room, and the end -----------------------------------------------------------------
 
     async def _without_room(self) -> None:
-        """Make room for what is acknowledged. Raises StoreBroken."""
+        """Make room for what is acknowledged, or refuse what waits. Raises StoreBroken."""
         if not self._fullness.found_none(self._loop.time()):
+            self._write()
             await asyncio.sleep(FULL_PAUSE_S)
 
     async def _take_ballast(self) -> None:
