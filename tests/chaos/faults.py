@@ -10,6 +10,7 @@ import shutil
 import signal
 from collections.abc import Awaitable, Callable
 from itertools import permutations
+from pathlib import Path
 
 from docstore.client.local import LocalNode
 from tests.chaos import damage
@@ -276,8 +277,8 @@ class Nemesis:
         await self.arena.recover()
         return node.name
 
-    async def do_older_copy(self) -> str:
-        """A node's disk is put back from a copy that is a few seconds old."""
+    async def _copied(self) -> tuple[LocalNode, Path]:
+        """Return a node that is down, and a copy of its disk from a while before."""
         node = await self._alone()
         await self.arena.kill(node)
         copy = self.arena.directory / "older-copy"
@@ -285,8 +286,13 @@ class Nemesis:
         shutil.copytree(node.data, copy)
         self.arena.start_node(node)
         await self.arena.recover()
-        await asyncio.sleep(self._lasting())
+        await asyncio.sleep(self._lasting())  # What is done meanwhile is not in the copy.
         await self.arena.kill(node)
+        return node, copy
+
+    async def do_older_copy(self) -> str:
+        """A node's disk is put back from a copy that is a few seconds old."""
+        node, copy = await self._copied()
         put_back(copy, node.data)
         self.arena.start_node(node)
         assert node.process is not None
@@ -300,15 +306,7 @@ class Nemesis:
 
     async def do_older_part(self) -> str:
         """A node's journal or its tables are put back from a copy: it ends with 74, or is whole."""
-        node = await self._alone()
-        await self.arena.kill(node)
-        copy = self.arena.directory / "older-copy"
-        shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(node.data, copy)
-        self.arena.start_node(node)
-        await self.arena.recover()
-        await asyncio.sleep(self._lasting())
-        await self.arena.kill(node)
+        node, copy = await self._copied()
         part = self.rng.choice((damage.TABLES, damage.JOURNAL))
         damage.put_back_part(copy, node.data, part)
         self.arena.start_node(node)

@@ -88,8 +88,7 @@ class Owner:
     def _is_new(self, inflight: Inflight) -> bool:
         """Say whether nobody can have made a row of it: this node has only just numbered it.
 
-        It would hand over a second attempt under another number of attempts; and its client may
-        have used a key before.
+        What it hands over again is a later attempt; and a key may have been used before.
         """
         is_first = inflight.attempt == 1 and inflight.entry == self.core.me
         return is_first and not inflight.operation.key
