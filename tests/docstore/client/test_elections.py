@@ -4,7 +4,6 @@ The tests share the nodes: each leaves all of them running.
 """
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -293,48 +292,6 @@ async def test_a_command_runs_under_a_lock_and_its_exit_code_is_ours(
     assert await asyncio.to_thread(missing.wait, 30) == 127
     async with Client(group.urls) as store:
         assert (await store.get("/core/locks/job")).value["holder"] is None
-
-
-def running(name: str, script: str, url: str) -> "subprocess.Popen[str]":
-    """Return a process, in a group of its own, that leads and whose command says that it is on."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "docstore", "election", "run", name, "--url", url,
-         "--", "sh", "-c", f"echo on; {script}"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    assert process.stdout.readline() == "on\n"
-    return process
-
-
-async def test_who_is_told_together_with_its_command_says_nothing_and_resigns(
-    group: LocalCluster, store: Client
-) -> None:
-    """As a service manager does. Its command may be dead by the time that it is told."""
-    for name in [f"together{number}" for number in range(6)]:
-        process = running(name, "exec sleep 60", group.urls[0])
-        os.killpg(process.pid, signal.SIGTERM)
-        _, errors = await asyncio.to_thread(process.communicate, timeout=30)
-        assert (process.returncode, errors) == (128 + signal.SIGTERM, "")
-        assert (await store.get(f"/core/elections/{name}")).value["vacant"] == "resigned"
-
-
-async def test_a_command_that_does_not_end_is_killed_when_its_own_is_told_once_more(
-    group: LocalCluster, store: Client
-) -> None:
-    script = "trap 'echo told' TERM; echo $$; while :; do sleep 0.02; done"
-    process = running("stubborn", script, group.urls[0])
-    assert process.stdout is not None
-    pid = int(process.stdout.readline())
-    for _ in range(2):
-        process.terminate()
-        if process.stdout.readline() != "told\n":
-            break
-    assert await asyncio.to_thread(process.wait, 30) == 128 + signal.SIGTERM
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
-    assert (await store.get("/core/elections/stubborn")).value["vacant"] == "resigned"
-    process.communicate()
 
 
 async def test_l11_who_stood_still_for_too_long_has_lost_and_its_late_write_is_refused(
