@@ -4,9 +4,13 @@ import json
 import resource
 import subprocess
 import sys
+from contextlib import ExitStack, closing
+from http.client import HTTPConnection
+from pathlib import Path
 
 import pytest
 
+from docstore.client import LocalCluster
 from docstore.limits import Limits
 from docstore.node.open_files import OWN, fitting
 
@@ -50,6 +54,44 @@ def test_under_a_low_hard_bound_there_are_fewer_connections(hard: int, connectio
     [line] = log
     assert line["level"] == "warning"
     assert (line["connections"], line["files"], line["files_needed"]) == (connections, hard, 1_256)
+
+
+def test_a_node_that_has_no_more_for_clients_goes_on_with_its_own(tmp_path: Path) -> None:
+    """Whoever is too many is told so; those that are there, and the disk, are served."""
+    cluster = LocalCluster(1, tmp_path)
+    [node] = cluster.nodes
+    node.process = subprocess.Popen(
+        [sys.executable, "-m", "docstore", "serve", "--data", str(tmp_path / "n1"),
+         "--listen", node.url.removeprefix("http://")],
+        preexec_fn=lambda: resource.setrlimit(  # noqa: PLW1509 - there are no threads here
+            resource.RLIMIT_NOFILE, (200, 200)
+        ),
+        stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    with ExitStack() as stack:
+        stack.callback(cluster.stop)
+        cluster.wait_ready()
+        address = ("127.0.0.1", int(node.url.rpartition(":")[2]))
+        clients = [stack.enter_context(closing(HTTPConnection(*address))) for _ in range(100)]
+        for each in clients:
+            each.connect()
+        told = [_status(each, "GET", "/health/ready") for each in clients]
+        # The one that waited for it to be ready may be there still.
+        assert told.count(200) in (99, 100)
+        assert set(told) <= {200, 503}
+        for _ in range(200):
+            with closing(HTTPConnection(*address)) as late:
+                assert _status(late, "GET", "/health/ready") == 503
+        declared = b'{"path": "/t"}'
+        assert _status(clients[0], "POST", "/core/factories", declared) == 201
+        assert _status(clients[0], "PUT", "/t/a", b"{}") == 201
+
+
+def _status(client: HTTPConnection, method: str, path: str, body: bytes | None = None) -> int:
+    client.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+    with client.getresponse() as answer:
+        answer.read()
+        return answer.status
 
 
 def test_nothing_is_asked_for_where_there_is_no_bound(monkeypatch: pytest.MonkeyPatch) -> None:
