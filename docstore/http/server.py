@@ -83,17 +83,16 @@ class HttpServer:
         self._documents = Documents(backend, large, state_bytes_max=limits.body_bytes_max)
         self._history = HistoryPages(backend, self._documents)
         self._core = CorePages(backend, self._documents, self.metrics)
-        self._plain = PlainRequests(
-            self._documents, self._guard, self._ending, body_bytes_max=limits.body_bytes_max
-        )
         quotas = Quotas(backend)
         self._bulk = Bulk(
             backend,
             quotas,
             large,
-            lambda: self._plain.last_s,
             state_bytes_max=limits.body_bytes_max,
             timeout_s=limits.body_timeout_s,
+        )
+        self._plain = PlainRequests(
+            self._documents, self._guard, self._ending, body_bytes_max=limits.body_bytes_max
         )
         self._scans = ScanPages(backend, quotas)
         self._changes = Changes(backend, self._ending.sends_away)
