@@ -63,6 +63,7 @@ def run(config: Config) -> int:
     """
     sys.setswitchinterval(GIL_SWITCH_S)
     gc.set_threshold(*GC_THRESHOLDS)
+    gc.freeze()  # What was imported stays, too.
     gc.enable()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
