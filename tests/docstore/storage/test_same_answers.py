@@ -48,7 +48,7 @@ def test_stores_agree_after_the_same_writes(script: Script) -> None:
 
 
 @pytest.mark.thorough
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(scripts)
 def test_stores_agree_after_many_more(script: Script) -> None:
     asyncio.run(play(script))
@@ -92,7 +92,7 @@ def test_however_far_the_tables_are_behind_the_journal_the_answers_are_the_same(
 
 
 @pytest.mark.thorough
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(steps)
 def test_the_answers_are_the_same_after_many_more_steps(script: Steps) -> None:
     asyncio.run(play_behind(script))
