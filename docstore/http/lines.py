@@ -5,7 +5,7 @@ any more, the error is given as the last value, and the stream is over.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import msgpack
@@ -19,9 +19,6 @@ from docstore.model import json
 LINE_BYTES_MAX = 2 << 20
 LINE_DEPTH_MAX = json.DEPTH_MAX + 1
 """A line is an object around a document, which may be nested as deeply as any other."""
-BATCH_LINES = 256
-"""Submitted in one turn of the loop, in which nobody else is heard: some ten milliseconds. What one
-turn brings goes to the disk and to the replicas as one, so that fewer cost the load a fifth."""
 BROKEN_LINES_MAX = 10
 """So many in a row that are no operations end a request: its body is something else. Any bytes are
 msgpack, a value each, so that a misdirected megabyte would be a million lines."""
@@ -141,12 +138,12 @@ class InflatedLines:
 class Source(Protocol):
     """Where lines come from."""
 
-    async def read(self) -> Sequence[Any]:
-        """Return the next lines, none at the end."""
+    async def read(self, most: Callable[[], int]) -> Sequence[Any]:
+        """Return the next lines, none at the end. most: how many there may be, asked last."""
 
 
 class RequestLines:
-    """The lines of a request, in batches of a bounded size: what waits is not submitted yet."""
+    """The lines of a request: what waits here is not submitted yet."""
 
     def __init__(self, request: web.BaseRequest, lines: Lines, timeout_s: float) -> None:
         self._request = request
@@ -155,7 +152,7 @@ class RequestLines:
         self._waiting: Sequence[Any] = ()
         self._has_begun = False
 
-    async def read(self) -> Sequence[Any]:
+    async def read(self, most: Callable[[], int]) -> Sequence[Any]:
         """Return the next lines, none at the end. An error of the whole is the last line.
 
         Raises it if it is the first as well: then it can be the request's status.
@@ -165,7 +162,8 @@ class RequestLines:
             if not self._has_begun and self._lines.is_over and len(found) == 1:
                 _raise_error(found[0])
             self._has_begun = True
-        batch, self._waiting = self._waiting[:BATCH_LINES], self._waiting[BATCH_LINES:]
+        count = most()
+        batch, self._waiting = self._waiting[:count], self._waiting[count:]
         return batch
 
     async def _more(self) -> Sequence[Any]:

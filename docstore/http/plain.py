@@ -10,6 +10,7 @@ and it ends in the same `Ending`; only who waits for the owner is different.
 import asyncio
 import time
 from functools import partial
+from math import inf
 from typing import Protocol
 
 from aiohttp import StreamReader
@@ -90,6 +91,8 @@ class PlainRequests:
         self._guard = guard
         self._ending = ending
         self._body_bytes_max = body_bytes_max
+        self.last_s = -inf
+        """When the last one came, by `perf_counter`."""
 
     def found_in(
         self, message: RawRequestMessage, payload: StreamReader, size: int, client: Client
@@ -115,6 +118,7 @@ class PlainRequests:
 
     def serve(self, request: PlainRequest) -> None:
         """Submit it, and answer it as soon as there is an answer."""
+        self.last_s = request.since_s
         try:
             answer, request.media = self._submitted(request)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is answered

@@ -18,7 +18,7 @@ from docstore.http.backend import Backend
 from docstore.http.bulk import Bulk
 from docstore.http.changes import CHANGES, Changes
 from docstore.http.changes import METHODS as CHANGES_METHODS
-from docstore.http.core_pages import SELECTORS, CorePages, check_method
+from docstore.http.core_pages import ENTRY, SELECTORS, CorePages, check_method
 from docstore.http.documents import FACTORY_METHODS, READ_METHODS, Documents, allowed, not_allowed
 from docstore.http.elections import TURN_PATHS, ElectionPages
 from docstore.http.ending import Ending
@@ -83,16 +83,17 @@ class HttpServer:
         self._documents = Documents(backend, large, state_bytes_max=limits.body_bytes_max)
         self._history = HistoryPages(backend, self._documents)
         self._core = CorePages(backend, self._documents, self.metrics)
+        self._plain = PlainRequests(
+            self._documents, self._guard, self._ending, body_bytes_max=limits.body_bytes_max
+        )
         quotas = Quotas(backend)
         self._bulk = Bulk(
             backend,
             quotas,
             large,
+            lambda: self._plain.last_s,
             state_bytes_max=limits.body_bytes_max,
             timeout_s=limits.body_timeout_s,
-        )
-        self._plain = PlainRequests(
-            self._documents, self._guard, self._ending, body_bytes_max=limits.body_bytes_max
         )
         self._scans = ScanPages(backend, quotas)
         self._changes = Changes(backend, self._ending.sends_away)
@@ -192,7 +193,7 @@ class HttpServer:
             return await self._serve_bulk(request)
         if self._staged is not None and raw.startswith(STAGING):
             return await self._staged.serve(request, raw)
-        path = canonical(raw)
+        path = raw if raw == ENTRY else canonical(raw)
         if path.startswith(CORE):
             for prefixes, pages in self._kinds:
                 if path.startswith(prefixes) and pages.takes(path):

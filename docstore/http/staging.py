@@ -10,7 +10,7 @@ so that a job that fails has done nothing.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, BinaryIO
 from urllib.parse import unquote
 
@@ -20,7 +20,7 @@ from docstore.errors import BadRequest, NotFound, TooSlow
 from docstore.http import bodies, headers
 from docstore.http.bulk import Bulk, refuse_headers_of_one
 from docstore.http.documents import allowed, not_allowed
-from docstore.http.lines import BATCH_LINES, JsonLines
+from docstore.http.lines import JsonLines
 from docstore.http.reply import Reply
 from docstore.http.representation import JSON_TYPE, page_reply
 from docstore.http.results import NDJSON_TYPE
@@ -105,19 +105,20 @@ class StagedParts:
 
 
 class FileLines:
-    """The lines of a part, in batches of a bounded size."""
+    """The lines of a part, read from its file a piece at a time."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._lines = JsonLines()
         self._waiting: Sequence[Any] = ()
 
-    async def read(self) -> Sequence[Any]:
-        """Return the next lines, none at the end."""
+    async def read(self, most: Callable[[], int]) -> Sequence[Any]:
+        """Return the next lines, none at the end. most: how many there may be, asked last."""
         while not self._waiting and not self._lines.is_over:
             piece = await asyncio.to_thread(self._file.read, PIECE_BYTES)
             self._waiting = self._lines.feed(piece) if piece else self._lines.end()
-        batch, self._waiting = self._waiting[:BATCH_LINES], self._waiting[BATCH_LINES:]
+        count = most()
+        batch, self._waiting = self._waiting[:count], self._waiting[count:]
         return batch
 
     def close(self) -> None:

@@ -12,7 +12,6 @@ import msgpack
 import pytest
 
 from docstore.errors import BadRequest, NotFound
-from docstore.http.large import LARGE_BYTES
 from docstore.model.service import LEVEL_3
 from tests.docstore.http.conftest import Declare, Raw
 from tests.docstore.http.lines import NDJSON, Client, bulk, ndjson
@@ -132,42 +131,6 @@ async def test_a_wrong_line_fails_alone(client: Client, factory: str) -> None:
     assert [each["status"] for each in results[1::2]] == [201] + [200] * (len(WRONG) - 1)
     async with client.get(f"{factory}/x") as response:
         await problem_of(response, 404)
-
-
-async def test_lines_in_a_row_are_submitted_together(
-    client: Client, node: SingleNode, factory: str
-) -> None:
-    good = [{"link": f"{factory}/{n}", "body": {}} for n in range(5)]
-    wrong = {"link": f"{factory}/stats", "body": {}}
-    results = await bulk(client, [*good[:3], wrong, *good[3:], b""])
-    assert [each["status"] for each in results] == [201, 201, 201, 400, 201, 201]
-    assert node.batches == [3, 2]
-
-
-async def test_nobody_waits_for_another_line(
-    client: Client, node: SingleNode, factory: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    submitted_before = []
-
-    async def find_service(path: str, timeout_s: float) -> None:
-        submitted_before.append((path, list(node.batches)))
-
-    monkeypatch.setattr(node, "find_service", find_service)
-    large = "x" * LARGE_BYTES
-    results = await bulk(
-        client,
-        [
-            {"link": f"{factory}/1", "body": {}},
-            {"link": "/nowhere/1", "body": {}},
-            {"link": "/nowhere/2", "body": {}},
-            {"link": f"{factory}/2", "body": {}},
-            {"link": f"{factory}/3", "body": {"text": large}},
-            {"link": f"{factory}/4", "body": {"text": large}},
-        ],
-    )
-    assert [each["status"] for each in results] == [201, 404, 404, 201, 201, 201]
-    assert submitted_before == [("/nowhere", [1])]  # Asked for once, and after what came before it.
-    assert node.batches == [1, 1, 1, 1]
 
 
 OTHER_BODIES = {
