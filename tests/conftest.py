@@ -16,6 +16,10 @@ settings.register_profile("steady", derandomize=True, deadline=None, database=No
 settings.register_profile("search", max_examples=5000, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
+# aiohttp reads the machine's certificates when it is imported: a tenth of each start of a node, of
+# which there are hundreds, and none of them speaks TLS to anybody whom such a certificate proves.
+os.environ.setdefault("SSL_CERT_FILE", os.devnull)
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest: nobody must wait for it at the end."""

@@ -10,8 +10,12 @@ PIPELINE = "tests/pipeline/"
 LATER_HALF = "tests/pipeline/test_l"
 """Two workers share the pipeline, each with a Spark session: one plays what comes before this."""
 FOLDERS = ("tests/docstore/http/streams/",)
-LONGEST = (PIPELINE, "tests/docstore/http/streams/", "tests/kafka/", "tests/docstore/client/")
-"""What takes longest, most of it in waiting, in the order in which it begins."""
+LONGEST = (
+    PIPELINE, "tests/docstore/http/streams/", "tests/kafka/", "tests/docstore/client/",
+    "tests/docstore/node/", "tests/docstore/members/", "tests/docstore/scans/",
+    "tests/test_simulation.py", "tests/test_whole_nodes.py",
+)  # fmt: skip
+"""What takes longest, first what mostly waits, in the order in which it begins."""
 
 
 def portion_of(nodeid: str) -> str:

@@ -37,9 +37,14 @@ class Source:
             gc.enable()
 
     @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All there is in the tree."""
+        return list(ast.walk(self.tree))
+
+    @cached_property
     def imports(self) -> list[tuple[int, str]]:
         """Every import, those in functions included, as (line, dotted name of what is imported)."""
-        return [found for node in ast.walk(self.tree) for found in self._named_by(node)]
+        return [found for node in self.nodes for found in self._named_by(node)]
 
     @cached_property
     def imports_at_once(self) -> list[tuple[int, str]]:
@@ -79,7 +84,8 @@ def names(dotted: str, *modules: str) -> bool:
 
 def sources() -> list[Source]:
     files = [file for folder in FOLDERS for file in sorted((ROOT / folder).rglob("*.py"))]
-    return [Source(file.relative_to(ROOT).as_posix(), file.read_text("utf-8")) for file in files]
+    found = (_source_at(file.relative_to(ROOT).as_posix()) for file in files)
+    return [source for source in found if source is not None]
 
 
 def circle_of(files: Sequence[Source]) -> list[str]:
@@ -138,7 +144,7 @@ def sizes(files: Sequence[Source]) -> dict[str, tuple[int, int]]:
     classes = [
         (source.path, node)
         for source in files
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.ClassDef)
     ]
     named = {node.name: node for _, node in classes}

@@ -78,10 +78,10 @@ def codes_in(source: Source) -> Iterator[object]:
         for node in source.tree.body
         if isinstance(node, ast.Assign)
     }
-    functions = [node for node in ast.walk(source.tree) if isinstance(node, ast.FunctionDef)]
+    functions = [node for node in source.nodes if isinstance(node, ast.FunctionDef)]
     names = {each.name: [arg.arg for arg in each.args.args] for each in functions}
     takes_code = {name: each.index("code") for name, each in names.items() if "code" in each}
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         found: list[ast.expr | None] = []
         if isinstance(node, ast.Call | ast.Tuple):
             row = node.args if isinstance(node, ast.Call) else node.elts
@@ -105,7 +105,7 @@ def codes_in(source: Source) -> Iterator[object]:
 def metrics_in(source: Source) -> Iterator[str]:
     """Yield the names of metrics; of one that is made up, its beginning."""
     families = [each for folder, each in FAMILIES.items() if source.is_under(folder)]
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             found = re.match(r"((?:docstore|process)_[a-z_]+)(?:\{|\Z)", node.value)
             yield from [found[1]] if found else []

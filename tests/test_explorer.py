@@ -7,9 +7,9 @@ from tests.sim.explorer import Bounds, explore
 
 
 def test_no_order_of_events_breaks_an_invariant() -> None:
-    found = explore(Bounds(), 8_000)
+    found = explore(Bounds(), 5_000)
     assert found.problem == ""
-    assert found.states >= 8_000
+    assert found.states >= 5_000
 
 
 @pytest.mark.parametrize(

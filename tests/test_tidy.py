@@ -148,7 +148,7 @@ def pure_modules_stay_pure(source: Source) -> Iterator[str]:
         top, *rest = name.split(".")
         if top in WORLDLY - allowed or (top in harmless and rest and rest[0] not in harmless[top]):
             yield f"{source.path}:{line} imports {name}"
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Attribute):
             whole = ast.unparse(node)
             top, *rest = whole.split(".")
@@ -260,7 +260,8 @@ def functions(source: Source) -> Iterator[tuple[str, ast.FunctionDef | ast.Async
             name = f"{prefix}{child.name}" if named else prefix
             if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield name, child
-            todo.append((f"{name}." if named else prefix, child))
+            if not isinstance(child, ast.expr):  # There is none in an expression.
+                todo.append((f"{name}." if named else prefix, child))
 
 
 def too_long(source: Source) -> dict[str, int]:
@@ -300,7 +301,7 @@ def modules_introduce_themselves(source: Source) -> Iterator[str]:
 
 def errors_are_not_swallowed(source: Source) -> Iterator[str]:
     """An error that nobody sees is a lie about what may be concluded."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if not isinstance(node, ast.ExceptHandler):
             continue
         broad = node.type is not None and re.search(
@@ -324,7 +325,7 @@ def no_test_sleeps(source: Source) -> Iterator[str]:
     for line, name in source.imports:
         if names(name, "time.sleep"):
             yield f"{source.path}:{line} imports {name}"
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
         if called == "time.sleep":
             yield f"{source.path}:{node.lineno} calls time.sleep"

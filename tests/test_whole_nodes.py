@@ -16,11 +16,13 @@ from tests.whole.walking import Walking, WalkingAtLevel1, WalkingAtLevel2
 
 # Each of these once found a bug; what it was stands in the commit that pinned it.
 PINNED = (10_024,)
-MORE = [pytest.param(seed, marks=pytest.mark.thorough) for seed in range(3, 9)]
+MORE = [pytest.param(seed, marks=pytest.mark.thorough) for seed in range(2, 9)]
+# The first spoils three disks: one start is refused, and two find everything.
+SPOILING = [3, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (2, 4, 5, 6, 7, 8))]
 
 
 @pytest.mark.filterwarnings("ignore:coroutine")  # Of nodes that were ended in the middle.
-@pytest.mark.parametrize("seed", [1, 2, *MORE, *PINNED])
+@pytest.mark.parametrize("seed", [1, *MORE, *PINNED])
 def test_a_seed_breaks_nothing(seed: int) -> None:
     outcome = run(seed)
     assert outcome.problems == []
@@ -32,7 +34,7 @@ def test_a_seed_breaks_nothing(seed: int) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "from tests.whole.run import run; print(run(5).trace)",
+        "from tests.whole.run import run; print(run(3).trace)",
         pytest.param(
             "from tests.whole.sessions import Sessions, run; print(run(5, Sessions).trace)",
             marks=pytest.mark.thorough,
@@ -55,7 +57,9 @@ def test_a_seed_replays_exactly_in_another_process(code: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:coroutine")
-@pytest.mark.parametrize("seed", [1, 2, pytest.param(3, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (2, 3))]
+)
 def test_walks_miss_nothing_and_show_nothing_twice(seed: int) -> None:
     outcome = run(seed, Walking)
     assert outcome.problems == []
@@ -78,9 +82,9 @@ def test_the_weaker_levels_go_on_where_a_node_starts_alone(kind: type[Run]) -> N
     assert outcome.operations >= 3
 
 
-# Of seeds 1 to 4, these two notice each of both rules being taken away.
+# Of seeds 1 to 4, these two notice each of both rules being taken away; the first is the quicker.
 @pytest.mark.filterwarnings("ignore:coroutine")
-@pytest.mark.parametrize("seed", [1, 4])
+@pytest.mark.parametrize("seed", [1, pytest.param(4, marks=pytest.mark.thorough)])
 def test_what_a_declaration_forbids_is_refused_everywhere_once_it_is_acknowledged(
     seed: int,
 ) -> None:
@@ -113,7 +117,7 @@ def test_a_rule_of_sessions_that_is_missing_in_whole_nodes_is_noticed(rule: str)
 
 
 @pytest.mark.filterwarnings("ignore:coroutine")
-@pytest.mark.parametrize("seed", [2, 7, *MORE])
+@pytest.mark.parametrize("seed", SPOILING)
 def test_a_journal_that_rots_or_is_an_older_one_ends_its_node_or_is_whole(seed: int) -> None:
     outcome = run(seed, Spoiling)
     assert (outcome.problems, outcome.stuck) == ([], [])

@@ -65,6 +65,7 @@ def run(config: Config) -> int:
     """
     sys.setswitchinterval(GIL_SWITCH_S)
     gc.set_threshold(*GC_THRESHOLDS)
+    gc.freeze()  # What was imported stays, too.
     gc.enable()
     config = replace(config, limits=fitting(config.limits))
     try:

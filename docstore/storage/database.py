@@ -14,8 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from sqlalchemy.exc import SQLAlchemyError
-
 from docstore.errors import DiskFull, StoreBroken
 from docstore.storage.lanes import Lane, Synchronous, configure, locked
 from docstore.storage.transactions import FILE_ERRORS, is_full
@@ -89,7 +87,7 @@ class Database(Generic[W]):
                     self._writer = await self.run(WRITER, prepare)
             self._stack.push_async_callback(self._copy_back)
             yield
-        except (*FILE_ERRORS, SQLAlchemyError, OSError) as error:
+        except (*FILE_ERRORS, OSError) as error:
             await self.close()
             no_room = is_full(error) or (isinstance(error, OSError) and error.errno in NO_ROOM)
             raise (DiskFull if no_room else StoreBroken)(f"{self.path}: {error}") from error

@@ -16,9 +16,6 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import aiosqlite
-from sqlalchemy import URL
-from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
-from sqlalchemy.pool import NullPool
 
 from docstore.errors import StoreBroken
 
@@ -96,40 +93,29 @@ class Lane:
     """One connection on one thread; what is asked of it is done in order, one hop each."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._jobs: deque[_Job] = deque()
-        self._engine = create_async_engine(
-            URL.create("sqlite+aiosqlite", database=str(path)),
-            poolclass=NullPool,
-            connect_args={
-                "factory": partial(_Connection, self._jobs),
-                "isolation_level": None,  # We say BEGIN ourselves.
-                "timeout": 5.0,  # For whoever looks into the file with a tool of his own.
-            },
-        )
-        self._connection: AsyncConnection | None = None
-        self._driver: aiosqlite.Connection | None = None
+        self._connection: aiosqlite.Connection | None = None
 
     async def open(self) -> None:
         """Start the thread and connect."""
-        self._connection = await self._engine.connect()
-        raw = await self._connection.get_raw_connection()
-        driver = raw.driver_connection
-        assert isinstance(driver, aiosqlite.Connection)
-        self._driver = driver
+        self._connection = await aiosqlite.connect(
+            self._path,
+            factory=partial(_Connection, self._jobs),
+            isolation_level=None,  # We say BEGIN ourselves.
+            timeout=5.0,  # For whoever looks into the file with a tool of his own.
+        )
 
     async def run(self, job: Callable[[sqlite3.Connection], T]) -> T:
         """Return what `job` returns for the connection; it is done even if we are cancelled."""
-        assert self._driver is not None
+        assert self._connection is not None
         results: list[T] = []
         # No await between these two: the jobs and the hops to them stay in step.
         self._jobs.append(lambda connection: results.append(job(connection)))
-        await self._driver.commit()
+        await self._connection.commit()
         return results[0]
 
     async def close(self) -> None:
         """Finish what is under way and end the thread."""
-        try:
-            if self._connection is not None:
-                await self._connection.close()
-        finally:
-            await self._engine.dispose()
+        if self._connection is not None:
+            await self._connection.close()

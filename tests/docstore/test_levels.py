@@ -1,5 +1,6 @@
 """Real nodes at levels 1 and 2: alone they go on, together they agree, and nothing is lost."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 from docstore.client import Client, LocalCluster, RequestFailed
 from docstore.client.local import LocalNode
-from tests.docstore.watching import page_of, until
+from tests.docstore.watching import page_of, start_all, until
 
 LEVEL_1 = ["PERSISTENCE", "REPLICATION"]
 LEVEL_2 = [*LEVEL_1, "OWNER_SELECTION"]
@@ -19,6 +20,20 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     """Three nodes that serve."""
     with LocalCluster(3, tmp_path) as group:
         yield group
+
+
+@pytest.fixture(scope="module")
+def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    with LocalCluster(3, tmp_path_factory.mktemp("group")) as group:
+        asyncio.run(declared(group))
+        yield group
+
+
+@pytest.fixture
+def whole(group: LocalCluster) -> LocalCluster:
+    """Three nodes for tests that meet no document of each other's, with a factory of each level."""
+    start_all(group)
+    return group
 
 
 async def declared(cluster: LocalCluster) -> None:
@@ -138,9 +153,8 @@ async def test_a_node_that_starts_alone_still_knows_its_factories(cluster: Local
         until(lambda node=node: shown(node, "/sessions/known").get("by") == "one")
 
 
-async def test_level_2_survives_a_disk_when_two_copies_were_told(cluster: LocalCluster) -> None:
-    await declared(cluster)
-    async with Client(cluster.urls) as store:
+async def test_level_2_survives_a_disk_when_two_copies_were_told(whole: LocalCluster) -> None:
+    async with Client(whole.urls) as store:
         told = {}
         for number in range(50):
             _, headers, _ = await store.request(
@@ -148,16 +162,15 @@ async def test_level_2_survives_a_disk_when_two_copies_were_told(cluster: LocalC
             )
             told[number] = int(headers["Docstore-Replicas"])
     assert min(told.values()) >= 2
-    lost = cluster.nodes[1]
-    cluster.kill(lost)
-    async with Client([cluster.nodes[0].url, cluster.nodes[2].url]) as store:
+    lost = whole.nodes[1]
+    whole.kill(lost)
+    async with Client([whole.nodes[0].url, whole.nodes[2].url]) as store:
         for number in range(50):
             assert (await store.get(f"/sessions/{number}")).version == 0
 
 
-async def test_the_level_of_documents_stays(cluster: LocalCluster) -> None:
-    await declared(cluster)
-    async with Client(cluster.urls) as store:
+async def test_the_level_of_documents_stays(whole: LocalCluster) -> None:
+    async with Client(whole.urls) as store:
         await store.put("/orders/a", {"n": 1})
         for path, options in (("/orders", LEVEL_1), ("/carts", LEVEL_2), ("/sessions", None)):
             name = path[1:]
@@ -174,9 +187,8 @@ async def test_the_level_of_documents_stays(cluster: LocalCluster) -> None:
         await store.put("/core/factories/empty", {"path": "/empty"})
 
 
-async def test_conditions_and_keys_hold_at_level_1(cluster: LocalCluster) -> None:
-    await declared(cluster)
-    async with Client(cluster.urls[:1]) as store:
+async def test_conditions_and_keys_hold_at_level_1(whole: LocalCluster) -> None:
+    async with Client(whole.urls[:1]) as store:
         made = await store.put("/carts/c", {"n": 1})
         await store.put("/carts/c", {"n": 2}, if_match=made.etag)
         with pytest.raises(RequestFailed) as refused:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from docstore.client.local import LocalNode
+from docstore.client.local import LocalCluster, LocalNode
 
 POLL_S = 0.05
 
@@ -34,6 +34,14 @@ def until(condition: Callable[[], object], timeout_s: float = 15.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not come true in time"
         time.sleep(POLL_S)
+
+
+def start_all(group: LocalCluster) -> None:
+    """Start every node that does not run; return when all of them serve."""
+    for node in group.nodes:
+        if node.process is None:
+            group.start(node)
+    group.wait_ready()
 
 
 def metrics(node: LocalNode) -> dict[str, float]:

@@ -18,17 +18,25 @@ from docstore.pipeline import staged
 from docstore.pipeline.lines import WriteFailed
 from docstore.pipeline.options import Options
 from docstore.pipeline.writing import TableWriter, job_of
+from tests.docstore.watching import start_all
 from tests.pipeline.stage import Stage
 from tests.pipeline.test_writing import numbered, versions, write
 
 SCHEMA = StructType([StructField("name", StringType()), StructField("n", LongType())])
 
 
+@pytest.fixture(scope="module")
+def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """A group to be hurt."""
+    with LocalCluster(3, tmp_path_factory.mktemp("fragile")) as cluster:
+        yield cluster
+
+
 @pytest.fixture
-def own(spark: Any, tmp_path: Path) -> Iterator[Stage]:
-    """A group of the test's own, to be hurt."""
-    with LocalCluster(3, tmp_path / "own") as cluster:
-        yield Stage.of(spark, cluster, "/own")
+def own(spark: Any, fragile: LocalCluster, request: pytest.FixtureRequest) -> Stage:
+    """A factory of the test's own in that group, all of which serves."""
+    start_all(fragile)
+    return Stage.of(spark, fragile, "/" + request.node.name.replace("_", "-"))
 
 
 def waiting(stage: Stage, job: str) -> list[dict[str, Any]]:

@@ -41,10 +41,13 @@ def versions(stage: Stage) -> int:
     return int(stage.load(versions="all", includeDeleted="true").count())
 
 
-MORE = [pytest.param(name, marks=pytest.mark.thorough) for name in ("ignore", "upsert", "replace")]
+MORE = [
+    pytest.param(name, marks=pytest.mark.thorough)
+    for name in ("delete", "ignore", "upsert", "replace")
+]
 
 
-@pytest.mark.parametrize("operation", ["insert", "patch", "delete", *MORE])
+@pytest.mark.parametrize("operation", ["insert", "patch", *MORE])
 def test_a_repeated_job_changes_nothing(stage: Stage, operation: str) -> None:
     stage = Stage.of(stage.spark, stage.cluster, f"{stage.path}-{operation}")
     if operation in ("patch", "replace", "delete"):
@@ -243,7 +246,7 @@ def test_an_overwrite_that_is_repeated_keeps_what_it_wrote(stage: Stage) -> None
 def test_a_stream_writes_each_batch_once(stage: Stage, tmp_path: Path) -> None:
     stage.put({str(n): {"n": n} for n in range(100)})
     copy = Stage.of(stage.spark, stage.cluster, f"{stage.path}-copy")
-    for turn in range(3):
+    for turn in range(2):  # From the beginning, and from where the first one ended.
         stage.put({str(n): {"n": n, "turn": turn} for n in range(turn, 100, 3)})
         feed = pipeline.changes(stage.spark, stage.url, stage.path, start="earliest")
         name = F.element_at(F.split("documentSelfLink", "/"), -1)

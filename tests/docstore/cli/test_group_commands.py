@@ -17,7 +17,7 @@ from tests.docstore.watching import page_of, until
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Three nodes that serve, and a fourth that waits."""
-    with LocalCluster(3, tmp_path_factory.mktemp("cli")) as group:
+    with LocalCluster(3, tmp_path_factory.mktemp("cli"), ("--slots", "128")) as group:
         waiting = group.prepare()
         waiting.flags = ("--standby",)
         group.start(waiting)

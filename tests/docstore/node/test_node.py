@@ -5,10 +5,7 @@ import base64
 import json
 import shutil
 import signal
-import socket
 import sqlite3
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -19,22 +16,37 @@ import pytest
 
 from docstore.client import Client, LocalCluster, RequestFailed
 from docstore.client.local import LocalNode
-from tests.docstore.watching import disk_fault, metrics, page_of, resident_bytes, until
+from tests.docstore.watching import disk_fault, metrics, page_of, resident_bytes, start_all, until
 
 POLL_S = 0.05
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
-    """Three nodes that serve."""
-    with LocalCluster(3, tmp_path) as group:
+@pytest.fixture(scope="module")
+def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """Three nodes for all tests that leave their disks whole."""
+    with LocalCluster(3, tmp_path_factory.mktemp("group")) as group:
         yield group
 
 
-async def test_a_killed_owner_is_replaced_and_comes_back(cluster: LocalCluster) -> None:
+@pytest.fixture
+def cluster(group: LocalCluster) -> LocalCluster:
+    """The three nodes; they serve, whatever the test before has left undone."""
+    start_all(group)
+    return group
+
+
+@pytest.fixture
+async def notes(cluster: LocalCluster, request: pytest.FixtureRequest) -> str:
+    """A factory of the test's own."""
+    path = "/" + request.node.name.replace("_", "-")
     async with Client(cluster.urls) as store:
-        await store.declare("/notes")
-        links = [f"/notes/{number}" for number in range(30)]
+        await store.declare(path)
+    return path
+
+
+async def test_a_killed_owner_is_replaced_and_comes_back(cluster: LocalCluster, notes: str) -> None:
+    async with Client(cluster.urls) as store:
+        links = [f"{notes}/{number}" for number in range(30)]
         for link in links:
             await store.put(link, {"text": link})
         owner = await asyncio.to_thread(cluster.owner_of, links[0])
@@ -133,10 +145,9 @@ async def test_a_node_that_returns_is_given_its_slots_back(cluster: LocalCluster
     await asyncio.to_thread(until, lambda: owned(first) == before, 30.0)
 
 
-async def test_a_rolling_restart_fails_no_request(cluster: LocalCluster) -> None:
+async def test_a_rolling_restart_fails_no_request(cluster: LocalCluster, notes: str) -> None:
     async with Client(cluster.urls) as store:
-        await store.declare("/notes")
-        links = [f"/notes/{number}" for number in range(20)]
+        links = [f"{notes}/{number}" for number in range(20)]
         for link in links:
             await store.put(link, {"text": "first"})
         written = dict.fromkeys(links, 0)
@@ -162,14 +173,15 @@ async def test_a_rolling_restart_fails_no_request(cluster: LocalCluster) -> None
         assert min(written.values()) > 3
 
 
-async def test_large_documents_that_come_at_once_stop_no_node(cluster: LocalCluster) -> None:
+async def test_large_documents_that_come_at_once_stop_no_node(
+    cluster: LocalCluster, notes: str
+) -> None:
     rows = [{"id": number, "name": f"n{number}", "tags": ["a", "b"]} for number in range(20_000)]
     body = json.dumps({"rows": rows}, separators=(",", ":")).encode()
-    async with Client(cluster.urls[:1]) as store, aiohttp.ClientSession() as session:
-        await store.declare("/large")
+    async with aiohttp.ClientSession() as session:
 
         async def put(number: int) -> int:
-            url = f"{cluster.urls[0]}/large/{number}"
+            url = f"{cluster.urls[0]}{notes}/{number}"
             headers = {"Content-Type": "application/json"}
             async with session.put(url, data=body, headers=headers) as response:
                 return response.status
@@ -177,37 +189,39 @@ async def test_large_documents_that_come_at_once_stop_no_node(cluster: LocalClus
         assert await asyncio.gather(*(put(number) for number in range(40))) == [201] * 40
 
 
-async def test_a_wiped_disk_is_unknown_and_says_so(cluster: LocalCluster) -> None:
-    async with Client(cluster.urls) as store:
-        await store.declare("/notes")
-        await store.put("/notes/a", {"text": "kept"})
-        wiped = cluster.nodes[2]
-        await asyncio.to_thread(cluster.kill, wiped)
-        shutil.rmtree(wiped.data)
-        cluster.start(wiped)
+async def test_a_wiped_disk_is_unknown_and_says_so(tmp_path: Path) -> None:
+    with LocalCluster(3, tmp_path) as cluster:
+        async with Client(cluster.urls) as store:
+            await store.declare("/notes")
+            await store.put("/notes/a", {"text": "kept"})
+            wiped = cluster.nodes[2]
+            await asyncio.to_thread(cluster.kill, wiped)
+            shutil.rmtree(wiped.data)
+            cluster.start(wiped)
 
-        def says_so() -> bool:
-            try:
-                return "unknown disk" in str(page_of(f"{wiped.url}/health/ready").get("detail"))
-            except urllib.error.URLError:
-                return False
+            def says_so() -> bool:
+                try:
+                    return "unknown disk" in str(page_of(f"{wiped.url}/health/ready").get("detail"))
+                except urllib.error.URLError:
+                    return False
 
-        await asyncio.to_thread(until, says_so)
-        async with Client([cluster.nodes[0].url]) as other:
-            assert (await other.get("/notes/a")).value["text"] == "kept"
-            assert (await other.put("/notes/a", {"text": "new"})).version == 1
+            await asyncio.to_thread(until, says_so)
+            async with Client([cluster.nodes[0].url]) as other:
+                assert (await other.get("/notes/a")).value["text"] == "kept"
+                assert (await other.put("/notes/a", {"text": "new"})).version == 1
 
 
-async def test_a_node_without_its_majority_refuses_at_once(cluster: LocalCluster) -> None:
+async def test_a_node_without_its_majority_refuses_at_once(
+    cluster: LocalCluster, notes: str
+) -> None:
     left, *others = cluster.nodes
     async with Client([left.url]) as store:
-        await store.declare("/notes")
-        await store.put("/notes/a", {"text": "kept"})
+        await store.put(f"{notes}/a", {"text": "kept"})
     for node in others:
         await asyncio.to_thread(cluster.kill, node)
 
     def refuses() -> bool:
-        answer = page_of(f"{left.url}/notes/a")
+        answer = page_of(f"{left.url}{notes}/a")
         return answer.get("status") == 503 and answer.get("outcome") == "not_applied"
 
     await asyncio.to_thread(until, refuses)
@@ -215,20 +229,21 @@ async def test_a_node_without_its_majority_refuses_at_once(cluster: LocalCluster
         cluster.start(node)
     await asyncio.to_thread(cluster.wait_ready)
     async with Client([left.url]) as store:
-        assert (await store.get("/notes/a")).value["text"] == "kept"
+        assert (await store.get(f"{notes}/a")).value["text"] == "kept"
 
 
-async def test_a_paused_majority_leaves_the_fate_of_a_write_unknown(cluster: LocalCluster) -> None:
+async def test_a_paused_majority_leaves_the_fate_of_a_write_unknown(
+    cluster: LocalCluster, notes: str
+) -> None:
     async with Client(cluster.urls) as store:
-        await store.declare("/notes")
-        await store.put("/notes/a", {"text": "kept"})
-    owner = await asyncio.to_thread(cluster.owner_of, "/notes/a")
+        await store.put(f"{notes}/a", {"text": "kept"})
+    owner = await asyncio.to_thread(cluster.owner_of, f"{notes}/a")
     others = [node for node in cluster.nodes if node is not owner]
     _signal(others, signal.SIGSTOP)
     try:
         async with Client([owner.url]) as one:
             with pytest.raises(RequestFailed) as failed:
-                await one.put("/notes/a", {"text": "perhaps"})
+                await one.put(f"{notes}/a", {"text": "perhaps"})
     finally:
         _signal(others, signal.SIGCONT)
     assert (failed.value.status, failed.value.outcome) == (504, "unknown")
@@ -264,49 +279,6 @@ def _signal(nodes: list[LocalNode], number: int) -> None:
         node.process.send_signal(number)
 
 
-def _serve(*flags: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "docstore", "serve", *flags],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-
-
-@pytest.mark.parametrize(
-    ("flags", "named"),
-    [
-        (["--data", "{tmp}", "--slots", "1000"], "slots"),
-        (["--data", "{tmp}", "--listen", "nowhere"], "listen"),
-        (["--data", "{tmp}", "--listen", "0.0.0.0:8001"], "--insecure"),
-        (["--data", "{tmp}", "--node-id", "x", "--bootstrap", "a=http://127.0.0.1:1"], "node_id"),
-        (["--data", "/proc/nowhere"], "data"),
-        (["--data", "{tmp}", "--gossip-key-file", "/nowhere.key"], "gossip_key_file"),
-        (["--config", "/nowhere.toml"], "config"),
-    ],
-)
-def test_a_wrong_setting_ends_the_start_in_one_line(
-    tmp_path: Path, flags: list[str], named: str
-) -> None:
-    ended = _serve(*(flag.replace("{tmp}", str(tmp_path)) for flag in flags))
-    assert ended.returncode == 2
-    assert named in ended.stderr
-    assert len(ended.stderr.strip().splitlines()) == 1
-
-
-@pytest.mark.parametrize("nth", [0, 1, 2], ids=["clients", "peers", "gossip"])
-def test_a_port_that_is_taken_ends_the_start_in_one_line(tmp_path: Path, nth: int) -> None:
-    [node] = LocalCluster(1, tmp_path).nodes  # For its ports: they were free just now.
-    host, _, port = node.url.removeprefix("http://").partition(":")
-    with socket.create_server((host, int(port) + nth)):
-        ended = _serve("--data", str(tmp_path), "--listen", f"{host}:{port}")
-    assert ended.returncode == 2
-    assert ended.stderr.startswith("docstore: cannot start: ")
-    assert str(int(port) + nth) in ended.stderr
-    assert len(ended.stderr.strip().splitlines()) == 1
-
-
 needs_strace = pytest.mark.skipif(
     shutil.which("strace") is None, reason="a disk that fails or lags is made with strace"
 )
@@ -336,28 +308,26 @@ def test_a_failed_fsync_ends_the_process_with_74(tmp_path: Path) -> None:
 
 @needs_strace
 async def test_an_owner_whose_disk_lags_behind_the_others_hides_nothing(
-    cluster: LocalCluster,
+    cluster: LocalCluster, notes: str
 ) -> None:
     async with Client(cluster.urls) as store:
-        await store.declare("/notes")
-        await store.put("/notes/0", {"text": "first"})
-        owner = await asyncio.to_thread(cluster.owner_of, "/notes/0")
+        await store.put(f"{notes}/0", {"text": "first"})
+        owner = await asyncio.to_thread(cluster.owner_of, f"{notes}/0")
         with disk_fault(owner, "delay_enter=150000"):
             for number in range(1, 8):
-                await store.put("/notes/0", {"text": "next"})
-                await store.put(f"/notes/{number}", {"text": "new"})
-                listed = await store.json("GET", "/notes?$count")
+                await store.put(f"{notes}/0", {"text": "next"})
+                await store.put(f"{notes}/{number}", {"text": "new"})
+                listed = await store.json("GET", f"{notes}?$count")
                 assert listed["documentCount"] == len(listed["documentLinks"]) == number + 1
-                past = await store.json("GET", f"/notes/0?documentVersion={number}")
+                past = await store.json("GET", f"{notes}/0?documentVersion={number}")
                 assert past["text"] == "next"
 
 
 async def test_a_resynchronisation_can_be_slowed_paused_and_cancelled(
-    cluster: LocalCluster,
+    cluster: LocalCluster, notes: str
 ) -> None:
     async with Client(cluster.urls) as store:
-        await store.declare("/notes")
-        await store.put("/notes/a", {"text": "a"})
+        await store.put(f"{notes}/a", {"text": "a"})
         slowly = {"kind": "SynchronizeRequest", "slotsPerSecond": 200}
         run = await store.json("PATCH", "/core/management", slowly)
 

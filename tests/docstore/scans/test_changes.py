@@ -15,15 +15,23 @@ import pytest
 
 from docstore.client import Client, LocalCluster, RequestFailed
 from tests.docstore.reads.events import events
+from tests.docstore.watching import start_all
 
 SETTINGS = ["--replication-factor", "3", "--slots", "64", "--history-retention-s", "3600"]
 DEADLINE_S = 60.0
 
 
 @pytest.fixture(scope="module")
-def group() -> Iterator[LocalCluster]:
+def nodes() -> Iterator[LocalCluster]:
     with LocalCluster(4, settings=SETTINGS) as group:
         yield group
+
+
+@pytest.fixture
+def group(nodes: LocalCluster) -> LocalCluster:
+    """All four of them serve, whomever the test before has killed."""
+    start_all(nodes)
+    return nodes
 
 
 @pytest.fixture
@@ -280,43 +288,42 @@ async def test_what_was_let_go_of_is_gone_and_not_left_out(
                         assert versions == list(range(len(changes)))
 
 
-async def test_the_rest_goes_on_when_a_node_is_killed(session: aiohttp.ClientSession) -> None:
+async def test_the_rest_goes_on_when_a_node_is_killed(
+    group: LocalCluster, session: aiohttp.ClientSession, factory: str
+) -> None:
     """Whatever was answered is seen: by those that are left, and once."""
-    with LocalCluster(4, settings=SETTINGS) as group:
-        async with Client(group.urls[1:]) as store:
-            await store.declare("/kept")
-            reader = Reader(session, group.urls[1:], "/kept")
-            await reader.go_on()
-            written: set[str] = set()
-            for n in range(120):
-                if n == 40:
-                    group.kill(group.nodes[0])
-                lines = [{"link": f"/kept/{n}", "body": {"n": n}}]
-                (answer,) = await store.bulk(lines)
-                if answer["status"] == 201:
-                    written.add(f"/kept/{n}")
-            assert len(written) > 40
-            async with asyncio.timeout(DEADLINE_S):
-                while not written <= set(by_link(reader.changes)):
-                    await reader.go_on(wait_s=1)
-            assert set(map(tuple, by_link(reader.changes).values())) == {(0,)}
+    async with Client(group.urls[1:]) as store:
+        reader = Reader(session, group.urls[1:], factory)
+        await reader.go_on()
+        written: set[str] = set()
+        for n in range(120):
+            if n == 40:
+                group.kill(group.nodes[0])
+            lines = [{"link": f"{factory}/{n}", "body": {"n": n}}]
+            (answer,) = await store.bulk(lines)
+            if answer["status"] == 201:
+                written.add(f"{factory}/{n}")
+        assert len(written) > 40
+        async with asyncio.timeout(DEADLINE_S):
+            while not written <= set(by_link(reader.changes)):
+                await reader.go_on(wait_s=1)
+        assert set(map(tuple, by_link(reader.changes).values())) == {(0,)}
 
 
-async def test_a_node_that_hears_no_majority_says_so(session: aiohttp.ClientSession) -> None:
-    with LocalCluster(3) as group:
-        async with Client(group.urls) as store:
-            await store.declare("/kept")
-        asked = f"{group.urls[0]}/core/changes?prefix=/kept"
-        patience = {"Docstore-Timeout-Ms": "1500"}
-        streaming = {"Accept": "text/event-stream", **patience}
-        async with session.get(asked, headers=streaming) as response:
-            for node in group.nodes[1:]:
-                group.kill(node)
-            async with asyncio.timeout(DEADLINE_S):
-                (problem,) = [e async for e in events(response) if e.get("event") == "problem"]
-        assert json.loads(problem["data"])["status"] == 503
-        async with session.get(asked, headers=patience) as answer:
-            assert (answer.status, answer.content_type) == (503, "application/problem+json")
+async def test_a_node_that_hears_no_majority_says_so(
+    group: LocalCluster, session: aiohttp.ClientSession, factory: str
+) -> None:
+    asked = f"{group.urls[0]}/core/changes?prefix={factory}"
+    patience = {"Docstore-Timeout-Ms": "1500"}
+    streaming = {"Accept": "text/event-stream", **patience}
+    async with session.get(asked, headers=streaming) as response:
+        for node in group.nodes[1:]:
+            group.kill(node)
+        async with asyncio.timeout(DEADLINE_S):
+            (problem,) = [e async for e in events(response) if e.get("event") == "problem"]
+    assert json.loads(problem["data"])["status"] == 503
+    async with session.get(asked, headers=patience) as answer:
+        assert (answer.status, answer.content_type) == (503, "application/problem+json")
 
 
 async def test_a_node_that_stops_keeps_nobody(session: aiohttp.ClientSession) -> None:

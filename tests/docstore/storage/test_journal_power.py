@@ -13,10 +13,11 @@ from tests.disk.failures import error_of_disk, no_room
 from tests.disk.journalled import Journalled, Smallest, cut_at_random, fail_at, found_on, watched
 from tests.disk.starts import boots_told, cut_in_a_start
 
-LONGEST = [pytest.param(seed, marks=pytest.mark.thorough) for seed in (4, 5)]
+FIRST = [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (1, 2))]
+LONGEST = [pytest.param(seed, marks=pytest.mark.thorough) for seed in range(2, 6)]
 
 
-@pytest.mark.parametrize("seed", [*range(4), *LONGEST])
+@pytest.mark.parametrize("seed", [*range(2), *LONGEST])
 def test_nothing_acknowledged_is_lost(seed: int) -> None:
     outcome = cut_at_random(seed, 120)
     assert outcome.images > 80
@@ -47,7 +48,7 @@ def test_what_is_flushed_is_synced_though_nothing_has_changed_since() -> None:
     store.give_back()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", FIRST)
 def test_a_start_loses_nothing_of_a_journal_that_is_full(seed: int) -> None:
     """Pinned: its entry went over others that the tables had, and that were not synced there."""
     outcome = cut_in_a_start(seed)
@@ -73,7 +74,7 @@ def test_fifty_thousand_images() -> None:
 
 
 @pytest.mark.parametrize("raises", [error_of_disk, no_room])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", FIRST)
 def test_any_call_may_fail(seed: int, raises: Callable[[str], Exception | None]) -> None:
     calls = fail_at(seed, 1 << 60, raises).calls
     failed = 0
@@ -100,14 +101,14 @@ def test_closed_in_order_the_file_needs_no_journal() -> None:
     assert found_on(alone) == found_on(disk)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", FIRST)
 def test_nothing_is_lost_in_a_journal_of_two_files(seed: int) -> None:
     outcome = cut_at_random(seed, 100, Smallest)
     assert outcome.images > 60
     assert (outcome.lost, outcome.odd) == ([], [])
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", FIRST)
 def test_nothing_is_lost_in_a_start_that_removes_files_of_a_larger_journal(seed: int) -> None:
     outcome = cut_in_a_start(seed, Smallest)
     assert outcome.images > 30

@@ -7,7 +7,7 @@ import pytest
 
 from tests.disk.failures import calls_of, error_of_disk, no_room, play, read_with_failure
 
-QUICK, SCRIPTS = 4, 12
+QUICK, SCRIPTS = 2, 12
 SEEDS = [
     *range(QUICK),
     *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(QUICK, SCRIPTS)),

@@ -5,6 +5,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,13 +38,26 @@ async def play(script: list[list[tuple[str, int, object]]]) -> None:
             await sqlite.close()
 
 
-@settings(max_examples=60)
+Script = list[list[tuple[str, int, object]]]
+
+
+@settings(max_examples=20)
 @given(scripts)
-def test_stores_agree_after_the_same_writes(script: list[list[tuple[str, int, object]]]) -> None:
+def test_stores_agree_after_the_same_writes(script: Script) -> None:
     asyncio.run(play(script))
 
 
-async def play_behind(script: list[tuple[list[tuple[str, int, object]], str]]) -> None:
+@pytest.mark.thorough
+@settings(max_examples=100)
+@given(scripts)
+def test_stores_agree_after_many_more(script: Script) -> None:
+    asyncio.run(play(script))
+
+
+Steps = list[tuple[list[tuple[str, int, object]], str]]
+
+
+async def play_behind(script: Steps) -> None:
     """Write to a store in memory, and to two whose tables follow: when they must, and as told."""
     memory, lazy, stepped = MemoryStore(), Stepped(Disk()), Stepped(Disk())
     await memory.open()
@@ -69,11 +83,18 @@ async def play_behind(script: list[tuple[list[tuple[str, int, object]], str]]) -
 steps = st.lists(st.tuples(st.lists(changes, max_size=4), st.sampled_from(STEPS)), max_size=6)
 
 
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(steps)
 def test_however_far_the_tables_are_behind_the_journal_the_answers_are_the_same(
-    script: list[tuple[list[tuple[str, int, object]], str]],
+    script: Steps,
 ) -> None:
+    asyncio.run(play_behind(script))
+
+
+@pytest.mark.thorough
+@settings(max_examples=50)
+@given(steps)
+def test_the_answers_are_the_same_after_many_more_steps(script: Steps) -> None:
     asyncio.run(play_behind(script))
 
 

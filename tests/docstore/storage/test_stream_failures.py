@@ -16,7 +16,7 @@ from tests.disk import stream_script
 from tests.disk.failures import calls_of, error_of_disk, no_room, play, read_with_failure
 from tests.disk.power import cut_at_random
 
-QUICK, SCRIPTS = 4, 12
+QUICK, SCRIPTS = 2, 12
 SEEDS = [
     *range(QUICK),
     *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(QUICK, SCRIPTS)),

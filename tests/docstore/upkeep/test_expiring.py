@@ -3,22 +3,27 @@
 import asyncio
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from docstore.client import Client, LocalCluster, RequestFailed
-from tests.docstore.watching import page_of, until
+from tests.docstore.watching import page_of, start_all, until
 
 LEVEL_1 = ["PERSISTENCE", "REPLICATION"]
 EXPIRY = "documentExpirationTimeMicros"
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
-    """Three nodes that serve."""
-    with LocalCluster(3, tmp_path) as group:
+@pytest.fixture(scope="module")
+def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    with LocalCluster(3, tmp_path_factory.mktemp("group")) as group:
         yield group
+
+
+@pytest.fixture
+def cluster(group: LocalCluster) -> LocalCluster:
+    """Three nodes that serve."""
+    start_all(group)
+    return group
 
 
 def in_s(seconds: float) -> int:
@@ -36,23 +41,24 @@ async def gone(cluster: LocalCluster, link: str) -> None:
 async def test_a_document_is_deleted_when_its_time_is_over(
     cluster: LocalCluster, options: list[str] | None
 ) -> None:
+    codes = "/codes-of-owners" if options is None else "/codes-of-all"
     async with Client(cluster.urls) as store:
-        await store.declare("/codes", **({"options": options} if options else {}))
-        await store.put("/codes/soon", {"n": 1, EXPIRY: in_s(2)})
-        await store.put("/codes/late", {"n": 2, EXPIRY: in_s(3600)})
-        await store.put("/codes/never", {"n": 3, EXPIRY: 0})
-        await store.put("/codes/renewed", {"n": 4, EXPIRY: in_s(2)})
-        await store.patch("/codes/renewed", {EXPIRY: in_s(3600)})
-        await store.put("/codes/now", {"n": 5, EXPIRY: in_s(-5)})
-        await gone(cluster, "/codes/soon")
-        await gone(cluster, "/codes/now")
+        await store.declare(codes, **({"options": options} if options else {}))
+        await store.put(f"{codes}/soon", {"n": 1, EXPIRY: in_s(2)})
+        await store.put(f"{codes}/late", {"n": 2, EXPIRY: in_s(3600)})
+        await store.put(f"{codes}/never", {"n": 3, EXPIRY: 0})
+        await store.put(f"{codes}/renewed", {"n": 4, EXPIRY: in_s(2)})
+        await store.patch(f"{codes}/renewed", {EXPIRY: in_s(3600)})
+        await store.put(f"{codes}/now", {"n": 5, EXPIRY: in_s(-5)})
+        await gone(cluster, f"{codes}/soon")
+        await gone(cluster, f"{codes}/now")
         if options is None:
-            history = await store.history("/codes/soon")
+            history = await store.history(f"{codes}/soon")
             assert [each["documentUpdateAction"] for each in history] == ["DELETE", "PUT"]
             assert history[0]["documentUpdateTimeMicros"] >= history[0][EXPIRY]
         for name in ("late", "never", "renewed"):
-            assert (await store.get(f"/codes/{name}")).version >= 0
-        assert (await store.put("/codes/soon", {"n": 6})).version == 2
+            assert (await store.get(f"{codes}/{name}")).version >= 0
+        assert (await store.put(f"{codes}/soon", {"n": 6})).version == 2
 
 
 async def test_a_factory_gives_its_documents_their_time(cluster: LocalCluster) -> None:

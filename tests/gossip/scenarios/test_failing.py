@@ -57,7 +57,7 @@ def test_09_ten_of_a_thousand_crash_at_once(seed: int) -> None:
     assert not falsely_dead(world, *names)
 
 
-@trials(2)
+@trials(1, thorough=2)
 @pytest.mark.parametrize(("loss", "most"), [(0.05, 1), (0.01, 0)])
 def test_11_loss_kills_nobody_in_ten_minutes(seeds: range, loss: float, most: int) -> None:
     false = 0
@@ -83,7 +83,7 @@ def test_12_a_fifth_of_all_packets_lost_for_five_minutes(seeds: range) -> None:
     assert false <= len(seeds)
 
 
-@trials(3)
+@trials(1, thorough=3)
 def test_13_a_pause_of_five_seconds(seeds: range) -> None:
     for seed in seeds:
         world = acquainted(seed, 100)
@@ -109,7 +109,7 @@ def test_14_a_pause_of_a_minute(seeds: range) -> None:
         assert not falsely_dead(world, "n9")
 
 
-@trials(2, 100, thorough=3)
+@trials(0, 100, thorough=3)  # Of one seed the median says nothing.
 def test_16_starved_members_and_loss(seeds: range) -> None:
     first_s, false = [], 0
     for seed in seeds:
@@ -145,7 +145,7 @@ def test_21_datagrams_are_blocked_and_streams_are_not(seeds: range) -> None:
         assert any(isinstance(report, ReportUnreachable) for _, report in world.nodes["n0"].reports)
 
 
-@trials(3)
+@trials(1, thorough=3)
 def test_22_a_member_that_hears_nothing_blames_itself(seeds: range) -> None:
     for seed in seeds:
         world = acquainted(seed, 50)

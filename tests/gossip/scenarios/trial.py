@@ -14,7 +14,7 @@ LAN = Config.lan()
 
 
 def trials(quick: int, whole: int = 30, *, thorough: int = 0) -> pytest.MarkDecorator:
-    """Run a test over `quick` seeds; and over more of them, and all, when there is time."""
+    """Run a test over `quick` seeds, 0 for none; and over more, and all, when there is time."""
     counts = {quick: (), thorough: pytest.mark.thorough, whole: pytest.mark.slow}
     seeds = [
         pytest.param(range(1, count + 1), marks=marks, id=f"{count}-seeds")

@@ -1,0 +1,53 @@
+"""A start that cannot be: one line, and the exit code of a wrong setting."""
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from docstore.client import LocalCluster
+
+
+def _serve(*flags: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "docstore", "serve", *flags],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--data", "{tmp}", "--slots", "1000"], "slots"),
+        (["--data", "{tmp}", "--listen", "nowhere"], "listen"),
+        (["--data", "{tmp}", "--listen", "0.0.0.0:8001"], "--insecure"),
+        (["--data", "{tmp}", "--node-id", "x", "--bootstrap", "a=http://127.0.0.1:1"], "node_id"),
+        (["--data", "/proc/nowhere"], "data"),
+        (["--data", "{tmp}", "--gossip-key-file", "/nowhere.key"], "gossip_key_file"),
+        (["--config", "/nowhere.toml"], "config"),
+    ],
+)
+def test_a_wrong_setting_ends_the_start_in_one_line(
+    tmp_path: Path, flags: list[str], named: str
+) -> None:
+    ended = _serve(*(flag.replace("{tmp}", str(tmp_path)) for flag in flags))
+    assert ended.returncode == 2
+    assert named in ended.stderr
+    assert len(ended.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("nth", [0, 1, 2], ids=["clients", "peers", "gossip"])
+def test_a_port_that_is_taken_ends_the_start_in_one_line(tmp_path: Path, nth: int) -> None:
+    [node] = LocalCluster(1, tmp_path).nodes  # For its ports: they were free just now.
+    host, _, port = node.url.removeprefix("http://").partition(":")
+    with socket.create_server((host, int(port) + nth)):
+        ended = _serve("--data", str(tmp_path), "--listen", f"{host}:{port}")
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("docstore: cannot start: ")
+    assert str(int(port) + nth) in ended.stderr
+    assert len(ended.stderr.strip().splitlines()) == 1
