@@ -19,7 +19,7 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from docstore.client.consumer import Reading, ReadRecord, consume
-from docstore.client.errors import ClientError, RequestFailed
+from docstore.client.errors import ClientError, RequestFailed, is_passing
 from docstore.client.membership import GroupEnded, Membership
 from docstore.client.requests import Requests
 from docstore.ownership.by_induction import Acquired, Event, Revoked
@@ -206,7 +206,7 @@ class ConsumerGroup(Membership):
                         since = str(record.offset + 1)
                         self._arrived.set()
                 except ClientError as error:
-                    if isinstance(error, RequestFailed) and error.status < 500:
+                    if not is_passing(error):
                         raise
                 await asyncio.sleep(PAUSE_S)  # Nobody answers for the moment.
         except ClientError as error:
@@ -226,7 +226,7 @@ class ConsumerGroup(Membership):
             try:
                 page = await self._client.json("PATCH", quote(link), body)
             except ClientError as error:
-                if isinstance(error, RequestFailed) and error.status < 500:
+                if not is_passing(error):
                     raise
                 await asyncio.sleep(PAUSE_S)  # A claim may be asked for again.
             else:

@@ -34,11 +34,13 @@ async def serving(node: Node) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-async def test_an_update_whose_answer_is_lost_is_not_sent_again() -> None:
+@pytest.mark.parametrize("method", ["PATCH", "POST", "PUT", "DELETE"])
+async def test_an_update_whose_answer_is_lost_is_not_sent_again(method: str) -> None:
+    """Nor by the library beneath, which holds a PUT and a DELETE for harmless to repeat."""
     node = Node(good=2)
     async with serving(node) as url, Client([url]) as client:
         with pytest.raises(Unanswered, match="may have happened"):
-            await client.json("PATCH", "/notes/a", {"n": 1})
+            await client.json(method, "/notes/a", {"n": 1})
     assert node.heard == 1
 
 
@@ -46,8 +48,7 @@ async def test_a_read_whose_answer_is_lost_is_sent_to_the_next_node() -> None:
     deaf, well = Node(good=100), Node(good=1)
     async with serving(deaf) as one, serving(well) as other, Client([one, other]) as client:
         assert await client.json("GET", "/notes/a") == {}
-    assert deaf.heard >= 1
-    assert well.heard == 1
+    assert (deaf.heard, well.heard) == (1, 1)
 
 
 async def test_nobody_answers_a_read_anywhere() -> None:
