@@ -23,7 +23,7 @@ from docstore.members.joining import Joining
 from docstore.members.lookup import Located, Lookup
 from docstore.members.membership import Membership
 from docstore.node.backend import NodeBackend
-from docstore.node.damage import end_process, refuse_damaged
+from docstore.node.damage import end_process, refuse_damaged, tell_lost_records
 from docstore.node.draining import all_given_away
 from docstore.node.gate import Gate
 from docstore.node.parts import Parts
@@ -86,7 +86,9 @@ class Node:
         stack.push_async_callback(self._store.close)
         recovered = await self._store.open()
         stack.push_async_callback(self._streams_store.close)
-        parts = self.parts = self._parts(recovered, await self._streams_store.open())
+        streams_recovered = await self._streams_store.open()
+        tell_lost_records(config.data / "streams.db", recovered.boot, streams_recovered)
+        parts = self.parts = self._parts(recovered, streams_recovered)
         await parts.links.start(config.peer_host, config.peer_port)
         stack.push_async_callback(parts.links.stop)
         stack.push_async_callback(self._stop_running)
