@@ -30,6 +30,7 @@ from docstore.node.parts import Parts
 from docstore.node.running import RunningNode
 from docstore.protocol.events import Event, Received
 from docstore.protocol.messages import Configured
+from docstore.protocol.view.replica import ReplicaView
 from docstore.services.declaring import Declaring
 from docstore.services.registry import Registry
 from docstore.sessions import events as sessions
@@ -160,6 +161,7 @@ class Node:
         else:
             self.gate.open(running)
             running.start()
+            _tell_other_port(self.config, parts.node_id, running.driver.view)
             if self._http is not None:
                 await self._http.serve_shared()
 
@@ -261,6 +263,16 @@ class Node:
         for peer, address in self.parts.membership.peer_addresses().items():
             if peer in known:
                 self.parts.links.connect(peer, address)
+
+
+def _tell_other_port(config: Config, me: str, view: ReplicaView) -> None:
+    """Say that others send clients elsewhere: the address of a member stays as it came in."""
+    for member in view.members.configuration.members:
+        if member.id == me and member.port != config.advertise.port:
+            log.warning(
+                "the group knows this node under another port, where nobody serves",
+                known=member.address.url, here=config.advertise.url,
+            )  # fmt: skip
 
 
 def _stores_in(config: Config) -> tuple[Store, StreamStore]:

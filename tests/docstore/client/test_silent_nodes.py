@@ -55,7 +55,7 @@ async def test_a_read_goes_on_at_the_next_node(
     silent: Node, well: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It waited for thirty seconds, and then asked the silent one once more."""
-    monkeypatch.setattr(requests, "ANSWER_S", 0.1)
+    monkeypatch.setattr(requests, "ANSWER_S", 1.0)
     async with serving(silent, well) as urls, Client(urls, timeout_s=LONG_S) as client:
         assert await client.json("GET", "/notes/a") == {}
         assert await client.json("GET", "/notes/a") == {}
