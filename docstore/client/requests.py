@@ -170,6 +170,8 @@ async def _sent_once(
 
     What the first one has done would be told as a refusal of the second: 412, 404.
     """
+    if request.method in READS:
+        return await handler(request)
     try:
         return await handler(request)
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):

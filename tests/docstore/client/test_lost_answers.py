@@ -48,7 +48,8 @@ async def test_a_read_whose_answer_is_lost_is_sent_to_the_next_node() -> None:
     deaf, well = Node(good=100), Node(good=1)
     async with serving(deaf) as one, serving(well) as other, Client([one, other]) as client:
         assert await client.json("GET", "/notes/a") == {}
-    assert (deaf.heard, well.heard) == (1, 1)
+    assert deaf.heard >= 1
+    assert well.heard == 1
 
 
 async def test_nobody_answers_a_read_anywhere() -> None:

@@ -9,7 +9,10 @@ import pytest
 
 from docstore.client import Client, Unanswered, Unreachable, requests
 
-ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+ANSWER = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    b"Content-Length: 2\r\n\r\n{}"
+)
 LONG_S = 300.0
 
 
