@@ -17,7 +17,7 @@ from docstore.storage.arrivals import Aged, Arrivals, Arrive, Heads, Lines, Prun
 from docstore.storage.schema import branches, cursors, wins
 from docstore.storage.shelf import within_bytes
 from docstore.storage.store import Expired
-from docstore.storage.tables import count_between, links_between, sql
+from docstore.storage.tables import after, count_between, links_between, sql
 
 _ROW = [each for each in branches.columns if each.name not in ("standing", "expires_us")]
 _ARRIVE = sql(insert(branches), *(column.name for column in branches.columns))
@@ -79,11 +79,15 @@ _EXPIRED = sql(
         branches.c.deleted == _NONE,
         branches.c.expires_us > _NONE,
         branches.c.expires_us < bindparam("before"),
+        after(branches.c.expires_us, branches.c.slot, branches.c.n),
     )
     .order_by(branches.c.expires_us, branches.c.slot, branches.c.n)
     .limit(_at_most)
     .offset(_NONE),
     "before",
+    "after0",
+    "after1",
+    "after2",
     "limit",
 )
 _ARRIVED = sql(select(func.max(branches.c.n)))
@@ -125,8 +129,8 @@ def answer(connection: sqlite3.Connection, query: BranchQuery) -> list[Row] | No
             return _rows(connection.execute(_HEADS, (slot, link)))
         case Lines(slot, link, limit):
             return _rows(connection.execute(_LINES, (slot, link, limit)))
-        case Expired(before_us, limit):
-            return _rows(connection.execute(_EXPIRED, (before_us, limit)))
+        case Expired(before_us, limit, after=last):
+            return _rows(connection.execute(_EXPIRED, (before_us, *last, limit)))
         case Aged(standing, before_us, limit):
             return _rows(connection.execute(_AGED, (int(standing), before_us, limit)))
         case Arrivals(after, limit, bytes_max):

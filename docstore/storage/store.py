@@ -242,11 +242,15 @@ class Tombstones:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """Up to `limit` live documents whose time is over, the earliest first: their newest rows."""
+    """Up to `limit` live documents whose time is over, the earliest first: their newest rows.
+
+    after: (when, slot, n) of the last that was seen, to go on from there.
+    """
 
     before_us: int
     limit: int
     level: int = 3
+    after: tuple[int, int, int] = (0, -1, -1)
     slot: int = -1
     """No slot in particular."""
 

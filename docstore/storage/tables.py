@@ -21,6 +21,7 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
+    tuple_,
     update,
     values,
 )
@@ -48,6 +49,12 @@ def sql(statement: CompilerElement, *parameters: str) -> str:
     positions = list(getattr(compiled, "positiontup", None) or ())
     assert positions == list(parameters), positions
     return str(compiled)
+
+
+def after(*columns: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Return the condition that rows come after the one that a page has ended with."""
+    last = [bindparam(f"after{place}", type_=Integer) for place in range(len(columns))]
+    return tuple_(*columns) > tuple_(*last)
 
 
 MANY = 64
@@ -212,11 +219,18 @@ TOMBSTONES = sql(
 EXPIRED = sql(
     select(history)
     .select_from(current.join(history, and_(*_newest_row)))
-    .where(expires, current.c.expires_us < bindparam("before"))
+    .where(
+        expires,
+        current.c.expires_us < bindparam("before"),
+        after(current.c.expires_us, current.c.slot, current.c.n),
+    )
     .order_by(current.c.expires_us, current.c.slot, current.c.n)
     .limit(bindparam("limit", type_=Integer))
     .offset(_NONE),
     "before",
+    "after0",
+    "after1",
+    "after2",
     "limit",
 )
 PURGE = sql(
