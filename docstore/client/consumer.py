@@ -7,7 +7,7 @@ Batches come as they are stored, from the leader if it can be reached, else thro
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -78,7 +78,7 @@ class _Ended(NamedTuple):
 
 async def consume(
     client: Requests, topic: str, partition: int | None, reading: Reading
-) -> AsyncIterator[ReadRecord]:
+) -> AsyncGenerator[ReadRecord, None]:
     """Yield the records of a partition, or of all partitions side by side."""
     leaders = Leaders(client, topic)
     await leaders.refresh()

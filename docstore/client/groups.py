@@ -12,7 +12,7 @@ claim of that tenure says: no commit of the one before comes after it.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -112,10 +112,11 @@ class ConsumerGroup(Membership):
     # Records
 
     def __aiter__(self) -> AsyncIterator[ReadRecord]:
-        """Yield records as they come, for ever; each partition in order."""
-        return self._records()
+        """Yield records as `records` does."""
+        return self.records()
 
-    async def _records(self) -> AsyncIterator[ReadRecord]:
+    async def records(self) -> AsyncGenerator[ReadRecord, None]:
+        """Yield records as they come, for ever; each partition in order."""
         while True:
             self._processed()
             if self._problem is not None:

@@ -1,6 +1,8 @@
 """Arguments as they are typed by mistake: one clear line, and nothing else is touched."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,3 +65,18 @@ def test_a_factory_that_was_deleted_is_said_to_be(node: str, tmp_path: Path) -> 
     code, out, errors = docstore("load", str(rows), "--into", "/gone", *url)
     assert (code, out, len(errors.splitlines())) == (1, "", 1)
     assert "marked deleted" in errors
+
+
+def test_records_that_cannot_be_written_are_told_in_one_line(node: str) -> None:
+    """The readers of the partitions were left running, and said so in a traceback."""
+    url = ["--url", node]
+    assert docstore("topic", "create", "t", "-p", "3", *url)[0] == 0
+    lines = "\n".join(map(str, range(3000)))
+    command = [sys.executable, "-m", "docstore"]
+    subprocess.run([*command, "produce", "t", *url], input=lines, text=True, check=True, timeout=60)
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [*command, "consume", "t", *url], stdout=full, stderr=subprocess.PIPE, text=True,
+            timeout=60, check=False,
+        )  # fmt: skip
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (1, 1)
