@@ -144,7 +144,8 @@ def nodes(ports: list[int], directory: Path) -> list[Member]:
             name=f"n{i}",
             address=f"127.0.0.1:{port}",
             command=[
-                *(sys.executable, "-m", "docstore", "serve", "--node-id", f"n{i}"),
+                # -P: what is installed, or on PYTHONPATH, and not what lies in this directory.
+                *(sys.executable, "-P", "-m", "docstore", "serve", "--node-id", f"n{i}"),
                 *("--data", str(directory / f"n{i}"), "--listen", f"127.0.0.1:{port}"),
                 *("--bootstrap", everyone),
             ],

@@ -21,7 +21,7 @@ from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import (
     document_bytes,
     entity_tag,
-    fence_lines,
+    version_lines,
 )
 from docstore.model import json
 from docstore.model.document import tag_of
@@ -321,13 +321,13 @@ class Documents:
     def reply(self, request: Head, answer: Answer, service: Service, media: str) -> Reply:
         """Return the reply that an answer of the cluster is."""
         row, kind = answer.row, service.options.kind
-        head = owner_lines(answer)
-        if row is not None:
-            head += b"Docstore-Version: %d\r\n" % row.version + fence_lines(row)
         if row is None or answer.status >= 300:
+            head = owner_lines(answer) + (version_lines(row) if row is not None else b"")
             return problem_of_answer(answer, asked=request.raw_path, kind=kind, head=head)
         tag = entity_tag(row, media, service.options.level)
-        head = b"Content-Type: %b\r\nETag: %b\r\n%b" % (media.encode(), tag, head)
+        head = b"Content-Type: %b\r\nETag: %b\r\n%b%b" % (
+            media.encode(), tag, owner_lines(answer), version_lines(row),
+        )  # fmt: skip
         if answer.conflicts:
             head += b"Docstore-Conflicts: %d\r\n" % answer.conflicts
         if answer.replicas:

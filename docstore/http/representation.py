@@ -37,12 +37,13 @@ def entity_tag(row: Row, media: str, level: int) -> bytes:
     return (b'"%d.%d-m"' if media == MSGPACK_TYPE else b'"%d.%d"') % tag_of(row, level)
 
 
-def fence_lines(row: Row) -> bytes:
-    """Return a header line for each fence that the document remembers."""
+def version_lines(row: Row) -> bytes:
+    """Return header lines that say which version this is, and each fence that it remembers."""
+    lines = b"Docstore-Version: %d\r\n" % row.version
     fences = fences_of(row)
-    if not fences:
-        return b""
-    return "".join([f"Fence: {scope}:{token}\r\n" for scope, token in fences]).encode()
+    if fences:
+        lines += "".join([f"Fence: {scope}:{token}\r\n" for scope, token in fences]).encode()
+    return lines
 
 
 def encode(value: Any, media: str) -> bytes:

@@ -26,7 +26,10 @@ SUFFIXES = frozenset(
 )  # fmt: skip
 """Last segments that name a utility of a document, and so can be no document's id."""
 
-_PLAIN = re.compile(r"(?:/[A-Za-z0-9_~@!$&'()*+,;=:-][A-Za-z0-9._~@!$&'()*+,;=:-]*)+\Z")
+_PLAIN = re.compile(
+    r"(?=.{2,256}\Z)(?:/[A-Za-z0-9_~@!$&'()*+,;=:-][A-Za-z0-9._~@!$&'()*+,;=:-]*){1,32}\Z"
+)
+"""What has one spelling only, and is short: nearly all paths."""
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f/\\\ud800-\udfff]")
 _ESCAPED = re.compile(r"[\x00-\x1f\x7f-\x9f/\\\ud800-\udfff%~]")
@@ -35,7 +38,7 @@ _DIGEST = "%sha256="
 
 def canonical(raw_path: str) -> str:
     """Return the canonical link of a raw request path (without its query). Raises BadRequest."""
-    if _is_plain(raw_path):
+    if _PLAIN.match(raw_path):
         return raw_path
     if len(raw_path) > 3 * PATH_BYTES_MAX:
         raise BadRequest(f"a path has at most {PATH_BYTES_MAX} bytes")
@@ -44,7 +47,7 @@ def canonical(raw_path: str) -> str:
 
 def canonical_link(link: str) -> str:
     """Return a link that came as text, in a body, if it is canonical. Raises BadRequest."""
-    if _is_plain(link):
+    if _PLAIN.match(link):
         return link
     if not link.startswith("/"):
         raise BadRequest("a path begins with /")
@@ -56,11 +59,6 @@ def canonical_link(link: str) -> str:
     if len(link.encode()) > PATH_BYTES_MAX:
         raise BadRequest(f"a path has at most {PATH_BYTES_MAX} bytes")
     return link
-
-
-def _is_plain(path: str) -> bool:
-    """Say whether a path has one spelling only, and is a short one: nearly all are."""
-    return len(path) <= 256 and bool(_PLAIN.match(path)) and path.count("/") <= SEGMENTS_MAX
 
 
 def encoded(link: str) -> str:

@@ -186,14 +186,16 @@ class Confirmer:
         """Release the waiters whose replica set has answered in a quorum."""
         rest = []
         quorums: dict[Voting, bool] = {}
+        has_leases = self.core.has_leases
         for waiter in asked.waiters:
             sets = waiter.log.voting
             if sets not in quorums:
                 quorums[sets] = self.is_confirmed(asked, sets)
             if not quorums[sets]:
                 rest.append(waiter)
-            elif self._still_reigns(waiter):
-                self._lease(asked, waiter.log)
+            elif _reigns(waiter.log, waiter.ballot):
+                if has_leases:
+                    self._lease(asked, waiter.log)
                 waiter.then()
             else:
                 waiter.lost()
@@ -207,7 +209,8 @@ class Confirmer:
         for sets in [each for each in read.rest if self.is_confirmed(asked, each)]:
             for log, ballot in read.rest.pop(sets):
                 if _reigns(log, ballot):
-                    self._lease(asked, log)
+                    if self.core.has_leases:
+                        self._lease(asked, log)
                     read.found[log.slot] = (ballot[0], log.decided)
         if not read.rest:
             read.then(read.found)
@@ -215,7 +218,7 @@ class Confirmer:
 
     def _lease(self, asked: Round, log: SlotLog) -> None:  # Seam.
         """Trust the quorum for as long as all of it is sure to keep its word."""
-        if self.core.has_leases and log.reign is not None:
+        if log.reign is not None:
             times = self.core.config.leadership
             until = self.leased_from(asked) + times.lease_s * (1 - CLOCKS_DIFFER)
             until -= times.lease_guard_s
