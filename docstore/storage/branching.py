@@ -14,10 +14,10 @@ from sqlalchemy.dialects.sqlite import insert
 from docstore.model.document import Row, expiry_us
 from docstore.storage import packing
 from docstore.storage.arrivals import Aged, Arrivals, Arrive, Heads, Lines, Prune, SaveCursor, Stand
-from docstore.storage.schema import branches, cursors, wins
+from docstore.storage.schema import AFTER, after, branches, cursors, wins
 from docstore.storage.shelf import within_bytes
 from docstore.storage.store import Expired
-from docstore.storage.tables import after, count_between, links_between, sql
+from docstore.storage.tables import count_between, links_between, sql
 
 _ROW = [each for each in branches.columns if each.name not in ("standing", "expires_us")]
 _ARRIVE = sql(insert(branches), *(column.name for column in branches.columns))
@@ -85,9 +85,7 @@ _EXPIRED = sql(
     .limit(_at_most)
     .offset(_NONE),
     "before",
-    "after0",
-    "after1",
-    "after2",
+    *AFTER,
     "limit",
 )
 _ARRIVED = sql(select(func.max(branches.c.n)))

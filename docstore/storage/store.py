@@ -242,15 +242,13 @@ class Tombstones:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """Up to `limit` live documents whose time is over, the earliest first: their newest rows.
-
-    after: (when, slot, n) of the last that was seen, to go on from there.
-    """
+    """Up to `limit` live documents whose time is over, the earliest first: their newest rows."""
 
     before_us: int
     limit: int
     level: int = 3
     after: tuple[int, int, int] = (0, -1, -1)
+    """When it was over, slot and n of the last that was seen, to go on from there."""
     slot: int = -1
     """No slot in particular."""
 

@@ -21,7 +21,6 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
-    tuple_,
     update,
     values,
 )
@@ -31,6 +30,8 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.sql.elements import CompilerElement
 
 from docstore.storage.schema import (
+    AFTER,
+    after,
     current,
     dead,
     expires,
@@ -49,12 +50,6 @@ def sql(statement: CompilerElement, *parameters: str) -> str:
     positions = list(getattr(compiled, "positiontup", None) or ())
     assert positions == list(parameters), positions
     return str(compiled)
-
-
-def after(*columns: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Return the condition that rows come after the one that a page has ended with."""
-    last = [bindparam(f"after{place}", type_=Integer) for place in range(len(columns))]
-    return tuple_(*columns) > tuple_(*last)
 
 
 MANY = 64
@@ -216,21 +211,16 @@ TOMBSTONES = sql(
     "before",
     "limit",
 )
+_due = (current.c.expires_us, current.c.slot, current.c.n)
 EXPIRED = sql(
     select(history)
     .select_from(current.join(history, and_(*_newest_row)))
-    .where(
-        expires,
-        current.c.expires_us < bindparam("before"),
-        after(current.c.expires_us, current.c.slot, current.c.n),
-    )
-    .order_by(current.c.expires_us, current.c.slot, current.c.n)
+    .where(expires, current.c.expires_us < bindparam("before"), after(*_due))
+    .order_by(*_due)
     .limit(bindparam("limit", type_=Integer))
     .offset(_NONE),
     "before",
-    "after0",
-    "after1",
-    "after2",
+    *AFTER,
     "limit",
 )
 PURGE = sql(
