@@ -36,6 +36,11 @@ class Caller(asyncio.Protocol):
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(Failed(f"a connection broke: {exc}"))
 
+    @property
+    def is_closed(self) -> bool:
+        """Say whether nothing can be sent any more."""
+        return self._transport is None or self._transport.is_closing()
+
     def write(self, request: bytes) -> None:
         """Send something that nobody answers."""
         assert self._transport is not None
@@ -43,7 +48,7 @@ class Caller(asyncio.Protocol):
 
     async def call(self, request: bytes, answers: int = 1) -> bool:
         """Send a request; say, once all its answers are there, whether they were all good."""
-        if self._transport is None or self._transport.is_closing():
+        if self.is_closed or self._transport is None:
             raise Failed("a connection was closed")
         self._missing, self._is_fine = answers, True
         self._answer = asyncio.get_running_loop().create_future()

@@ -11,16 +11,13 @@ Exit codes as of `python -m bench`.
 
 import argparse
 import asyncio
-import json
 import random
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
-from bench import documents, machine
+from bench import alone, documents, machine
 from bench.bulk import bulk_load
 from bench.cluster import Failed, Target
 from bench.docstores import Docstores
@@ -131,11 +128,9 @@ def _sample(seed: str, links: Sequence[str]) -> list[str]:
 
 def arguments() -> argparse.Namespace:
     """Return the options of the command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.large", description=__doc__)
+    parser = alone.parser("large", __doc__)
     parser.add_argument("--documents", type=int, default=1_000_000)
     parser.add_argument("--seconds", type=int, default=8, help="per row")
-    parser.add_argument("--dir", default="/var/tmp", help="a directory on a real disk")
-    parser.add_argument("--name", help="of the file under bench/results/; default: none is kept")
     return parser.parse_args()
 
 
@@ -151,21 +146,8 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Run, keep the figures if they have a name, and return an exit code."""
-    options = arguments()
-    try:
-        figures = asyncio.run(run(options))
-    except machine.Missing as missing:
-        print(missing, file=sys.stderr)
-        return 2
-    except Failed as failed:
-        print(failed, file=sys.stderr)
-        return 1
-    if options.name:
-        kept = {"at": time.strftime("%Y-%m-%dT%H:%M"), "options": vars(options), **figures}
-        path = Path(__file__).with_name("results") / f"{options.name}.json"
-        path.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
-    return 0
+    """Measure, and return an exit code."""
+    return alone.outcome(run, arguments())
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from docstore.cli.terminal import DEFAULT_URLS, AsJson, Ttl, Urls, console, show
 
 if TYPE_CHECKING:
     import asyncio
+    import subprocess
 
     from docstore.client import Client
     from docstore.client.elections import Candidacy
@@ -145,16 +146,21 @@ async def _stopped_by_sigterm() -> Any:
 async def _run(turn: "Candidacy", words: list[str]) -> int:
     """Return the exit code of a command that is told to stop when the turn is over."""
     import asyncio
+    import subprocess
 
     environment = os.environ | {"DOCSTORE_FENCE": turn.fence()}
     try:
-        process = await asyncio.create_subprocess_exec(
-            *words, env=environment, preexec_fn=_dies_with_us()
+        process = subprocess.Popen(  # noqa: ASYNC220, S603 - some milliseconds; the user's own
+            words,
+            env=environment,
+            preexec_fn=_dies_with_us(),  # noqa: PLW1509 - one system call
         )
     except OSError as error:
         sys.stderr.write(f"docstore: {words[0]}: {error.strerror}\n")
         return NOT_STARTED
-    ended = asyncio.create_task(process.wait())
+    # Not a process of asyncio's: signalling one that has just died takes its exit code away from
+    # the thread that waits for it there (CPython's issue 127049).
+    ended = asyncio.create_task(asyncio.to_thread(process.wait))
     lost = asyncio.create_task(turn.lost())
     try:
         await asyncio.wait({ended, lost}, return_when=asyncio.FIRST_COMPLETED)
@@ -167,15 +173,19 @@ async def _run(turn: "Candidacy", words: list[str]) -> int:
     return code if code >= 0 else 128 - code
 
 
-async def _stop(process: "asyncio.subprocess.Process", ended: "asyncio.Task[int]") -> None:
+async def _stop(process: "subprocess.Popen[bytes]", ended: "asyncio.Task[int]") -> None:
+    """Return once the command has ended; killed if it takes too long, or we are told once more."""
     import asyncio
 
     if ended.done():
         return
     process.terminate()
-    if not (await asyncio.wait({ended}, timeout=PATIENCE_S))[0]:
-        process.kill()
-        await ended
+    try:
+        await asyncio.wait({ended}, timeout=PATIENCE_S)
+    finally:
+        if not ended.done():
+            process.kill()
+    await ended
 
 
 def _dies_with_us() -> Any:

@@ -31,7 +31,7 @@ def serve(arguments: Sequence[str]) -> int:
     except BadConfig as error:
         sys.stderr.write(f"docstore: {error}\n")
         return EXIT_BAD_CONFIG
-    logs.set_up(config.log, config.log_level)
+    logs.set_up(config.log, config.log_level, config.node_id)
     from docstore.node.process import run
 
     return run(config)

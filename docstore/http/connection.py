@@ -49,6 +49,11 @@ class Connection(RequestHandler):
         self._body: StreamReader | None = None
         self._kept: asyncio.Future[None] | None = None
 
+    async def start(self) -> None:
+        """Serve until it is closed; nothing, if that was before this task's first turn."""
+        if self._manager is not None:
+            await super().start()
+
     def data_received(self, data: bytes) -> None:
         """Parse; refuse a head that has grown too large before it is complete.
 

@@ -1,4 +1,4 @@
-"""The pages under /core, /health and /metrics: what the node says of itself and the group."""
+"""The pages under /core, /health and /metrics, and /: what a node says of itself and its group."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -6,6 +6,7 @@ from typing import Any
 
 from aiohttp import web
 
+from docstore import __version__
 from docstore.errors import BadRequest, Conflict, NotFound
 from docstore.http import headers, trace
 from docstore.http.backend import Backend
@@ -20,6 +21,18 @@ from docstore.model.paths import canonical_link
 from docstore.upkeep.resync import ACTIONS, UNDER_WAY
 
 Page = Callable[[web.BaseRequest, bytes], Awaitable[Reply]]
+ENTRY = "/"
+ENTRY_LINKS = {
+    "/health/live": "this process answers",
+    "/health/ready": "this node can serve, or why it cannot",
+    "/metrics": "for Prometheus",
+    "/core/management": "this node: addresses, limits, state",
+    "/core/node-groups/default": "its group: members, configuration",
+    "/core/node-selectors/default": "slots, their owners and replicas",
+    "/core/factories": "which documents there are",
+    "/core/streams": "topics",
+}
+"""For people who open the address of a node in a browser: path -> what is there."""
 SELECTORS = "/core/node-selectors/"
 SYNCH = "/core/management/synch"
 WAIT_S_MAX = 300
@@ -37,6 +50,7 @@ class CorePages:
         self._metrics = metrics
         management = "DELETE, GET, HEAD, OPTIONS, PATCH"
         self.pages: dict[str, tuple[str, Page]] = {
+            ENTRY: (READ_METHODS, self._entry),
             "/core/management": (management, self._management),
             SYNCH: (READ_METHODS, self._synch),
             "/core/management/digests": (READ_METHODS, self._digests),
@@ -76,6 +90,13 @@ class CorePages:
         if request.method == "OPTIONS":
             return allowed(READ_METHODS)
         return await self._available(request, b"")
+
+    async def _entry(self, request: web.BaseRequest, body: bytes) -> Reply:
+        page = {
+            "documentSelfLink": ENTRY, "kind": "EntryPoint", "name": "docstore",
+            "version": __version__, "id": self._backend.management()["id"], "links": ENTRY_LINKS,
+        }  # fmt: skip
+        return _json(request, page)
 
     async def _management(self, request: web.BaseRequest, body: bytes) -> Reply:
         if request.method == "PATCH":

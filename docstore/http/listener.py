@@ -1,25 +1,20 @@
-"""Connections: how many there may be, together and from one address, and how long silent.
+"""Connections: those that are open, and for how long one may be silent before its first request.
 
 aiohttp's low-level server keeps them. What one of them does with its bytes is in `connection.py`.
 """
 
 import asyncio
 import contextlib
-from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from docstore.http.admission import Admission, refusal
 from docstore.http.connection import Connection
 from docstore.http.metrics import HttpMetrics
 from docstore.http.plain import PlainRequests
 from docstore.limits import Limits
-
-TOO_MANY = (
-    b"HTTP/1.1 503 Service Unavailable\r\n"
-    b"Retry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-)
 
 LAST_BYTES_S = 0.5
 """After that, for answers that were made in the last moment."""
@@ -42,7 +37,7 @@ class Listener(web.Server):
         self._limits = limits
         self._token_bytes = token_bytes
         self._metrics = metrics
-        self._addresses: Counter[str] = Counter()
+        self._admission = Admission(limits)
         self._open: dict[RequestHandler, str] = {}
         self._silent: dict[RequestHandler, asyncio.TimerHandle] = {}
         self._is_closing = False
@@ -85,21 +80,17 @@ class Listener(web.Server):
             return
         peer = transport.get_extra_info("peername")
         address = str(peer[0]) if peer else ""
-        limits = self._limits
-        self._addresses[address] += 1
         self._open[handler] = address
         self._metrics.connections = len(self._open)
-        if (
-            len(self._open) > limits.connections_max
-            or self._addresses[address] > limits.connections_per_address_max
-        ):
+        why_not = self._admission.enter(address)
+        if why_not:
             self._metrics.connections_refused += 1
-            transport.write(TOO_MANY)
+            transport.write(refusal(why_not))
             transport.close()
             return
         loop = asyncio.get_running_loop()
         self._silent[handler] = loop.call_later(
-            limits.first_request_timeout_s, self._hang_up, handler, transport
+            self._limits.first_request_timeout_s, self._hang_up, handler, transport
         )
 
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
@@ -108,8 +99,7 @@ class Listener(web.Server):
         self._heard(handler)
         address = self._open.pop(handler, None)
         if address is not None:
-            self._addresses[address] -= 1
-            self._addresses += Counter()  # Drops the addresses that have none left.
+            self._admission.leave(address)
             self._metrics.connections = len(self._open)
 
     def _heard(self, handler: RequestHandler) -> None:

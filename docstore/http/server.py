@@ -18,7 +18,7 @@ from docstore.http.backend import Backend
 from docstore.http.bulk import Bulk
 from docstore.http.changes import CHANGES, Changes
 from docstore.http.changes import METHODS as CHANGES_METHODS
-from docstore.http.core_pages import SELECTORS, CorePages, check_method
+from docstore.http.core_pages import ENTRY, SELECTORS, CorePages, check_method
 from docstore.http.documents import FACTORY_METHODS, READ_METHODS, Documents, allowed, not_allowed
 from docstore.http.elections import TURN_PATHS, ElectionPages
 from docstore.http.ending import Ending
@@ -192,7 +192,7 @@ class HttpServer:
             return await self._serve_bulk(request)
         if self._staged is not None and raw.startswith(STAGING):
             return await self._staged.serve(request, raw)
-        path = canonical(raw)
+        path = raw if raw == ENTRY else canonical(raw)
         if path.startswith(CORE):
             for prefixes, pages in self._kinds:
                 if path.startswith(prefixes) and pages.takes(path):

@@ -10,6 +10,7 @@ import logging
 import sys
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TextIO, cast
 
 import structlog
@@ -69,6 +70,15 @@ def traced(logger: object, method: str, line: MutableMapping[str, Any]) -> Mappi
     return line
 
 
+def _named(
+    node: str, logger: object, method: str, line: MutableMapping[str, Any]
+) -> Mapping[str, Any]:
+    """Say in a line which node says it, where that is known."""
+    if node:
+        line.setdefault("node", node)
+    return line
+
+
 class Libraries(logging.Handler):
     """Takes what libraries log, such as asyncio, and says it as everything else is said."""
 
@@ -78,14 +88,18 @@ class Libraries(logging.Handler):
         said.log(record.levelno, record.getMessage(), source=record.name, exc_info=record.exc_info)
 
 
-def set_up(form: str, level: str = "info") -> None:
-    """Log to standard error, as `text`, as `json`, or (`auto`) as text on a terminal."""
+def set_up(form: str, level: str = "info", node: str = "") -> None:
+    """Log to standard error, as `text`, as `json`, or (`auto`) as text on a terminal.
+
+    node: who is named in each line, since several may write to one file; "" for nobody.
+    """
     sys.stdout, sys.stderr = _unheard(sys.stdout), _unheard(sys.stderr)
     text = form == "text" or (form == "auto" and sys.stderr.isatty())
     renderer: Any = structlog.dev.ConsoleRenderer() if text else structlog.processors.JSONRenderer()
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
+            partial(_named, node),
             traced,
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.format_exc_info,

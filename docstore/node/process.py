@@ -4,6 +4,7 @@ import asyncio
 import gc
 import signal
 import sys
+from dataclasses import replace
 from typing import TextIO
 
 import uvloop
@@ -12,6 +13,7 @@ from docstore.config import Config
 from docstore.errors import BadConfig, DiskFull, StoreBroken
 from docstore.node.damage import EXIT_DISK_FAILED
 from docstore.node.node import Node
+from docstore.node.open_files import fitting
 
 EXIT_STOPPED = 0
 EXIT_BAD_CONFIG = 2
@@ -64,6 +66,7 @@ def run(config: Config) -> int:
     sys.setswitchinterval(GIL_SWITCH_S)
     gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()
+    config = replace(config, limits=fitting(config.limits))
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_main(config))

@@ -17,6 +17,7 @@ import pytest
 
 from docstore.cli.serve import serve
 from docstore.cli.several_settings import flags_of, settings_of_each
+from docstore.client import LocalCluster
 from docstore.errors import BadConfig
 from tests.docstore.watching import page_of, until
 
@@ -218,6 +219,35 @@ def test_two_hosts_of_two_nodes(tmp_path: Path) -> None:
             host.process.terminate()
         assert [a.ended(), b.ended()] == [0, 0]
         assert not any(Path(f"/proc/{pid}").exists() for pid in rest)
+
+
+def test_a_second_machine_joins_at_once_though_one_of_its_nodes_is_killed(tmp_path: Path) -> None:
+    with LocalCluster(3, tmp_path / "first") as group, ExitStack() as stack:
+        seen = f"{group.urls[0]}/core/node-groups/default"
+        host = Host("b", tmp_path, free_ports(3 * EACH), ["--join", group.urls[1]])
+        stack.callback(host.ended)
+        stack.callback(host.process.terminate)
+        until(lambda: "b" in {each["zone"] for each in members(seen)}, PATIENCE_S)
+        [joining] = [each["id"] for each in members(seen) if each["zone"] == "b"]
+        before = host.children()[joining]
+        os.kill(before, signal.SIGKILL)
+        until(lambda: host.children().get(joining, before) != before, PATIENCE_S)
+        until(lambda: host.lines, PATIENCE_S)
+        assert host.lines == [f"docstore b serves at {host.url} http://127.0.0.1:{host.port + 3}"]
+        until(lambda: page_of(seen)["configuration"]["stage"] == "stable", PATIENCE_S)
+        roles = {each["id"]: each["role"] for each in members(seen)}
+        assert roles == dict.fromkeys(["b-0", "b-1", "n1", "n2", "n3"], "voter")
+        for url in (host.url, f"http://127.0.0.1:{host.port + 3}"):
+            until(lambda url=url: page_of(f"{url}/health/ready").get("ready"), PATIENCE_S)
+        lines = host.logged.read_text().splitlines()
+        lines.remove(f"docstore: {joining} ended with -9, and is started again")
+        assert {json.loads(line)["node"] for line in lines} == {"b-0", "b-1"}
+
+
+def members(page: str) -> list[dict[str, Any]]:
+    """Return the members of the configuration that a group's page shows."""
+    found: list[dict[str, Any]] = page_of(page)["configuration"]["members"]
+    return found
 
 
 def test_a_start_that_fails_ends_all_with_its_code(tmp_path: Path) -> None:

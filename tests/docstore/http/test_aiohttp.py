@@ -30,7 +30,7 @@ from tests.source import ROOT
 
 QUEUE = {
     "_close", "_current_request", "_force_close", "_keepalive_handle",
-    "_loop", "_messages", "_next_keepalive_close_time", "_parser",
+    "_loop", "_manager", "_messages", "_next_keepalive_close_time", "_parser",
     "_process_keepalive", "_reading_paused", "_request_count", "_waiter",
 }  # fmt: skip
 """What `Connection` reads or writes of its parser's queue, and of who waits for it."""
@@ -47,6 +47,7 @@ PARAMETERS = {
     RequestHandler.data_received: "data",
     RequestHandler.force_close: "",
     RequestHandler.resume_reading: "resume_parser",
+    RequestHandler.start: "",
     RequestHandler.handle_error: "request status exc message",
     web.Server.__init__: "handler",
     web.Server.__call__: "",
@@ -93,7 +94,7 @@ async def test_no_attribute_of_the_listener_is_one_of_aiohttp() -> None:
         vars(Listener(plain, plain_requests(), Limits(), HttpMetrics())).keys()
         - vars(web.Server(plain)).keys()
     )
-    assert {"_limits", "_token_bytes", "_metrics", "_addresses", "_open", "_silent"} <= ours
+    assert {"_limits", "_token_bytes", "_metrics", "_admission", "_open", "_silent"} <= ours
     assert not ours & set(dir(web.Server))
 
 

@@ -1,6 +1,5 @@
 """Bad inputs, and the answer that each must get: never a 500, a hang or a traceback."""
 
-import asyncio
 import contextlib
 import gzip
 import io
@@ -10,13 +9,11 @@ import re
 import time
 import zlib
 from typing import Any
-from urllib.parse import urlsplit
 
 import aiohttp
 import msgpack
 import pytest
 
-from docstore.limits import Limits
 from tests.docstore.http.conftest import Raw
 from tests.docstore.http.problem import LEAKS, problem_of
 from tests.docstore.http.single import SingleNode
@@ -337,38 +334,6 @@ async def test_a_client_that_does_not_ask_is_hung_up_on(
     began = time.monotonic()
     assert await raw(data, silence_s=30) == b""
     assert 0.2 < time.monotonic() - began < 15
-
-
-class TestFewConnections:
-    @pytest.fixture
-    def limits(self) -> Limits:
-        return Limits(connections_per_address_max=2)
-
-    async def test_more_connections_than_allowed_are_refused(
-        self, base_url: str, node: SingleNode
-    ) -> None:
-        parts = urlsplit(base_url)
-        links = [await asyncio.open_connection(parts.hostname, parts.port) for _ in range(3)]
-        try:
-            async with asyncio.timeout(2):
-                answers = await links[2][0].read()
-            assert status_of(answers) == 503
-            links[0][1].write(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            async with asyncio.timeout(2):
-                assert b"200 OK" in await links[0][0].readline()
-        finally:
-            for _, writer in links:
-                writer.close()
-        async with asyncio.timeout(2):
-            while True:
-                async with aiohttp.ClientSession(base_url) as client:
-                    try:
-                        async with client.get("/health/live") as response:
-                            if response.status == 200:
-                                return
-                    except aiohttp.ClientConnectionError:
-                        pass
-                await asyncio.sleep(0.01)
 
 
 async def test_a_bug_of_ours_is_a_500_that_tells_nothing(client: Client, node: SingleNode) -> None:

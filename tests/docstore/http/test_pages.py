@@ -7,6 +7,7 @@ import aiohttp
 import msgpack
 import pytest
 
+from docstore import __version__
 from docstore.model.service import LEVEL_3
 from tests.docstore.http.conftest import Declare
 from tests.docstore.http.problem import problem_of
@@ -157,6 +158,27 @@ async def test_the_pages_of_the_node(client: Client) -> None:
         await problem_of(response, 404)
     async with client.get("/health/live", headers={"Accept": "text/html"}) as response:
         assert response.status == 200
+
+
+async def test_who_opens_the_address_of_a_node_is_told_what_it_is(client: Client) -> None:
+    page = await get(client, "/")
+    assert (page["name"], page["version"]) == ("docstore", __version__)
+    assert page["id"] == (await get(client, "/core/management"))["id"]
+    assert {"/health/ready", "/metrics", "/core/factories"} <= page["links"].keys()
+    for path in page["links"]:
+        async with client.get(path) as response:
+            assert response.status in (200, 503), path  # Of a lone face: there are no streams.
+    browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8", "Sec-Fetch-Site": "none"}
+    async with client.get("/?from=here", headers=browser) as response:
+        assert (response.status, await response.json()) == (200, page)
+    async with client.head("/") as response:
+        assert (response.status, await response.read()) == (200, b"")
+    async with client.options("/") as response:
+        assert (response.status, response.headers["Allow"]) == (204, "GET, HEAD, OPTIONS")
+    for verb in ("PUT", "POST", "PATCH", "DELETE"):
+        async with client.request(verb, "/", json={}) as response:
+            await problem_of(response, 405)
+            assert response.headers["Allow"] == "GET, HEAD, OPTIONS"
 
 
 async def test_explain_and_what_is_not_offered_yet(client: Client, factory: str) -> None:

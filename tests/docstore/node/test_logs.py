@@ -50,6 +50,19 @@ def test_a_line_that_cannot_be_written_is_dropped() -> None:
     assert ended.returncode == 0
 
 
+def test_each_line_names_its_node() -> None:
+    says = "import logging, structlog; from docstore.node import logs"
+    says += "; logs.set_up('json', 'info', 'a-1'); structlog.get_logger().info('ours')"
+    says += "; logging.getLogger('asyncio').error('of a library')"
+    ended = subprocess.run(
+        [sys.executable, "-c", says], capture_output=True, check=True, timeout=20
+    )  # fmt: skip
+    lines = [json.loads(line) for line in ended.stderr.splitlines()]
+    assert [(line["node"], line["event"]) for line in lines] == [
+        ("a-1", "ours"), ("a-1", "of a library")
+    ]  # fmt: skip
+
+
 def test_what_libraries_log_is_in_the_form_of_all_lines() -> None:
     says = "import logging; from docstore.node import logs; logs.set_up('json')"
     says += "; logging.getLogger('asyncio').error('a task %s', 'failed')"
