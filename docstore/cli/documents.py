@@ -15,7 +15,17 @@ if TYPE_CHECKING:
 app = typer.Typer()
 command = partial(app.command, rich_help_panel="Documents")
 Body = Annotated[str, typer.Argument(help="JSON; - reads standard input.")]
-IfMatch = Annotated[str, typer.Option(help="Only if its entity tag is still this one.")]
+
+
+def _one_line(text: str) -> str:
+    if not text.isprintable():
+        raise typer.BadParameter("an entity tag is one line")
+    return text
+
+
+IfMatch = Annotated[
+    str, typer.Option(callback=_one_line, help="Only if its entity tag is still this one.")
+]
 
 
 def _value(text: str) -> dict[str, Any]:
@@ -137,7 +147,9 @@ def watch(
 @command()
 def explain(link: str, url: Urls = DEFAULT_URLS) -> None:
     """Show where a document lives, and why."""
-    show(talk(url, lambda client: client.json("GET", f"{link}/explain")))
+    from urllib.parse import quote
+
+    show(talk(url, lambda client: client.json("GET", f"{quote(link)}/explain")))
 
 
 def _line(value: Any) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, console, show, talk
+from docstore.cli.terminal import DEFAULT_URLS, AsJson, Ttl, Urls, console, show, talk
 
 if TYPE_CHECKING:
     import asyncio
@@ -23,9 +23,6 @@ app = typer.Typer()
 election = typer.Typer(no_args_is_help=True, help="Have one process lead; see who does.")
 command = partial(app.command, rich_help_panel=PANEL)
 Command = Annotated[list[str], typer.Argument(help="What to run, behind --.")]
-Ttl = Annotated[
-    float, typer.Option(min=0.5, max=3600, help="Seconds until a silent holder is replaced.")
-]
 Candidate = Annotated[str, typer.Option(help="Our name; none: one of its own.")]
 PATIENCE_S = 10.0
 """Time for a command to stop by itself once its turn is over."""

@@ -8,6 +8,7 @@ from docstore.cli.terminal import (
     DEFAULT_URLS,
     AsJson,
     CommandFailed,
+    Ttl,
     Urls,
     console,
     failed,
@@ -26,7 +27,7 @@ Json = dict[str, Any]
 
 @lease.command("create")
 def create(
-    ttl: Annotated[float, typer.Option(min=0.5, max=3600, help="Seconds.")] = 10.0,
+    ttl: Ttl = 10.0,
     name: Annotated[str, typer.Option("--id", help="Its id; else one is made.")] = "",
     release: Annotated[
         bool, typer.Option(help="What is attached stays, and is not deleted.")
@@ -125,7 +126,7 @@ def revoke(
 async def _revoke(client: "Client", name: str, *, now: bool) -> Json:
     from urllib.parse import quote
 
-    link = quote(f"{LEASES}/{name}")
+    link = f"{LEASES}/{quote(name, safe='')}"
     page: Json
     if now:
         page = await client.json("DELETE", link)

@@ -111,7 +111,7 @@ async def load(client: Client, plan: Plan, out: Console) -> Loaded:
     last = {link: number for number, link in enumerate(links_of(plan, found), 1)}
     rows = [Numbered(number, link, found[number - 1]) for link, number in last.items()]
     await client.declare(plan.into)
-    journal = Journal(plan)
+    journal = Journal(plan, await _cluster_id(client))
     todo = [batch for batch in _batches(len(rows)) if batch[0] not in journal.done]
     skipped = len(rows) - sum(last - first for first, last in todo)
     started = time.perf_counter()
@@ -134,6 +134,12 @@ async def load(client: Client, plan: Plan, out: Console) -> Loaded:
     note = f" ({skipped} were there from before)" if skipped else ""
     out.print(f"{loaded} documents into {plan.into} in {seconds:.2f} s{rate}{note}")
     return Loaded(loaded, skipped, seconds)
+
+
+async def _cluster_id(client: Client) -> str:
+    """Return which group it is: what another one has stored is not here."""
+    page = await client.json("GET", "/core/node-groups/default")
+    return str(page["configuration"]["clusterId"])
 
 
 async def _with_clients(urls: Sequence[str], work: Any) -> None:
@@ -180,9 +186,10 @@ async def _send(client: Client, plan: Plan, left: list[Numbered]) -> None:
 class Journal:
     """Which batches of this file, for this target, have been acknowledged."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, cluster_id: str) -> None:
         content = hashlib.sha256(plan.file.read_bytes())
-        content.update(f"{plan.into}\0{plan.ids}\0{plan.upsert}\0{BATCH_ROWS}".encode())
+        target = (cluster_id, plan.into, plan.ids, str(plan.upsert), str(BATCH_ROWS))
+        content.update("\0".join(target).encode())
         cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
         self._path = cache / "docstore" / "loads" / content.hexdigest()[:32]
         self.done: set[int] = set()

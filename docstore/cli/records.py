@@ -19,7 +19,7 @@ from docstore.cli.terminal import (
 from docstore.cli.topics import PANEL
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator
 
     from docstore.client import Client, ReadRecord
 
@@ -120,7 +120,7 @@ def consume(
     async def follow(client: "Client") -> None:
         if group:
             async with client.group(group, [topic], since=since, isolation=isolation) as reading:
-                await write(aiter(reading))
+                await write(reading.records())
         else:
             await write(
                 client.consume(
@@ -128,10 +128,11 @@ def consume(
                 )
             )
 
-    async def write(records: "AsyncIterator[ReadRecord]") -> None:
-        async for record in records:
-            sys.stdout.write(_line(record) if as_json else _text(record.value) + "\n")
-            sys.stdout.flush()
+    async def write(records: "AsyncGenerator[ReadRecord, None]") -> None:
+        async with contextlib.aclosing(records):  # Also if nothing more can be written.
+            async for record in records:
+                sys.stdout.write(_line(record) if as_json else _text(record.value) + "\n")
+                sys.stdout.flush()
 
     with contextlib.suppress(KeyboardInterrupt):
         talk(url, follow)

@@ -3,6 +3,7 @@
 Each TAB of a completing shell runs this, so nothing here imports what only a command needs.
 """
 
+import math
 import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -26,7 +27,17 @@ class CommandFailed(Exception):
 
 def _apart(urls: list[str]) -> list[str]:
     """Return the URLs one by one; as in the jobs on Spark, there may be commas between them."""
-    return [url.strip() for each in urls for url in each.split(",") if url.strip()]
+    apart = [url.strip() for each in urls for url in each.split(",") if url.strip()]
+    if not apart:
+        raise typer.BadParameter("there is no URL in it")
+    return apart
+
+
+def _a_number(seconds: float) -> float:
+    """Return a time that is one: `nan` is within all bounds."""
+    if math.isnan(seconds):
+        raise typer.BadParameter("a time is a number of seconds")
+    return seconds
 
 
 Urls = Annotated[
@@ -36,6 +47,12 @@ Urls = Annotated[
         help="A node; several repeated, or with commas: the next is asked if one does not answer.",
     ),
 ]  # fmt: skip
+Ttl = Annotated[
+    float,
+    typer.Option(
+        min=0.5, max=3600, callback=_a_number, help="Seconds until a silent holder is replaced."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 WIDTH = 1_000
 DEFAULT_URLS = ["http://127.0.0.1:8001"]

@@ -1,6 +1,6 @@
 """The client: documents, and a face for each other thing that a group of nodes offers."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from docstore.client.consumer import Reading, ReadRecord, consume
@@ -36,8 +36,10 @@ class Client(Documents):
         since: str = "beginning",
         isolation: str = "committed",
         follow: bool = True,
-    ) -> AsyncIterator[ReadRecord]:
+    ) -> AsyncGenerator[ReadRecord, None]:
         """Yield records of a partition in order, or of all partitions side by side.
+
+        Whoever stops before the end closes it (`contextlib.aclosing`).
 
         since: an offset, beginning, end, end-N, a time with its zone, or @ and microseconds.
         follow: go on for ever, else until what is committed now has been read.

@@ -7,7 +7,8 @@ Batches come as they are stored, from the leader if it can be reached, else thro
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -66,48 +67,63 @@ class Reading(NamedTuple):
     wait_s: int = 10
 
 
+class _Ended(NamedTuple):
+    """One of several partitions is read no more. failure: why, unless it has been read to the end.
+
+    It is not told of a partition whose reader is cancelled: nobody listens then.
+    """
+
+    failure: Exception | None
+
+
 async def consume(
     client: Requests, topic: str, partition: int | None, reading: Reading
-) -> AsyncIterator[ReadRecord]:
+) -> AsyncGenerator[ReadRecord, None]:
     """Yield the records of a partition, or of all partitions side by side."""
     leaders = Leaders(client, topic)
     await leaders.refresh()
+    one = None if partition is None else _read(leaders, partition, reading)
     try:
-        if partition is None:
-            records = _read_all(leaders, reading)
-        else:
-            records = _read(leaders, partition, reading)
-        async for record in records:
-            yield record
+        # Whoever stops to read leaves nothing that runs.
+        async with aclosing(one or _read_all(leaders, reading)) as records:
+            async for record in records:
+                yield record
     finally:
         await leaders.close()
 
 
-async def _read_all(leaders: Leaders, reading: Reading) -> AsyncIterator[ReadRecord]:
-    queue: asyncio.Queue[ReadRecord | None] = asyncio.Queue(QUEUED_MAX)
+async def _read_all(leaders: Leaders, reading: Reading) -> AsyncGenerator[ReadRecord, None]:
+    queue: asyncio.Queue[ReadRecord | _Ended] = asyncio.Queue(QUEUED_MAX)
 
     async def pump(partition: int) -> None:
+        failure: Exception | None = None
         try:
             async for record in _read(leaders, partition, reading):
                 await queue.put(record)
-        finally:
-            await queue.put(None)
+        except Exception as error:  # noqa: BLE001 - it is raised where the records are read
+            failure = error
+        await queue.put(_Ended(failure))
 
     pumps = [asyncio.create_task(pump(number)) for number in range(leaders.partitions)]
+    left = len(pumps)
     try:
-        for _ in pumps:
-            while (record := await queue.get()) is not None:
-                yield record
-            failed = [each for each in pumps if each.done() and each.exception() is not None]
-            if failed:
-                failed[0].result()
+        while left:
+            found = await queue.get()
+            if isinstance(found, ReadRecord):
+                yield found
+            elif found.failure is not None:
+                raise found.failure
+            else:
+                left -= 1
     finally:
         for each in pumps:
             each.cancel()
         await asyncio.gather(*pumps, return_exceptions=True)
 
 
-async def _read(leaders: Leaders, partition: int, reading: Reading) -> AsyncIterator[ReadRecord]:
+async def _read(
+    leaders: Leaders, partition: int, reading: Reading
+) -> AsyncGenerator[ReadRecord, None]:
     since = reading.since
     until = None if reading.follow else await _end(leaders, partition, reading)
     wait_ms = 1000 * reading.wait_s if reading.follow else 0

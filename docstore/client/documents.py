@@ -1,5 +1,6 @@
 """Documents, one by one and many at once, and leases, with which documents come and go."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -8,12 +9,14 @@ from urllib.parse import quote
 
 import orjson
 
-from docstore.client.errors import RequestFailed
+from docstore.client.errors import RequestFailed, Unreachable, is_passing
 from docstore.client.leases import Lease, Leases
-from docstore.client.requests import JSON, Requests
+from docstore.client.requests import JSON, PAUSE_S, Requests
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 NOTHING: Mapping[str, str] = {}
+PATIENCE_S = 60.0
+"""For so long nobody may answer whoever follows changes before that ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,23 +148,43 @@ class Documents(Requests):
 
         since: `next` of before, earliest, latest, a time with its zone, or a snapshot's name. None
         is missed, whichever node answers. wait_s: for each answer; without changes it is empty.
+        Raises ClientError: at once what it is told first, later only after a minute without an
+        answer (all nodes may be starting anew), or if it cannot be followed any more.
         """
+        patience_s = 0.0
         while True:
             asked = orjson.dumps({"prefix": path, "since": since, "where": where})
-            headers = JSON | {"Prefer": f"wait={wait_s}"}
-            _, _, content = await self.request(
-                "POST", "/core/changes", asked, headers, only_reads=True
-            )
+            content = await self._stretch(asked, wait_s, patience_s)
             *lines, ending = content.splitlines()
-            since = orjson.loads(ending)["next"]
+            since, patience_s = orjson.loads(ending)["next"], PATIENCE_S
             yield Changes([orjson.loads(line) for line in lines], since)
 
+    async def _stretch(self, asked: bytes, wait_s: int, patience_s: float) -> bytes:
+        headers = JSON | {"Prefer": f"wait={wait_s}"}
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + patience_s
+        while True:
+            try:
+                _, _, content = await self.request(
+                    "POST", "/core/changes", asked, headers, only_reads=True, wait_s=wait_s
+                )
+            except (RequestFailed, Unreachable) as error:
+                if loop.time() >= deadline or not is_passing(error):
+                    raise
+                await asyncio.sleep(PAUSE_S)
+            else:
+                return content
+
     async def declare(self, factory: str, **members: Any) -> None:
-        """Declare a factory; one that is there already is left as it is."""
+        """Declare a factory; one that is there already is left as it is.
+
+        Raises RequestFailed: one that was deleted is declared anew only by who says so
+        (`Prefer: recreate`), as its documents are there again then.
+        """
         try:
             await self.json("POST", "/core/factories", {"path": factory, **members})
         except RequestFailed as error:
-            if error.status != 409:
+            if error.code != "already-exists":
                 raise
 
     def lease(

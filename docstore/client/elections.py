@@ -39,7 +39,7 @@ from docstore.client.errors import (
     Unanswered,
     Unreachable,
 )
-from docstore.client.leases import Lease
+from docstore.client.leases import LEAVE_S, Lease
 
 JSON = {"Content-Type": "application/json"}
 WAIT_S = 20
@@ -47,8 +47,6 @@ WAIT_S = 20
 PAUSE_S = 0.1
 SCOPE_BYTES_MAX = 200
 """What a Fence takes; a longer name is told by its SHA-256."""
-LEAVE_S = 3.0
-"""Time for a good-bye. What it does not do in time, the end of the lease does."""
 BUSY = (429, 503)
 GONE = (404, 409)
 """What a candidate that is not in the queue is told: it has what it wanted."""
@@ -225,7 +223,7 @@ class Candidacy:
         while True:
             try:
                 _, _, content = await self._client.request(
-                    "PATCH", quote(self._link), body, headers
+                    "PATCH", quote(self._link), body, headers, wait_s=wait_s
                 )
             except RequestFailed as error:
                 if error.status == 410:

@@ -8,15 +8,25 @@ class ClientError(Exception):
 
 
 class BadAddress(ClientError):
-    """A node's URL or a document's link is not one. Nothing was sent."""
+    """A node's URL or a document's link is not one, or no node is there: none was asked."""
 
 
 class Unreachable(ClientError):
-    """None of the nodes took the connection. Nothing was sent."""
+    """None of the nodes took the connection, so nothing was sent; or none answered a read."""
+
+    @property
+    def why(self) -> str:
+        """Return what went wrong on the way."""
+        return str(self)
 
 
 class Unanswered(ClientError):
     """The request was sent and its answer did not come: an update may have happened."""
+
+    def __init__(self, why: str) -> None:
+        """why: what went wrong on the way."""
+        super().__init__(f"{why}; it may have happened")
+        self.why = why
 
 
 class RequestFailed(ClientError):
@@ -39,5 +49,16 @@ class StateUnusable(ClientError):
     """A voter's file is damaged, of another member, or cannot be written. It votes no more."""
 
 
+class Closed(ClientError):
+    """Its producer was left before this was sent: nothing of it has happened."""
+
+
 class Lost(ClientError):
     """What we held is not ours any more: somebody else may hold it."""
+
+
+def is_passing(error: ClientError) -> bool:
+    """Say whether what failed may be over soon: nobody answers, or who does cannot."""
+    if isinstance(error, RequestFailed):
+        return error.status >= 500
+    return isinstance(error, (Unreachable, Unanswered))

@@ -12,14 +12,14 @@ claim of that tenure says: no commit of the one before comes after it.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
 from docstore.client.consumer import Reading, ReadRecord, consume
-from docstore.client.errors import ClientError, RequestFailed
+from docstore.client.errors import ClientError, RequestFailed, is_passing
 from docstore.client.membership import GroupEnded, Membership
 from docstore.client.requests import Requests
 from docstore.ownership.by_induction import Acquired, Event, Revoked
@@ -112,10 +112,11 @@ class ConsumerGroup(Membership):
     # Records
 
     def __aiter__(self) -> AsyncIterator[ReadRecord]:
-        """Yield records as they come, for ever; each partition in order."""
-        return self._records()
+        """Yield records as `records` does."""
+        return self.records()
 
-    async def _records(self) -> AsyncIterator[ReadRecord]:
+    async def records(self) -> AsyncGenerator[ReadRecord, None]:
+        """Yield records as they come, for ever; each partition in order."""
         while True:
             self._processed()
             if self._problem is not None:
@@ -206,7 +207,7 @@ class ConsumerGroup(Membership):
                         since = str(record.offset + 1)
                         self._arrived.set()
                 except ClientError as error:
-                    if isinstance(error, RequestFailed) and error.status < 500:
+                    if not is_passing(error):
                         raise
                 await asyncio.sleep(PAUSE_S)  # Nobody answers for the moment.
         except ClientError as error:
@@ -226,7 +227,7 @@ class ConsumerGroup(Membership):
             try:
                 page = await self._client.json("PATCH", quote(link), body)
             except ClientError as error:
-                if isinstance(error, RequestFailed) and error.status < 500:
+                if not is_passing(error):
                     raise
                 await asyncio.sleep(PAUSE_S)  # A claim may be asked for again.
             else:

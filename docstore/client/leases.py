@@ -23,20 +23,19 @@ from uuid import uuid4
 import orjson
 
 from docstore.client.boot_clock import boot_clock, drop_in_child
-from docstore.client.errors import ClientError, Unanswered
+from docstore.client.errors import ClientError
 from docstore.client.requests import Requests
 from docstore.ownership.proof import Proof
 from docstore.sessions.holder import Happening, Holder, KeepAlive, Lost
 
 LEASES = "/core/leases"
 JSON = {"Content-Type": "application/json"}
-GRANT_S = 30.0
-"""For so long a lease is asked for again whose answer was lost."""
-AGAIN_S = 0.1
 ANSWER_SHARE = 0.25
 """Of the TTL, for the answer to a keep-alive: then another node is asked."""
 ANSWER_LEAST_S = 0.25
 WHOLE_S = 3_600.0
+LEAVE_S = 3.0
+"""Time for a good-bye. What it does not do in time, the end of the lease does."""
 
 
 class Lease:
@@ -95,8 +94,9 @@ class Lease:
     async def release(self) -> None:
         """Hold it no more, and say so: what is attached to it goes at once."""
         self._keeper.let_go(self)
-        with suppress(ClientError):  # It ends by itself when its time is over.
-            await self._keeper.end(self.link)
+        with suppress(ClientError, TimeoutError):  # It ends by itself when its time is over.
+            async with asyncio.timeout(LEAVE_S):
+                await self._keeper.end(self.link)
 
     async def __aenter__(self) -> Self:
         """Have it made."""
@@ -129,16 +129,8 @@ class Leases:
 
     async def make(self, asked: dict[str, object]) -> None:
         """Make a lease; under an id of ours that may be asked for again. Raises ClientError."""
-        deadline = self.clock() + GRANT_S
-        while True:
-            try:
-                await self._client.json("POST", LEASES, asked)
-            except Unanswered:
-                if self.clock() > deadline:
-                    raise
-                await asyncio.sleep(AGAIN_S)
-            else:
-                return
+        body = orjson.dumps(asked)
+        await self._client.request("POST", LEASES, body, JSON, only_reads=True)
 
     async def ask_once(self, link: str) -> dict[str, int]:
         """Keep one lease alive, whoever made it. Raises ClientError."""

@@ -11,14 +11,14 @@ starts again keeps whoever ran under that id before from appending anything more
 import asyncio
 import uuid
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import orjson
 
-from docstore.client.errors import ClientError, RequestFailed
+from docstore.client.errors import ClientError, Closed, RequestFailed, Unanswered
 from docstore.client.leaders import Leaders
 from docstore.client.requests import Requests
 from docstore.streams.records import Record, pack
@@ -39,6 +39,10 @@ class Position(NamedTuple):
     offset: int
 
 
+_Batch = list[tuple[bytes, "asyncio.Future[Position]"]]
+"""Packed records, and who waits for where each is."""
+
+
 @dataclass(slots=True)
 class _Queue:
     """Records of one partition that are not acknowledged."""
@@ -49,7 +53,8 @@ class _Queue:
     sequence: int = 0
     news: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
-    is_sending: bool = False
+    sending: "_Batch" = field(default_factory=list)
+    """What is on its way, in one request."""
 
 
 class Producer:
@@ -104,7 +109,10 @@ class Producer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Wait until everything is acknowledged, unless an error ends it. Raises what kept it."""
+        """Wait until everything is acknowledged, unless an error ends it. Raises what kept it.
+
+        Nobody waits in vain: what is not acknowledged by then fails, as Unanswered if it was sent.
+        """
         try:
             if kind is None:
                 await self.flush()
@@ -112,8 +120,11 @@ class Producer:
             tasks = [each.task for each in self._queues.values() if each.task is not None]
             for task in tasks:
                 task.cancel()
+            sent = [each for queue in self._queues.values() for each in queue.sending]
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._leaders.close()
+            _refuse(sent, Unanswered("the producer was left before the answer came"))
+            self._fail(self._failure or Closed("the producer was left before this was sent"))
 
     async def send(
         self,
@@ -151,7 +162,7 @@ class Producer:
         self._is_flushing = True
         try:
             while self._failure is None and any(
-                queue.records or queue.is_sending for queue in self._queues.values()
+                queue.records or queue.sending for queue in self._queues.values()
             ):
                 self._acknowledged.clear()
                 await self._acknowledged.wait()
@@ -180,31 +191,29 @@ class Producer:
             await queue.news.wait()
             if not self._is_flushing and len(queue.records) < self._batch:
                 await asyncio.sleep(LINGER_S)
-            batch = self._taken(queue)
+            batch = queue.sending = self._taken(queue)
             if not queue.records:
                 queue.news.clear()
             try:
                 await self._send(queue, batch)
             except ClientError as error:
-                self._fail(error, batch)
+                _refuse(batch, error)
+                self._fail(error)
             finally:
-                queue.is_sending = False
+                queue.sending = []
                 self._acknowledged.set()
 
-    def _taken(self, queue: _Queue) -> "list[tuple[bytes, asyncio.Future[Position]]]":
-        batch: list[tuple[bytes, asyncio.Future[Position]]] = []
+    def _taken(self, queue: _Queue) -> _Batch:
+        batch: _Batch = []
         size = 0
         while queue.records and len(batch) < self._batch:
             size += len(queue.records[0][0])
             if batch and size > self._leaders.batch_bytes:
                 break
             batch.append(queue.records.popleft())
-        queue.is_sending = True
         return batch
 
-    async def _send(
-        self, queue: _Queue, batch: "list[tuple[bytes, asyncio.Future[Position]]]"
-    ) -> None:
+    async def _send(self, queue: _Queue, batch: _Batch) -> None:
         body = b"".join([packed for packed, _ in batch])
         try:
             base = await self._append(queue, body)
@@ -231,16 +240,19 @@ class Producer:
         )  # fmt: skip
         return int(orjson.loads(content)["base"])
 
-    def _fail(
-        self, error: ClientError, batch: "list[tuple[bytes, asyncio.Future[Position]]]"
-    ) -> None:
+    def _fail(self, error: ClientError) -> None:
         """Give up: what follows a batch that is missing must not be appended."""
         self._failure = error
-        waiting = [*batch, *(each for queue in self._queues.values() for each in queue.records)]
-        for _, future in waiting:
-            if not future.done():
-                future.set_exception(error)
-                future.exception()  # Whoever does not wait for it learns it from the next call.
+        for queue in self._queues.values():
+            _refuse(queue.records, error)
+
+
+def _refuse(batch: "Iterable[tuple[bytes, asyncio.Future[Position]]]", error: ClientError) -> None:
+    """Tell those who wait for records that they are not known to be there."""
+    for _, future in batch:
+        if not future.done():
+            future.set_exception(error)
+            future.exception()  # Whoever does not wait for it learns it from the next call.
 
 
 def _is_forgotten(error: RequestFailed) -> bool:

@@ -4,30 +4,45 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import unquote
 
 import aiohttp
 import orjson
 
-from docstore.client.errors import BadAddress, RequestFailed, Unanswered, Unreachable
+from docstore.client.errors import BadAddress, ClientError, RequestFailed, Unanswered, Unreachable
 
 ATTEMPTS = 8
 PAUSE_S = 0.1
+CONNECT_S = 3.0
+"""Who takes no connection for so long is not there. Nothing was sent, so the next one is asked."""
+ANSWER_S = 12.0
+"""A node answers within ten seconds, whatever happens: one that has not is not waited for."""
+EXAMPLE = "http://127.0.0.1:8001"
+READS = ("GET", "HEAD")
 JSON = {"Content-Type": "application/json"}
+Answered = tuple[int, Mapping[str, str], bytes]
+"""Status, headers and body."""
 
 
 class Requests:
     """One HTTP session with any of a group's nodes."""
 
     def __init__(self, urls: Sequence[str], *, timeout_s: float = 30.0) -> None:
+        """timeout_s: for so long a request is tried, and for so long an update is waited for.
+
+        Raises BadAddress without a URL.
+        """
+        if not urls:
+            raise BadAddress("no URL of a node is given")
         self.urls = [url.rstrip("/") for url in urls]
-        self._timeout = aiohttp.ClientTimeout(total=timeout_s)
+        self._timeout_s = timeout_s
         self._session: aiohttp.ClientSession | None = None
         self._first = 0
 
     async def __aenter__(self) -> Self:
         """Open the session."""
         self._session = aiohttp.ClientSession(
-            timeout=self._timeout, connector=aiohttp.TCPConnector(limit=0)
+            connector=aiohttp.TCPConnector(limit=0), middlewares=(_sent_once,)
         )
         return self
 
@@ -49,41 +64,49 @@ class Requests:
         headers: Mapping[str, str] | None = None,
         *,
         only_reads: bool = False,
-    ) -> tuple[int, Mapping[str, str], bytes]:
+        wait_s: float = 0.0,
+    ) -> Answered:
         """Return status, headers and body. only_reads: a POST that may be sent twice.
 
+        wait_s: how long a node may wait for news before it answers.
         Raises BadAddress, Unreachable, RequestFailed from 400 on, Unanswered. A read whose answer
         is lost is sent again; an update is not.
         """
-        assert self._session is not None, "use `async with Client(...)`"
-        _check_link(path)
-        refusals: list[str] = []
-        for attempt in range(ATTEMPTS):
-            url = self.urls[(self._first + attempt) % len(self.urls)]
+        is_read = only_reads or method in READS
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._timeout_s + wait_s
+        first, nodes = self._first, len(self.urls)
+        failure: ClientError = Unreachable("no node answers")
+        for attempt in range(max(ATTEMPTS, nodes)):
+            left_s = deadline - loop.time()
+            if left_s <= 0:
+                break
+            place = (first + attempt) % nodes
+            timeout = self._patience(left_s if is_read else self._timeout_s, wait_s, is_read)
+            pause_s = PAUSE_S if attempt >= nodes - 1 else 0
             try:
-                async with self._session.request(
-                    method, url + path, data=body, headers=headers
-                ) as answer:
-                    content = await answer.read()
-                    if answer.status == 503 and attempt + 1 < ATTEMPTS:
-                        await asyncio.sleep(PAUSE_S * (attempt + 1))
-                        continue
-                    if answer.status >= 400:
-                        raise RequestFailed(answer.status, _problem(content))
-                    return answer.status, answer.headers, content
-            except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
-                raise _not_a_node(url) from error
-            except aiohttp.ClientConnectorError as error:
-                refusals.append(str(error))
-                self._first = (self._first + attempt + 1) % len(self.urls)
-                await asyncio.sleep(PAUSE_S if attempt >= len(self.urls) - 1 else 0)
-            except (aiohttp.ClientError, TimeoutError) as error:
-                why = str(error) or "no answer in time"
-                if method not in ("GET", "HEAD") and not only_reads:
-                    raise Unanswered(f"{url}: {why}; it may have happened") from error
-                refusals.append(f"{url}: {why}")
-                self._first = (self._first + attempt + 1) % len(self.urls)
-        raise Unreachable(f"no node answers: {refusals[-1] if refusals else 'all are busy'}")
+                return await self._send(self.urls[place], method, path, body, headers, timeout)
+            except RequestFailed as error:
+                if error.status != 503:
+                    raise
+                failure, pause_s = error, PAUSE_S * (attempt + 1)
+            except (Unreachable, Unanswered) as error:
+                self._avoid(place)
+                if isinstance(error, Unanswered) and not is_read:
+                    raise
+                failure = Unreachable(f"no node answers: {error.why}")
+            await asyncio.sleep(min(pause_s, max(0.0, deadline - loop.time())))
+        raise failure
+
+    def _patience(self, all_s: float, wait_s: float, is_read: bool) -> aiohttp.ClientTimeout:
+        """Return how long one node is waited for: a read may go on at the next one."""
+        silence_s = ANSWER_S + wait_s if is_read else None
+        return aiohttp.ClientTimeout(total=all_s, connect=CONNECT_S, sock_read=silence_s)
+
+    def _avoid(self, place: int) -> None:
+        """Begin at another node from now on."""
+        if self._first == place:
+            self._first = (place + 1) % len(self.urls)
 
     async def once(
         self,
@@ -94,25 +117,38 @@ class Requests:
         headers: Mapping[str, str] | None = None,
         *,
         timeout_s: float,
-    ) -> tuple[int, Mapping[str, str], bytes]:
+    ) -> Answered:
         """Ask one node, once. Raises BadAddress, Unreachable, RequestFailed, Unanswered."""
+        timeout = aiohttp.ClientTimeout(total=timeout_s, connect=CONNECT_S)
+        return await self._send(url, method, path, body, headers, timeout)
+
+    async def _send(
+        self,
+        url: str,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str] | None,
+        timeout: aiohttp.ClientTimeout,
+    ) -> Answered:
         assert self._session is not None, "use `async with Client(...)`"
         _check_link(path)
         try:
-            async with (
-                asyncio.timeout(timeout_s),
-                self._session.request(method, url + path, data=body, headers=headers) as answer,
-            ):
+            async with self._session.request(
+                method, url + path, data=body, headers=headers, timeout=timeout,
+                allow_redirects=False,
+            ) as answer:  # fmt: skip
                 content = await answer.read()
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
-            raise _not_a_node(url) from error
-        except aiohttp.ClientConnectorError as error:
+            raise BadAddress(f"{url!r} is not the URL of a node, such as {EXAMPLE}") from error
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise Unreachable(str(error)) from error
         except (aiohttp.ClientError, TimeoutError) as error:
-            why = str(error) or "no answer in time"
-            raise Unanswered(f"{url}: {why}; it may have happened") from error
+            lost = Unreachable if method in READS else Unanswered
+            raise lost(f"{url}: {str(error) or 'no answer in time'}") from error
         if answer.status >= 400:
             raise RequestFailed(answer.status, _problem(content))
+        _check_node(url, answer, content)
         return answer.status, answer.headers, content
 
     async def json(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
@@ -123,19 +159,48 @@ class Requests:
         return orjson.loads(content) if content else None
 
 
+class _Broken(aiohttp.ClientError):
+    """A connection has ended before the answer came."""
+
+
+async def _sent_once(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """Keep aiohttp from sending PUT and DELETE again by itself when a connection breaks.
+
+    What the first one has done would be told as a refusal of the second: 412, 404.
+    """
+    if request.method in READS:
+        return await handler(request)
+    try:
+        return await handler(request)
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise _Broken(str(error)) from error
+
+
 def _check_link(path: str) -> None:
-    """Raise BadAddress before `1/notes` is taken for a part of the port."""
-    if not path.startswith("/"):
-        raise BadAddress(f"{path.partition('?')[0]!r} is not a link: links begin with /")
+    """Raise BadAddress before `1/notes` is taken for a part of the port, or `..` for a way up."""
+    link = path.partition("?")[0]
+    if not link.startswith("/"):
+        raise BadAddress(f"{link!r} is not a link: links begin with /")
+    if any(unquote(segment) in (".", "..") for segment in link.split("/")):
+        raise BadAddress(f"{link!r} is not a link: links have no dot segments")
 
 
-def _not_a_node(url: str) -> BadAddress:
-    return BadAddress(f"{url!r} is not the URL of a node, such as http://127.0.0.1:8001")
+def _check_node(url: str, answer: aiohttp.ClientResponse, content: bytes) -> None:
+    """Raise BadAddress for what no node answers: another server is there, or one in between."""
+    if 300 <= answer.status < 400 and answer.status != 304:
+        where = answer.headers.get("Location", "elsewhere")
+        raise BadAddress(f"what answers at {url} is no node: it sends its callers to {where}")
+    if content and answer.content_type.startswith("text/"):
+        raise BadAddress(f"what answers at {url} is no node: it sends {answer.content_type}")
 
 
 def _problem(content: bytes) -> dict[str, Any]:
     try:
         value = orjson.loads(content)
     except orjson.JSONDecodeError:
-        return {"detail": content[:200].decode("utf-8", "replace")}
+        return {"detail": " ".join(content[:200].decode("utf-8", "replace").split())}
     return value if isinstance(value, dict) else {}

@@ -5,7 +5,7 @@ from typing import Any
 
 from aiohttp import web
 
-from docstore.errors import BadRequest, Conflict, NotFound, Unavailable
+from docstore.errors import BadRequest, Conflict, NotFound, Unavailable, Undecided
 from docstore.http import headers
 from docstore.http.backend import Backend
 from docstore.http.documents import Documents
@@ -157,14 +157,18 @@ class OffsetPages:
     async def _rows(
         self, link: str, group: Group, timeout_s: float
     ) -> list[tuple[str, Row | None]]:
-        """Return (partition, its offset) of all partitions that the group has."""
+        """Return (partition, its offset) of all partitions that the group has.
+
+        Raises Unavailable if one cannot be read, which does not mean that nothing was.
+        """
         room = asyncio.Semaphore(AT_ONCE)
 
         async def read(partition: str) -> tuple[str, Row | None]:
+            offset = offset_link(link, partition)
             async with room:
-                found = await self._backend.submit(
-                    Operation(verb="GET", link=offset_link(link, partition)), timeout_s
-                )
+                found = await self._backend.submit(Operation(verb="GET", link=offset), timeout_s)
+            if not found.is_success and found.status != 404:
+                raise Unavailable(f"{offset} cannot be read: {found.detail}")
             return partition, found.row if found.is_success else None
 
         return list(await asyncio.gather(*map(read, group.partitions)))
@@ -179,10 +183,18 @@ class OffsetPages:
         return found
 
     async def forget(self, link: str, group: Group, timeout_s: float) -> None:
-        """Delete the offsets of a group that is gone."""
-        for _, row in await self._rows(link, group, timeout_s):
-            if row is not None:
-                await self._backend.submit(Operation(verb="DELETE", link=row.link), timeout_s)
+        """Delete the offsets of a group that is gone. Raises Undecided if one may still be there.
+
+        Whoever makes the group again would go on behind it.
+        """
+        try:
+            rows = [row for _, row in await self._rows(link, group, timeout_s) if row is not None]
+        except Unavailable as error:
+            raise Undecided(f"the group is deleted, its offsets may be there: {error}") from None
+        deletions = [Operation(verb="DELETE", link=row.link) for row in rows]
+        for answer in await self._backend.submit_batch(deletions, timeout_s) if rows else ():
+            if answer.status >= 500:
+                raise Undecided(f"the group is deleted, its offsets may be there: {answer.detail}")
 
 
 _NAMED = ("topic", "partition")

@@ -9,7 +9,7 @@ import re
 
 from aiohttp import web
 
-from docstore.errors import BadRequest, Conflict, Unavailable
+from docstore.errors import BadRequest, Conflict, NoQuorum, Unavailable
 from docstore.http import bodies, headers
 from docstore.http.backend import Backend
 from docstore.http.reply import Reply
@@ -45,6 +45,8 @@ async def next_epoch(backend: Backend, request: web.BaseRequest, body: bytes) ->
             return page_reply({"id": name, "epoch": epoch}, media)
         if answer.status in (400, 422):
             raise Conflict(answer.detail)
+        if answer.code == NoQuorum.code:
+            raise NoQuorum(answer.detail)
         await asyncio.sleep(AGAIN_S)
 
 

@@ -17,10 +17,12 @@ from docstore.config import Config
 from docstore.errors import BadConfig, DiskFull
 from docstore.model.address import Address
 from docstore.protocol.group.configuration import (
+    NODE_ID,
     Configuration,
     Founder,
     cluster_id_of,
     found,
+    is_node_id,
     unpack_configuration,
     unpack_registered,
 )
@@ -231,7 +233,9 @@ class Founding:
 def identity(config: Config, recovered: Recovered) -> str:
     """Return this node's id: as configured, as stored, or made now and stored. Raises BadConfig."""
     path = config.data / "node-id"
-    stored = path.read_text().strip() if path.exists() else ""
+    stored = path.read_text(errors="replace").strip() if path.exists() else ""
+    if stored and not is_node_id(stored):
+        raise BadConfig(f"node_id: {path} holds {stored[:80]!r}, no id of a node: {NODE_ID}")
     wanted = config.node_id or stored or f"n-{recovered.store_id[:8]}"
     if stored and stored != wanted:
         raise BadConfig(f"node_id: this data directory belongs to node {stored}, not {wanted}")

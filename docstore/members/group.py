@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from docstore.driver import Driver
-from docstore.errors import BadRequest, Unavailable, Undecided
+from docstore.errors import BadRequest, NoQuorum, Unavailable, Undecided
 from docstore.links.peers import PeerLinks
 from docstore.links.requests import ChangeGroup
 from docstore.links.rpc import Rpc
@@ -137,6 +137,8 @@ class Group:
                 raise Undecided(detail)
             if status != 503:
                 raise refusal(code, detail)
+            if self._members.lacks_quorum:
+                raise NoQuorum(f"{detail}: this node does not hear a majority of the members")
             if asyncio.get_running_loop().time() + ASK_AGAIN_S >= deadline:
                 raise Unavailable(detail)
             await asyncio.sleep(ASK_AGAIN_S)

@@ -31,6 +31,11 @@ class Fence(NamedTuple):
     token: int
 
 
+OF_THE_STORE = Fence("", 0)
+"""Of what the store does by itself, which acts under nobody's authority and fences nobody out: it
+passes, and is not remembered. No request has a scope without a name."""
+
+
 class TooLow(NamedTuple):
     """Why a token is refused: the fence that the document remembers."""
 
@@ -56,9 +61,8 @@ def passed(  # Seam.
 
     fence: (scope, token), () for none. A token that is equal passes: its holder writes again.
     """
-    if not fence:
+    if not fence or (said := Fence(*fence)) == OF_THE_STORE:
         return remembered
-    said = Fence(*fence)
     others = tuple(each for each in remembered if each.scope != said.scope)
     for each in remembered:
         if each.scope == said.scope and each.token > said.token:

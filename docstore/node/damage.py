@@ -14,6 +14,7 @@ from typing import NoReturn
 import structlog
 
 from docstore.errors import StoreDamaged
+from docstore.storage.partitions import StreamsRecovered
 
 EXIT_DISK_FAILED = 74
 NOTE = "damaged"
@@ -30,6 +31,19 @@ def end_process(data: Path, error: BaseException) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(EXIT_DISK_FAILED)
+
+
+def tell_lost_records(path: Path, boots: int, found: StreamsRecovered) -> None:
+    """Say that the file of streams is new, or older than this node, which starts all the same.
+
+    boots: how often the file of documents was opened. Other replicas have the records, unless a
+    topic has one replica only.
+    """
+    if found.is_old or (found.boot == 1 and boots > 1):
+        log.warning(
+            "the file of streams, or the count beside it, is lost or older than this node",
+            path=str(path), partitions="filled anew from other replicas, if they have any",
+        )  # fmt: skip
 
 
 def refuse_damaged(data: Path) -> None:

@@ -23,13 +23,14 @@ from docstore.members.joining import Joining
 from docstore.members.lookup import Located, Lookup
 from docstore.members.membership import Membership
 from docstore.node.backend import NodeBackend
-from docstore.node.damage import end_process, refuse_damaged
+from docstore.node.damage import end_process, refuse_damaged, tell_lost_records
 from docstore.node.draining import all_given_away
 from docstore.node.gate import Gate
 from docstore.node.parts import Parts
 from docstore.node.running import RunningNode
 from docstore.protocol.events import Event, Received
 from docstore.protocol.messages import Configured
+from docstore.protocol.view.replica import ReplicaView
 from docstore.services.declaring import Declaring
 from docstore.services.registry import Registry
 from docstore.sessions import events as sessions
@@ -86,7 +87,9 @@ class Node:
         stack.push_async_callback(self._store.close)
         recovered = await self._store.open()
         stack.push_async_callback(self._streams_store.close)
-        parts = self.parts = self._parts(recovered, await self._streams_store.open())
+        streams_recovered = await self._streams_store.open()
+        tell_lost_records(config.data / "streams.db", recovered.boot, streams_recovered)
+        parts = self.parts = self._parts(recovered, streams_recovered)
         await parts.links.start(config.peer_host, config.peer_port)
         stack.push_async_callback(parts.links.stop)
         stack.push_async_callback(self._stop_running)
@@ -158,6 +161,7 @@ class Node:
         else:
             self.gate.open(running)
             running.start()
+            _tell_other_port(self.config, parts.node_id, running.driver.view)
             if self._http is not None:
                 await self._http.serve_shared()
 
@@ -259,6 +263,16 @@ class Node:
         for peer, address in self.parts.membership.peer_addresses().items():
             if peer in known:
                 self.parts.links.connect(peer, address)
+
+
+def _tell_other_port(config: Config, me: str, view: ReplicaView) -> None:
+    """Say that others send clients elsewhere: the address of a member stays as it came in."""
+    for member in view.members.configuration.members:
+        if member.id == me and member.port != config.advertise.port:
+            log.warning(
+                "the group knows this node under another port, where nobody serves",
+                known=member.address.url, here=config.advertise.url,
+            )  # fmt: skip
 
 
 def _stores_in(config: Config) -> tuple[Store, StreamStore]:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from docstore.driver import Driver
-from docstore.errors import Unavailable
+from docstore.errors import NoQuorum, Unavailable
 from docstore.links.requests import ConfirmReigns, Request, SlotStanding, StandStill
 from docstore.links.rpc import Rpc
 from docstore.protocol.events import StillnessAsked
@@ -47,7 +47,10 @@ class Barrier:
         rpc.serve(ConfirmReigns, self._confirm)
 
     async def cut(self, slots: int, timeout_s: float) -> dict[int, SlotStanding]:
-        """Return where all slots stood at one instant. Raises Unavailable by the deadline."""
+        """Return where all slots stood at one instant. Raises Unavailable by the deadline.
+
+        NoQuorum at once: owners stand still for a majority.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         while True:
@@ -58,6 +61,8 @@ class Barrier:
                 confirmed = await self._ask_all(ConfirmReigns, slots, left_s)
                 if {(each.slot, each.epoch) for each in stood} == set(map(tuple, confirmed)):
                     return {each.slot: each for each in stood}
+            if self._view.members.lacks_quorum:
+                raise NoQuorum("this node does not hear a majority of the members")
             if loop.time() + AGAIN_S >= deadline:
                 raise Unavailable("no instant was found at which all owners stood still")
             await asyncio.sleep(AGAIN_S * random.uniform(0.5, 1.5))

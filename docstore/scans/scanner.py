@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from docstore.driver import Driver
-from docstore.errors import BadRequest, Conflict, NotFound, SnapshotGone, Unavailable
+from docstore.errors import BadRequest, Conflict, NoQuorum, NotFound, SnapshotGone, Unavailable
 from docstore.links.requests import FindPositions, SlotPosition
 from docstore.links.rpc import Rpc
 from docstore.model import json
@@ -107,12 +107,15 @@ class Scans:
     async def positions(self, at_us: int | None, timeout_s: float) -> dict[int, SlotPosition]:
         """Return where every slot stands, as its owner says. Raises Unavailable by the deadline.
 
+        NoQuorum at once: nobody's word would be confirmed.
         at_us: where it stood at that moment.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         found: dict[int, SlotPosition] = {}
         while len(found) < self.slots:
+            if self._members.lacks_quorum:
+                raise NoQuorum("this node does not hear a majority of the members")
             asked = self._owners.owners_of([n for n in range(self.slots) if n not in found])
             left_s = deadline - loop.time()
             if left_s <= 0:

@@ -15,7 +15,7 @@ from itertools import count
 from docstore.beside.updates import tag_of
 from docstore.model import json
 from docstore.model.document import LEASE, Row
-from docstore.model.fences import fences_of
+from docstore.model.fences import OF_THE_STORE
 from docstore.model.operation import Answer, Conditions, Operation
 from docstore.services.leases import TURNS, Behavior, Lease
 from docstore.services.turns import gone_request
@@ -162,15 +162,11 @@ class Sweeping:
 
 
 def _removal(link: str, row: Row, behavior: Behavior) -> Operation:
-    """Return what takes a lease out of a document, or the document away, as it was read.
-
-    A factory may demand a fence of every writer: its own document's passes.
-    """
+    """Return what takes a lease out of a document, or the document away, as it was read."""
     conditions = Conditions(match=[list(tag_of(row))])
-    fence = next(iter(fences_of(row)), ())
     if behavior is Behavior.DELETE:
-        return Operation(verb="DELETE", link=link, conditions=conditions, fence=fence)
+        return Operation(verb="DELETE", link=link, conditions=conditions, fence=OF_THE_STORE)
     body = json.dump({LEASE: None})
     return Operation(
-        verb="PATCH", link=link, body=body, media="merge", conditions=conditions, fence=fence
+        verb="PATCH", link=link, body=body, media="merge", conditions=conditions, fence=OF_THE_STORE
     )

@@ -108,7 +108,8 @@ class Promoting:
 
         argument: (name, lease, how long before the deadline to answer in ms, the version in which
         the candidate was seen: this node may be told of older ones later). The result is the row
-        that says so, or the present one when the time is over; empty if there is no document.
+        that says so, empty if there is no document; when the time is over the present row, or
+        None where none has been read.
         """
         name, lease, spare_ms, version = served.argument
 
@@ -123,8 +124,8 @@ class Promoting:
             waits_on = not is_holder and (name, lease) in standing.present
             return None if waits_on else list(standing.row)
 
-        def late(known: Known | None) -> list[object]:
-            return [] if known is None else list(known.found.row)
+        def late(known: Known | None) -> list[object] | None:
+            return None if known is None else list(known.found.row)
 
         wait_s = served.deadline - self._core.now - spare_ms / 1000
         self._waiting.wait(served, max(0.0, wait_s), wanted, late)

@@ -4,7 +4,8 @@ Whoever waits is registered first (rule W1); then the document is read, as decid
 moment; then every decided version is looked at. So nothing that happens in between is missed. Each
 is asked for itself whether a version is what it waits for: of a queue only the one whose turn it is
 goes, and the others sleep on. When the reign is over all are sent to the next owner, and wait
-there.
+there: also if that is this node again, which knows nothing of the document under its new reign
+until it has read it.
 """
 
 import heapq
@@ -32,6 +33,7 @@ class Waiter:
     """One that waits."""
 
     served: Served
+    reign: int
     wanted: Wanted
     late: Late
     is_over: bool = False
@@ -56,7 +58,7 @@ class Waiting:
         if self.size >= self._core.config.waiting_max:
             served.refuse(503, "too-many-waiting", "too many wait at the owner of the document")
             return
-        waiter = Waiter(served, wanted, late)
+        waiter = Waiter(served, self._core.view.reign_of(served.link), wanted, late)
         self._waiters.setdefault(served.link, {})[waiter] = None
         self.size += 1
         heapq.heappush(self._ends, (self._core.now + wait_s, next(self._order), waiter))
@@ -70,9 +72,9 @@ class Waiting:
         if not waiting:
             return
         known = self._reigning.at(link)
-        is_ours = self._core.view.owns(link)
+        reign = self._core.view.reign_of(link)
         for waiter in waiting:
-            if not is_ours:
+            if waiter.reign != reign:
                 self._lose(waiter)
             elif known is None or known.is_sure:
                 self._look(waiter, known)

@@ -14,7 +14,7 @@ from sqlalchemy.dialects.sqlite import insert
 from docstore.model.document import Row, expiry_us
 from docstore.storage import packing
 from docstore.storage.arrivals import Aged, Arrivals, Arrive, Heads, Lines, Prune, SaveCursor, Stand
-from docstore.storage.schema import branches, cursors, wins
+from docstore.storage.schema import AFTER, after, branches, cursors, wins
 from docstore.storage.shelf import within_bytes
 from docstore.storage.store import Expired
 from docstore.storage.tables import count_between, links_between, sql
@@ -79,11 +79,13 @@ _EXPIRED = sql(
         branches.c.deleted == _NONE,
         branches.c.expires_us > _NONE,
         branches.c.expires_us < bindparam("before"),
+        after(branches.c.expires_us, branches.c.slot, branches.c.n),
     )
     .order_by(branches.c.expires_us, branches.c.slot, branches.c.n)
     .limit(_at_most)
     .offset(_NONE),
     "before",
+    *AFTER,
     "limit",
 )
 _ARRIVED = sql(select(func.max(branches.c.n)))
@@ -125,8 +127,8 @@ def answer(connection: sqlite3.Connection, query: BranchQuery) -> list[Row] | No
             return _rows(connection.execute(_HEADS, (slot, link)))
         case Lines(slot, link, limit):
             return _rows(connection.execute(_LINES, (slot, link, limit)))
-        case Expired(before_us, limit):
-            return _rows(connection.execute(_EXPIRED, (before_us, limit)))
+        case Expired(before_us, limit, after=last):
+            return _rows(connection.execute(_EXPIRED, (before_us, *last, limit)))
         case Aged(standing, before_us, limit):
             return _rows(connection.execute(_AGED, (int(standing), before_us, limit)))
         case Arrivals(after, limit, bytes_max):

@@ -241,9 +241,9 @@ class Ledger:
                 dead = (row for row in newest if row.deleted and row.n <= until)
                 old = [row for row in dead if row.updated_us < before_us]
                 return sorted(old, key=_n)[:limit]
-            case Expired(before_us, limit, level=3):
+            case Expired(level=3):
                 newest = (rows[-1] for log in self._logs.values() for rows in log.links.values())
-                return expired((row for row in newest if not row.deleted), before_us, limit)
+                return expired((row for row in newest if not row.deleted), query)
             case Heads() | Lines() | Arrivals() | Aged() | Expired():
                 return self._shelf.answer(query)
             case _:

@@ -89,8 +89,8 @@ def _answer(connection: sqlite3.Connection, query: Query) -> list[Row]:
         case Tombstones(slot, until, before_us, limit):
             bounds = (slot, until, before_us, limit)
             return [_verified(each) for each in connection.execute(tables.TOMBSTONES, bounds)]
-        case Expired(before_us, limit, level=3):
-            found = connection.execute(tables.EXPIRED, (before_us, limit))
+        case Expired(before_us, limit, level=3, after=last):
+            found = connection.execute(tables.EXPIRED, (before_us, *last, limit))
             return [_verified(each) for each in found]
         case Heads() | Lines() | Arrivals() | Aged() | Expired():
             rows = branching.answer(connection, query)

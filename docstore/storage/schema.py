@@ -8,11 +8,26 @@ witness against a damaged key in `history`, which alone would make a document lo
 
 from typing import Any, get_type_hints
 
-from sqlalchemy import Column, Index, Integer, LargeBinary, MetaData, Table, Text, literal_column
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    bindparam,
+    literal_column,
+    tuple_,
+)
 
 from docstore.model.document import Row
 
 metadata = MetaData()
+
+AFTER = ("after0", "after1", "after2")
+"""The parameters of `after`: a place in an order of three columns."""
 
 _AFFINITIES = {int: Integer, bool: Integer, str: Text, bytes: LargeBinary}
 
@@ -132,3 +147,8 @@ journal = Table(
     Column("checksum", Integer, nullable=False),
     Column("written", Integer, nullable=False),
 )
+
+
+def after(*columns: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Return the condition that a row comes after the last one of the page before."""
+    return tuple_(*columns) > tuple_(*(bindparam(name, type_=Integer) for name in AFTER))

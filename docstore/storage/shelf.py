@@ -73,9 +73,8 @@ class Shelf:
             case Arrivals(after, limit, bytes_max):
                 later = (row for n, (row, _) in self._rows.items() if n > after)
                 return within_bytes(list(islice(later, limit)), bytes_max)
-            case Expired(before_us, limit):
-                live = (row for row in self.winners() if not row.deleted)
-                return expired(live, before_us, limit)
+            case Expired():
+                return expired((row for row in self.winners() if not row.deleted), query)
             case Aged(wanted, before_us, limit):
                 aged = [
                     row
@@ -95,13 +94,11 @@ class Shelf:
         )
 
 
-def expired(rows: Iterable[Row], before_us: int, limit: int) -> list[Row]:
+def expired(rows: Iterable[Row], query: Expired) -> list[Row]:
     """Return those rows whose time is over, the earliest first."""
-    due = [(expiry_us(row.state), row) for row in rows]
-    over = [each for each in due if 0 < each[0] < before_us]
-    return [
-        row for _, row in sorted(over, key=lambda each: (each[0], each[1].slot, each[1].n))[:limit]
-    ]
+    due = {(expiry_us(row.state), row.slot, row.n): row for row in rows}
+    over = [place for place in due if 0 < place[0] < query.before_us and place > query.after]
+    return [due[place] for place in sorted(over)[: query.limit]]
 
 
 def within_bytes(rows: Sequence[Row], bytes_max: int) -> list[Row]:

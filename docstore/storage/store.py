@@ -247,6 +247,8 @@ class Expired:
     before_us: int
     limit: int
     level: int = 3
+    after: tuple[int, int, int] = (0, -1, -1)
+    """When it was over, slot and n of the last that was seen, to go on from there."""
     slot: int = -1
     """No slot in particular."""
 

@@ -30,6 +30,8 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.sql.elements import CompilerElement
 
 from docstore.storage.schema import (
+    AFTER,
+    after,
     current,
     dead,
     expires,
@@ -209,14 +211,16 @@ TOMBSTONES = sql(
     "before",
     "limit",
 )
+_due = (current.c.expires_us, current.c.slot, current.c.n)
 EXPIRED = sql(
     select(history)
     .select_from(current.join(history, and_(*_newest_row)))
-    .where(expires, current.c.expires_us < bindparam("before"))
-    .order_by(current.c.expires_us, current.c.slot, current.c.n)
+    .where(expires, current.c.expires_us < bindparam("before"), after(*_due))
+    .order_by(*_due)
     .limit(bindparam("limit", type_=Integer))
     .offset(_NONE),
     "before",
+    *AFTER,
     "limit",
 )
 PURGE = sql(

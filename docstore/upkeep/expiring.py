@@ -13,13 +13,17 @@ import structlog
 
 from docstore.converge.lineage import lineage_of
 from docstore.errors import DocstoreError
-from docstore.model.document import Row, tag_of
+from docstore.model.document import Row, expiry_us, tag_of
+from docstore.model.fences import OF_THE_STORE
 from docstore.model.operation import Answer, Conditions, Operation
 from docstore.model.service import LINEARIZABLE, PRIMARY, Level
 from docstore.protocol.view.replica import ReplicaView
 from docstore.storage.store import Expired, Store
 from docstore.upkeep.background import Background
 
+Place = tuple[int, int, int]
+"""When a document's time is over, its slot, and the number of its row."""
+BEGINNING: Place = (0, -1, -1)
 INTERVAL_S = 1.0
 ROWS_AT_ONCE = 256
 TIMEOUT_S = 5.0
@@ -40,6 +44,9 @@ class Expiring:
         self._view = view
         self._store = store
         self._submit = submit
+        self._seen = {LINEARIZABLE: BEGINNING, PRIMARY: BEGINNING}
+        """How far everything has been tried once, in the order of their times."""
+        self._again = self._seen.copy()
         self._background = Background("expiring", self._turn)
 
     def start(self) -> None:
@@ -53,23 +60,38 @@ class Expiring:
     async def _turn(self) -> None:
         await asyncio.sleep(INTERVAL_S)
         try:
-            # At once again while there is more than one look can take.
-            while await self._look(LINEARIZABLE) + await self._look(PRIMARY) >= ROWS_AT_ONCE:
-                pass
+            for level in (LINEARIZABLE, PRIMARY):
+                if self._seen[level] != BEGINNING:
+                    await self._look_back(level)
+                # At once again while there is more than one look can take.
+                while after := await self._look(level, self._seen[level]):
+                    self._seen[level] = after
         except DocstoreError as error:
             log.warning("looking for what has expired failed", error=str(error))
 
-    async def _look(self, level: Level) -> int:
-        """Delete up to a page of documents; return how many were deleted. PRIMARY: or EVENTUAL."""
+    async def _look_back(self, level: Level) -> None:
+        """Try again what was seen before, a page at a time.
+
+        Some cannot be deleted, as their factory was, and must not keep the others waiting.
+        """
+        began = self._again[level]
+        self._again[level] = await self._look(level, began) or BEGINNING
+        if began == self._again[level]:  # All that is over is on one page.
+            self._seen[level] = BEGINNING
+
+    async def _look(self, level: Level, after: Place) -> Place | None:
+        """Delete a page of documents; return where there may be more. PRIMARY: or EVENTUAL."""
         now_us = self._view.wall_now_us()
-        [result] = await self._store.read([Expired(now_us, ROWS_AT_ONCE, level)])
+        [result] = await self._store.read([Expired(now_us, ROWS_AT_ONCE, level, after=after)])
         if not isinstance(result, list):
-            return 0  # Damaged: whoever reads it is told so, and it is repaired.
+            return None  # Damaged: whoever reads it is told so, and it is repaired.
         ours = [row for row in result if self._is_ours(row, level)]
         answers = await asyncio.gather(*(self._delete(row, level) for row in ours))
-        deleted = sum(answer.is_success for answer in answers)
-        self.expired += deleted
-        return deleted
+        self.expired += sum(answer.is_success for answer in answers)
+        if len(result) < ROWS_AT_ONCE:
+            return None
+        last = result[-1]
+        return expiry_us(last.state), last.slot, last.n
 
     def _is_ours(self, row: Row, level: Level) -> bool:
         if level < LINEARIZABLE:
@@ -80,5 +102,7 @@ class Expiring:
         if level < LINEARIZABLE:
             level = lineage_of(row).level
         unchanged = Conditions(match=[tag_of(row, level)])
-        operation = Operation(verb="DELETE", link=row.link, conditions=unchanged, level=level)
+        operation = Operation(
+            verb="DELETE", link=row.link, conditions=unchanged, level=level, fence=OF_THE_STORE
+        )
         return self._submit(operation, TIMEOUT_S)

@@ -60,9 +60,9 @@ class Work:
 
 
 def declare(group: Group, path: str) -> None:
-    """Declare a factory unless it is there."""
+    """Declare a factory unless it is there. Raises GroupError, for one that was deleted as well."""
     try:
         group.json("POST", "/core/factories", {"path": path})
     except GroupError as error:
-        if error.status != 409:
+        if error.code != "already-exists":
             raise

@@ -167,6 +167,20 @@ def test_a_row_that_the_group_refuses_ends_the_load_in_one_line(
     assert "row 2: /two/two-000002: documentSelfLink" in errors
 
 
+def test_what_another_group_has_stored_is_loaded_all_the_same(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """A load that was interrupted at one group left out its first rows at the next."""
+    file = written(tmp_path, "odd.json", json.dumps([{"n": number} for number in range(3000)]))
+    few = {"path": "/odd", "schema": {"properties": {"n": {"maximum": 2950}}}}
+    assert docstore(cluster, tmp_path, "post", "/core/factories", json.dumps(few))[0] == 0
+    asked = ("load", str(file), "--into", "/odd")
+    assert docstore(cluster, tmp_path, *asked)[0] == 1
+    with LocalCluster(1) as other:
+        code, out, _ = docstore(other, tmp_path, *asked, "--json")
+    assert (code, json.loads(out)["documents"], json.loads(out)["skipped"]) == (0, 3000, 0)
+
+
 def test_of_rows_with_one_id_the_last_is_stored(cluster: LocalCluster, tmp_path: Path) -> None:
     rows = [{"id": "C#", "n": n} for n in range(600)]
     file = written(tmp_path, "same.json", json.dumps(rows))

@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from docstore.config import Config
-from docstore.errors import DiskFull
-from docstore.members.founding import Founding
+from docstore.errors import BadConfig, DiskFull
+from docstore.members.founding import Founding, identity
 from docstore.model.address import Address
 from docstore.storage.memory import MemoryStore
 from docstore.storage.store import Then, Write
@@ -43,3 +45,15 @@ async def test_a_group_is_founded_as_soon_as_there_is_room_to_store_it(tmp_path:
     assert [member.id for member in configuration.members] == ["a"]
     assert (await store.recover()).configuration
     assert "full" not in founding.why_not()
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\xff", b"a b\n", b"/etc\n"])
+async def test_a_directory_whose_node_has_no_name_that_can_be_is_refused(
+    tmp_path: Path, content: bytes
+) -> None:
+    """Bytes that are no text ended the start in a traceback; others became the node's name."""
+    at = Address("h", 1)
+    config = Config(data=tmp_path, advertise=at, peer_advertise=at, gossip_advertise=at)
+    (tmp_path / "node-id").write_bytes(content)
+    with pytest.raises(BadConfig, match=r"node-id holds '.*', no id of a node"):
+        identity(config, await MemoryStore().open())

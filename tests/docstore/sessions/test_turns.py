@@ -131,6 +131,31 @@ def test_who_waits_goes_on_to_wait_at_the_next_owner() -> None:
     assert shown(group.reply(request)) == (200, "y")
 
 
+def test_who_waits_goes_on_to_wait_under_another_reign_of_the_same_owner() -> None:
+    """A change of the members begins one: whoever waited was told that it had been withdrawn."""
+    group = Elections()
+    group.campaign("xy")
+    request = group.turn("y", at="b")
+    group.govern("a")
+    group.run(1.2)  # The table of the old reign is let go of.
+    assert not group.replies
+    group.resign()
+    assert shown(group.reply(request)) == (200, "y")
+
+
+def test_who_waits_is_told_nothing_by_an_owner_that_has_not_read_the_document_yet() -> None:
+    """It was told, when its time was over, that there is no such document."""
+    group = Elections()
+    group.campaign("xy")
+    group.govern("a")
+    group.run(1.2)
+    held_back = Answer(503, "no-quorum", unknown=True)
+    group.answers = lambda node, operation: held_back if operation.verb == "GET" else None
+    request = group.turn("y", timeout_s=2.0)
+    group.run(2.1)
+    assert group.reply(request).result is None
+
+
 def test_nobody_is_told_of_a_turn_by_an_owner_that_has_been_deposed() -> None:
     """Its table has a row that another one has replaced since."""
     group = Elections()

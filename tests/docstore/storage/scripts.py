@@ -175,7 +175,8 @@ def queries() -> list[Query]:
                     History(slot, link, None, 99, until, 300),
                 ]
     asked += [Arrivals(0, 99), Arrivals(1, 2), Arrivals(0, 99, bytes_max=400)]
-    asked += [Expired(5, 9, level) for level in (2, 3)]
+    places = [(0, -1, -1), (1, 0, 1), (1, 1, 0), (2, 0, 2), (4, 9, 9)]
+    asked += [Expired(5, 9, level, after=place) for level in (2, 3) for place in places]
     asked += [Aged(standing, 25, 9) for standing in (Standing.PAST, Standing.LOSER)]
     return asked
 

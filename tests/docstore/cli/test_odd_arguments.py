@@ -1,0 +1,82 @@
+"""Arguments as they are typed by mistake: one clear line, and nothing else is touched."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from docstore.client import LocalCluster
+from tests.docstore.cli.test_commands import docstore
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[str]:
+    """Return the address of a node with documents under /notes."""
+    with LocalCluster(1) as group:
+        [url] = group.urls
+        assert docstore("post", "/core/factories", '{"path": "/notes"}', "--url", url)[0] == 0
+        yield url
+
+
+@pytest.mark.parametrize("name", ["a#1", "a?1", "a%62", "ä b"])
+def test_a_document_is_explained_whatever_its_name_holds(node: str, name: str) -> None:
+    """`a%62` was explained as `ab`, another document."""
+    link = f"/notes/{name}"
+    assert docstore("put", link, "{}", "--url", node)[0] == 0
+    code, out, errors = docstore("explain", link, "--url", node)
+    assert (code, errors, json.loads(out)["documentSelfLink"]) == (0, "", link)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["lease", "create", "--ttl", "nan"],
+        ["lock", "l", "--ttl", "nan", "--", "true"],
+        ["election", "run", "e", "--ttl", "nan", "--", "true"],
+        ["put", "/notes/a", "{}", "--if-match", '"1"\n'],
+        ["get", "/notes/a", "--url", ","],
+        ["trace", "--url", ""],
+    ],
+)
+def test_what_is_typed_wrong_is_said_to_be(node: str, words: list[str]) -> None:
+    url = [] if "--url" in words else ["--url", node]
+    code, out, errors = docstore(*words[:2], *url, *words[2:])
+    assert (code, out) == (2, "")
+    assert "Invalid value" in errors
+    assert "Traceback" not in errors
+
+
+def test_an_id_of_a_lease_is_no_way_to_another_document(node: str) -> None:
+    """The factory was deleted."""
+    code, out, errors = docstore("lease", "revoke", "../factories/notes", "--now", "--url", node)
+    assert (code, out, len(errors.splitlines())) == (1, "", 1)
+    assert docstore("get", "/core/factories/notes", "--url", node)[0] == 0
+
+
+def test_a_factory_that_was_deleted_is_said_to_be(node: str, tmp_path: Path) -> None:
+    """A load went on as if it had declared it."""
+    rows, url = tmp_path / "rows.json", ["--url", node]
+    rows.write_text("[{}]")
+    assert docstore("post", "/core/factories", '{"path": "/gone"}', *url)[0] == 0
+    assert docstore("delete", "/core/factories/gone", *url)[0] == 0
+    code, out, errors = docstore("load", str(rows), "--into", "/gone", *url)
+    assert (code, out, len(errors.splitlines())) == (1, "", 1)
+    assert "marked deleted" in errors
+
+
+def test_records_that_cannot_be_written_are_told_in_one_line(node: str) -> None:
+    """The readers of the partitions were left running, and said so in a traceback."""
+    url = ["--url", node]
+    assert docstore("topic", "create", "t", "-p", "3", *url)[0] == 0
+    lines = "\n".join(map(str, range(3000)))
+    command = [sys.executable, "-m", "docstore"]
+    subprocess.run([*command, "produce", "t", *url], input=lines, text=True, check=True, timeout=60)
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [*command, "consume", "t", *url], stdout=full, stderr=subprocess.PIPE, text=True,
+            timeout=60, check=False,
+        )  # fmt: skip
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (1, 1)

@@ -1,0 +1,56 @@
+"""Offsets whose owner has just died: they are shown as they are, or not at all."""
+
+from itertools import count
+
+import pytest
+
+from docstore.client import Client, LocalCluster, RequestFailed
+from tests.docstore.client.groups.conftest import until_told
+
+PARTITIONS = 12
+AT_ONCE = {"Docstore-Timeout-Ms": "150"}
+
+
+async def test_an_offset_that_cannot_be_read_is_not_shown_as_none() -> None:
+    """It was -1, as if the group had read nothing."""
+    with LocalCluster(3) as nodes:
+        async with Client(nodes.urls[:1]) as client:
+            await client.json("POST", "/core/streams", {"name": "t", "partitions": PARTITIONS})
+            group = await _made(client, nodes)
+            nodes.kill(nodes.nodes[2])
+
+            async def is_whole() -> bool:
+                try:
+                    page = await client.json("GET", f"{group}/offsets", **AT_ONCE)
+                except RequestFailed as error:
+                    if error.status not in (503, 504):
+                        raise
+                    return False
+                assert [each["offset"] for each in page["offsets"]] == [4] * PARTITIONS
+                return True
+
+            await until_told(is_whole)
+
+
+async def test_a_group_is_told_as_deleted_once_its_offsets_are() -> None:
+    with LocalCluster(3) as nodes:
+        async with Client(nodes.urls[:1]) as client:
+            await client.json("POST", "/core/streams", {"name": "t", "partitions": PARTITIONS})
+            group = await _made(client, nodes)
+            nodes.kill(nodes.nodes[2])
+            with pytest.raises(RequestFailed, match="504 the group is deleted, its offsets may"):
+                await client.json("DELETE", group, **AT_ONCE)
+
+
+async def _made(client: Client, nodes: LocalCluster) -> str:
+    """Make a group that the first node owns, with an offset for each partition."""
+    for number in count():
+        group = f"/core/groups/g{number}"
+        if nodes.owner_of(group) is nodes.nodes[0]:
+            break
+    name = group.rpartition("/")[2]
+    await client.json("POST", "/core/groups", {"name": name, "topics": ["t"]})
+    for partition in range(PARTITIONS):
+        reset = {"kind": "ResetRequest", "offset": 4}
+        await client.json("PATCH", f"{group}/offsets/t/{partition}", reset)
+    return group

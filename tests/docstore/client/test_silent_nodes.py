@@ -1,0 +1,111 @@
+"""Nodes that take a request, or not even the connection, and say nothing: who is asked then."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+
+import pytest
+
+from docstore.client import Client, Unanswered, Unreachable, requests
+
+ANSWER = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    b"Content-Length: 2\r\n\r\n{}"
+)
+LONG_S = 300.0
+
+
+class Node:
+    """Answers, or takes what it is asked and says nothing until it is over."""
+
+    def __init__(self, *, is_silent: bool) -> None:
+        self.is_silent, self.heard = is_silent, 0
+        self.is_over = asyncio.Event()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        self.heard += 1
+        if self.is_silent:
+            await self.is_over.wait()
+        else:
+            writer.write(ANSWER)
+        writer.close()
+
+
+@asynccontextmanager
+async def serving(*nodes: Node) -> AsyncIterator[list[str]]:
+    servers = [await asyncio.start_server(node.serve, "127.0.0.1", 0) for node in nodes]
+    try:
+        yield [f"http://127.0.0.1:{each.sockets[0].getsockname()[1]}" for each in servers]
+    finally:
+        for node, server in zip(nodes, servers, strict=True):
+            node.is_over.set()
+            server.close()
+
+
+@pytest.fixture
+def silent() -> Node:
+    return Node(is_silent=True)
+
+
+@pytest.fixture
+def well() -> Node:
+    return Node(is_silent=False)
+
+
+async def test_a_read_goes_on_at_the_next_node(
+    silent: Node, well: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waited for thirty seconds, and then asked the silent one once more."""
+    monkeypatch.setattr(requests, "ANSWER_S", 1.0)
+    async with serving(silent, well) as urls, Client(urls, timeout_s=LONG_S) as client:
+        assert await client.json("GET", "/notes/a") == {}
+        assert await client.json("GET", "/notes/a") == {}
+    assert (silent.heard, well.heard) == (1, 2)
+
+
+async def test_a_node_may_wait_for_news_as_long_as_it_was_told(
+    silent: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "ANSWER_S", 0.1)
+    async with serving(silent) as urls, Client(urls, timeout_s=LONG_S) as client:
+        asking = asyncio.create_task(client.request("GET", "/core/changes", wait_s=LONG_S))
+        done, _ = await asyncio.wait({asking}, timeout=0.5)
+        asking.cancel()
+    assert not done
+    assert silent.heard == 1
+
+
+async def test_a_read_is_tried_for_its_time_and_not_eight_times_as_long(silent: Node) -> None:
+    async with serving(silent) as urls, Client(urls, timeout_s=0.2) as client:
+        with pytest.raises(Unreachable, match=r"no node answers: .*: no answer in time"):
+            await client.json("GET", "/notes/a")
+    assert silent.heard < 3
+
+
+async def test_after_an_update_without_an_answer_another_node_is_asked_first(
+    silent: Node, well: Node
+) -> None:
+    async with serving(silent, well) as urls, Client(urls, timeout_s=0.2) as client:
+        with pytest.raises(Unanswered, match="may have happened"):
+            await client.json("PUT", "/notes/a", {})
+        assert await client.json("PUT", "/notes/a", {}) == {}
+    assert (silent.heard, well.heard) == (1, 1)
+
+
+async def test_nothing_was_sent_to_who_takes_no_connection(
+    well: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine without power refuses nothing. The update was said to have happened, perhaps."""
+    monkeypatch.setattr(requests, "CONNECT_S", 0.1)
+    with ExitStack() as stack:
+        dead = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(8):  # Who knocks after them is not heard any more.
+            caller = stack.enter_context(socket.socket())
+            caller.setblocking(False)
+            caller.connect_ex(dead.getsockname())
+        url = f"http://127.0.0.1:{dead.getsockname()[1]}"
+        async with serving(well) as urls, Client([url, *urls], timeout_s=LONG_S) as client:
+            assert await client.json("PUT", "/notes/a", {}) == {}
+    assert well.heard == 1
