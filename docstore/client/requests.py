@@ -18,7 +18,10 @@ CONNECT_S = 3.0
 ANSWER_S = 12.0
 """A node answers within ten seconds, whatever happens: one that has not is not waited for."""
 EXAMPLE = "http://127.0.0.1:8001"
+METRICS = "/metrics"
+"""The one page that is text."""
 READS = ("GET", "HEAD")
+CLOSING = "Cannot write to closing transport"
 JSON = {"Content-Type": "application/json"}
 Answered = tuple[int, Mapping[str, str], bytes]
 """Status, headers and body."""
@@ -41,9 +44,7 @@ class Requests:
 
     async def __aenter__(self) -> Self:
         """Open the session."""
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0), middlewares=(_sent_once,)
-        )
+        self._session = session(aiohttp.TCPConnector(limit=0))
         return self
 
     async def __aexit__(
@@ -85,7 +86,7 @@ class Requests:
             timeout = self._patience(left_s if is_read else self._timeout_s, wait_s, is_read)
             pause_s = PAUSE_S if attempt >= nodes - 1 else 0
             try:
-                return await self._send(self.urls[place], method, path, body, headers, timeout)
+                answered = await self._send(self.urls[place], method, path, body, headers, timeout)
             except RequestFailed as error:
                 if error.status != 503:
                     raise
@@ -95,6 +96,10 @@ class Requests:
                 if isinstance(error, Unanswered) and not is_read:
                     raise
                 failure = Unreachable(f"no node answers: {error.why}")
+            else:
+                if answered[1].get("Connection") == "close":
+                    self._avoid(place)  # It sends its clients away, and will stop to listen.
+                return answered
             await asyncio.sleep(min(pause_s, max(0.0, deadline - loop.time())))
         raise failure
 
@@ -141,14 +146,15 @@ class Requests:
                 content = await answer.read()
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
             raise BadAddress(f"{url!r} is not the URL of a node, such as {EXAMPLE}") from error
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, _NotSent) as error:
             raise Unreachable(str(error)) from error
         except (aiohttp.ClientError, TimeoutError) as error:
             lost = Unreachable if method in READS else Unanswered
             raise lost(f"{url}: {str(error) or 'no answer in time'}") from error
         if answer.status >= 400:
             raise RequestFailed(answer.status, _problem(content))
-        _check_node(url, answer, content)
+        if path != METRICS:
+            _check_node(url, answer, content)
         return answer.status, answer.headers, content
 
     async def json(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
@@ -159,8 +165,17 @@ class Requests:
         return orjson.loads(content) if content else None
 
 
+def session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
+    """Return what requests go through: an update once, if it has gone at all."""
+    return aiohttp.ClientSession(connector=connector, middlewares=(_sent_once,))
+
+
 class _Broken(aiohttp.ClientError):
     """A connection has ended before the answer came."""
+
+
+class _NotSent(aiohttp.ClientError):
+    """A connection had ended before all of the request was written, so that nobody acts on it."""
 
 
 async def _sent_once(
@@ -176,8 +191,9 @@ async def _sent_once(
         return await handler(request)
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
         raise
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise _Broken(str(error)) from error
+    except (aiohttp.ClientConnectionError, ConnectionResetError) as error:
+        was_closing = any(CLOSING in str(each) for each in (error, error.__cause__))
+        raise (_NotSent if was_closing else _Broken)(str(error)) from error
 
 
 def _check_link(path: str) -> None:

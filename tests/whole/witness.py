@@ -14,6 +14,7 @@ import orjson
 
 from docstore.client import Client
 from docstore.client.leases import LEASES
+from docstore.client.requests import session
 from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
 from docstore.protocol.outbox import Outbox
@@ -154,7 +155,7 @@ class SimulatedClient(Client):
         self._witness = witness
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(timeout=self._timeout, connector=Connector(limit=0))
+        self._session = session(Connector(limit=0))
         return self
 
     async def request(

@@ -1,47 +1,63 @@
-"""Nodes that take a request, or not even the connection, and say nothing: who is asked then."""
+"""Nodes that take a request, or not even the connection, and say nothing; and nodes that leave.
+
+Who is asked then, and whether an update may be sent again.
+"""
 
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
+from typing import Any
 
+import aiohttp
 import pytest
 
 from docstore.client import Client, Unanswered, Unreachable, requests
 
-ANSWER = (
-    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
-    b"Content-Length: 2\r\n\r\n{}"
-)
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n%b\r\n{}"
 LONG_S = 300.0
 
 
 class Node:
-    """Answers, or takes what it is asked and says nothing until it is over."""
+    """Answers requests without a body, or takes one and says nothing until it is over.
 
-    def __init__(self, *, is_silent: bool) -> None:
-        self.is_silent, self.heard = is_silent, 0
+    is_leaving: it sends its clients away with its answer.
+    """
+
+    def __init__(self, *, is_silent: bool = False, is_leaving: bool = False) -> None:
+        self.is_silent, self.is_leaving, self.heard = is_silent, is_leaving, 0
         self.is_over = asyncio.Event()
+        self.tasks: list[asyncio.Task[None]] = []
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        self.heard += 1
-        if self.is_silent:
-            await self.is_over.wait()
-        else:
-            writer.write(ANSWER)
+    def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.tasks.append(asyncio.create_task(self._serve(reader, writer)))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError):
+            while not self.is_over.is_set():
+                await reader.readuntil(b"\r\n\r\n")
+                self.heard += 1
+                if self.is_silent:
+                    await self.is_over.wait()
+                else:
+                    writer.write(ANSWER % (b"Connection: close\r\n" if self.is_leaving else b""))
+                if self.is_leaving:
+                    break
         writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
 
 
 @asynccontextmanager
 async def serving(*nodes: Node) -> AsyncIterator[list[str]]:
-    servers = [await asyncio.start_server(node.serve, "127.0.0.1", 0) for node in nodes]
+    servers = [await asyncio.start_server(node.connected, "127.0.0.1", 0) for node in nodes]
     try:
         yield [f"http://127.0.0.1:{each.sockets[0].getsockname()[1]}" for each in servers]
     finally:
         for node, server in zip(nodes, servers, strict=True):
             node.is_over.set()
             server.close()
+            await asyncio.gather(*node.tasks)
 
 
 @pytest.fixture
@@ -51,7 +67,7 @@ def silent() -> Node:
 
 @pytest.fixture
 def well() -> Node:
-    return Node(is_silent=False)
+    return Node()
 
 
 async def test_a_read_goes_on_at_the_next_node(
@@ -109,3 +125,30 @@ async def test_nothing_was_sent_to_who_takes_no_connection(
         async with serving(well) as urls, Client([url, *urls], timeout_s=LONG_S) as client:
             assert await client.json("PUT", "/notes/a", {}) == {}
     assert well.heard == 1
+
+
+async def test_who_sends_its_clients_away_is_not_asked_again(well: Node) -> None:
+    leaving = Node(is_leaving=True)
+    async with serving(leaving, well) as urls, Client(urls) as client:
+        for _ in range(3):
+            assert await client.json("DELETE", "/notes/a") == {}
+    assert (leaving.heard, well.heard) == (1, 2)
+
+
+async def test_an_update_is_sent_again_if_its_connection_was_closed_before_it_was_written(
+    well: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that stops closes what is idle: between the look at a connection and its use."""
+    write_bytes, closed = aiohttp.ClientRequest.write_bytes, []
+
+    async def written(request: Any, writer: Any, connection: Any, *more: Any) -> None:
+        if not closed:
+            closed.append(connection)
+            connection.transport.close()
+        await write_bytes(request, writer, connection, *more)
+
+    monkeypatch.setattr(aiohttp.ClientRequest, "write_bytes", written)
+    async with serving(well) as urls, Client(urls) as client:
+        status, _, _ = await client.request("PUT", "/notes/a", b"\r\n\r\n", requests.JSON)
+    assert status == 200
+    assert len(closed) == 1
