@@ -95,29 +95,29 @@ async def test_an_expiry_survives_the_owner(cluster: LocalCluster) -> None:
 async def test_a_factory_that_demands_fences_keeps_nothing_for_ever(cluster: LocalCluster) -> None:
     """Its documents stayed: their deletion came without a Fence, and was refused."""
     async with Client(cluster.urls) as store:
-        await store.declare("/codes")
-        await store.put("/codes/plain", {EXPIRY: in_s(4)})
-        declaration = {"path": "/codes", "requiresFence": True}
+        await store.declare("/fenced-codes")
+        await store.put("/fenced-codes/plain", {EXPIRY: in_s(4)})
+        declaration = {"path": "/fenced-codes", "requiresFence": True}
         async with store.lease() as lease:
-            await store.put("/codes/leased", {}, lease=lease)
-            await store.json("PUT", "/core/factories/codes", declaration)
-            await store.put("/codes/fenced", {EXPIRY: in_s(2)}, fence="locks/l:7")
-        await gone(cluster, "/codes/fenced")
-        await gone(cluster, "/codes/plain")
-        await gone(cluster, "/codes/leased")
+            await store.put("/fenced-codes/leased", {}, lease=lease)
+            await store.json("PUT", "/core/factories/fenced-codes", declaration)
+            await store.put("/fenced-codes/fenced", {EXPIRY: in_s(2)}, fence="locks/l:7")
+        await gone(cluster, "/fenced-codes/fenced")
+        await gone(cluster, "/fenced-codes/plain")
+        await gone(cluster, "/fenced-codes/leased")
         with pytest.raises(RequestFailed, match="token 7 has been seen"):
-            await store.put("/codes/fenced", {}, fence="locks/l:6")
+            await store.put("/fenced-codes/fenced", {}, fence="locks/l:6")
 
 
 async def test_what_cannot_be_deleted_keeps_nothing_else_waiting(cluster: LocalCluster) -> None:
     """Of a factory that was deleted there were more than one look takes, and nothing else went."""
     async with Client(cluster.urls) as store:
         await store.declare("/gone")
-        await store.declare("/codes")
+        await store.declare("/other-codes")
         over = in_s(5)
         lines = [{"op": "PUT", "link": f"/gone/{n}", "body": {EXPIRY: over}} for n in range(600)]
         assert {each["status"] for each in await store.bulk(lines)} == {201}
         await store.delete("/core/factories/gone")
         assert in_s(0) < over
-        await store.put("/codes/a", {EXPIRY: in_s(6)})
-        await gone(cluster, "/codes/a")
+        await store.put("/other-codes/a", {EXPIRY: in_s(6)})
+        await gone(cluster, "/other-codes/a")
