@@ -28,8 +28,8 @@ SHELLS = tuple(
     gossip/agent.py gossip/audience.py gossip/clock.py gossip/exchange.py gossip/joining.py
     gossip/security/rotation.py gossip/snapshot.py gossip/subscription.py gossip/transport.py
     gossip/__main__.py docstore/__main__.py docstore/driver.py docstore/stepping.py
-    docstore/links/peers.py docstore/links/refusals.py docstore/links/rpc.py
-    docstore/scans/barrier.py
+    docstore/links/framed.py docstore/links/peers.py docstore/links/refusals.py
+    docstore/links/rpc.py docstore/scans/barrier.py
     docstore/scans/batches.py docstore/scans/feed.py docstore/scans/pool.py
     docstore/scans/scanner.py docstore/scans/segments.py docstore/scans/worker.py
     docstore/services/announcing.py docstore/services/declaring.py docstore/storage/database.py
