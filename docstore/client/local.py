@@ -9,6 +9,7 @@ import random
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -49,10 +50,21 @@ class LocalCluster:
     """Nodes n1, n2, ... on free loopback ports; stopped, each by its own process, at the end."""
 
     def __init__(
-        self, size: int = 3, directory: Path | None = None, settings: Sequence[str] = ()
+        self,
+        size: int = 3,
+        directory: Path | None = None,
+        settings: Sequence[str] = (),
+        *,
+        certs: Path | None = None,
     ) -> None:
-        """settings: flags for every node."""
+        """settings: flags for every node.
+
+        certs: where `docstore certs` has made ca.pem, n1.pem, n2.pem, ...: all ports have TLS then.
+        """
         self._settings = tuple(settings)
+        self._certs = certs
+        self.ssl = ssl.create_default_context(cafile=certs / "ca.pem") if certs else None
+        """What `Client(cluster.urls, ssl=cluster.ssl)` believes."""
         self._own_directory = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="docstore-"))
         self._claims = contextlib.ExitStack()
@@ -109,9 +121,19 @@ class LocalCluster:
     def _add_node(self) -> LocalNode:
         name = f"n{len(self.nodes) + 1}"
         claim = self._claims.enter_context(claim_ports())
-        port = claim.getsockname()[1] - CLAIM
-        self.nodes.append(LocalNode(name, f"http://127.0.0.1:{port}", self.directory / name))
+        address = f"127.0.0.1:{claim.getsockname()[1] - CLAIM}"
+        scheme = "https" if self._certs else "http"
+        self.nodes.append(LocalNode(name, f"{scheme}://{address}", self.directory / name))
         return self.nodes[-1]
+
+    def _tls(self, node: LocalNode) -> tuple[str, ...]:
+        if self._certs is None:
+            return ()
+        return (
+            "--tls-cert-file", str(self._certs / f"{node.name}.pem"),
+            "--tls-key-file", str(self._certs / f"{node.name}-key.pem"),
+            "--tls-ca-file", str(self._certs / "ca.pem"),
+        )  # fmt: skip
 
     def start(self, node: LocalNode) -> None:
         """Start a node on its data."""
@@ -121,8 +143,8 @@ class LocalCluster:
             node.process = subprocess.Popen(
                 [
                     sys.executable, *node.command, "serve", "--data", str(node.data),
-                    "--listen", node.url.removeprefix("http://"), "--node-id", node.name,
-                    *node.flags, *self._settings,
+                    "--listen", node.url.partition("://")[2], "--node-id", node.name,
+                    *self._tls(node), *node.flags, *self._settings,
                 ],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
@@ -139,7 +161,7 @@ class LocalCluster:
         deadline = time.monotonic() + timeout_s
         running = [node for node in self.nodes if node.process is not None]
         waiting = running
-        while waiting := [node for node in waiting if not _is_ready(node.url)]:
+        while waiting := [node for node in waiting if not self._is_ready(node)]:
             for node in running:  # One that ended may be what the others wait for.
                 if node.process is not None and node.process.poll() is not None:
                     raise RuntimeError(f"{node.name} ended by itself:\n{node.last_words()}")
@@ -152,7 +174,7 @@ class LocalCluster:
     def owner_of(self, link: str, *, asked: LocalNode | None = None) -> LocalNode:
         """Return the node that owns a document."""
         url = (asked or self.nodes[0]).url
-        with urllib.request.urlopen(f"{url}{link}/explain") as answer:
+        with urllib.request.urlopen(f"{url}{link}/explain", context=self.ssl) as answer:
             page: dict[str, Any] = json.load(answer)
         return self.node(page["owner"])
 
@@ -171,13 +193,13 @@ class LocalCluster:
         if self._own_directory:
             shutil.rmtree(self.directory, ignore_errors=True)
 
-
-def _is_ready(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}/health/ready", timeout=2) as answer:
-            return int(answer.status) == 200
-    except (urllib.error.URLError, OSError):
-        return False
+    def _is_ready(self, node: LocalNode) -> bool:
+        url = f"{node.url}/health/ready"
+        try:
+            with urllib.request.urlopen(url, timeout=2, context=self.ssl) as answer:
+                return int(answer.status) == 200
+        except (urllib.error.URLError, OSError):
+            return False
 
 
 def claim_ports() -> socket.socket:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from ssl import SSLContext
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import unquote
@@ -30,21 +31,30 @@ Answered = tuple[int, Mapping[str, str], bytes]
 class Requests:
     """One HTTP session with any of a group's nodes."""
 
-    def __init__(self, urls: Sequence[str], *, timeout_s: float = 30.0) -> None:
+    def __init__(
+        self, urls: Sequence[str], *, timeout_s: float = 30.0, ssl: SSLContext | None = None
+    ) -> None:
         """timeout_s: for so long a request is tried, and for so long an update is waited for.
 
+        ssl: whom to believe over https, such as `ssl.create_default_context(cafile="ca.pem")`;
+        None: as the system does.
         Raises BadAddress without a URL.
         """
         if not urls:
             raise BadAddress("no URL of a node is given")
         self.urls = [url.rstrip("/") for url in urls]
         self._timeout_s = timeout_s
+        self._ssl = ssl
         self._session: aiohttp.ClientSession | None = None
         self._first = 0
 
+    def to(self, urls: Sequence[str], *, timeout_s: float = 30.0) -> Self:
+        """Return a client of other nodes that believes whom this one does."""
+        return type(self)(urls, timeout_s=timeout_s, ssl=self._ssl)
+
     async def __aenter__(self) -> Self:
         """Open the session."""
-        self._session = session(aiohttp.TCPConnector(limit=0))
+        self._session = session(aiohttp.TCPConnector(limit=0, ssl=self._ssl or True))
         return self
 
     async def __aexit__(

@@ -13,6 +13,7 @@ import asyncio
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Sequence
+from ssl import SSLContext
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -30,8 +31,9 @@ START_S = 60.0
 class _Threaded(ABC, Generic[Held]):
     """A client and what it holds, on a loop of their own."""
 
-    def __init__(self, urls: Sequence[str], what: dict[str, Any]) -> None:
+    def __init__(self, urls: Sequence[str], what: dict[str, Any], ssl: SSLContext | None) -> None:
         self._urls = urls
+        self._ssl = ssl
         self._what = what
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -73,7 +75,7 @@ class _Threaded(ABC, Generic[Held]):
             self._stop()
 
     async def _begin(self) -> None:
-        self._client = Client(self._urls)
+        self._client = Client(self._urls, ssl=self._ssl)
         await self._client.__aenter__()
         try:
             held = self._make(self._client)
@@ -106,8 +108,11 @@ class _Threaded(ABC, Generic[Held]):
 class ThreadedRole(_Threaded[Role]):
     """`client.role` without an event loop of the caller's; settings as there."""
 
-    def __init__(self, urls: Sequence[str], name: str, **settings: Any) -> None:
-        super().__init__(urls, settings)
+    def __init__(
+        self, urls: Sequence[str], name: str, *, ssl: SSLContext | None = None, **settings: Any
+    ) -> None:
+        """ssl: as of `Client`."""
+        super().__init__(urls, settings, ssl)
         self._name = name
 
     def _make(self, client: Client) -> Role:
@@ -133,8 +138,11 @@ class ThreadedRole(_Threaded[Role]):
 class ThreadedLease(_Threaded[Lease]):
     """`client.lease` without an event loop of the caller's; settings as there."""
 
-    def __init__(self, urls: Sequence[str], **settings: Any) -> None:
-        super().__init__(urls, settings)
+    def __init__(
+        self, urls: Sequence[str], *, ssl: SSLContext | None = None, **settings: Any
+    ) -> None:
+        """ssl: as of `Client`."""
+        super().__init__(urls, settings, ssl)
 
     def _make(self, client: Client) -> Lease:
         return client.lease(**self._what)

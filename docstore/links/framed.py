@@ -17,6 +17,8 @@ class Framed(asyncio.Protocol, ABC):
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
+        self.peer: str | None = None
+        """Whom we believe to be at the other end; None before that is known."""
         self.protocol = 0
         """Of the connection; 0 until it is known."""
         self._buffer = bytearray()

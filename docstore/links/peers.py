@@ -16,10 +16,12 @@ from dataclasses import dataclass
 
 import structlog
 
+from docstore.links.certified import Certified
 from docstore.links.framed import Framed
 from docstore.links.frames import Packed, pack_hello, unpack_frame
 from docstore.links.refusals import Refusals
 from docstore.links.versions import Spoken
+from docstore.tls.accepting import TlsServer
 from docstore.wire import Hello, Message
 
 SEND_BUFFER_BYTES_MAX = 64 << 20
@@ -53,7 +55,6 @@ class Inbound(Framed):
     def __init__(self, links: "PeerLinks") -> None:
         super().__init__()
         self._links = links
-        self.peer: str | None = None
         self._loop = asyncio.get_running_loop()
         self._heard_at = self._loop.time()
         self._watch = self._loop.call_later(HELLO_TIMEOUT_S, self._time_up)
@@ -65,6 +66,9 @@ class Inbound(Framed):
 
     def hello(self, hello: Hello) -> None:
         """Admit the peer or close."""
+        if not self._links.is_proved(self, hello.sender):
+            self.close()
+            return
         events, spoken = self._links.events, self._links.spoken
         knows = hello.protocol in spoken
         why_not = events.admit(hello) if knows else f"it proposes protocol {hello.protocol}"
@@ -118,7 +122,7 @@ class Outbound(Framed):
     def __init__(self, links: "PeerLinks", peer: str) -> None:
         super().__init__()
         self._links = links
-        self._peer = peer
+        self.peer: str = peer
         self.protocol = links.proposal(peer)
         loop = asyncio.get_running_loop()
         self.welcomed: asyncio.Future[bool] = loop.create_future()
@@ -129,19 +133,22 @@ class Outbound(Framed):
         """Open with our Hello; let the kernel give up on a peer that acknowledges nothing."""
         super().connection_made(transport)
         assert self.transport is not None
+        if not self._links.is_proved(self, self.peer):
+            self.close()
+            return
         raw = transport.get_extra_info("socket")
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(SILENCE_MAX_S * 1000))
-        hello = self._links.events.hello(self._peer)._replace(protocol=self.protocol)
+        hello = self._links.events.hello(self.peer)._replace(protocol=self.protocol)
         self.transport.write(pack_hello(hello))
 
     def hello(self, hello: Hello) -> None:
         """Check that the one who answers is the one we meant, and speaks as we do."""
         events = self._links.events
-        is_meant = hello.sender == self._peer
+        is_meant = hello.sender == self.peer
         if is_meant and hello.protocol != self.protocol:
             self._links.counters["dials_refused"] += 1
-            self._links.propose(self._peer, hello.protocol)
+            self._links.propose(self.peer, hello.protocol)
         fits = is_meant and hello.protocol == self.protocol
         if not self.welcomed.done():
             self.welcomed.set_result(fits and events.admit(hello) is None)
@@ -178,10 +185,17 @@ class Outbound(Framed):
 class PeerLinks:
     """All links of one node."""
 
-    def __init__(self, events: PeerEvents, spoken: Spoken = Spoken()) -> None:  # noqa: B008
+    def __init__(
+        self,
+        events: PeerEvents,
+        spoken: Spoken = Spoken(),  # noqa: B008
+        certified: Certified | None = None,
+    ) -> None:
+        """certified: with TLS; None: in plain text."""
         self.events = events
         self.spoken = spoken
-        self.counters: Counter[str] = Counter()
+        self.counters: Counter[str] = certified.counters if certified else Counter()
+        self._certified = certified
         self.configuration = 0
         """Id of the configuration that this node counts by; every frame carries it."""
         self.inbound: dict[Inbound, None] = {}
@@ -194,10 +208,13 @@ class PeerLinks:
         """Peers that did not know the greatest protocol of ours -> what is proposed to them."""
         self._full: dict[Outbound, None] = {}
         """Connections with something to say, in the order in which they got it."""
-        self._server: asyncio.Server | None = None
+        self._server: asyncio.Server | TlsServer | None = None
 
     async def start(self, host: str, port: int) -> None:
         """Listen for peers. Raises OSError when the port is taken."""
+        if self._certified is not None:
+            self._server = await self._certified.listen(lambda: Inbound(self), host, port)
+            return
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: Inbound(self), host, port)
 
@@ -251,6 +268,19 @@ class PeerLinks:
         for connection in [*self.inbound, *self._outbound.values()]:
             if connection.protocol < protocol:
                 connection.close()
+
+    def is_proved(self, connection: Framed, node: str) -> bool:
+        """Say whether a node is at the other end, as far as TLS can tell: without it, it may be."""
+        assert connection.transport is not None
+        return self._certified is None or self._certified.is_of(connection.transport, node)
+
+    def judge_again(self) -> None:
+        """Hang up on those that would not be let in any more by what is believed now."""
+        for each in [*self.inbound, *self._outbound.values()]:
+            if self._certified is None or each.peer is None or each.transport is None:
+                continue
+            if not self._certified.is_still_of(each.transport, each.peer):
+                each.close()
 
     def hears(self, peer: str) -> bool:
         """Say whether a connection from a peer stands."""
@@ -315,13 +345,18 @@ class PeerLinks:
         host, port = self._addresses[peer]
         loop = asyncio.get_running_loop()
         outbound: Outbound | None = None
+        tls = self._certified.dialling() if self._certified else {}
         try:
             async with asyncio.timeout(HELLO_TIMEOUT_S):
-                _, outbound = await loop.create_connection(lambda: Outbound(self, peer), host, port)
+                _, outbound = await loop.create_connection(
+                    lambda: Outbound(self, peer), host, port, **tls
+                )
                 if await outbound.welcomed:
                     return outbound
-        except (OSError, TimeoutError):
+        except (OSError, TimeoutError) as error:
             self.counters["dials_failed"] += 1
+            if self._certified is not None:
+                self._certified.failed(f"{host}:{port}", error)
         if outbound is not None:
             outbound.close()
         return None

@@ -16,12 +16,14 @@ from docstore.errors import StoreBroken, StoreDamaged
 from docstore.http.guard import machine_names
 from docstore.http.server import HttpServer
 from docstore.http.staged_files import Staging
+from docstore.links.certified import Certified
 from docstore.links.peers import PeerEvents, PeerLinks
 from docstore.links.rpc import Rpc
 from docstore.members.founding import Founding, identity
 from docstore.members.joining import Joining
 from docstore.members.lookup import Located, Lookup
 from docstore.members.membership import Membership
+from docstore.members.over_http import OverHttp
 from docstore.node.backend import NodeBackend
 from docstore.node.damage import end_process, refuse_damaged, tell_lost_records
 from docstore.node.draining import all_given_away
@@ -42,6 +44,7 @@ from docstore.storage.store import Recovered, Store
 from docstore.storage.streams_sqlite import SqliteStreamStore
 from docstore.streams import events as streams
 from docstore.streams.messages import is_streaming
+from docstore.tls.credentials import Credentials
 from docstore.wire import Ask, Message, Told
 
 HAND_OVER_TIMEOUT_S = 5.0
@@ -90,6 +93,9 @@ class Node:
         streams_recovered = await self._streams_store.open()
         tell_lost_records(config.data / "streams.db", recovered.boot, streams_recovered)
         parts = self.parts = self._parts(recovered, streams_recovered)
+        if parts.credentials is not None:
+            watching = asyncio.get_running_loop().create_task(parts.credentials.watch())
+            stack.push_async_callback(_cancel, watching)
         await parts.links.start(config.peer_host, config.peer_port)
         stack.push_async_callback(parts.links.stop)
         stack.push_async_callback(self._stop_running)
@@ -100,7 +106,8 @@ class Node:
         backend = NodeBackend(parts, self.gate, self.drain)
         names = config.host_names | machine_names()
         staging = Staging(config.data / "staging")
-        self._http = HttpServer(backend, config.limits, staging, names=names)
+        tls = parts.credentials.clients if parts.credentials and config.tls.clients else None
+        self._http = HttpServer(backend, config.limits, staging, names=names, tls=tls)
         await self._http.start(config.listen_host, config.listen_port)
         if config.shared is not None:
             await self._http.share(*config.shared)
@@ -116,6 +123,8 @@ class Node:
         founding = Founding(
             self.config, node_id, recovered, learnt=self._learnt, outdated=self._outdated
         )
+        tls = self.config.tls
+        credentials = Credentials(tls, node_id) if tls.paths else None
         links = PeerLinks(
             PeerEvents(
                 hello=founding.hello,
@@ -123,8 +132,12 @@ class Node:
                 received=self._received,
                 linked=self._linked,
                 lost=self._lost,
-            )
+            ),
+            certified=Certified(credentials) if credentials and tls.peers else None,
         )
+        if credentials is not None:
+            credentials.changed = links.judge_again
+        over_http = OverHttp(tls.scheme, credentials.asking) if credentials else OverHttp()
         return Parts(
             config=self.config,
             node_id=node_id,
@@ -132,10 +145,11 @@ class Node:
             store=self._store,
             streams=self._streams_store,
             streams_recovered=streams_recovered,
+            credentials=credentials,
             registry=Registry(),
             founding=founding,
-            joining=Joining(founding.request, lambda: founding.has_group),
-            lookup=Lookup(self._located),
+            joining=Joining(founding.request, lambda: founding.has_group, over_http),
+            lookup=Lookup(self._located, over_http),
             links=links,
             rpc=Rpc(node_id, links),
             membership=Membership(self.config, node_id, recovered, self._view_changed),
@@ -164,6 +178,11 @@ class Node:
             _tell_other_port(self.config, parts.node_id, running.driver.view)
             if self._http is not None:
                 await self._http.serve_shared()
+
+    def reload(self) -> None:
+        """Read certificates, and whom to believe, from their files again."""
+        if self.parts.credentials is not None:
+            self.parts.credentials.reload()
 
     # Stop
 
@@ -271,7 +290,7 @@ def _tell_other_port(config: Config, me: str, view: ReplicaView) -> None:
         if member.id == me and member.port != config.advertise.port:
             log.warning(
                 "the group knows this node under another port, where nobody serves",
-                known=member.address.url, here=config.advertise.url,
+                known=member.address.url(config.tls.scheme), here=config.url,
             )  # fmt: skip
 
 
