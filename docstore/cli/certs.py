@@ -17,7 +17,7 @@ LOOPBACK = ["localhost", "127.0.0.1", "::1"]
 @certs.command("make-ca")
 def make_ca(
     directory: Directory = HERE,
-    group: Annotated[str, typer.Option(help="What the group is called in certificates.")] = "main",
+    group: Annotated[str, typer.Option(help="What its group is called in certificates.")] = "main",
     days: Annotated[int, typer.Option(min=1, max=36_500, help="For how long it is valid.")] = 3650,
     as_json: AsJson = False,
 ) -> None:
@@ -40,6 +40,7 @@ def make_node(
         list[str],
         typer.Option("--host", help="A name or address by which it is called; repeat it."),
     ] = LOOPBACK,
+    group: Annotated[str, typer.Option(help="Another group of the same CA.")] = "",
     days: Annotated[int, typer.Option(min=1, max=36_500, help="For how long it is valid.")] = 365,
     as_json: AsJson = False,
 ) -> None:
@@ -48,7 +49,7 @@ def make_node(
     from docstore.tls.authority import make_certificate
 
     try:
-        made = make_certificate(directory, nodes, host, days)
+        made = make_certificate(directory, nodes, host, days, group)
     except (BadConfig, OSError) as error:
         raise failed(error) from None
     _tell(made, as_json=as_json)

@@ -44,7 +44,7 @@ HELP: Mapping[str, str] = {
     "tls_cert_file": "certificate of this node: https for clients, and shown to other nodes",
     "tls_key_file": "its key",
     "tls_ca_file": "CAs of the nodes: their links are mutual TLS",
-    "tls_revoked_file": "serial numbers that are let in no more, hex, one a line",
+    "tls_revoked_file": "nodes and serial numbers that are let in no more, one a line",
     "peer_tls_cert_file": "another certificate for other nodes (tls_cert_file)",
     "peer_tls_key_file": "its key",
     "insecure": "plain text beyond loopback",

@@ -30,8 +30,7 @@ _GROUP = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 
 def make_authority(directory: Path, group: str, days: float) -> Path:
     """Make a CA for a group; return its certificate's file. Raises BadConfig, OSError."""
-    if not _GROUP.match(group):
-        raise BadConfig(f"group: {group[:80]!r} is not 1 to 63 letters, digits, dots, hyphens, _")
+    _checked(group)
     if (directory / f"{CA}-key.pem").exists():
         raise BadConfig(f"{directory} has a CA, whose key would be lost")
     directory.mkdir(parents=True, exist_ok=True)
@@ -50,19 +49,21 @@ def make_authority(directory: Path, group: str, days: float) -> Path:
 
 
 def make_certificate(
-    directory: Path, nodes: Sequence[str], hosts: Sequence[str], days: float
+    directory: Path, nodes: Sequence[str], hosts: Sequence[str], days: float, group: str = ""
 ) -> Path:
     """Have the CA of a directory sign a certificate for a node; return its file.
 
     nodes: its id; several for all nodes of one machine, and the file is called after the first.
     hosts: names and addresses by which clients and other nodes call it.
+    group: the one that it is a node of; "": what the CA is called.
     Raises BadConfig, OSError.
     """
     for node in nodes:
         if not is_node_id(node) or node == CA:
             raise BadConfig(f"node: {node[:80]!r} is no id of a node: {NODE_ID}, and not {CA!r}")
     authority, signing = _authority_in(directory)
-    group = str(authority.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
+    name = authority.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
+    group = _checked(group or str(name))
     uris = [str(Identity(f"spiffe://cluster/{group}", node)) for node in nodes]
     names = [*map(x509.UniformResourceIdentifier, uris), *map(_host, hosts)]
     key = ec.generate_private_key(ec.SECP256R1())
@@ -84,6 +85,12 @@ def make_certificate(
         )
     )
     return _write(directory, nodes[0], key, builder.sign(signing, hashes.SHA256()))
+
+
+def _checked(group: str) -> str:
+    if not _GROUP.match(group):
+        raise BadConfig(f"group: {group[:80]!r} is not 1 to 63 letters, digits, dots, hyphens, _")
+    return group
 
 
 def _authority_in(directory: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:

@@ -80,19 +80,34 @@ def is_issued_by(leaf: bytes, authorities: Iterable[x509.Certificate]) -> bool:
     return False
 
 
-def serials_in(path: Path) -> frozenset[int]:
-    """Return the serial numbers of a file: hex, one a line, `#` begins a remark. BadConfig."""
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """Who is let in no more: certificates by their serial numbers, and nodes by any of theirs."""
+
+    serials: frozenset[int] = frozenset()
+    nodes: frozenset[Identity] = frozenset()
+
+
+def revoked_in(path: Path) -> Revoked:
+    """Return what a file says, a serial number in hex or a node's URI on each line.
+
+    `#` begins a remark. Raises BadConfig.
+    """
     try:
         lines = path.read_text().splitlines()
     except OSError as error:
         raise BadConfig(f"tls_revoked_file: {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise BadConfig(f"tls_revoked_file: {path} is no text") from None
-    serials = set()
+    serials: set[int] = set()
+    nodes: set[Identity] = set()
     for number, line in enumerate(lines, 1):
-        text = line.partition("#")[0].strip().replace(":", "")
+        text = line.partition("#")[0].strip()
+        named = identities([text])
         try:
-            serials |= {int(text, 16)} if text else set()
+            serials |= {int(text.replace(":", ""), 16)} if text and not named else set()
         except ValueError:
-            raise BadConfig(f"tls_revoked_file: {path}, line {number}: no number in hex") from None
-    return frozenset(serials)
+            why = "neither a number in hex nor a node's URI"
+            raise BadConfig(f"tls_revoked_file: {path}, line {number}: {why}") from None
+        nodes |= named
+    return Revoked(frozenset(serials), frozenset(nodes))

@@ -9,7 +9,7 @@ hung up on.
 import asyncio
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import structlog
@@ -18,11 +18,12 @@ from cryptography import x509
 from docstore.errors import BadConfig
 from docstore.tls.certificates import (
     Certificate,
+    Revoked,
     certificate_in,
     certificates_in,
     day,
     is_issued_by,
-    serials_in,
+    revoked_in,
 )
 from docstore.tls.contexts import Contexts, contexts_of
 from docstore.tls.identity import Identity, identities
@@ -46,12 +47,12 @@ class Loaded:
     """The files, as they were when they were read."""
 
     contexts: Contexts
+    ends: datetime
+    """When the first of our own certificates expires."""
     group: str = ""
     """Of the nodes that are let in: that of our own certificate."""
     authorities: frozenset[x509.Certificate] = frozenset()
-    revoked: frozenset[int] = frozenset()
-    ends: datetime | None = None
-    """When the first of our own certificates expires."""
+    revoked: Revoked = field(default_factory=Revoked)
 
 
 class Credentials:
@@ -85,7 +86,7 @@ class Credentials:
     @property
     def expires_s(self) -> float:
         """When our certificate expires, in seconds since 1970; the first, if there are two."""
-        return self._loaded.ends.timestamp() if self._loaded.ends else 0.0
+        return self._loaded.ends.timestamp()
 
     def nodes_of(self, certificate: object) -> frozenset[str]:
         """Return the ids of the nodes that a peer's certificate is of. Raises Stranger.
@@ -97,7 +98,8 @@ class Credentials:
         names = certificate.get("subjectAltName", ())
         found = identities(value for kind, value in names if kind == "URI")
         serial = str(certificate.get("serialNumber", ""))
-        if int(serial, 16) in self._loaded.revoked:
+        revoked = self._loaded.revoked
+        if int(serial, 16) in revoked.serials or found & revoked.nodes:
             raise Stranger(f"its certificate {serial} has been revoked")
         nodes = frozenset(each.node for each in found if each.group == self._loaded.group)
         if not nodes:
@@ -125,7 +127,7 @@ class Credentials:
         self._said = ""
         gone = self._loaded.authorities - loaded.authorities
         self._loaded, self._outdated = loaded, gone
-        log.info("certificates are reloaded", revoked=len(loaded.revoked))
+        log.info("certificates are reloaded", expires=day(loaded.ends))
         self._warn()
         self.changed()
 
@@ -150,7 +152,7 @@ class Credentials:
 
     def _warn(self) -> None:
         ends = self._loaded.ends
-        if ends is not None and ends - datetime.now(UTC) < SOON:
+        if ends - datetime.now(UTC) < SOON:
             log.warning("the certificate expires soon", on=day(ends))
         for pair in {self._files.clients, self._files.peers} - {None}:
             if pair is not None and pair.key.stat().st_mode & SECRET_MODE:
@@ -172,16 +174,16 @@ def _load(files: TlsFiles, me: str) -> Loaded:
             own[pair.setting] = certificate_in(pair.setting, pair.cert)
             own[pair.setting].refuse_untimely(pair.setting, pair.cert, now)
     contexts = contexts_of(files)
-    ends = min((each.ends for each in own.values()), default=None)
+    ends = min(each.ends for each in own.values())
     if files.peers is None or files.ca is None:
-        return Loaded(contexts, ends=ends)
+        return Loaded(contexts, ends)
     setting = files.peers.setting
     return Loaded(
         contexts,
+        ends,
         _group_of(own[setting].nodes, me, f"{setting}: {files.peers.cert}"),
         frozenset(certificates_in("tls_ca_file", files.ca)),
-        serials_in(files.revoked) if files.revoked else frozenset(),
-        ends,
+        revoked_in(files.revoked) if files.revoked else Revoked(),
     )
 
 

@@ -37,7 +37,7 @@ class TlsFiles:
     """The CAs by which nodes are known, in PEM."""
 
     revoked: Path | None = None
-    """Serial numbers of certificates that nobody is let in by, in hex, one a line."""
+    """Who is let in no more: serial numbers of certificates, and nodes, one a line."""
 
     @property
     def scheme(self) -> str:
