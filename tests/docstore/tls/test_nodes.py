@@ -241,11 +241,11 @@ def tried(address: tuple[str, int], tls: ssl.SSLContext | None, said: bytes) -> 
     """Return all that a port answers."""
     answer = b""
     try:
-        with socket.create_connection(address, timeout=SOON_S) as plain:
-            with tls.wrap_socket(plain) if tls else plain as wire:
-                wire.sendall(said)
-                while more := wire.recv(1 << 16):
-                    answer += more
+        plain = socket.create_connection(address, timeout=SOON_S)
+        with plain, tls.wrap_socket(plain) if tls else plain as wire:
+            wire.sendall(said)
+            while more := wire.recv(1 << 16):
+                answer += more
     except OSError:
         pass
     return answer
