@@ -41,7 +41,7 @@ SHELLS = tuple(
     docstore/beside/documents.py docstore/sessions/driver.py docstore/sessions/backend.py
     docstore/streams/driver.py docstore/streams/backend.py docstore/cli/* docstore/client/*
     docstore/http/* docstore/members/* docstore/node/* docstore/reads/* docstore/upkeep/*
-    docstore/pipeline/* docstore/tls/accepting.py docstore/tls/authority.py
+    docstore/pipeline/* docstore/tls/accepting.py docstore/tls/alerts.py docstore/tls/authority.py
     docstore/tls/contexts.py docstore/tls/credentials.py docstore/tls/strangers.py
     """.split()
 )

@@ -69,10 +69,10 @@ class Certified:
         """Count one who is no peer of ours."""
         self._strangers.tell(address, why)
 
-    def failed(self, address: str, error: OSError) -> None:
-        """Count one whom we have dialled, if it is no peer of ours; it may just not be there."""
+    def failed(self, peer: str, error: OSError) -> None:
+        """Count one whom we have dialled if it is no peer of ours, or says that we are none."""
         if isinstance(error, ssl.SSLError):
-            self.turned_away(address, in_words(error))
+            self.turned_away(peer, in_words(error))
 
     def _count(self) -> None:
         self.counters["certificates_refused"] += 1

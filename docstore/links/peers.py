@@ -176,6 +176,8 @@ class Outbound(Framed):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wake the one who dialled."""
+        if isinstance(exc, OSError) and not self.welcomed.done():
+            self._links.failed(self.peer, exc)
         if not self.welcomed.done():
             self.welcomed.set_result(False)
         if not self.closed.done():
@@ -274,6 +276,11 @@ class PeerLinks:
         assert connection.transport is not None
         return self._certified is None or self._certified.is_of(connection.transport, node)
 
+    def failed(self, peer: str, error: OSError) -> None:
+        """Say why TLS with a peer failed, if it was that; the peer may just not be there."""
+        if self._certified is not None:
+            self._certified.failed(peer, error)
+
     def judge_again(self) -> None:
         """Hang up on those that would not be let in any more by what is believed now."""
         for each in [*self.inbound, *self._outbound.values()]:
@@ -355,8 +362,7 @@ class PeerLinks:
                     return outbound
         except (OSError, TimeoutError) as error:
             self.counters["dials_failed"] += 1
-            if self._certified is not None:
-                self._certified.failed(f"{host}:{port}", error)
+            self.failed(peer, error)
         if outbound is not None:
             outbound.close()
         return None

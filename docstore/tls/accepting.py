@@ -14,6 +14,8 @@ from typing import Any
 
 import structlog
 
+from docstore.tls.alerts import FAILURES
+
 BACKLOG = 1024
 AT_ONCE = 64
 """Connections that are accepted in one turn of the loop."""
@@ -109,13 +111,15 @@ class TlsServer:
     async def _greet(self, connection: socket.socket, address: str) -> None:
         """Do the handshake, and hand the connection over."""
         entrance = self._entrance
+        failures: list[ssl.SSLError] = []
+        FAILURES.set(failures)  # The context is this task's own.
         try:
             async with asyncio.timeout(entrance.patience_s):
                 why_not = await self._opened(connection)
         except TimeoutError:
             why_not = f"no handshake within {entrance.patience_s:g} s"
         except OSError as error:
-            why_not = in_words(error)
+            why_not = in_words(failures[0] if failures else error)
         except asyncio.CancelledError:
             connection.close()
             raise
@@ -195,5 +199,7 @@ def in_words(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and error.reason:
-        return str(error.reason).lower().replace("_", " ")
+        words = error.reason.lower().replace("_", " ")
+        _, is_alert, alert = words.rpartition(" alert ")
+        return f"it refuses us: {alert}" if is_alert else words
     return str(error) or "it hung up"

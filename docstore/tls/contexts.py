@@ -9,6 +9,7 @@ import ssl
 from dataclasses import dataclass
 
 from docstore.errors import BadConfig
+from docstore.tls.alerts import WithAlert
 from docstore.tls.settings import Pair, TlsFiles
 
 HTTP_1 = ["http/1.1"]
@@ -56,6 +57,7 @@ def contexts_of(files: TlsFiles) -> Contexts:
 def _serving(pair: Pair, least: ssl.TLSVersion) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = least
+    context.sslobject_class = WithAlert
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     _show(pair, context)
     return context

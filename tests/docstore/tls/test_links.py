@@ -176,6 +176,21 @@ async def test_a_node_of_another_group_of_the_same_ca_hears_nothing(tmp_path: Pa
     assert "names spiffe://cluster/other-films/node/n2, and no node of" in lines[0]["why"]
 
 
+async def test_who_is_refused_knows_why(papers: Path, foreign: Path) -> None:
+    one, two = Node("n1", papers), Node("n2", papers)
+    stranger = Node("n2", foreign)
+    stranger.credentials.contexts.dialling.load_verify_locations(papers / "ca.pem")  # type: ignore[union-attr]
+    with capture_logs() as lines:
+        async with running(one, two, stranger):
+            stranger.links.connect("n1", one.address)
+            await until(lambda: stranger.turned_away >= 1 and one.turned_away >= 1)
+            two.links.connect("n1", stranger.address)
+            await until(lambda: two.turned_away >= 1)
+    said = {line["why"] for line in lines if line["event"] == "turned away"}
+    assert "it refuses us: unknown ca" in said
+    assert any(why.startswith("its certificate: ") for why in said)
+
+
 async def test_who_dials_says_nothing_to_another_node(papers: Path) -> None:
     one, three = Node("n1", papers), Node("n3", papers)
     met: list[Hello] = []
