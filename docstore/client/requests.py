@@ -9,8 +9,15 @@ from urllib.parse import unquote
 import aiohttp
 import orjson
 
-from docstore.client.errors import BadAddress, ClientError, RequestFailed, Unanswered, Unreachable
-from docstore.client.tokens import Token, with_token
+from docstore.client.errors import (
+    BadAddress,
+    BadToken,
+    ClientError,
+    RequestFailed,
+    Unanswered,
+    Unreachable,
+)
+from docstore.tokens import Token, with_token
 
 ATTEMPTS = 8
 PAUSE_S = 0.1
@@ -141,7 +148,10 @@ class Requests:
     ) -> Answered:
         assert self._session is not None, "use `async with Client(...)`"
         _check_link(path)
-        headers = with_token(headers, self._token)
+        try:
+            headers = with_token(headers, self._token)
+        except ValueError as error:
+            raise BadToken(str(error)) from None
         try:
             async with self._session.request(
                 method, url + path, data=body, headers=headers, timeout=timeout,

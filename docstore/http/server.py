@@ -73,10 +73,9 @@ class HttpServer:
         names: Iterable[str] = (),
         access: Access | None = None,
     ) -> None:
-        """staging: where parts of jobs may wait; None where there is no disk for them.
+        """staging: where parts of jobs may wait. names: of this node, beside its addresses.
 
-        names: what clients may call this node, beside its addresses and `localhost`. access: who
-        may ask for what; None: everybody for everything.
+        access: who may ask for what; None: everybody for everything.
         """
         self._backend = backend
         self._guard = Guard(names)

@@ -12,8 +12,8 @@ from typing import Any
 import structlog
 
 from docstore.client import Client, ClientError
-from docstore.client.tokens import Token
 from docstore.errors import BadRequest, Conflict
+from docstore.tokens import Token
 
 PAUSE_S = 1.0
 PATIENCE_S = 15.0

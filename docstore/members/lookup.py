@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import structlog
 
 from docstore.client import Client, ClientError
-from docstore.client.tokens import Token
 from docstore.model.address import Address, parse_address
+from docstore.tokens import Token
 
 PAUSE_S = (0.05, 1.0)
 PATIENCE_S = 3.0

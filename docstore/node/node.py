@@ -12,7 +12,6 @@ from pathlib import Path
 
 import structlog
 
-from docstore.client.tokens import token_in
 from docstore.config import Config, database_in, streams_in
 from docstore.errors import StoreBroken, StoreDamaged
 from docstore.http.access import Access
@@ -46,6 +45,7 @@ from docstore.storage.store import Recovered, Store
 from docstore.storage.streams_sqlite import SqliteStreamStore
 from docstore.streams import events as streams
 from docstore.streams.messages import is_streaming
+from docstore.tokens import token_in
 from docstore.wire import Ask, Message, Told
 
 HAND_OVER_TIMEOUT_S = 5.0

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from docstore.pipeline.errors import PipelineError
+from docstore.tokens import token_of_environment, with_token
 
 TIMEOUT_S = 30.0
 RETRIES = 5
@@ -45,6 +46,10 @@ class Incomplete(PipelineError):
 
 class BadUrl(PipelineError, ValueError):
     """A text that is not the URL of a node."""
+
+
+class BadToken(PipelineError, ValueError):
+    """The token cannot be read, or is none."""
 
 
 class Unreachable(PipelineError, OSError):
@@ -103,10 +108,11 @@ class Group:
         raw = body if is_raw else json.dumps(body).encode()
         kinds = {"Content-Type": "application/json", "Docstore-Timeout-Ms": "30000"}
         kinds.update(headers or {})
+        shown = _with_token(kinds)
         target = quote(path, safe="/?=&%:+.-_")
         is_free = False
         try:
-            connection.request(method, target, raw, kinds)
+            connection.request(method, target, raw, shown)
             answer = connection.getresponse()
             if answer.status >= 400:
                 raise _refusal(answer.status, answer.read(), url)
@@ -122,6 +128,17 @@ class Group:
                 _idle.setdefault((os.getpid(), url), []).append(connection)
             else:
                 connection.close()
+
+
+def _with_token(headers: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the headers with the token that this process has in its environment.
+
+    No option says it: options stand in plans, and on pages. Raises BadToken.
+    """
+    try:
+        return with_token(headers, token_of_environment()) or {}
+    except ValueError as error:
+        raise BadToken(f"docstore: {error}") from None
 
 
 def _why(error: Exception) -> str:

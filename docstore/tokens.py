@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from docstore.client.errors import BadToken
-
 Token = str | Callable[[], str]
 """A token, or what gives one; "" for none."""
 
@@ -27,12 +25,12 @@ def token_of_environment() -> Token:
 
 
 def with_token(headers: Mapping[str, str] | None, token: Token) -> Mapping[str, str] | None:
-    """Return the headers of a request with its token. Raises BadToken."""
+    """Return the headers of a request with its token. Raises ValueError, which never shows it."""
     if not token:
         return headers
     said = token if isinstance(token, str) else token()
-    if not said.isascii() or not said.isprintable() or " " in said:  # Never shown, whatever it is.
-        raise BadToken("a token is printable ASCII without spaces")
+    if not said.isascii() or not said.isprintable() or " " in said:
+        raise ValueError("a token is printable ASCII without spaces")
     return {**(headers or {}), "Authorization": f"Bearer {said}"}
 
 
@@ -41,4 +39,4 @@ def _read(path: Path) -> str:
         return path.read_text("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not ASCII"
-        raise BadToken(f"the token's file {path}: {why}") from None
+        raise ValueError(f"the token's file {path}: {why}") from None
