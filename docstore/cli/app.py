@@ -176,6 +176,21 @@ def drain(url: Urls = DEFAULT_URLS) -> None:
     show(talk(url[:1], lambda client: client.json("DELETE", "/core/management")))
 
 
+@app.command(rich_help_panel=NODES)
+def token(as_json: AsJson = False) -> None:
+    """Make a token, and its line for the access file; no node is asked."""
+    import hashlib
+    import secrets
+
+    made = secrets.token_urlsafe(32)
+    digest = hashlib.sha256(made.encode()).hexdigest()
+    if as_json:
+        show({"token": made, "sha256": digest})
+        return
+    typer.echo(made)
+    typer.echo(f'tokens = ["{digest}"]', err=True)
+
+
 @app.command()
 def demo(
     keep: Annotated[bool, typer.Option(help="Leave the nodes running.")] = False,

@@ -103,16 +103,16 @@ class Group:
 
         body: bytes or a file as they are, anything else as JSON.
         """
+        token = _token()
         connection = _connected(url, self.timeout_s)
         is_raw = isinstance(body, bytes | None) or hasattr(body, "read")
         raw = body if is_raw else json.dumps(body).encode()
         kinds = {"Content-Type": "application/json", "Docstore-Timeout-Ms": "30000"}
-        kinds.update(headers or {})
-        shown = _with_token(kinds)
+        kinds.update(token | dict(headers or {}))
         target = quote(path, safe="/?=&%:+.-_")
         is_free = False
         try:
-            connection.request(method, target, raw, shown)
+            connection.request(method, target, raw, kinds)
             answer = connection.getresponse()
             if answer.status >= 400:
                 raise _refusal(answer.status, answer.read(), url)
@@ -130,13 +130,13 @@ class Group:
                 connection.close()
 
 
-def _with_token(headers: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the headers with the token that this process has in its environment.
+def _token() -> dict[str, str]:
+    """Return the header with the token that this process has in its environment.
 
     No option says it: options stand in plans, and on pages. Raises BadToken.
     """
     try:
-        return with_token(headers, token_of_environment()) or {}
+        return dict(with_token({}, token_of_environment()) or {})
     except ValueError as error:
         raise BadToken(f"docstore: {error}") from None
 

@@ -14,7 +14,6 @@ import aiohttp
 import pytest
 
 from docstore.client import Client, LocalCluster, RequestFailed
-from docstore.pipeline.group import Group, GroupError
 from tests.docstore.access.tokens import digest
 
 SOON_S = 5.0
@@ -182,8 +181,8 @@ async def test_a_newcomer_shows_a_token_to_be_taken_in(cluster: LocalCluster, no
     cluster.nodes.remove(node)
 
 
-def test_commands_and_jobs_show_the_token_of_the_environment(
-    cluster: LocalCluster, notes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_commands_show_the_token_of_the_environment(
+    cluster: LocalCluster, notes: str, tmp_path: Path
 ) -> None:
     def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         kept = {name: value for name, value in os.environ.items() if "DOCSTORE" not in name}
@@ -202,12 +201,6 @@ def test_commands_and_jobs_show_the_token_of_the_environment(
     gone = command("--token-file", str(token) + "x", "get", f"{notes}/a")
     assert gone.returncode == 1
     assert "Traceback" not in gone.stderr
-    monkeypatch.setenv("DOCSTORE_TOKEN", "ann")
-    assert Group(cluster.urls).json("GET", f"{notes}/a")["n"] == 1
-    monkeypatch.setenv("DOCSTORE_TOKEN", "wrong")
-    with pytest.raises(GroupError, match="401") as refused:
-        Group(cluster.urls).json("GET", f"{notes}/a")
-    assert "wrong" not in str(refused.value)
 
 
 async def test_no_token_is_in_a_log_a_metric_or_a_trace(cluster: LocalCluster, notes: str) -> None:
