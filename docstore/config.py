@@ -24,12 +24,11 @@ from docstore.streams.timing import (
     TransferBounds,
     Upkeep,
 )
-from docstore.tls.settings import KEYS as TLS_KEYS
-from docstore.tls.settings import TlsFiles, plain_ports, tls_files
+from docstore.tls.settings import TLS_KEYS, TlsFiles, plain_ports, tls_files
 
 ENVIRONMENT_PREFIX = "DOCSTORE_"
-OF_CLIENTS = ("DOCSTORE_URL", "DOCSTORE_CACERT")
-"""Variables of the other commands."""
+OF_CLIENTS = frozenset({"DOCSTORE_URL", "DOCSTORE_TOKEN", "DOCSTORE_CACERT"})
+"""Variables with this prefix that are no settings of a node."""
 PRESETS = ("loopback", "lan", "wan")
 _HOST_NAME = re.compile(r"(?:\*|[A-Za-z0-9_][A-Za-z0-9._-]{0,252})\Z")
 
@@ -139,6 +138,12 @@ class Config:
     gossip_key_file: str = ""
     """Keys that encrypt membership, in base64, one a line, the first seals; "" for none."""
 
+    access_file: str = ""
+    """Who may ask for what, in TOML; "": everybody may for everything."""
+
+    token_file: str = ""
+    """The token that this node shows when it asks others over HTTP; "" for none."""
+
     tls: TlsFiles = field(default_factory=TlsFiles)
     """Certificates, and who is believed; the settings begin with `tls_` and `peer_tls_`."""
 
@@ -197,8 +202,8 @@ KEYS = (
     "remove_after_s", "history_retention_s", "slots",
     "points_per_node", "replication_factor", "reads", "heartbeat_interval_s", "owner_timeout_s",
     "repair_interval_s", "journal_mb", "segments_mb",
-    "gossip_preset", "gossip_key_file", *TLS_KEYS, "insecure", "allowed_hosts",
-    "log", "log_level", *(each.name for each in fields(Limits)),
+    "gossip_preset", "gossip_key_file", "access_file", "token_file", *TLS_KEYS, "insecure",
+    "allowed_hosts", "log", "log_level", *(each.name for each in fields(Limits)),
     "streams_fail_back_s", "streams_gather_s", "streams_confirm_s", "streams_tail_mb",
     "streams_retention_check_s",
 )  # fmt: skip
@@ -261,6 +266,8 @@ def parse(settings: Mapping[str, Any]) -> Config:
         segments_mb=integer(settings.get("segments_mb", 1024), "segments_mb", 0, 1 << 24),
         gossip_preset=_preset(settings, "loopback" if ports.are_local else "lan"),
         gossip_key_file=str(settings.get("gossip_key_file", "")),
+        access_file=str(settings.get("access_file", "")),
+        token_file=str(settings.get("token_file", "")),
         tls=tls,
         insecure=insecure,
         allowed_hosts=_host_names(settings.get("allowed_hosts", "")),

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from docstore.cli.terminal import DEFAULT_URLS, AsJson, CommandFailed, Urls, show, talk
+from docstore.cli.terminal import (
+    DEFAULT_URLS,
+    AsJson,
+    CommandFailed,
+    Urls,
+    show,
+    talk,
+)
 
 if TYPE_CHECKING:
     from docstore.client import Client

@@ -41,6 +41,8 @@ HELP: Mapping[str, str] = {
     "segments_mb": "disk for slots at rest as columns (1024; 0: none)",
     "gossip_preset": "timing of membership: loopback, lan or wan",
     "gossip_key_file": "keys that encrypt membership, base64, one a line",
+    "access_file": "who may ask for what, TOML (none: everybody for everything)",
+    "token_file": "the token that it shows to other nodes",
     "tls_cert_file": "certificate of this node: https for clients, and shown to other nodes",
     "tls_key_file": "its key",
     "tls_ca_file": "CAs of the nodes: their links are mutual TLS",

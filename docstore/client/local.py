@@ -23,6 +23,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from docstore.tokens import with_token
+
 POLL_S = 0.05
 CLAIM = 3
 """How many ports a node takes, one after the other; the next one is the claim to them."""
@@ -54,13 +56,15 @@ class LocalCluster:
         size: int = 3,
         directory: Path | None = None,
         settings: Sequence[str] = (),
+        token: str = "",
         *,
         certs: Path | None = None,
     ) -> None:
-        """settings: flags for every node.
+        """settings: flags for every node. token: shown to nodes that want one.
 
         certs: where `docstore certs` has made ca.pem, n1.pem, n2.pem, ...: all ports have TLS then.
         """
+        self._token = token
         self._settings = tuple(settings)
         self._certs = certs
         self.ssl = ssl.create_default_context(cafile=certs / "ca.pem") if certs else None
@@ -174,9 +178,13 @@ class LocalCluster:
     def owner_of(self, link: str, *, asked: LocalNode | None = None) -> LocalNode:
         """Return the node that owns a document."""
         url = (asked or self.nodes[0]).url
-        with urllib.request.urlopen(f"{url}{link}/explain", context=self.ssl) as answer:
+        request = urllib.request.Request(f"{url}{link}/explain", headers=self._headers())
+        with urllib.request.urlopen(request, context=self.ssl) as answer:
             page: dict[str, Any] = json.load(answer)
         return self.node(page["owner"])
+
+    def _headers(self) -> dict[str, str]:
+        return dict(with_token({}, self._token) or {})
 
     def stop(self) -> None:
         """Stop every node that runs: gently, then not."""

@@ -10,7 +10,15 @@ from urllib.parse import unquote
 import aiohttp
 import orjson
 
-from docstore.client.errors import BadAddress, ClientError, RequestFailed, Unanswered, Unreachable
+from docstore.client.errors import (
+    BadAddress,
+    BadToken,
+    ClientError,
+    RequestFailed,
+    Unanswered,
+    Unreachable,
+)
+from docstore.tokens import Token, with_token
 
 ATTEMPTS = 8
 PAUSE_S = 0.1
@@ -32,10 +40,16 @@ class Requests:
     """One HTTP session with any of a group's nodes."""
 
     def __init__(
-        self, urls: Sequence[str], *, timeout_s: float = 30.0, ssl: SSLContext | None = None
+        self,
+        urls: Sequence[str],
+        *,
+        timeout_s: float = 30.0,
+        token: Token = "",
+        ssl: SSLContext | None = None,
     ) -> None:
         """timeout_s: for so long a request is tried, and for so long an update is waited for.
 
+        token: shown with each request; a function gives one that holds, in time.
         ssl: whom to believe over https, such as `ssl.create_default_context(cafile="ca.pem")`;
         None: as the system does.
         Raises BadAddress without a URL.
@@ -44,13 +58,14 @@ class Requests:
             raise BadAddress("no URL of a node is given")
         self.urls = [url.rstrip("/") for url in urls]
         self._timeout_s = timeout_s
+        self._token = token
         self._ssl = ssl
         self._session: aiohttp.ClientSession | None = None
         self._first = 0
 
     def to(self, urls: Sequence[str], *, timeout_s: float = 30.0) -> Self:
-        """Return a client of other nodes that believes whom this one does."""
-        return type(self)(urls, timeout_s=timeout_s, ssl=self._ssl)
+        """Return a client of other nodes that believes whom this one does, and shows the same."""
+        return type(self)(urls, timeout_s=timeout_s, token=self._token, ssl=self._ssl)
 
     async def __aenter__(self) -> Self:
         """Open the session."""
@@ -148,6 +163,10 @@ class Requests:
     ) -> Answered:
         assert self._session is not None, "use `async with Client(...)`"
         _check_link(path)
+        try:
+            headers = with_token(headers, self._token)
+        except ValueError as error:
+            raise BadToken(str(error)) from None
         try:
             async with self._session.request(
                 method, url + path, data=body, headers=headers, timeout=timeout,

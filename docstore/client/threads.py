@@ -20,6 +20,7 @@ from typing import Any, Generic, Self, TypeVar
 from docstore.client.client import Client
 from docstore.client.leases import Lease
 from docstore.client.roles import Role
+from docstore.tokens import Token
 
 T = TypeVar("T")
 Held = TypeVar("Held", Role, Lease)
@@ -31,8 +32,11 @@ START_S = 60.0
 class _Threaded(ABC, Generic[Held]):
     """A client and what it holds, on a loop of their own."""
 
-    def __init__(self, urls: Sequence[str], what: dict[str, Any], ssl: SSLContext | None) -> None:
+    def __init__(
+        self, urls: Sequence[str], what: dict[str, Any], token: Token, ssl: SSLContext | None
+    ) -> None:
         self._urls = urls
+        self._token = token
         self._ssl = ssl
         self._what = what
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -75,7 +79,7 @@ class _Threaded(ABC, Generic[Held]):
             self._stop()
 
     async def _begin(self) -> None:
-        self._client = Client(self._urls, ssl=self._ssl)
+        self._client = Client(self._urls, token=self._token, ssl=self._ssl)
         await self._client.__aenter__()
         try:
             held = self._make(self._client)
@@ -109,10 +113,16 @@ class ThreadedRole(_Threaded[Role]):
     """`client.role` without an event loop of the caller's; settings as there."""
 
     def __init__(
-        self, urls: Sequence[str], name: str, *, ssl: SSLContext | None = None, **settings: Any
+        self,
+        urls: Sequence[str],
+        name: str,
+        *,
+        token: Token = "",
+        ssl: SSLContext | None = None,
+        **settings: Any,
     ) -> None:
-        """ssl: as of `Client`."""
-        super().__init__(urls, settings, ssl)
+        """token, ssl: as of `Client`."""
+        super().__init__(urls, settings, token, ssl)
         self._name = name
 
     def _make(self, client: Client) -> Role:
@@ -139,10 +149,15 @@ class ThreadedLease(_Threaded[Lease]):
     """`client.lease` without an event loop of the caller's; settings as there."""
 
     def __init__(
-        self, urls: Sequence[str], *, ssl: SSLContext | None = None, **settings: Any
+        self,
+        urls: Sequence[str],
+        *,
+        token: Token = "",
+        ssl: SSLContext | None = None,
+        **settings: Any,
     ) -> None:
-        """ssl: as of `Client`."""
-        super().__init__(urls, settings, ssl)
+        """token, ssl: as of `Client`."""
+        super().__init__(urls, settings, token, ssl)
 
     def _make(self, client: Client) -> Lease:
         return client.lease(**self._what)

@@ -10,18 +10,21 @@ from dataclasses import dataclass
 
 from docstore.client import Client
 from docstore.model.address import Address
+from docstore.tokens import Token
 
 
-def _as_the_system_does() -> ssl.SSLContext | None:
+def system_s() -> ssl.SSLContext | None:
+    """Return nothing: whom the system believes is believed."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class OverHttp:
-    """How other nodes are asked. tls: what https is spoken with, now."""
+    """How other nodes are asked. token: shown to them. tls: what https is spoken with, now."""
 
     scheme: str = "http"
-    tls: Callable[[], ssl.SSLContext | None] = _as_the_system_does
+    token: Token = ""
+    tls: Callable[[], ssl.SSLContext | None] = system_s
 
     def at(self, address: Address, timeout_s: float) -> Client:
         """Return a client of the node at an address, for `async with`."""
@@ -29,4 +32,4 @@ class OverHttp:
 
     def by(self, url: str, timeout_s: float) -> Client:
         """Return a client of the node with a URL, for `async with`."""
-        return Client([url], timeout_s=timeout_s, ssl=self.tls())
+        return Client([url], timeout_s=timeout_s, token=self.token, ssl=self.tls())

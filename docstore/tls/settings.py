@@ -7,7 +7,7 @@ from typing import Any
 
 from docstore.errors import BadConfig
 
-KEYS = (
+TLS_KEYS = (
     "tls_cert_file", "tls_key_file", "tls_ca_file", "tls_revoked_file",
     "peer_tls_cert_file", "peer_tls_key_file",
 )  # fmt: skip
