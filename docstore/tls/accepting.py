@@ -130,11 +130,12 @@ class TlsServer:
             entrance.failed(address, why_not)
 
     async def _opened(self, connection: socket.socket) -> str:
-        """Return once TLS stands, or why it does not. Raises OSError."""
+        """Return once TLS stands, or why it does not; "" also if nobody spoke. Raises OSError."""
         await self._readable(connection)
         first = connection.recv(1, socket.MSG_PEEK)
-        if not first:
-            return "it hung up without a word"
+        if not first:  # As those do who only look whether somebody listens.
+            connection.close()
+            return ""
         if first != HANDSHAKE:
             if self._entrance.plain:
                 connection.send(self._entrance.plain)

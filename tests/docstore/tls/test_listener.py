@@ -104,6 +104,18 @@ async def test_what_only_begins_like_tls_is_hung_up_on(papers: Path) -> None:
     assert [line["event"] for line in lines] == ["turned away"]
 
 
+async def test_who_only_looks_whether_somebody_listens_is_no_failure(papers: Path) -> None:
+    with capture_logs() as lines:
+        async with serving(papers) as served:
+            async with served.wire():
+                pass
+            async with served.wire(believing(papers)) as wire:
+                assert (await wire.ask(LIVE)).startswith(b"HTTP/1.1 200 ")
+            await until(lambda: not served.server._socket._greeted)  # type: ignore[union-attr]
+            assert served.server.metrics.handshakes_failed == 0
+    assert lines == []
+
+
 async def test_those_who_stand_half_way_are_counted_and_sent_away(papers: Path) -> None:
     limits = Limits(connections_max=FEW, first_request_timeout_s=1.0)
     async with serving(papers, limits) as served:

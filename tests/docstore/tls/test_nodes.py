@@ -10,7 +10,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from tests.docstore.tls.papers import (
     showing,
 )
 from tests.docstore.tls.test_links import hello_of
+from tests.docstore.watching import until as wait
 
 GROUP = "/core/node-groups/default"
 SOON_S = 30.0
@@ -73,8 +74,7 @@ async def client_of(cluster: LocalCluster, *nodes: LocalNode) -> AsyncIterator[C
         yield client
 
 
-async def until(holds: object, timeout_s: float = SOON_S) -> None:
-    assert callable(holds)
+async def until(holds: Callable[[], Awaitable[bool]], timeout_s: float = SOON_S) -> None:
     async with asyncio.timeout(timeout_s):
         while not await holds():
             await asyncio.sleep(0.05)
@@ -329,3 +329,26 @@ def test_a_start_with_certificates_of_no_use_is_one_line(
     assert code == 2
     assert told in errors
     assert len(errors.splitlines()) == 1
+
+
+def test_nodes_of_one_machine_share_a_certificate_and_hear_of_a_new_one(tmp_path: Path) -> None:
+    papers = group_of(tmp_path / "papers", [])
+    make_certificate(papers, ["a-0", "a-1"], HOSTS, 30)
+    [first] = LocalCluster(1, tmp_path).nodes  # For its ports: they were free just now.
+    settings = {"data": tmp_path / "data", "node_id": "a", **settings_of(papers, "a-0")}
+    settings["listen"] = first.url.partition("://")[2]
+    flags = [f"--{key.replace('_', '-')}={value}" for key, value in settings.items()]
+    log = tmp_path / "log.txt"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "docstore", "serve", "--processes", "2", *flags],
+            stdout=out, stderr=out,
+        )  # fmt: skip
+    try:
+        wait(lambda: "docstore a serves at https://" in log.read_text())
+        process.send_signal(signal.SIGHUP)
+        wait(lambda: log.read_text().count("certificates are reloaded") >= 2)
+        assert process.poll() is None
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
