@@ -220,7 +220,7 @@ class NodeBackend:
     def compact(self, before_us: int) -> Any:
         """Let go, on this node, of what was replaced before an instant."""
         running = self._gate.inside()
-        running.snapshots.start()
+        running.needs.start()
         running.driver.feed(CompactAsked(before_us))
         return running.status.compaction()
 

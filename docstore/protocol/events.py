@@ -72,8 +72,8 @@ class QueriesAnswered:
 
 
 @dataclass(slots=True)
-class SnapshotsRead:
-    """Named snapshots were read: what they need is not let go of (see `history/snapshots.py`).
+class NeedsRead:
+    """Named snapshots were read: what they need is not let go of (see `history/needs.py`).
 
     asked_at: when the reading began. cuts: slot -> the smallest cut that one of them has there.
     """
@@ -187,7 +187,7 @@ Event = (
     | Tick
     | ResyncAsked
     | CompactAsked
-    | SnapshotsRead
+    | NeedsRead
     | SlotCorrupted
     | ChangeAsked
     | DrainAsked

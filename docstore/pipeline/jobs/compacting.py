@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, Window
 from docstore.pipeline.group import Group
 from docstore.pipeline.jobs.work import Work
 from docstore.pipeline.tables import read
-from docstore.protocol.history.snapshots import NO_SNAPSHOT
+from docstore.protocol.history.needs import NO_SNAPSHOT
 from docstore.scans.cut import unpack_cut
 
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}

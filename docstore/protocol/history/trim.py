@@ -21,7 +21,7 @@ Source: rules SL7 and D3; log compaction by key is Kafka's; the wait for all is 
 
 from docstore.model.document import Row
 from docstore.protocol.core import Core
-from docstore.protocol.history.snapshots import CLOCKS_APART_S
+from docstore.protocol.history.needs import CLOCKS_APART_S
 from docstore.protocol.log import SlotLog
 from docstore.protocol.messages import Passed
 from docstore.protocol.peers import NEVER
@@ -34,7 +34,7 @@ ROWS_AT_ONCE = 512
 SLOTS_ASKED_FOR = 16
 """Looked at in one tick when somebody waits for the round: 1,024 in a little more than 3 s."""
 
-SNAPSHOTS_KNOWN_S = 60.0
+NEEDS_KNOWN_S = 60.0
 """Without news of snapshots for so long nothing is let go of; a tenth of the shortest retention."""
 
 
@@ -64,7 +64,7 @@ class Trimmer:
 
     def tick(self) -> None:
         """Look at the next slots; begin a round when it is time for one."""
-        if not self._knows_snapshots():
+        if not self._knows_what_is_needed():
             return
         if not self._queue:
             self._asked = False
@@ -87,18 +87,18 @@ class Trimmer:
         if log.kept:
             self._bury(log)
 
-    def _knows_snapshots(self) -> bool:
+    def _knows_what_is_needed(self) -> bool:
         """Say whether named snapshots are known as they were a moment ago.
 
         What they need was current not longer ago than the retention, so nobody lets go of it
         before it is known to be needed. What is asked for may be younger: then a snapshot that we
         have not heard of must be younger still.
         """
-        snapshots = self.core.snapshots
-        if snapshots is None:
+        needs = self.core.needs
+        if needs is None:
             return True
-        age_s = self.core.now - snapshots.known_at
-        if age_s >= SNAPSHOTS_KNOWN_S:
+        age_s = self.core.now - needs.known_at
+        if age_s >= NEEDS_KNOWN_S:
             return False
         known_us = self.core.wall_now_us() - int((age_s + CLOCKS_APART_S) * 1e6)
         return not self._asked or self.asked_us <= known_us
@@ -136,8 +136,8 @@ class Trimmer:
 
     def _until(self, log: SlotLog) -> int:
         """Return the last row that may be passed."""
-        snapshots = self.core.snapshots
-        needed = snapshots.of(log.slot) if snapshots is not None else log.passed
+        needs = self.core.needs
+        needed = needs.of(log.slot) if needs is not None else log.passed
         return min(log.decided, log.durable, log.passed, needed, log.kept + ROWS_AT_ONCE)
 
     def _look(self, log: SlotLog) -> None:

@@ -1,4 +1,4 @@
-"""What named snapshots need: up to where a slot's versions may be let go of. Pure."""
+"""What is needed of the past: up to where a slot's versions may be let go of. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ CLOCKS_APART_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshots:
+class Needs:
     """slot -> the smallest cut that a snapshot has there, as of a moment."""
 
     known_at: float

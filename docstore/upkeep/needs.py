@@ -1,4 +1,4 @@
-"""Named snapshots, as this node knows them: read again and again, for whoever lets go."""
+"""What is needed of the past, as this node knows it: read again and again, for whoever lets go."""
 
 import asyncio
 from math import inf
@@ -8,7 +8,7 @@ import structlog
 from docstore.driver import Driver
 from docstore.errors import BadRequest, DocstoreError
 from docstore.model import json
-from docstore.protocol.events import SnapshotsRead
+from docstore.protocol.events import NeedsRead
 from docstore.reads.listings import Listings
 from docstore.scans.cut import unpack_cut
 from docstore.services.registry import SNAPSHOTS
@@ -18,17 +18,17 @@ from docstore.upkeep.background import Background
 INTERVAL_S = 2.0
 TIMEOUT_S = 10.0
 
-log = structlog.get_logger("docstore.upkeep.snapshots")
+log = structlog.get_logger("docstore.upkeep.needs")
 
 
-class SnapshotReader:
+class NeedsReader:
     """Looks at all snapshots of the group, and tells the protocol what they need."""
 
     def __init__(self, driver: Driver, listings: Listings) -> None:
         self._driver = driver
         self._listings = listings
-        self._background = Background("snapshots", self._turn)
-        driver.feed(SnapshotsRead(-inf, {}))  # There may be some: nothing is known of any yet.
+        self._background = Background("needs", self._turn)
+        driver.feed(NeedsRead(-inf, {}))  # There may be some: nothing is known of any yet.
 
     def start(self) -> None:
         """Begin to look, unless that has begun."""
@@ -59,4 +59,4 @@ class SnapshotReader:
                 continue
             for slot, (_, n) in enumerate(positions):
                 cuts[slot] = min(n, cuts.get(slot, n))
-        self._driver.feed(SnapshotsRead(asked_at, cuts))
+        self._driver.feed(NeedsRead(asked_at, cuts))
