@@ -26,6 +26,8 @@ CAUGHT_BY = {
     "leases-not-kept": 46,
     "purge-what-others-lack": 9,
     "purge-without-floor": 0,
+    "trim-before-it-is-known-who-counts": 4,
+    "trim-what-is-counted": 0,
     "trim-what-others-lack": 0,
     "joint-left-before-all-is-open": 6,
     "newcomers-begin-full": 5,

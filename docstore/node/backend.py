@@ -99,6 +99,7 @@ class NodeBackend:
             view = running.driver.view
             found = await read_here(
                 view, view.slot_of(operation.link), self._parts.store, operation,
+                service=self._registry.service_for(operation.link),
                 min_version=min_version, timeout_s=timeout_s,
             )  # fmt: skip
             if found is not None:

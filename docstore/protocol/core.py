@@ -65,7 +65,7 @@ class Core:
         self.peers, self.logs = Peers(now), Logs()
         self.outbox = Outbox(self.peers, self.logs)
         self.leases = Leases(config.leadership.lease_s, now)
-        self.needs: Needs | None = None  # What named snapshots need; None: there are none.
+        self.needs: Needs | None = None  # Of the past; None: nobody needs anything.
         self.routes_changed = self.claims_changed = False
         self.unfit_until = NEVER
         self.has_room = True

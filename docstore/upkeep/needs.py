@@ -1,6 +1,7 @@
 """What is needed of the past, as this node knows it: read again and again, for whoever lets go."""
 
 import asyncio
+from collections.abc import Mapping
 from math import inf
 
 import structlog
@@ -8,10 +9,12 @@ import structlog
 from docstore.driver import Driver
 from docstore.errors import BadRequest, DocstoreError
 from docstore.model import json
+from docstore.model.document import Row
 from docstore.protocol.events import NeedsRead
+from docstore.protocol.history.needs import Needs
 from docstore.reads.listings import Listings
 from docstore.scans.cut import unpack_cut
-from docstore.services.registry import SNAPSHOTS
+from docstore.services.registry import FACTORIES, SNAPSHOTS, declared_in
 from docstore.stepping import clock
 from docstore.upkeep.background import Background
 
@@ -22,13 +25,13 @@ log = structlog.get_logger("docstore.upkeep.needs")
 
 
 class NeedsReader:
-    """Looks at all snapshots of the group, and tells the protocol what they need."""
+    """Looks at all named snapshots and declarations of the group, and tells what they need."""
 
     def __init__(self, driver: Driver, listings: Listings) -> None:
         self._driver = driver
         self._listings = listings
         self._background = Background("needs", self._turn)
-        driver.feed(NeedsRead(-inf, {}))  # There may be some: nothing is known of any yet.
+        driver.feed(NeedsRead(Needs(-inf, {})))  # There may be some: nothing is known of any yet.
 
     def start(self) -> None:
         """Begin to look, unless that has begun."""
@@ -42,21 +45,33 @@ class NeedsReader:
         try:
             await self.look()
         except DocstoreError as error:
-            log.info("snapshots are not known", error=str(error))
+            log.info("it is not known what is needed", error=str(error))
         await asyncio.sleep(INTERVAL_S)
 
     async def look(self) -> None:
-        """Read all snapshots. Raises Unavailable."""
+        """Read all of them. Raises Unavailable."""
         asked_at = clock()
-        found = await self._listings.all(SNAPSHOTS, level=3, timeout_s=TIMEOUT_S)
+        needs = Needs(asked_at, await self._cuts(), await self._versions())
+        self._driver.feed(NeedsRead(needs))
+
+    async def _cuts(self) -> Mapping[int, int]:
+        """Return slot -> the smallest cut of a snapshot."""
         cuts: dict[int, int] = {}
-        for link, _, row in found:
+        for row in await self._rows(SNAPSHOTS):
             try:
-                token = json.load(row.state).get("cut", "") if row else ""
-                positions = unpack_cut(str(token)).positions
+                positions = unpack_cut(str(json.load(row.state).get("cut", ""))).positions
             except BadRequest:
-                log.warning("a snapshot that cannot be read keeps nothing", link=link)
+                log.warning("a snapshot that cannot be read keeps nothing", link=row.link)
                 continue
             for slot, (_, n) in enumerate(positions):
                 cuts[slot] = min(n, cuts.get(slot, n))
-        self._driver.feed(NeedsRead(asked_at, cuts))
+        return cuts
+
+    async def _versions(self) -> Mapping[str, int]:
+        """Return factory -> how many versions its documents keep, of those that say so."""
+        declared = [declared_in(row) for row in await self._rows(FACTORIES)]
+        return {each.path: each.versions for each in declared if each and each.versions}
+
+    async def _rows(self, factory: str) -> list[Row]:
+        found = await self._listings.all(factory, level=3, timeout_s=TIMEOUT_S)
+        return [row for _, _, row in found if row is not None]

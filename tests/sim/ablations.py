@@ -63,6 +63,7 @@ LOADS = Profile(
 TRIMS = Profile(
     slots=1, links=2, retention_s=1.0, kinds=("crash", "isolate", "isolate", "pause", "slow")
 )
+COUNTED = replace(TRIMS, versions=3)
 LEASES = Profile(
     slots=1, links=1, leases=True, kinds=("isolate", "isolate", "pause", "oneway", "cut", "crash")
 )
@@ -252,6 +253,10 @@ def _vote_again(
     return generation >= self.generation
 
 
+def _counts_nothing(self: Trimmer) -> dict[str, int]:
+    return {}
+
+
 def _what_is_here(self: Trimmer, log: SlotLog, reign: Reign) -> int:
     """Ask nobody how far the other replicas are."""
     return min(log.decided, log.durable)
@@ -259,6 +264,10 @@ def _what_is_here(self: Trimmer, log: SlotLog, reign: Reign) -> int:
 
 ABLATIONS: dict[str, Ablation] = {
     "trim-what-others-lack": Ablation("SL7", ((Trimmer, "held_by_all", _what_is_here),), TRIMS),
+    "trim-what-is-counted": Ablation("SL9", ((Trimmer, "counted", _counts_nothing),), COUNTED),
+    "trim-before-it-is-known-who-counts": Ablation(
+        "SL9", ((Trimmer, "knows_what_is_needed", _always),), COUNTED
+    ),
     "leases-not-kept": Ablation("R2", ((Core, "is_leased", _never),), LEASES),
     "leases-from-the-answer": Ablation(
         "R2", ((Confirmer, "leased_from", _lease_from_now),), LEASES

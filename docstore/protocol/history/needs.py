@@ -1,7 +1,7 @@
-"""What is needed of the past: up to where a slot's versions may be let go of. Pure."""
+"""What is needed of the past: by named snapshots, and by factories that count versions. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 NO_SNAPSHOT = (1 << 63) - 1
 
@@ -11,10 +11,15 @@ CLOCKS_APART_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """slot -> the smallest cut that a snapshot has there, as of a moment."""
+    """What was needed at a moment, on the clock of `now`: when the reading of it began.
+
+    cuts: slot -> the smallest cut that a snapshot has there. versions: factory -> how many versions
+    each of its documents keeps, of the factories that say so.
+    """
 
     known_at: float
     cuts: Mapping[int, int]
+    versions: Mapping[str, int] = field(default_factory=dict)
 
     def of(self, slot: int) -> int:
         """Return up to which row versions of a slot may be let go of."""
