@@ -1,7 +1,8 @@
 """What is needed of the past, as this node knows it: read again and again, for whoever lets go."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from math import inf
 
 import structlog
@@ -10,10 +11,12 @@ from docstore.driver import Driver
 from docstore.errors import BadRequest, DocstoreError
 from docstore.model import json
 from docstore.model.document import Row
+from docstore.model.service import Refusal
 from docstore.protocol.events import NeedsRead
 from docstore.protocol.history.needs import Needs
 from docstore.reads.listings import Listings
 from docstore.scans.cut import unpack_cut
+from docstore.services.declared import VERSIONS_MAX, path_of
 from docstore.services.registry import FACTORIES, SNAPSHOTS, declared_in
 from docstore.stepping import clock
 from docstore.upkeep.background import Background
@@ -31,6 +34,9 @@ class NeedsReader:
         self._driver = driver
         self._listings = listings
         self._background = Background("needs", self._turn)
+        self._declared: Mapping[str, int] = {}
+        """Link -> the version of the declarations that `_counted` is of."""
+        self._counted: Mapping[str, int] = {}
         driver.feed(NeedsRead(Needs(-inf, {})))  # There may be some: nothing is known of any yet.
 
     def start(self) -> None:
@@ -68,10 +74,31 @@ class NeedsReader:
         return cuts
 
     async def _versions(self) -> Mapping[str, int]:
-        """Return factory -> how many versions its documents keep, of those that say so."""
-        declared = [declared_in(row) for row in await self._rows(FACTORIES)]
-        return {each.path: each.versions for each in declared if each and each.versions}
+        """Return factory -> how many versions its documents keep; read again if one has changed."""
+        found = await self._listings.all(FACTORIES, level=3, timeout_s=TIMEOUT_S, expand=False)
+        if {link: version for link, version, _ in found} != self._declared:
+            rows = await self._rows(FACTORIES)
+            self._declared = {row.link: row.version for row in rows}
+            self._counted = counted_by(rows)
+        return self._counted
 
     async def _rows(self, factory: str) -> list[Row]:
         found = await self._listings.all(factory, level=3, timeout_s=TIMEOUT_S)
         return [row for _, _, row in found if row is not None]
+
+
+def counted_by(declarations: Iterable[Row]) -> dict[str, int]:
+    """Return factory -> how many versions its documents keep, of those that say so.
+
+    One that a later version has written, and that is not understood here, keeps all of them.
+    """
+    counted = {}
+    for row in declarations:
+        options = declared_in(row)
+        if options is None:
+            log.warning("a declaration that is not understood keeps all versions", link=row.link)
+            with suppress(Refusal):
+                counted[path_of(json.load(row.state))] = VERSIONS_MAX
+        elif options.versions:
+            counted[options.path] = options.versions
+    return counted
