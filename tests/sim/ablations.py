@@ -253,6 +253,10 @@ def _vote_again(
     return generation >= self.generation
 
 
+def _all_that_is_there(self: Owner, cached: Any, service: Any) -> int:
+    return 0
+
+
 def _counts_nothing(self: Trimmer) -> dict[str, int]:
     return {}
 
@@ -303,6 +307,7 @@ ABLATIONS: dict[str, Ablation] = {
     "tell-before-disk": Ablation("P3", ((Outbox, "flush", _tell_before_disk),), CRASHES),
     "local-read": Ablation("R1", ((Confirmer, "is_confirmed", _always),), CUTS),
     "dirty-read": Ablation("R3", ((Owner, "visible", _newest),), CUTS),
+    "past-beyond-the-count": Ablation("R4", ((Owner, "first_shown", _all_that_is_there),), COUNTED),
     "past-before-disk": Ablation("R3", ((PastReads, "holds", _always),), SLOW_DISKS),
     "retry-without-identity": Ablation("C1", ((Gateway, "identity", _fresh_identity),), TAKEOVERS),
     "forget-operations": Ablation(

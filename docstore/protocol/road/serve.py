@@ -325,8 +325,11 @@ class Owner:
         if service is None:  # As for an update: how many versions it shows is not known here.
             self.core.reply(inflight, None)
             return
-        first = first_shown(service, self.visible(cached))
-        self.past.read(log, log.reign, inflight, first)
+        self.past.read(log, log.reign, inflight, self.first_shown(cached, service))
+
+    def first_shown(self, cached: CachedDocument, service: Service) -> int:  # Seam.
+        """Return the first version that readers of the past may see (rule R4)."""
+        return first_shown(service, self.visible(cached))
 
     def visible(self, cached: CachedDocument) -> Row | None:  # Seam.
         """Return the version that readers may see: the newest decided one (rule R3)."""
