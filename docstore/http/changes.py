@@ -26,7 +26,7 @@ from aiohttp import web
 from docstore.errors import BadRequest, Conflict, DocstoreError
 from docstore.http import headers
 from docstore.http.backend import Backend
-from docstore.http.reply import Reply, header_lines
+from docstore.http.reply import Reply, header_lines, streamed
 from docstore.model import json
 from docstore.model.service import Service
 from docstore.query.where import parse
@@ -149,9 +149,8 @@ class Changes:
     ) -> web.StreamResponse:
         """Send events until the client or this node goes, or something is wrong."""
         first = await self._next(asked, since, 0)  # What is wrong from the start is a status.
-        response = web.StreamResponse(
-            headers={"Content-Type": EVENTS_TYPE, "Cache-Control": "no-store"}
-        )
+        response = streamed(EVENTS_TYPE)
+        response.headers["Cache-Control"] = "no-store"
         response.force_close()
         await response.prepare(request)
         await response.write(b"retry: %d\n\n" % RETRY_MS + _events(first))
