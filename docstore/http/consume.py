@@ -20,7 +20,7 @@ from docstore.http.backend import Backend
 from docstore.http.changes import EVENTS_TYPE, QUIET_S, RETRY_MS
 from docstore.http.missing import missing
 from docstore.http.problems import problem
-from docstore.http.reply import Reply, header_lines
+from docstore.http.reply import Reply, header_lines, streamed
 from docstore.http.representation import JSON_TYPE, MSGPACK_TYPE, page_reply
 from docstore.http.results import NDJSON_TYPE
 from docstore.streams.batch import JSON, body_of, framed, header_of
@@ -54,10 +54,10 @@ class _Asked:
 class Consuming:
     """Answers GET of a partition's records."""
 
-    def __init__(self, backend: Backend, is_ending: Callable[[], bool]) -> None:
-        """is_ending: whether clients should go elsewhere, so that nobody is kept."""
+    def __init__(self, backend: Backend, is_over: Callable[[web.BaseRequest], bool]) -> None:
+        """is_over: whether who is sent records is to be kept no longer."""
         self._backend = backend
-        self._is_ending = is_ending
+        self._is_over = is_over
 
     async def serve(self, request: web.BaseRequest, link: str) -> Reply | web.StreamResponse:
         """Answer a reader of the partition whose document is at `link`."""
@@ -106,13 +106,12 @@ class Consuming:
         first = await self._fetch(link, wanted, 0, timeout_s)
         if isinstance(first, Problem):  # What is wrong from the start is a status.
             return problem_of(first, request)
-        response = web.StreamResponse(
-            headers={"Content-Type": EVENTS_TYPE, "Cache-Control": "no-store"}
-        )
+        response = streamed(EVENTS_TYPE)
+        response.headers["Cache-Control"] = "no-store"
         response.force_close()
         await response.prepare(request)
         await response.write(b"retry: %d\n\n" % RETRY_MS)
-        async for found in self._stretches(link, wanted, first, timeout_s):
+        async for found in self._stretches(request, link, wanted, first, timeout_s):
             if isinstance(found, Problem):
                 await response.write(_problem_event(found))
             else:
@@ -121,17 +120,22 @@ class Consuming:
         return response
 
     async def _stretches(
-        self, link: str, wanted: Wanted, found: Records, timeout_s: float
+        self,
+        request: web.BaseRequest,
+        link: str,
+        wanted: Wanted,
+        found: Records,
+        timeout_s: float,
     ) -> AsyncIterator[Records | Problem]:
-        while True:
+        while not self._is_over(request):
             yield found
-            if self._is_ending():
+            if self._is_over(request):
                 return
             following = max(found.offset, found.until)
             wanted = wanted._replace(origin=("offset", following))
             outcome = await self._fetch(link, wanted, QUIET_S, timeout_s)
             if isinstance(outcome, Problem):
-                if not self._is_ending():
+                if not self._is_over(request):
                     yield outcome
                 return
             found = outcome

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -107,11 +108,11 @@ def test_a_shell_completes_commands_and_options(tmp_path: Path) -> None:
     assert (ended.stdout.split(), ended.stderr) == (["history", "--version", "--at"], "")
 
 
-def _commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+def commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
     """Yield all commands with their names, those of groups behind the group's."""
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
-            yield from _commands(command, f"{name} ")
+            yield from commands(command, f"{name} ")
         else:
             yield before + name, command
 
@@ -119,7 +120,7 @@ def _commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
 def test_what_prints_for_people_prints_json_on_request() -> None:
     without = {
         name
-        for name, command in _commands(get_command(app))
+        for name, command in commands(get_command(app))
         if not any("--json" in parameter.opts for parameter in command.params)
     }
     assert without == PRINT_JSON_ANYHOW | PRINT_WHAT_THEY_RUN_PRINTS
@@ -167,3 +168,13 @@ async def test_an_update_of_which_nobody_knows_has_an_exit_code_of_its_own(
             docstore, command, "/notes/a", *body, "--url", url
         )
     assert (code, out, len(errors.splitlines())) == (expected, "", 1)
+
+
+def test_a_token_and_the_line_that_lets_it_in() -> None:
+    code, made, line = docstore("token")
+    assert code == 0
+    assert len(made.strip()) >= 43
+    assert line == f'tokens = ["{sha256(made.strip().encode()).hexdigest()}"]\n'
+    again = json.loads(docstore("token", "--json")[1])
+    assert again["token"] != made.strip()
+    assert again["sha256"] == sha256(again["token"].encode()).hexdigest()
