@@ -202,6 +202,8 @@ class Requests:
             raise BadAddress(f"{url!r} is not the URL of a node, such as {EXAMPLE}") from error
         except aiohttp.ClientResponseError as error:
             raise BadAddress(f"what answers at {url} is no node: it does not speak HTTP") from error
+        except aiohttp.ClientSSLError as error:
+            raise Unreachable(f"{url}: {_without_tls(error)}") from error
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, _NotSent) as error:
             raise Unreachable(str(error)) from error
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -266,6 +268,15 @@ async def _sent_once(
 def _lost(method: str) -> type[Unreachable] | type[Unanswered]:
     """Return what is raised of a request whose answer is lost."""
     return Unreachable if method in READS else Unanswered
+
+
+def _without_tls(error: aiohttp.ClientSSLError) -> str:
+    """Return why there is no TLS with a node, in words of what may be done about it."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        why = getattr(error.certificate_error, "verify_message", error.certificate_error)
+        return f"its certificate is not believed: {why}; name its CA (--cacert, or ssl=)"
+    reason = str(getattr(error.os_error, "reason", error.os_error)).lower().replace("_", " ")
+    return f"no TLS with it: {reason}"
 
 
 def _check_link(path: str) -> None:

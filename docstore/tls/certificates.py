@@ -37,7 +37,10 @@ def day(moment: datetime) -> str:
 
 def certificate_in(setting: str, path: Path) -> Certificate:
     """Return what the first certificate of a file says. Raises BadConfig."""
-    return described(certificates_in(setting, path)[0])
+    try:
+        return described(certificates_in(setting, path)[0])
+    except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:
+        raise BadConfig(f"{setting}: {path}: {error}") from None
 
 
 def certificates_in(setting: str, path: Path) -> list[x509.Certificate]:

@@ -11,6 +11,7 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import structlog
 from cryptography import x509
@@ -155,8 +156,15 @@ class Credentials:
         if ends - datetime.now(UTC) < SOON:
             log.warning("the certificate expires soon", on=day(ends))
         for pair in {self._files.clients, self._files.peers} - {None}:
-            if pair is not None and pair.key.stat().st_mode & SECRET_MODE:
+            if pair is not None and _is_open_to_others(pair.key):
                 log.warning("others on this machine may read the key", file=str(pair.key))
+
+
+def _is_open_to_others(path: Path) -> bool:
+    try:
+        return path.stat().st_mode & SECRET_MODE != 0
+    except OSError:
+        return False  # It has gone since it was read.
 
 
 def peer_certificate(transport: asyncio.BaseTransport) -> tuple[object, bytes]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from docstore.client import Client, RequestFailed, Unreachable
 from docstore.http.server import HttpServer
 from docstore.limits import Limits
 from docstore.tls.authority import make_certificate
@@ -91,6 +92,23 @@ async def test_who_speaks_plain_text_is_told_so(papers: Path, said: bytes) -> No
     assert (line["event"], line["port"], line["why"]) == (
         "turned away", "listen", "it speaks plain text",
     )  # fmt: skip
+
+
+async def test_a_client_says_why_there_is_no_tls(papers: Path) -> None:
+    async with serving(papers) as served:
+        url = f"https://localhost:{served.port}"
+        async with Client([url], ssl=believing(papers)) as client:
+            with pytest.raises(RequestFailed, match="there is no such service"):
+                await client.get("/nothing/a")
+        async with Client([url], timeout_s=0.1) as client:
+            with pytest.raises(Unreachable, match="its certificate is not believed: "):
+                await client.get("/nothing/a")
+    plain = HttpServer(SingleNode(), PATIENT)
+    port = await plain.start("127.0.0.1", 0)
+    async with Client([f"https://localhost:{port}"], timeout_s=0.1) as client:
+        with pytest.raises(Unreachable, match="no TLS with it: wrong version number"):
+            await client.get("/nothing/a")
+    await plain.stop(0.1)
 
 
 async def test_what_only_begins_like_tls_is_hung_up_on(papers: Path) -> None:

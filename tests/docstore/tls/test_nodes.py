@@ -159,7 +159,7 @@ def test_commands_believe_a_ca_that_they_are_told_of(
     assert all(pages[node.name]["ready"] for node in cluster.nodes)
     code, out, errors = docstore("ls", "/nothing", "--url", url)
     assert (code, out) == (1, "")
-    assert "certificate verify failed" in errors
+    assert "its certificate is not believed: " in errors
     assert len(errors.splitlines()) == 1
     code, _, errors = docstore("ls", "--url", url.replace("https", "http"))
     assert code == 1
