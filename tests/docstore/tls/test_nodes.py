@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -186,46 +187,96 @@ def test_jobs_believe_the_same(cluster: LocalCluster, monkeypatch: pytest.Monkey
         group.Group(cluster.urls, retries=0).json("GET", GROUP)
 
 
-async def test_new_certificates_fail_no_request(cluster: LocalCluster, papers: Path) -> None:
-    before = {node.name: await shown_by(cluster, node) for node in cluster.nodes}
-    is_over, failures, written = asyncio.Event(), [], []
+class Writers:
+    """One at each node, for as long as the block lasts; no request of theirs may fail."""
 
-    async def write(node: LocalNode) -> None:
-        async with client_of(cluster, node) as client:
-            while not is_over.is_set():
-                link = f"/notes/{node.name}-{len(written)}"
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
+        self._is_over = False
+        self._written = 0
+        self._failures: list[Exception] = []
+
+    async def __aenter__(self) -> Self:
+        self._tasks = [asyncio.create_task(self._write(node)) for node in self._cluster.nodes]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._is_over = True
+        await asyncio.gather(*self._tasks)
+        assert self._failures == []
+
+    async def _write(self, node: LocalNode) -> None:
+        async with client_of(self._cluster, node) as client:
+            while not self._is_over:
+                link = f"/notes/{node.name}-{self._written}"
                 try:
                     await client.once(node.url, "PUT", link, b"{}", JSON, timeout_s=10)
                 except Exception as error:  # noqa: BLE001 - whatever it is, it has failed
-                    failures.append(error)
-                written.append(link)
+                    self._failures.append(error)
+                self._written += 1
 
-    async with asyncio.TaskGroup() as tasks:
-        for node in cluster.nodes:
-            tasks.create_task(write(node))
+    async def write_more(self, count: int) -> None:
+        """Return when they have written so many more."""
+        enough = self._written + count
+
+        async def is_enough() -> bool:
+            return self._written >= enough
+
+        await until(is_enough)
+
+
+async def test_new_certificates_fail_no_request(cluster: LocalCluster, papers: Path) -> None:
+    async with Writers(cluster) as writers:
+        await writers.write_more(20)
         for node in cluster.nodes:
             make_certificate(papers, [node.name], HOSTS, 30)
         assert cluster.nodes[0].process is not None
         cluster.nodes[0].process.send_signal(signal.SIGHUP)
+        await until(lambda: all_show(cluster, papers))
+        await writers.write_more(100)
 
-        async def are_new() -> bool:
-            now = {node.name: await shown_by(cluster, node) for node in cluster.nodes}
-            return all(now[name] != serial for name, serial in before.items())
 
-        await until(are_new)
-        enough = len(written) + 100
+async def test_another_ca_fails_no_request(tmp_path: Path) -> None:
+    papers, others = group_of(tmp_path / "papers"), group_of(tmp_path / "others")
+    ca, old, new = papers / "ca.pem", *((each / "ca.pem").read_bytes() for each in (papers, others))
+    with LocalCluster(3, tmp_path, certs=papers) as cluster:
+        assert cluster.ssl is not None
+        cluster.ssl.load_verify_locations(others / "ca.pem")
+        await _declared(cluster)
 
-        async def is_enough() -> bool:
-            return len(written) >= enough
+        def reloads() -> list[int]:
+            logs = [(node.data / "log.txt").read_text() for node in cluster.nodes]
+            return [log.count("certificates are reloaded") for log in logs]
 
-        await until(is_enough)
-        is_over.set()
-    assert failures == []
-    for node in cluster.nodes:
-        assert await shown_by(cluster, node) == int(serial_of(papers, node.name), 16)
+        async def believed(cas: bytes) -> None:
+            before = reloads()
+            ca.write_bytes(cas)
+
+            async def by_all() -> bool:
+                return all(now > was for now, was in zip(reloads(), before, strict=True))
+
+            await until(by_all)
+
+        async with Writers(cluster) as writers:
+            await believed(old + new)
+            for node in cluster.nodes:
+                for name in (f"{node.name}.pem", f"{node.name}-key.pem"):
+                    (papers / name).write_bytes((others / name).read_bytes())
+            await until(lambda: all_show(cluster, others))
+            await writers.write_more(100)
+            await believed(new)
+            await writers.write_more(300)
+        logs = "".join((node.data / "log.txt").read_text() for node in cluster.nodes)
+        assert "was known by has gone" in logs
 
 
 JSON = {"Content-Type": "application/json"}
+
+
+async def all_show(cluster: LocalCluster, papers: Path) -> bool:
+    """Say whether each node shows to clients what is among the papers."""
+    shown = [await shown_by(cluster, node) for node in cluster.nodes]
+    return shown == [int(serial_of(papers, node.name), 16) for node in cluster.nodes]
 
 
 async def shown_by(cluster: LocalCluster, node: LocalNode) -> int:
