@@ -52,6 +52,10 @@ class Requests:
         self._session: aiohttp.ClientSession | None = None
         self._first = 0
 
+    def to(self, urls: Sequence[str], *, timeout_s: float = 30.0) -> Self:
+        """Return a client of other nodes that shows them the same token."""
+        return type(self)(urls, timeout_s=timeout_s, token=self._token)
+
     async def __aenter__(self) -> Self:
         """Open the session."""
         self._session = session(aiohttp.TCPConnector(limit=0))
