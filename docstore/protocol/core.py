@@ -9,13 +9,14 @@ from collections import Counter
 from math import inf
 from random import Random
 
-from docstore.model.operation import Answer
-from docstore.model.service import ServiceFor
+from docstore.model.fences import is_of_the_store
+from docstore.model.operation import Answer, Operation
+from docstore.model.service import WITHOUT_AUTHOR, Service, ServiceFor
 from docstore.ownership.by_hash import Placement
 from docstore.protocol.clients import Inflight
 from docstore.protocol.clock import WallClock
 from docstore.protocol.group.configuration import Configuration, unpack_registered
-from docstore.protocol.history.snapshots import Snapshots
+from docstore.protocol.history.needs import Needs
 from docstore.protocol.leadership.leases import Leases
 from docstore.protocol.log import SlotLog
 from docstore.protocol.logs import Logs
@@ -65,7 +66,7 @@ class Core:
         self.peers, self.logs = Peers(now), Logs()
         self.outbox = Outbox(self.peers, self.logs)
         self.leases = Leases(config.leadership.lease_s, now)
-        self.snapshots: Snapshots | None = None  # What named snapshots need; None: there are none.
+        self.needs: Needs | None = None  # Of the past; None: nobody needs anything.
         self.routes_changed = self.claims_changed = False
         self.unfit_until = NEVER
         self.has_room = True
@@ -96,6 +97,12 @@ class Core:
         others = [each for each in configuration.names if each != self.me]
         self.peers.become(others, self.now)
         self.peers.count = not is_quorum([self.me], configuration.sets)
+
+    def service_of(self, operation: Operation, since: int) -> Service | None:
+        """Return who says what an update makes of its document; see ServiceFor (rule D5)."""
+        if is_of_the_store(operation.fence):
+            return WITHOUT_AUTHOR[operation.level]
+        return self.service_for(operation.link, since)
 
     # What others are
 

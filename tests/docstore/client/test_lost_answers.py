@@ -10,7 +10,7 @@ from docstore.client import Client, Unanswered, Unreachable
 from docstore.members.joining import Joining
 from docstore.members.over_http import OverHttp
 
-ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+ANSWER = b"HTTP/1.1 200 OK\r\nServer: docstore\r\nContent-Length: 2\r\n\r\n{}"
 
 
 class Node:
