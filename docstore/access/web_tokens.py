@@ -68,7 +68,8 @@ class Key:
 class Claims(NamedTuple):
     """What a token has proven. until_s: in seconds since 1970, with the leeway."""
 
-    subject: str
+    name: str
+    """Of the issuer and the subject: no user of the file has a space in his."""
     roles: frozenset[str]
     until_s: float
     rate: float
@@ -147,7 +148,9 @@ def _claims(said: Mapping[str, Any], key: Key, audience: str, now_s: float) -> C
     subject, roles = said.get("sub"), said.get("roles", [])
     if not _is_name(subject) or not isinstance(roles, list) or not all(map(_is_name, roles)):
         return None
-    return Claims(subject, key.roles.intersection(roles), ends + LEEWAY_S, key.rate)
+    return Claims(
+        f"{key.issuer} {subject}", key.roles.intersection(roles), ends + LEEWAY_S, key.rate
+    )
 
 
 def _time(value: Any) -> float:
