@@ -77,6 +77,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 @pytest.fixture
 async def notes(cluster: LocalCluster) -> str:
     _access_file(cluster.directory)
+    async with Client(cluster.urls, token="eve") as eve, asyncio.timeout(SOON_S):
+        for url in cluster.urls:  # Which a test before may have shut out.
+            while await _status(eve, url, "/") != 200:
+                await asyncio.sleep(0.05)
     async with Client(cluster.urls, token="operator") as operator:
         for path in ("/notes", "/secret"):
             with contextlib.suppress(RequestFailed):  # It is there from the test before.
