@@ -55,10 +55,6 @@ class Requests:
         self._nodes: set[str] = set()
         """URLs of nodes that were asked whether they are."""
 
-    def to(self, urls: Sequence[str], *, timeout_s: float = 30.0) -> Self:
-        """Return a client of other nodes that shows them the same token."""
-        return type(self)(urls, timeout_s=timeout_s, token=self._token)
-
     async def __aenter__(self) -> Self:
         """Open the session."""
         self._session = session(aiohttp.TCPConnector(limit=0))

@@ -24,7 +24,6 @@ from docstore.members.founding import Founding, identity
 from docstore.members.joining import Joining
 from docstore.members.lookup import Located, Lookup
 from docstore.members.membership import Membership
-from docstore.members.over_http import OverHttp
 from docstore.node.access_file import AccessFile
 from docstore.node.backend import NodeBackend
 from docstore.node.damage import end_process, refuse_damaged, tell_lost_records
@@ -132,7 +131,7 @@ class Node:
 
     def _parts(self, recovered: Recovered, streams_recovered: StreamsRecovered) -> Parts:
         node_id = identity(self.config, recovered)
-        over_http = OverHttp(token=token_in(self.config.token_file))
+        token = token_in(self.config.token_file)
         founding = Founding(
             self.config, node_id, recovered, learnt=self._learnt, outdated=self._outdated
         )
@@ -154,8 +153,8 @@ class Node:
             streams_recovered=streams_recovered,
             registry=Registry(),
             founding=founding,
-            joining=Joining(founding.request, lambda: founding.has_group, over_http),
-            lookup=Lookup(self._located, over_http),
+            joining=Joining(founding.request, lambda: founding.has_group, token),
+            lookup=Lookup(self._located, token),
             links=links,
             rpc=Rpc(node_id, links),
             membership=Membership(self.config, node_id, recovered, self._view_changed),
