@@ -16,7 +16,7 @@ from aiohttp import web
 from docstore.errors import BadRequest, Misdirected, NotFound
 from docstore.http import bodies, headers
 from docstore.http.access import Access
-from docstore.http.authority import AUTHORITY, EVERYBODY, refusal
+from docstore.http.authority import AUTHORITY, EVERYBODY, authority_of, refusal
 from docstore.http.backend import Backend
 from docstore.http.bulk import Bulk
 from docstore.http.changes import CHANGES, Changes
@@ -235,9 +235,7 @@ class HttpServer:
 
     def _is_over(self, request: web.BaseRequest) -> bool:
         """Say whether a request that waits, or is sent news, is to end."""
-        if self._ending.sends_away():
-            return True
-        return self._access is not None and self._access.has_ended(request)
+        return self._ending.sends_away() or not authority_of(request).holds()
 
     async def _route_rarer(
         self, request: web.BaseRequest, path: str, body: bytes
