@@ -10,24 +10,21 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
 
 import pytest
 
-from docstore.client import Client, LocalCluster
-from docstore.client.local import LocalNode
+from docstore.client import LocalCluster
 from docstore.client.threads import ThreadedLease
 from docstore.links.frames import pack_hello
 from docstore.tls.authority import make_certificate
+from tests.docstore.tls.nodes import SOON_S, client_of, declared, metric, peer_address, until
 from tests.docstore.tls.papers import (
     EXPIRED_DAYS,
     HOSTS,
     believing,
     group_of,
-    serial_of,
     settings_of,
     showing,
 )
@@ -35,7 +32,6 @@ from tests.docstore.tls.test_links import hello_of
 from tests.docstore.watching import until as wait
 
 GROUP = "/core/node-groups/default"
-SOON_S = 30.0
 OUT_S = 5.0
 TRIES = 300
 
@@ -56,41 +52,11 @@ def cluster(papers: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     )  # fmt: skip
     with LocalCluster(3, tmp_path_factory.mktemp("nodes"), settings, certs=papers) as group:
         with ThreadedLease(group.urls, ttl_s=60.0, ssl=group.ssl) as lease:
-            asyncio.run(_declared(group))
+            asyncio.run(declared(group))
             yield group
             assert lease.held()
         for node in group.nodes:
             assert "Traceback" not in (node.data / "log.txt").read_text()
-
-
-async def _declared(cluster: LocalCluster) -> None:
-    async with client_of(cluster) as client:
-        await client.declare("/notes")
-
-
-@asynccontextmanager
-async def client_of(cluster: LocalCluster, *nodes: LocalNode) -> AsyncIterator[Client]:
-    urls = [node.url for node in nodes] or cluster.urls
-    async with Client(urls, ssl=cluster.ssl) as client:
-        yield client
-
-
-async def until(holds: Callable[[], Awaitable[bool]], timeout_s: float = SOON_S) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not await holds():
-            await asyncio.sleep(0.05)
-
-
-def peer_address(node: LocalNode) -> tuple[str, int]:
-    host, _, port = node.url.partition("://")[2].partition(":")
-    return host, int(port) + 1
-
-
-async def metric(cluster: LocalCluster, node: LocalNode, name: str) -> float:
-    async with client_of(cluster, node) as client:
-        _, _, text = await client.request("GET", "/metrics")
-    lines = [line.split() for line in text.decode().splitlines()]
-    return next((float(line[1]) for line in lines if line[0] == name), 0.0)
 
 
 async def test_they_replicate_and_survive_one_of_them(cluster: LocalCluster) -> None:
@@ -185,107 +151,6 @@ def test_jobs_believe_the_same(cluster: LocalCluster, monkeypatch: pytest.Monkey
     monkeypatch.setenv("DOCSTORE_CACERT", "")
     with pytest.raises(OSError, match="certificate verify failed"):
         group.Group(cluster.urls, retries=0).json("GET", GROUP)
-
-
-class Writers:
-    """One at each node, for as long as the block lasts; no request of theirs may fail."""
-
-    def __init__(self, cluster: LocalCluster) -> None:
-        self._cluster = cluster
-        self._is_over = False
-        self._written = 0
-        self._failures: list[Exception] = []
-
-    async def __aenter__(self) -> Self:
-        self._tasks = [asyncio.create_task(self._write(node)) for node in self._cluster.nodes]
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._is_over = True
-        await asyncio.gather(*self._tasks)
-        assert self._failures == []
-
-    async def _write(self, node: LocalNode) -> None:
-        async with client_of(self._cluster, node) as client:
-            while not self._is_over:
-                link = f"/notes/{node.name}-{self._written}"
-                try:
-                    await client.once(node.url, "PUT", link, b"{}", JSON, timeout_s=10)
-                except Exception as error:  # noqa: BLE001 - whatever it is, it has failed
-                    self._failures.append(error)
-                self._written += 1
-
-    async def write_more(self, count: int) -> None:
-        """Return when they have written so many more."""
-        enough = self._written + count
-
-        async def is_enough() -> bool:
-            return self._written >= enough
-
-        await until(is_enough)
-
-
-async def test_new_certificates_fail_no_request(cluster: LocalCluster, papers: Path) -> None:
-    async with Writers(cluster) as writers:
-        await writers.write_more(20)
-        for node in cluster.nodes:
-            make_certificate(papers, [node.name], HOSTS, 30)
-        assert cluster.nodes[0].process is not None
-        cluster.nodes[0].process.send_signal(signal.SIGHUP)
-        await until(lambda: all_show(cluster, papers))
-        await writers.write_more(100)
-
-
-async def test_another_ca_fails_no_request(tmp_path: Path) -> None:
-    papers, others = group_of(tmp_path / "papers"), group_of(tmp_path / "others")
-    ca, old, new = papers / "ca.pem", *((each / "ca.pem").read_bytes() for each in (papers, others))
-    with LocalCluster(3, tmp_path, certs=papers) as cluster:
-        assert cluster.ssl is not None
-        cluster.ssl.load_verify_locations(others / "ca.pem")
-        await _declared(cluster)
-
-        def reloads() -> list[int]:
-            logs = [(node.data / "log.txt").read_text() for node in cluster.nodes]
-            return [log.count("certificates are reloaded") for log in logs]
-
-        async def believed(cas: bytes) -> None:
-            before = reloads()
-            ca.write_bytes(cas)
-
-            async def by_all() -> bool:
-                return all(now > was for now, was in zip(reloads(), before, strict=True))
-
-            await until(by_all)
-
-        async with Writers(cluster) as writers:
-            await believed(old + new)
-            for node in cluster.nodes:
-                for name in (f"{node.name}.pem", f"{node.name}-key.pem"):
-                    (papers / name).write_bytes((others / name).read_bytes())
-            await until(lambda: all_show(cluster, others))
-            await writers.write_more(100)
-            await believed(new)
-            await writers.write_more(300)
-        logs = "".join((node.data / "log.txt").read_text() for node in cluster.nodes)
-        assert "was known by has gone" in logs
-
-
-JSON = {"Content-Type": "application/json"}
-
-
-async def all_show(cluster: LocalCluster, papers: Path) -> bool:
-    """Say whether each node shows to clients what is among the papers."""
-    shown = [await shown_by(cluster, node) for node in cluster.nodes]
-    return shown == [int(serial_of(papers, node.name), 16) for node in cluster.nodes]
-
-
-async def shown_by(cluster: LocalCluster, node: LocalNode) -> int:
-    """Return the serial number of what a node shows to clients."""
-    host, port = peer_address(node)
-    _, writer = await asyncio.open_connection(host, port - 1, ssl=cluster.ssl)
-    serial = writer.get_extra_info("ssl_object").getpeercert()["serialNumber"]
-    writer.transport.abort()
-    return int(serial, 16)
 
 
 def tried(address: tuple[str, int], tls: ssl.SSLContext | None, said: bytes) -> bytes:
