@@ -31,6 +31,8 @@ from docstore.http.listener import Listener
 from docstore.http.listing import listing
 from docstore.http.metrics import KNOWN_METHODS, HttpMetrics
 from docstore.http.plain import PlainRequests
+from docstore.http.queries import METHODS as QUERY_METHODS
+from docstore.http.queries import QUERY_TASKS, QueryPages, is_query
 from docstore.http.quotas import Quotas
 from docstore.http.reply import Reply, header_lines
 from docstore.http.scans import SCAN_PAGES, SCANS, ScanPages
@@ -95,6 +97,7 @@ class HttpServer:
             self._documents, self._guard, self._ending, body_bytes_max=limits.body_bytes_max
         )
         self._scans = ScanPages(backend, quotas)
+        self._queries = QueryPages(backend)
         self._changes = Changes(backend, self._ending.sends_away)
         streams = StreamPages(backend, self._documents, large, limits, self._ending.sends_away)
         self._kinds: tuple[tuple[str | tuple[str, ...], Pages], ...] = (
@@ -220,6 +223,10 @@ class HttpServer:
             return (
                 allowed(CHANGES_METHODS) if is_asked else await self._changes.serve(request, body)
             )
+        if path == QUERY_TASKS:
+            check_method(request, QUERY_METHODS)
+            is_asked = request.method == "OPTIONS"
+            return allowed(QUERY_METHODS) if is_asked else await self._queries.serve(request, body)
         if path.startswith(SELECTORS):
             return await self._core.selector(request, path[len(SELECTORS) :])
         parent, _, last = path.rpartition("/")
@@ -265,6 +272,8 @@ class HttpServer:
         match request.method:
             case "POST" if methods is FACTORY_METHODS:
                 return await self._documents.create(request, path, service, body)
+            case "GET" | "HEAD" if is_query(request.rel_url.query):
+                return await self._queries.of_factory(request, path, service)
             case "GET" | "HEAD":
                 return await listing(self._backend, request, path, service)
             case "OPTIONS":
