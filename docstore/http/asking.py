@@ -7,9 +7,11 @@ from typing import Any
 from docstore.errors import BadRequest
 from docstore.http import headers
 from docstore.http.listing import PAGE, PAGE_MAX
+from docstore.model.document import EXPIRY, LEASE
 from docstore.query.aggregates import Grouping, grouping_of
 from docstore.query.ordering import Place, parse_order
 from docstore.query.selection import parse_selection
+from docstore.query.tokens import Members
 from docstore.scans.request import VERSIONS, condition_of
 
 IN_URL = {
@@ -139,10 +141,13 @@ def of_cursor(packed: Mapping[str, Any]) -> Asked:
     return asked
 
 
-def check(asked: Asked) -> None:
-    """Refuse what is not understood, and what does not go together. Raises BadRequest."""
-    condition_of({"where": asked.where, "filter": asked.filter})
-    parse_order(asked.order_by)
+def check(asked: Asked, known: Members = None) -> None:
+    """Refuse what is not understood, and what does not go together. Raises BadRequest.
+
+    known: which members may be named.
+    """
+    condition_of({"where": asked.where, "filter": asked.filter}, known)
+    parse_order(asked.order_by, known)
     parse_selection(asked.select)
     if asked.grouping is not None and (
         asked.order_by or asked.shows_documents or asked.count or asked.left is not None
@@ -150,6 +155,15 @@ def check(asked: Asked) -> None:
         raise BadRequest(
             "aggregates have no orderBy, select, expand, count and top: their groups are all given"
         )
+
+
+def members_of(schema: Mapping[str, Any] | None) -> Members:
+    """Return the members that the schema of a factory names, None where there may be others."""
+    if schema is None or schema.get("additionalProperties") is not False:
+        return None
+    if "patternProperties" in schema:
+        return None
+    return {*schema.get("properties", {}), EXPIRY, LEASE}
 
 
 def _number(given: Mapping[str, Any], name: str, default: int | None) -> int | None:

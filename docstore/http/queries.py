@@ -84,6 +84,7 @@ class QueryPages:
         if level < 3:
             raise Conflict(f"{asked.path} is of level {level}: only documents with ENFORCE_QUORUM"
                            " can be queried")  # fmt: skip
+        asking.check(asked, asking.members_of(service.options.schema))
         loop = asyncio.get_running_loop()
         deadline = loop.time() + headers.timeout_s(request)
         insist_on_past(asked.as_of, time.time_ns() // 1000)

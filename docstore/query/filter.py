@@ -21,7 +21,7 @@ from docstore.query.condition import Condition, Literal, Unfit
 from docstore.query.members import Member
 from docstore.query.operands import Operand, operand_of
 from docstore.query.predicates import known, opposite
-from docstore.query.tokens import Token, Tokens
+from docstore.query.tokens import Members, Token, Tokens
 
 CLAUSES_MAX = 64
 DEPTH_MAX = 16
@@ -38,9 +38,12 @@ _FUNCTIONS: Mapping[str, Callable[[Operand, str], Condition]] = {
 }
 
 
-def parse_filter(text: str) -> Condition:
-    """Return the condition that a text says. Raises BadRequest with where and why."""
-    tokens = Tokens(text, "$filter")
+def parse_filter(text: str, known: Members = None) -> Condition:
+    """Return the condition that a text says. Raises BadRequest with where and why.
+
+    known: see `Tokens`.
+    """
+    tokens = Tokens(text, "$filter", known)
     condition = _Parser(tokens).either(0)
     tokens.expect_end("and, or,")
     if predicates.is_too_nested(condition):

@@ -32,6 +32,8 @@ def operand_of(tokens: Tokens, separators: str = ".") -> Operand:
         )
     if name in STORE_SET:
         raise tokens.refusal(f"{name} is kept for nobody to ask for")
+    if tokens.known is not None and name not in tokens.known:
+        raise tokens.refusal(f"the schema names no member {name[:40]!r}, at {token.at}")
     steps = [name, *_steps(tokens, separators)]
     if odd_names(steps) > ODD_NAMES_MAX:
         raise tokens.refusal(f"at most {ODD_NAMES_MAX} names with unusual characters in one path")

@@ -19,7 +19,7 @@ from typing import Any
 from docstore.query.columns import FLAG, TEXT, Column
 from docstore.query.members import Member
 from docstore.query.operands import operand_of
-from docstore.query.tokens import Tokens
+from docstore.query.tokens import Members, Tokens
 
 KEYS_MAX = 4
 TEXT_CHARACTERS = 128
@@ -108,9 +108,12 @@ def link_of(place: Place) -> str:
     return link
 
 
-def parse_order(text: str) -> Order:
-    """Return the order that a text says. Raises BadRequest with where and why."""
-    tokens = Tokens(text, "$orderby")
+def parse_order(text: str, known: Members = None) -> Order:
+    """Return the order that a text says. Raises BadRequest with where and why.
+
+    known: see `Tokens`.
+    """
+    tokens = Tokens(text, "$orderby", known)
     keys = tokens.listed(_key, KEYS_MAX, "asc, desc, a comma")
     if keys and keys[-1].is_link and not keys[-1].descending:
         keys.pop()  # It is the order of what is equal anyway.

@@ -1,7 +1,7 @@
 """A condition's text as words and signs, read from left to right, one ahead."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -11,6 +11,8 @@ from docstore.query.condition import Literal
 TEXT_MAX = 16_384
 
 T = TypeVar("T")
+Members = Container[str] | None
+"""Names of members at the top of documents; None: any."""
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -35,11 +37,12 @@ class Token:
 class Tokens:
     """What is left of a text. Everything that is not as expected raises BadRequest."""
 
-    def __init__(self, text: str, subject: str) -> None:
-        """subject: what the text is, for messages."""
+    def __init__(self, text: str, subject: str, known: Members = None) -> None:
+        """subject: what the text is, for messages. known: which members may be named."""
         if len(text) > TEXT_MAX:
             raise BadRequest(f"{subject}: at most {TEXT_MAX} characters")
         self.subject = subject
+        self.known = known
         self._text = text
         self._tokens = list(_tokens(text, subject))
         self._next = 0

@@ -30,6 +30,7 @@ from docstore.query.condition import Condition
 from docstore.query.filter import parse_filter
 from docstore.query.ordering import Order, parse_order
 from docstore.query.predicates import every
+from docstore.query.tokens import Members
 from docstore.query.where import parse
 from docstore.scans.columns import COLUMNS
 
@@ -114,11 +115,14 @@ def scan_of(asked: Mapping[str, Any]) -> Scan:
     )
 
 
-def condition_of(asked: Mapping[str, Any]) -> Condition:
-    """Return what `where` and `filter` of a request say together. Raises BadRequest."""
+def condition_of(asked: Mapping[str, Any], known: Members = None) -> Condition:
+    """Return what `where` and `filter` of a request say together. Raises BadRequest.
+
+    known: which members a filter may name, None for any.
+    """
     where, filter_ = _text(asked, "where"), _text(asked, "filter")
     said = [parse(where)] if where.strip() else []
-    said += [parse_filter(filter_)] if filter_.strip() else []
+    said += [parse_filter(filter_, known)] if filter_.strip() else []
     return every(said) if said else EVERYTHING
 
 
