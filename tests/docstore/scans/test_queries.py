@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest_asyncio
 from docstore.client import Client, RequestFailed
 from docstore.client.local import LocalCluster
 from tests.docstore.scans.asking import asked
+from tests.docstore.watching import metrics, until
 
 SLOTS, COUNT = 64, 10_001
 WORDS = ["x", "xy", "y", "O'Neil", "*", None, 7, True]
@@ -311,3 +313,31 @@ async def test_a_walk_goes_on_when_an_owner_is_killed_between_its_pages(tmp_path
 
 def survivors(cluster: LocalCluster) -> list[str]:
     return [node.url for node in cluster.nodes if node.process is not None]
+
+
+async def test_a_damaged_copy_is_left_for_another_one(tmp_path: Path) -> None:
+    links = [f"/f/{number:02}" for number in range(40)]
+    with LocalCluster(3, tmp_path, ["--slots", "4"]) as cluster:
+        async with Client(cluster.urls) as store:
+            await store.declare("/f")
+            await store.bulk([{"op": "PUT", "link": link, "body": {"n": 1, "text": "precious"}}
+                              for link in links])  # fmt: skip
+        cluster.stop()  # So that the rows are in the file, and nowhere else.
+        with cluster:
+            await asyncio.to_thread(until, lambda: owns_some(cluster, links), 30.0)
+            with sqlite3.connect(cluster.nodes[0].data / "docstore.db") as disk:
+                disk.execute(
+                    "UPDATE history SET state = replace(state, 'precious', 'precioux')"
+                    " WHERE link GLOB '/f/*'"
+                )
+            disk.close()
+            async with Client(cluster.urls) as store:
+                found = [each async for each in store.query("/f", filter="n eq 1", page=7)]
+            assert metrics(cluster.nodes[0])["docstore_protocol_faulty_total"] > 0
+    assert [each["documentSelfLink"] for each in found] == links
+    assert {each["text"] for each in found} == {"precious"}
+
+
+def owns_some(cluster: LocalCluster, links: list[str]) -> bool:
+    """Say whether the first node owns one of these documents."""
+    return any(cluster.owner_of(link) is cluster.nodes[0] for link in links[:10])
