@@ -24,6 +24,8 @@ from docstore.scans.request import Scan
 from docstore.scans.scanner import Scans
 from docstore.storage.store import Corrupt, Store, Version
 
+FIRST_LINKS, LINKS_AT_ONCE = 256, 16_384
+"""Looked at in one go in the order of links: few at first, and never so many that others wait."""
 SLOTS_AT_ONCE = 128
 """Bounds what one look may have to go through."""
 BYTES_MAX = 4 << 20
@@ -94,10 +96,11 @@ class Searches:
         loop = asyncio.get_running_loop()
         until = loop.time() + min(LOOK_S, asked.left_s / 2)
         found: list[Found] = []
-        place, size = asked.after, 0
+        place, size, links = asked.after, 0, FIRST_LINKS + 2 * asked.limit
         while True:
-            rows = min(asked.limit - len(found), ROWS_AT_ONCE)
-            more, place, more_bytes = await self._look(asked, asked.spans, place, rows)
+            rows, links = min(asked.limit - len(found), ROWS_AT_ONCE), min(links, LINKS_AT_ONCE)
+            more, place, more_bytes = await self._look(asked, asked.spans, place, rows, links)
+            links *= 2
             found += more
             size += more_bytes
             is_enough = len(found) >= asked.limit or size > BYTES_MAX
@@ -118,11 +121,11 @@ class Searches:
         return Stretch(found, None if is_all else place_of(found[-1]))
 
     async def _look(
-        self, asked: FindDocuments, spans: Spans, after: Place | None, rows: int
+        self, asked: FindDocuments, spans: Spans, after: Place | None, rows: int, links: int = 0
     ) -> tuple[list[Found], Place | None, int]:
         """Return rows, up to which place these are all, and how many bytes they have."""
         fields, payload = await self._scans.look(
-            {**asked.asked, "cut": spans, "after": after, "rows": rows}
+            {**asked.asked, "cut": spans, "after": after, "rows": rows, "links": links}
         )
         return [tuple(row) for row in orjson.loads(payload)], fields["until"], len(payload)
 

@@ -5,12 +5,12 @@
 Slots at rest are kept as columns in the directory, if it may have any bytes (`resting.py`).
 
 A question is a line of JSON: a scan as in `request`, with `format` ("arrow" or "ndjson"),
-`compression`, `rows`, `after` (a cursor) and `damages` (see `segments.py`), or a search with `rows`
-and `after` (a place, or null) alone. An answer is two lengths (32 bits each, big endian), a JSON
-object of the first length, and bytes of the second: the record batch as an encapsulated message of
-Arrow's stream format, or lines, or of a search an array. Rows are not checked against their
-checksums here, which would cost five times the rest: the node verifies all of them in its own time
-(`upkeep/repair.py`).
+`compression`, `rows`, `after` (a cursor) and `damages` (see `segments.py`), or a search with
+`rows`, `after` (a place, or null) and `links` (how many to look at). An answer is two lengths (32
+bits each, big endian), a JSON object of the first length, and bytes of the second: the record batch
+as an encapsulated message of Arrow's stream format, or lines, or of a search an array. Rows are not
+checked against their checksums here, which would cost five times the rest: the node verifies all of
+them in its own time (`upkeep/repair.py`).
 
 It ends when its input does, so that it does not outlive its node.
 """
@@ -38,8 +38,6 @@ from docstore.scans.statements import Cursor
 NICENESS = 10
 """Clients come first."""
 CACHE_KIB = 16 << 10
-LINKS_AT_ONCE = 16_384
-"""Looked at in one go by a search in the order of links: others wait for their turn."""
 
 
 class Gone(Exception):
@@ -80,17 +78,17 @@ class Lines:
         return Page(len(found), following, b"".join(lines))
 
     def found(
-        self, scan: Scan, after: Place | None, rows: int
+        self, scan: Scan, after: Place | None, rows: int, links: int
     ) -> tuple[list[tuple[Any, ...]], Place | None]:
         """Return where the next rows of a search stand, and up to where these are all, if not all.
 
-        In the order of links some are looked at, in another order all.
+        links: how many are looked at in the order of links; in another order all are.
         """
         assert scan.order is not None
         within, end = statements.bounds(scan), None
         if scan.order.is_by_link:
             first, beyond = within = statements.stretch(scan, after)
-            for (link,) in self.execute(statements.LINK_AT, [first, beyond, LINKS_AT_ONCE - 1]):
+            for (link,) in self.execute(statements.LINK_AT, [first, beyond, links - 1]):
                 within, end = (first, link + "\x00"), (link, INT_MAX)
         statement = statements.found(scan, scan.order, after, rows, within)
         found = self.execute(statement.sql, statement.parameters)
@@ -164,11 +162,11 @@ class Pages:
 
     def _found(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         """Answer a search: rows as `query/ordering.py` has them, in JSON."""
-        rows, after = question.pop("rows"), question.pop("after")
+        rows, after, links = (question.pop(name) for name in ("rows", "after", "links"))
         scan = self._scan_of(question)
         try:
             with self._moment(self._lines, scan, Cursor()):
-                found, until = self._lines.found(scan, after, rows)
+                found, until = self._lines.found(scan, after, rows, links)
         except Gone as gone:
             return gone.fields, b""
         return {"rows": len(found), "until": until}, orjson.dumps(found)

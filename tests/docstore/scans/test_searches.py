@@ -38,7 +38,7 @@ def searched(copy: Copy, asked: dict[str, Any], rows: int) -> list[tuple[str, in
     found: list[tuple[str, int]] = []
     after: Place | None = None
     while True:
-        fields, payload = copy.pages.answer({**asked, "rows": rows, "after": after})
+        fields, payload = copy.pages.answer({**asked, "rows": rows, "after": after, "links": 3})
         page = json.loads(bytes(payload))
         assert len(page) == fields["rows"] <= rows
         found += [(row[-3], row[-2]) for row in page]
@@ -50,10 +50,7 @@ def searched(copy: Copy, asked: dict[str, Any], rows: int) -> list[tuple[str, in
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("rows", [1, 4, 1000])
-def test_a_search_at_any_cut(
-    copy: Copy, order: str, rows: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("docstore.scans.worker.LINKS_AT_ONCE", 3)
+def test_a_search_at_any_cut(copy: Copy, order: str, rows: int) -> None:
     for latest in (True, False):
         for deleted in (False, True):
             spans = [(slot, 0, copy.rng.randint(0, end)) for slot, end in copy.ends.items()]
@@ -85,7 +82,7 @@ def test_what_was_let_go_of_is_said(copy: Copy) -> None:
     kept = copy.ends[0] // 2
     copy.trim(0, kept)
     asked = {"prefix": "/a/", "cut": [[0, kept - 1]], "orderBy": ""}
-    fields, _ = copy.pages.answer({**asked, "rows": 9, "after": None})
+    fields, _ = copy.pages.answer({**asked, "rows": 9, "after": None, "links": 9})
     assert (fields["error"], fields["slot"]) == ("trimmed", 0)
 
 
