@@ -8,6 +8,7 @@ from docstore.errors import BadRequest
 from docstore.http import headers
 from docstore.http.listing import PAGE, PAGE_MAX
 from docstore.model.document import EXPIRY, LEASE
+from docstore.model.paths import canonical_link
 from docstore.query.aggregates import Grouping, grouping_of
 from docstore.query.ordering import Place, parse_order
 from docstore.query.selection import parse_selection
@@ -121,7 +122,8 @@ def of_body(given: Mapping[str, Any]) -> Asked:
     if versions not in VERSIONS:
         raise BadRequest(f"versions is one of {', '.join(VERSIONS)}")
     asked = Asked(
-        path=texts["path"].rstrip("/"), filter=texts["filter"], where=texts["where"],
+        path=canonical_link(texts["path"].rstrip("/")),
+        filter=texts["filter"], where=texts["where"],
         order_by=texts["orderBy"], select=texts["select"], expand=flags["expand"],
         versions=versions, deleted=flags["deleted"], aggregates=texts["aggregates"],
         group_by=texts["groupBy"], limit=_number(given, "limit", top or PAGE) or PAGE, left=top,

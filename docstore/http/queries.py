@@ -20,6 +20,7 @@ from aiohttp import web
 from docstore.errors import BadRequest, Conflict, NotFound
 from docstore.http import asking, headers
 from docstore.http.asking import Asked
+from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.listing import PAGE_BYTES_MAX
 from docstore.http.reply import Reply, header_lines
@@ -56,6 +57,7 @@ class QueryPages:
                 raise BadRequest("this cursor is of another factory")
         else:
             asked = asking.of_url(path, query)
+        authority_of(request).insist_on_all(path)
         return await self._serve(request, asked, service, path)
 
     async def serve(self, request: web.BaseRequest, body: bytes) -> Reply:
@@ -67,6 +69,7 @@ class QueryPages:
             given = {"cursor": _only(request.rel_url.query, "cursor")}
         is_continued = "cursor" in given
         asked = self._continued(_only(given, "cursor")) if is_continued else asking.of_body(given)
+        authority_of(request).insist_on_all(asked.path)
         service = await self._backend.find_service(asked.path, headers.timeout_s(request))
         if service is None:
             raise NotFound(f"there is no factory {asked.path[:200]}")

@@ -82,7 +82,8 @@ async def test_what_is_not_understood_is_400(
 @pytest.mark.parametrize(
     ("status", "body"),
     [
-        (404, {"path": "/nowhere"}), (404, {}), (404, {"path": "/q/00001"}),
+        (404, {"path": "/nowhere"}), (404, {"path": "/q/00001"}),
+        (400, {}), (400, {"path": "/q/../q"}),
         (400, {"path": "/q", "else": 1}), (400, {"path": "/q", "where": "n eq 1"}),
         (400, {"path": "/q", "filter": 1}), (400, {"path": "/q", "limit": True}),
         (400, {"path": "/q", "expand": "yes"}), (400, {"path": "/q", "aggregates": "mean(n)"}),
