@@ -68,3 +68,6 @@ all, and is the only one to know every part.
 """
 
 __version__ = "0.1.0"
+
+SERVER = "docstore"
+"""What each answer of a node has as its `Server`, by which clients tell it from other servers."""

@@ -35,3 +35,6 @@ class Limits:
     """From the connection to the end of the first request's headers."""
 
     body_timeout_s: float = 30.0
+
+    send_timeout_s: float = 60.0
+    """For so long a client may take nothing of what is written to it."""

@@ -56,6 +56,7 @@ HELP: Mapping[str, str] = {
     "keepalive_timeout_s": "silence between two requests (75)",
     "first_request_timeout_s": "from the connection to its first headers (10)",
     "body_timeout_s": "for a body to arrive (30)",
+    "send_timeout_s": "in which a client takes nothing of its answer (60)",
     "streams_fail_back_s": "in step for so long, a preferred leader leads again (60; 0: never)",
     "streams_gather_s": "an election waits so long for replicas (0.2)",
     "streams_confirm_s": "a candidate has so long to lead (0.5)",

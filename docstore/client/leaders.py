@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import orjson
 
-from docstore.client.errors import ClientError, RequestFailed, Unanswered, Unreachable
+from docstore.client.errors import BadAddress, ClientError, RequestFailed, Unanswered, Unreachable
 from docstore.client.requests import Requests
 
 GROUP = "/core/node-groups/default"
@@ -123,7 +123,7 @@ class Leaders:
         ]
         try:
             found = await asyncio.gather(*pages)
-        except RequestFailed:
+        except (RequestFailed, BadAddress):
             return  # It is asked for again with the next failure.
         except (Unreachable, Unanswered):
             self._avoid(url)

@@ -17,6 +17,7 @@ from docstore.client.errors import (
     Unanswered,
     Unreachable,
 )
+from docstore.model.recognising import BETWEEN, MANAGEMENT, is_a_nodes, is_named, is_strange, told
 from docstore.tokens import Token, with_token
 
 ATTEMPTS = 8
@@ -51,6 +52,8 @@ class Requests:
         self._token = token
         self._session: aiohttp.ClientSession | None = None
         self._first = 0
+        self._nodes: set[str] = set()
+        """URLs of nodes that were asked whether they are."""
 
     async def __aenter__(self) -> Self:
         """Open the session."""
@@ -148,6 +151,28 @@ class Requests:
     ) -> Answered:
         assert self._session is not None, "use `async with Client(...)`"
         _check_link(path)
+        answered = await self._exchange(url, method, path, body, headers, timeout)
+        status, said, content = answered
+        if not is_named(said) and status not in BETWEEN:
+            met = f"it answers {method} {path.partition('?')[0]} with {told(status, said)}"
+            is_node = await self._is_node(url, _lost(method), timeout)
+            if not is_node or is_strange(status, said, is_text=path == METRICS):
+                raise BadAddress(f"what answers at {url} is no node: {met}")
+        if status >= 400:
+            raise RequestFailed(status, _problem(content, is_read=method in READS))
+        return answered
+
+    async def _exchange(
+        self,
+        url: str,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str] | None,
+        timeout: aiohttp.ClientTimeout,
+    ) -> Answered:
+        """Return what a server answers, whatever it is."""
+        assert self._session is not None
         try:
             headers = with_token(headers, self._token)
         except ValueError as error:
@@ -157,19 +182,32 @@ class Requests:
                 method, url + path, data=body, headers=headers, timeout=timeout,
                 allow_redirects=False,
             ) as answer:  # fmt: skip
-                content = await answer.read()
+                return answer.status, answer.headers, await answer.read()
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
             raise BadAddress(f"{url!r} is not the URL of a node, such as {EXAMPLE}") from error
+        except aiohttp.ClientResponseError as error:
+            raise BadAddress(f"what answers at {url} is no node: it does not speak HTTP") from error
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, _NotSent) as error:
             raise Unreachable(str(error)) from error
         except (aiohttp.ClientError, TimeoutError) as error:
-            lost = Unreachable if method in READS else Unanswered
-            raise lost(f"{url}: {str(error) or 'no answer in time'}") from error
-        if answer.status >= 400:
-            raise RequestFailed(answer.status, _problem(content))
-        if path != METRICS:
-            _check_node(url, answer, content)
-        return answer.status, answer.headers, content
+            raise _lost(method)(f"{url}: {str(error) or 'no answer in time'}") from error
+
+    async def _is_node(
+        self, url: str, lost: type[ClientError], timeout: aiohttp.ClientTimeout
+    ) -> bool:
+        """Say whether a node is at `url` that does not name itself, or is not let.
+
+        lost: what is raised if it does not say, of a request that it has answered.
+        """
+        if url not in self._nodes:
+            try:
+                _, said, page = await self._exchange(url, "GET", MANAGEMENT, None, None, timeout)
+            except Unreachable as error:
+                raise lost(error.why) from error
+            if not is_named(said) and not is_a_nodes(page):
+                return False
+            self._nodes.add(url)
+        return True
 
     async def json(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
         """Return the parsed answer of any request."""
@@ -210,6 +248,11 @@ async def _sent_once(
         raise (_NotSent if was_closing else _Broken)(str(error)) from error
 
 
+def _lost(method: str) -> type[Unreachable] | type[Unanswered]:
+    """Return what is raised of a request whose answer is lost."""
+    return Unreachable if method in READS else Unanswered
+
+
 def _check_link(path: str) -> None:
     """Raise BadAddress before `1/notes` is taken for a part of the port, or `..` for a way up."""
     link = path.partition("?")[0]
@@ -219,18 +262,11 @@ def _check_link(path: str) -> None:
         raise BadAddress(f"{link!r} is not a link: links have no dot segments")
 
 
-def _check_node(url: str, answer: aiohttp.ClientResponse, content: bytes) -> None:
-    """Raise BadAddress for what no node answers: another server is there, or one in between."""
-    if 300 <= answer.status < 400 and answer.status != 304:
-        where = answer.headers.get("Location", "elsewhere")
-        raise BadAddress(f"what answers at {url} is no node: it sends its callers to {where}")
-    if content and answer.content_type.startswith("text/"):
-        raise BadAddress(f"what answers at {url} is no node: it sends {answer.content_type}")
-
-
-def _problem(content: bytes) -> dict[str, Any]:
+def _problem(content: bytes, *, is_read: bool) -> dict[str, Any]:
+    """Return what a refusal says; a read has changed nothing, whoever refuses it."""
+    outcome = {"outcome": "not_applied"} if is_read else {}
     try:
         value = orjson.loads(content)
     except orjson.JSONDecodeError:
-        return {"detail": " ".join(content[:200].decode("utf-8", "replace").split())}
-    return value if isinstance(value, dict) else {}
+        value = {"detail": " ".join(content[:200].decode("utf-8", "replace").split())}
+    return outcome | (value if isinstance(value, dict) else {})

@@ -141,7 +141,7 @@ class Executor:
         if self._has_applied(inflight):
             self.core.reply(inflight, TOO_FEW, proposed=True)  # Its version is kept no more.
             return
-        service = self.core.service_for(operation.link, 0)
+        service = self.core.service_of(operation, 0)
         if service is None:
             self._give_back(inflight)  # The declaration has not reached this node yet.
             return

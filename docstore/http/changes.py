@@ -27,7 +27,7 @@ from docstore.errors import BadRequest, Conflict, DocstoreError
 from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
-from docstore.http.reply import Reply, header_lines
+from docstore.http.reply import Reply, header_lines, streamed
 from docstore.model import json
 from docstore.model.service import Service
 from docstore.query.where import parse
@@ -152,12 +152,10 @@ class Changes:
         self, request: web.BaseRequest, asked: _Asked, since: Cut
     ) -> web.StreamResponse:
         """Send events until the client or this node goes, or something is wrong."""
-        first = await self._next(
-            request, asked, since, 0
-        )  # What is wrong from the start is a status.
-        response = web.StreamResponse(
-            headers={"Content-Type": EVENTS_TYPE, "Cache-Control": "no-store"}
-        )
+        # What is wrong from the start is a status.
+        first = await self._next(request, asked, since, 0)
+        response = streamed(EVENTS_TYPE)
+        response.headers["Cache-Control"] = "no-store"
         response.force_close()
         await response.prepare(request)
         await response.write(b"retry: %d\n\n" % RETRY_MS + _events(first))

@@ -6,7 +6,7 @@ not logged, since each would cost a traceback.
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from aiohttp import StreamReader, web
 from aiohttp.http import RawRequestMessage, StreamWriter
@@ -16,6 +16,7 @@ from docstore.http.metrics import HttpMetrics
 from docstore.http.plain import PlainRequest, PlainRequests
 from docstore.http.problems import problem
 from docstore.http.reply import Reply, closing_bytes
+from docstore.http.unread import Mark
 
 
 class Connection(RequestHandler):
@@ -28,6 +29,7 @@ class Connection(RequestHandler):
 
     __slots__ = (
         "_body", "_head_bytes", "_head_bytes_max", "_heard", "_kept", "_metrics", "_plain",
+        "_wire",
     )  # fmt: skip
 
     def __init__(
@@ -48,6 +50,27 @@ class Connection(RequestHandler):
         self._head_bytes = 0
         self._body: StreamReader | None = None
         self._kept: asyncio.Future[None] | None = None
+        self._wire: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep what aiohttp forgets when it closes, which waits until all has been read."""
+        self._wire = cast(asyncio.Transport, transport)
+        super().connection_made(transport)
+
+    def mark(self) -> Mark | None:
+        """Return how far the client has come in sending and in reading; None if it has read all."""
+        unread = self._wire.get_write_buffer_size() if self._wire is not None else 0
+        if not unread:
+            return None
+        request = self._current_request
+        written = request.writer.output_size if request is not None else 0
+        sent = self._body.total_bytes if self._body is not None else 0
+        return self._request_count, sent, written - unread
+
+    def abort(self) -> None:
+        """Hang up at once, whatever is unread."""
+        if self._wire is not None:
+            self._wire.abort()
 
     async def start(self) -> None:
         """Serve until it is closed; nothing, if that was before this task's first turn."""

@@ -20,7 +20,7 @@ from docstore.http.backend import Backend
 from docstore.http.changes import EVENTS_TYPE, QUIET_S, RETRY_MS
 from docstore.http.missing import missing
 from docstore.http.problems import problem
-from docstore.http.reply import Reply, header_lines
+from docstore.http.reply import Reply, header_lines, streamed
 from docstore.http.representation import JSON_TYPE, MSGPACK_TYPE, page_reply
 from docstore.http.results import NDJSON_TYPE
 from docstore.streams.batch import JSON, body_of, framed, header_of
@@ -106,9 +106,8 @@ class Consuming:
         first = await self._fetch(link, wanted, 0, timeout_s)
         if isinstance(first, Problem):  # What is wrong from the start is a status.
             return problem_of(first, request)
-        response = web.StreamResponse(
-            headers={"Content-Type": EVENTS_TYPE, "Cache-Control": "no-store"}
-        )
+        response = streamed(EVENTS_TYPE)
+        response.headers["Cache-Control"] = "no-store"
         response.force_close()
         await response.prepare(request)
         await response.write(b"retry: %d\n\n" % RETRY_MS)

@@ -1,4 +1,4 @@
-"""Connections: those that are open, and for how long one may be silent before its first request.
+"""Connections: those that are open, and for how long one may be silent: at first, and in reading.
 
 aiohttp's low-level server keeps them. What one of them does with its bytes is in `connection.py`.
 """
@@ -14,6 +14,7 @@ from docstore.http.admission import Admission, refusal
 from docstore.http.connection import Connection
 from docstore.http.metrics import HttpMetrics
 from docstore.http.plain import PlainRequests
+from docstore.http.unread import LOOKS, Unread
 from docstore.limits import Limits
 
 LAST_BYTES_S = 0.5
@@ -38,9 +39,11 @@ class Listener(web.Server):
         self._token_bytes = token_bytes
         self._metrics = metrics
         self._admission = Admission(limits)
-        self._open: dict[RequestHandler, str] = {}
+        self._open: dict[Connection, str] = {}
+        self._unread = Unread()
         self._silent: dict[RequestHandler, asyncio.TimerHandle] = {}
         self._is_closing = False
+        self._look()
 
     async def close(self, grace_s: float) -> None:
         """Let requests finish within `grace_s` > 0, then close all connections; take no more."""
@@ -52,6 +55,7 @@ class Listener(web.Server):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_s + LAST_BYTES_S):
                 await self.shutdown(grace_s)
+        self._looking.cancel()
 
     def __call__(self) -> RequestHandler:
         """Return the protocol of a new connection."""
@@ -72,6 +76,12 @@ class Listener(web.Server):
             max_headers=limits.headers_max,
         )
 
+    def _look(self) -> None:
+        """Cut off those whose clients have not moved on, now and again."""
+        self._metrics.send_timeouts += self._unread.look(self._open)
+        pause_s = self._limits.send_timeout_s / LOOKS
+        self._looking = asyncio.get_running_loop().call_later(pause_s, self._look)
+
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         """Count the connection, or refuse it."""
         super().connection_made(handler, transport)
@@ -80,6 +90,7 @@ class Listener(web.Server):
             return
         peer = transport.get_extra_info("peername")
         address = str(peer[0]) if peer else ""
+        assert isinstance(handler, Connection)
         self._open[handler] = address
         self._metrics.connections = len(self._open)
         why_not = self._admission.enter(address)
@@ -97,6 +108,7 @@ class Listener(web.Server):
         """Forget the connection."""
         super().connection_lost(handler, exc)
         self._heard(handler)
+        assert isinstance(handler, Connection)
         address = self._open.pop(handler, None)
         if address is not None:
             self._admission.leave(address)

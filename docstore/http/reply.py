@@ -17,14 +17,16 @@ from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import HttpVersion
 
+from docstore import SERVER
+
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
 }
 _WITHOUT_BODY = frozenset({204, 304})
 _LARGE_BYTES = 1 << 16
 
-_date_line = b""
-_date_second = -1
+_common_lines = b""
+_common_second = -1
 
 
 def header_lines(headers: Mapping[str, str]) -> bytes:
@@ -98,7 +100,7 @@ class Reply(web.StreamResponse):
             head += b"Content-Length: %d\r\n" % len(body)
         if request.method == "HEAD":
             body = b""
-        transport.write(b"%b%b%b\r\n%b" % (_STATUS_LINES[self.code], _date(), head, body))
+        transport.write(b"%b%b%b\r\n%b" % (_STATUS_LINES[self.code], _common(), head, body))
         return len(body) > _LARGE_BYTES or transport.get_write_buffer_size() > _LARGE_BYTES
 
     async def write_eof(self, data: bytes = b"") -> None:
@@ -108,15 +110,24 @@ class Reply(web.StreamResponse):
 def closing_bytes(reply: Reply) -> bytes:
     """Return an answer to what never became a request, after which the connection is closed."""
     return b"%b%bConnection: close\r\nContent-Length: %d\r\n%b\r\n%b" % (
-        _STATUS_LINES[reply.code], _date(), len(reply.body), reply.head, reply.body,
+        _STATUS_LINES[reply.code], _common(), len(reply.body), reply.head, reply.body,
     )  # fmt: skip
 
 
-def _date() -> bytes:
-    """Return the Date header, made once a second; a clock that is set back is followed at once."""
-    global _date_line, _date_second  # noqa: PLW0603 - one clock for the process
+def streamed(media: str) -> web.StreamResponse:
+    """Return an answer that is written piece by piece, of a media type."""
+    return web.StreamResponse(headers={"Content-Type": media, "Server": SERVER})
+
+
+def _common() -> bytes:
+    """Return the headers of all answers, made once a second.
+
+    A clock that is set back is followed at once.
+    """
+    global _common_lines, _common_second  # noqa: PLW0603 - one clock for the process
     second = int(time.time())
-    if second != _date_second:
-        _date_line = f"Date: {formatdate(second, usegmt=True)}\r\n".encode()
-        _date_second = second
-    return _date_line
+    if second != _common_second:
+        date = formatdate(second, usegmt=True)
+        _common_lines = f"Server: {SERVER}\r\nDate: {date}\r\n".encode()
+        _common_second = second
+    return _common_lines

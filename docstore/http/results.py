@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from docstore.errors import DocstoreError
+from docstore.http.reply import streamed
 from docstore.model import json
 from docstore.model.operation import Answer
 from docstore.model.service import Refusal
@@ -38,7 +39,7 @@ class Results:
 
     def __init__(self, request: web.BaseRequest) -> None:
         self._request = request
-        self._response = web.StreamResponse(headers={"Content-Type": NDJSON_TYPE})
+        self._response = streamed(NDJSON_TYPE)
 
     async def begin(self) -> None:
         """Say that results follow, unless that was said."""

@@ -33,7 +33,7 @@ from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.quotas import READS, Quotas
-from docstore.http.reply import Reply
+from docstore.http.reply import Reply, streamed
 from docstore.http.representation import page_reply
 from docstore.model import json
 from docstore.scans.cut import Cut
@@ -167,7 +167,7 @@ class ScanPages:
     ) -> web.StreamResponse:  # fmt: skip
         job, rate = quota
         media = ARROW_TYPE if form == "arrow" else NDJSON_TYPE
-        response = web.StreamResponse(headers={"Content-Type": media})
+        response = streamed(media)
         await response.prepare(request)
         sent = 0
         ending: dict[str, Any] = {"complete": True}

@@ -36,6 +36,11 @@ OF_THE_STORE = Fence("", 0)
 passes, and is not remembered. No request has a scope without a name."""
 
 
+def is_of_the_store(fence: Sequence[Any]) -> bool:
+    """Say whether the store itself wants an update, and nobody else."""
+    return tuple(fence) == OF_THE_STORE
+
+
 class TooLow(NamedTuple):
     """Why a token is refused: the fence that the document remembers."""
 
@@ -61,8 +66,9 @@ def passed(  # Seam.
 
     fence: (scope, token), () for none. A token that is equal passes: its holder writes again.
     """
-    if not fence or (said := Fence(*fence)) == OF_THE_STORE:
+    if not fence or is_of_the_store(fence):
         return remembered
+    said = Fence(*fence)
     others = tuple(each for each in remembered if each.scope != said.scope)
     for each in remembered:
         if each.scope == said.scope and each.token > said.token:

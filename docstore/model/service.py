@@ -90,6 +90,29 @@ class Service(Protocol):
         """Say whether `check` can refuse anything: if not, bytes are not parsed for it."""
 
 
+class WithoutAuthor:
+    """What the store does to a document by itself, whatever its author says, or has ceased to say.
+
+    What has expired goes, and what was attached to a lease goes or names it no more: also where the
+    factory was deleted meanwhile, or its documents do not change (rules D5, S5).
+    """
+
+    checks = False
+
+    def __init__(self, level: Level) -> None:
+        self.options = ServiceOptions(path="", kind="", level=level)
+
+    def check(self, state: State) -> None:
+        """Refuse nothing: of what the author wrote nothing is touched."""
+
+    def patch(self, state: State, change: State) -> State | None:
+        """Change nothing: what the store changes comes as a merge patch."""
+
+
+WITHOUT_AUTHOR: Mapping[Level, Service] = {
+    level: WithoutAuthor(level) for level in (EVENTUAL, PRIMARY, LINEARIZABLE)
+}
+
 ServiceFor = Callable[[str, int], Service | None]
 """(link, since) -> the service of a document; None while it is not known well enough.
 

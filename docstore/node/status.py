@@ -162,13 +162,12 @@ class StatusPages:
         }
 
     def ready(self) -> tuple[bool, str]:
-        """Say whether every slot has an open owner that we can reach."""
+        """Say whether every slot has an open owner that we can reach, but for a moment."""
         if self._group.has_left:
             return False, "this node is not a member of the group any more"
         if self._view.members.lacks_quorum:
             return False, "a majority of the members is not connected"
-        ownerless = sum(not self._view.owners.has_owner(slot) for slot in range(self._slots))
-        if ownerless:
+        if ownerless := self._view.owners.vacant:
             return False, f"{ownerless} of {self._slots} slots have no open owner yet"
         return True, ""
 

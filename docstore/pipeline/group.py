@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from docstore.model.recognising import BETWEEN, MANAGEMENT, is_a_nodes, is_named, told
 from docstore.pipeline.errors import PipelineError
 from docstore.tokens import token_of_environment, with_token
 
@@ -25,6 +26,8 @@ AGAIN = frozenset({421, 425, 429, 503})
 """Statuses after which another node, or the same one later, may do better."""
 STRANGE = "foreign-host"
 """The code of a node that does not answer to the name in our URL, now or later."""
+_nodes: set[str] = set()
+"""URLs of nodes that were asked whether they are."""
 _idle: dict[tuple[int, str], list[http.client.HTTPConnection]] = {}
 
 
@@ -50,6 +53,10 @@ class BadUrl(PipelineError, ValueError):
 
 class BadToken(PipelineError, ValueError):
     """The token cannot be read, or is none."""
+
+
+class NoNode(PipelineError):
+    """Another server answers where a node should be."""
 
 
 class Unreachable(PipelineError, OSError):
@@ -114,6 +121,9 @@ class Group:
         try:
             connection.request(method, target, raw, kinds)
             answer = connection.getresponse()
+            is_known = is_named(answer.headers) or answer.status in BETWEEN or url in _nodes
+            if not is_known:
+                self._check(url, f"{method} {path.partition('?')[0]}", answer)
             if answer.status >= 400:
                 raise _refusal(answer.status, answer.read(), url)
             yield answer
@@ -128,6 +138,18 @@ class Group:
                 _idle.setdefault((os.getpid(), url), []).append(connection)
             else:
                 connection.close()
+
+    def _check(self, url: str, asked: str, met: http.client.HTTPResponse) -> None:
+        """Raise NoNode unless a node is at `url`, which does not say so in its answers."""
+        with contextlib.closing(_connection(url, self.timeout_s)) as connection:
+            connection.request("GET", MANAGEMENT)
+            answer = connection.getresponse()
+            page = answer.read()
+            if not is_named(answer.headers) and not is_a_nodes(page):
+                met.close()  # It may own the connection by now.
+                what = f"it answers {asked} with {told(met.status, met.headers)}"
+                raise NoNode(f"what answers at {url} is no node: {what}")
+            _nodes.add(url)
 
 
 def _token() -> dict[str, str]:
@@ -170,6 +192,10 @@ def _connected(url: str, timeout_s: float) -> http.client.HTTPConnection:
         if connection.sock is not None and not _has_ended(connection):
             return connection
         connection.close()
+    return _connection(url, timeout_s)
+
+
+def _connection(url: str, timeout_s: float) -> http.client.HTTPConnection:
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     return kind(parts.hostname or "", parts.port, timeout=timeout_s)

@@ -9,8 +9,9 @@ from collections import Counter
 from math import inf
 from random import Random
 
-from docstore.model.operation import Answer
-from docstore.model.service import ServiceFor
+from docstore.model.fences import is_of_the_store
+from docstore.model.operation import Answer, Operation
+from docstore.model.service import WITHOUT_AUTHOR, Service, ServiceFor
 from docstore.ownership.by_hash import Placement
 from docstore.protocol.clients import Inflight
 from docstore.protocol.clock import WallClock
@@ -96,6 +97,12 @@ class Core:
         others = [each for each in configuration.names if each != self.me]
         self.peers.become(others, self.now)
         self.peers.count = not is_quorum([self.me], configuration.sets)
+
+    def service_of(self, operation: Operation, since: int) -> Service | None:
+        """Return who says what an update makes of its document; see ServiceFor (rule D5)."""
+        if is_of_the_store(operation.fence):
+            return WITHOUT_AUTHOR[operation.level]
+        return self.service_for(operation.link, since)
 
     # What others are
 

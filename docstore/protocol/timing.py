@@ -44,6 +44,14 @@ class LeadershipTimes:
     closing_max_s: float = 0.5
     """Longest time that a slot is closed for a hand-over before it is served again."""
 
+    @property
+    def vacant_after_s(self) -> float:
+        """Return for how long a slot lacks an owner before nodes are not ready for it.
+
+        A hand-over is over by then.
+        """
+        return self.owner_timeout_s / 2
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingBounds:

@@ -72,7 +72,8 @@ class Expiring:
     async def _look_back(self, level: Level) -> None:
         """Try again what was seen before, a page at a time.
 
-        Some cannot be deleted, as their factory was, and must not keep the others waiting.
+        Some cannot be deleted for now, as those of a slot without a quorum, and must not keep the
+        others waiting.
         """
         began = self._again[level]
         self._again[level] = await self._look(level, began) or BEGINNING

@@ -142,6 +142,9 @@ def node_that_shows(**partition: object) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
+        def version_string(self) -> str:
+            return "docstore"
+
         def log_message(self, *_: object) -> None:
             """Be silent."""
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from docstore.converge.spread import Spreader
 from docstore.protocol.core import Core
 from docstore.protocol.depose import depose
+from docstore.protocol.leadership.vacancies import Vacancies
 from docstore.protocol.messages import Heartbeat
 from docstore.protocol.peers import NEVER
 from docstore.protocol.quorum import is_quorum
@@ -31,6 +32,7 @@ class Liveness:
         self._beat_at = NEVER
         self._own_claims: tuple[tuple[int, bytes], ...] = ()
         self._claims_as_of = -1
+        self.vacancies = Vacancies(core)
 
     def heard(self, sender: str) -> None:
         """Anything from a peer shows that it is there."""
@@ -61,6 +63,7 @@ class Liveness:
     def beat(self) -> None:
         """Send heartbeats when they are due, or at once when our claims have changed."""
         core = self.core
+        self.vacancies.tick()
         due = core.now - self._beat_at >= core.config.leadership.heartbeat_interval_s
         if not due and not core.claims_changed:
             return

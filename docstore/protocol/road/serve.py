@@ -188,7 +188,7 @@ class Owner:
         if operation.is_read:
             self._when_confirmed(log, reign, inflight, lambda: self._read(log, cached, inflight))
             return
-        service = self.core.service_for(operation.link, reign.opened_as)
+        service = self.core.service_of(operation, reign.opened_as)
         if service is None:
             # The declaration is not known here yet, or may be old: the entry node asks again.
             self.core.reply(inflight, None)

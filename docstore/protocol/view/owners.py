@@ -5,15 +5,19 @@ from collections.abc import Iterable
 from docstore.converge.execute import Executor
 from docstore.protocol.core import Core
 from docstore.protocol.group.transfer import Transfer
-from docstore.protocol.owners import claimant, owner_of
+from docstore.protocol.leadership.vacancies import Vacancies
+from docstore.protocol.owners import owner_of
 from docstore.protocol.reign import Phase, Reign
 
 
 class OwnersView:
     """The owners of slots, as far as this node knows; of its own it is sure."""
 
-    def __init__(self, core: Core, executor: Executor, transfer: Transfer) -> None:
+    def __init__(
+        self, core: Core, executor: Executor, transfer: Transfer, vacancies: Vacancies
+    ) -> None:
         self._core = core
+        self._vacancies = vacancies
         self._executor = executor
         self._transfer = transfer
 
@@ -30,9 +34,10 @@ class OwnersView:
                 owners.setdefault(owner, []).append(slot)
         return owners
 
-    def has_owner(self, slot: int) -> bool:
-        """Say whether somebody alive says that it owns a slot."""
-        return self.owns(slot) or claimant(self._core, slot) is not None
+    @property
+    def vacant(self) -> int:
+        """Return how many slots have lacked an owner for longer than a hand-over takes."""
+        return self._vacancies.lasting()
 
     def reign_of(self, slot: int) -> int:
         """Return the epoch under which this node owns a slot, 0 if it does not."""

@@ -69,7 +69,9 @@ class ReplicaView:
         self._replica = replica
         self._core = core = replica.core
         self.members = MembersView(core, replica.register)
-        self.owners = OwnersView(core, replica.executor, replica.register.transfer)
+        self.owners = OwnersView(
+            core, replica.executor, replica.register.transfer, replica.liveness.vacancies
+        )
         self.replication = ReplicationView(core)
 
     def slot_of(self, link: str) -> int:

@@ -108,11 +108,11 @@ def test_a_shell_completes_commands_and_options(tmp_path: Path) -> None:
     assert (ended.stdout.split(), ended.stderr) == (["history", "--version", "--at"], "")
 
 
-def _commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+def commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
     """Yield all commands with their names, those of groups behind the group's."""
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
-            yield from _commands(command, f"{name} ")
+            yield from commands(command, f"{name} ")
         else:
             yield before + name, command
 
@@ -120,7 +120,7 @@ def _commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
 def test_what_prints_for_people_prints_json_on_request() -> None:
     without = {
         name
-        for name, command in _commands(get_command(app))
+        for name, command in commands(get_command(app))
         if not any("--json" in parameter.opts for parameter in command.params)
     }
     assert without == PRINT_JSON_ANYHOW | PRINT_WHAT_THEY_RUN_PRINTS

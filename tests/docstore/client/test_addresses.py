@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from docstore.client import BadAddress, Client, RequestFailed
+from docstore.client import BadAddress, Client, RequestFailed, Unanswered
+from docstore.model.recognising import MANAGEMENT
 
 
 @pytest.mark.parametrize("url", ["rubbish", "", "ftp://127.0.0.1:8001", "http://[::1", "http://"])
@@ -42,8 +43,8 @@ PAGE = "HTTP/1.1 {} \r\nContent-Type: text/html\r\n{}Content-Length: 11\r\n\r\n<
 @pytest.mark.parametrize(
     ("status", "header", "why"),
     [
-        (200, "", "is no node: it sends text/html"),
-        (302, "Location: https://elsewhere/\r\n", "is no node: .* to https://elsewhere/"),
+        (200, "", "is no node: it answers .* /notes with 200, text/html$"),
+        (302, "Location: https://elsewhere/\r\n", "is no node: .* 302, to https://elsewhere/$"),
         (502, "", "502 <p> Hi</p>$"),
     ],
 )
@@ -61,3 +62,50 @@ async def test_another_server_is_there(method: str, status: int, header: str, wh
         async with Client([url]) as client:
             with pytest.raises((BadAddress, RequestFailed), match=why):
                 await client.json(method, "/notes")
+
+
+class Renamed:
+    """A node behind a proxy that puts a name of its own into its answers."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        path = head.decode().split()[1]
+        self.heard.append(path)
+        status, page = ("200 OK", b'{"storeId":"s"}') if path == MANAGEMENT else ("404 No", b"{}")
+        writer.write(f"HTTP/1.1 {status}\r\nServer: nginx\r\n".encode())
+        writer.write(b"Content-Length: %d\r\n\r\n%b" % (len(page), page))
+        writer.close()
+
+
+async def test_what_has_another_name_is_asked_once_whether_it_is_a_node() -> None:
+    """So has a node of before, of which nothing else is known either."""
+    node = Renamed()
+    async with await asyncio.start_server(node.serve, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with Client([url]) as client:
+            for _ in range(2):
+                with pytest.raises(RequestFailed) as refused:
+                    await client.json("GET", "/notes/a")
+                assert (refused.value.status, refused.value.outcome) == (404, "not_applied")
+    assert node.heard == ["/notes/a", MANAGEMENT, "/notes/a"]
+
+
+async def test_an_update_is_in_doubt_if_who_answered_it_says_no_more() -> None:
+    """It was answered by somebody: it must not be sent again."""
+    heard: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append((await reader.readuntil(b"\r\n\r\n")).split()[0])
+        if len(heard) == 1:
+            writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with Client([url]) as client:
+            with pytest.raises(Unanswered):
+                await client.json("PUT", "/notes/a", {})
+    assert heard.count(b"PUT") == 1

@@ -8,7 +8,8 @@ from docstore.client import Client, Unreachable, requests
 
 BODY = b'{"complete": true, "rows": 0, "next": "%d"}\n'
 HEAD = (
-    b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nConnection: close\r\n"
+    b"HTTP/1.1 200 OK\r\nServer: docstore\r\nConnection: close\r\n"
+    b"Content-Type: application/x-ndjson\r\n"
     b"Content-Length: %d\r\n\r\n"
 )
 

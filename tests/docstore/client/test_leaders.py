@@ -27,7 +27,9 @@ class Node:
             while (found := await self.answer(await _heard(reader))) is not None:
                 head, body = found
                 size = f"Content-Length: {len(body)}\r\n\r\n"
-                writer.write(f"HTTP/1.1 {self.status}\r\n{head}{size}".encode() + body)
+                writer.write(
+                    f"HTTP/1.1 {self.status}\r\nServer: docstore\r\n{head}{size}".encode() + body
+                )
         writer.close()
 
     async def answer(self, head: str) -> tuple[str, bytes] | None:

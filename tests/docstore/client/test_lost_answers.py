@@ -9,7 +9,7 @@ import pytest
 from docstore.client import Client, Unanswered, Unreachable
 from docstore.members.joining import Joining
 
-ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+ANSWER = b"HTTP/1.1 200 OK\r\nServer: docstore\r\nContent-Length: 2\r\n\r\n{}"
 
 
 class Node:

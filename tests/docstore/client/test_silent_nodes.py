@@ -14,7 +14,7 @@ import pytest
 
 from docstore.client import Client, Unanswered, Unreachable, requests
 
-ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n%b\r\n{}"
+ANSWER = b"HTTP/1.1 200 OK\r\nServer: docstore\r\nContent-Length: 2\r\n%b\r\n{}"
 LONG_S = 300.0
 
 

@@ -45,7 +45,8 @@ class Scripted:
         status, page = self.answers.pop(0)
         if status != LOST:
             raw = json.dumps(page).encode()
-            writer.write(b"HTTP/1.1 %d X\r\nContent-Type: application/json\r\n" % status)
+            writer.write(b"HTTP/1.1 %d X\r\nServer: docstore\r\n" % status)
+            writer.write(b"Content-Type: application/json\r\n")
             writer.write(b"Connection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(raw), raw))
             await writer.drain()
         writer.close()

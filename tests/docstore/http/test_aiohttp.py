@@ -22,9 +22,10 @@ from docstore.http.connection import Connection
 from docstore.http.listener import Listener
 from docstore.http.metrics import HttpMetrics
 from docstore.http.plain import PlainRequests
-from docstore.http.reply import Reply
+from docstore.http.reply import Reply, closing_bytes, streamed
 from docstore.http.server import HttpServer
 from docstore.limits import Limits
+from docstore.model.recognising import is_named
 from tests.docstore.http.single import SingleNode
 from tests.source import ROOT
 
@@ -44,6 +45,7 @@ PIECES = (b"GET / HTTP/1.1\r\n", b"Host: h\r\n\r\n", b"PUT / HTTP/1.1\r\nConte")
 PARAMETERS = {
     RequestHandler.__init__: "manager loop access_log auto_decompress keepalive_timeout"
     " max_field_size max_headers max_line_size",
+    RequestHandler.connection_made: "transport",
     RequestHandler.data_received: "data",
     RequestHandler.force_close: "",
     RequestHandler.resume_reading: "resume_parser",
@@ -96,6 +98,15 @@ async def test_no_attribute_of_the_listener_is_one_of_aiohttp() -> None:
     )
     assert {"_limits", "_token_bytes", "_metrics", "_admission", "_open", "_silent"} <= ours
     assert not ours & set(dir(web.Server))
+
+
+def test_all_answers_have_the_name_of_a_node() -> None:
+    """By which clients tell it from another server (`docstore/model/recognising.py`)."""
+    pages = {path.name: path.read_text("utf-8") for path in (ROOT / "docstore/http").glob("*.py")}
+    made = {name for name, text in pages.items() if "StreamResponse(" in text}
+    assert made == {"reply.py"}
+    assert is_named(streamed("text/plain").headers)
+    assert b"\r\nServer: docstore\r\n" in closing_bytes(Reply(200))
 
 
 async def test_a_reply_is_asked_for_nothing_else(

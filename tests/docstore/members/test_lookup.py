@@ -21,7 +21,8 @@ async def answering(*pages: Any) -> AsyncIterator[Address]:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         body = json.dumps(left.pop(0) if len(left) > 1 else left[0]).encode()
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        writer.write(b"HTTP/1.1 200 OK\r\nServer: docstore\r\n")
+        writer.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
         writer.close()
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:

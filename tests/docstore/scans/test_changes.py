@@ -336,3 +336,33 @@ async def test_a_node_that_stops_keeps_nobody(session: aiohttp.ClientSession) ->
                 assert answer.status == 202
             async with asyncio.timeout(10):
                 await response.read()
+
+
+async def test_who_does_not_read_its_events_is_cut_off_and_goes_on_from_its_token(
+    session: aiohttp.ClientSession,
+) -> None:
+    """It had the node keep a stretch of changes for as long as its connection stood."""
+    body = {"filling": "a" * 500_000}
+    with LocalCluster(1, settings=["--send-timeout-s", "1"]) as group:
+        async with Client(group.urls) as store:
+            await store.declare("/slow")
+            await store.put("/slow/first", {})
+            asked = f"{group.urls[0]}/core/changes?prefix=/slow&since=earliest"
+            async with session.get(asked, headers={"Accept": "text/event-stream"}) as response:
+                async for event in events(response):
+                    if event.get("event") == "position":
+                        break
+                for number in range(80):
+                    await store.put(f"/slow/{number}", body)
+                async with asyncio.timeout(DEADLINE_S):
+                    while "send_timeouts_total 1" not in await _metrics(store):
+                        await asyncio.sleep(0.05)
+        reader = Reader(session, group.urls, "/slow")
+        reader.asked["since"] = event["id"]
+        rest = by_link(await reader.until(80))
+    assert rest == {f"/slow/{number}": [0] for number in range(80)}
+
+
+async def _metrics(store: Client) -> str:
+    _, _, text = await store.request("GET", "/metrics")
+    return text.decode()

@@ -109,15 +109,59 @@ async def test_a_factory_that_demands_fences_keeps_nothing_for_ever(cluster: Loc
             await store.put("/fenced-codes/fenced", {}, fence="locks/l:6")
 
 
-async def test_what_cannot_be_deleted_keeps_nothing_else_waiting(cluster: LocalCluster) -> None:
-    """Of a factory that was deleted there were more than one look takes, and nothing else went."""
+async def test_what_is_over_goes_though_its_factory_was_deleted(cluster: LocalCluster) -> None:
+    """It was tried for ever; of more than one look takes, nothing else was looked at."""
     async with Client(cluster.urls) as store:
-        await store.declare("/gone")
-        await store.declare("/other-codes")
+        for level, path in ((LEVEL_1, "/gone-1"), (None, "/gone-3")):
+            await store.declare(path, **({"options": level} if level else {}))
         over = in_s(5)
-        lines = [{"op": "PUT", "link": f"/gone/{n}", "body": {EXPIRY: over}} for n in range(600)]
+        links = [f"{path}/{n}" for path in ("/gone-1", "/gone-3") for n in range(300)]
+        lines = [{"op": "PUT", "link": link, "body": {EXPIRY: over}} for link in links]
         assert {each["status"] for each in await store.bulk(lines)} == {201}
-        await store.delete("/core/factories/gone")
+        before = await expired(store, cluster)
+        for name in ("gone-1", "gone-3"):
+            await store.delete(f"/core/factories/{name}")
         assert in_s(0) < over
-        await store.put("/other-codes/a", {EXPIRY: in_s(6)})
-        await gone(cluster, "/other-codes/a")
+        async with asyncio.timeout(30):
+            while await expired(store, cluster) < before + len(links):
+                await asyncio.sleep(0.05)
+        await store.json("POST", "/core/factories", {"path": "/gone-3"}, Prefer="recreate")
+        assert await store.ls("/gone-3") == []
+
+
+@pytest.mark.parametrize(("behavior", "left"), [("delete", []), ("release", [{"n": 1}])])
+async def test_what_was_attached_goes_though_its_factory_was_deleted(
+    cluster: LocalCluster, behavior: str, left: object
+) -> None:
+    """It kept the name of a lease that had ended, which was never deleted itself."""
+    path = f"/gone-{behavior}"
+    async with Client(cluster.urls) as store:
+        await store.declare(path)
+        async with store.lease(behavior=behavior) as lease:
+            made = await store.put(f"{path}/a", {"n": 1}, lease=lease)
+            assert made.value["documentLeaseLink"] == lease.link
+            await store.delete(f"/core/factories/{path[1:]}")
+        async with asyncio.timeout(30):
+            await changed(store, f"{path}/a")
+        await store.json("POST", "/core/factories", {"path": path}, Prefer="recreate")
+        found = [each.items() for each in await store.ls(path, expand=True)]
+        authors = [{k: v for k, v in each if not k.startswith("document")} for each in found]
+        assert authors == left
+        assert "documentLeaseLink" not in [name for each in found for name, _ in each]
+
+
+async def changed(store: Client, link: str) -> None:
+    """Return once there is a second version of a document, also of what has no factory."""
+    async for found in store.changes(link, since="earliest", wait_s=1):
+        if any(each["documentVersion"] == 1 for each in found.changes):
+            return
+
+
+async def expired(store: Client, cluster: LocalCluster) -> int:
+    """Return how many documents all nodes have deleted since their time was over."""
+    total = 0
+    for url in cluster.urls:
+        _, _, text = await store.once(url, "GET", "/metrics", timeout_s=10)
+        name = "\ndocstore_documents_expired_total "
+        total += int(text.decode().partition(name)[2].split()[0])
+    return total

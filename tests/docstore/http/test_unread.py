@@ -1,0 +1,149 @@
+"""Clients that do not take their answers: cut off in the end, whatever kind of answer it is."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, closing
+from dataclasses import replace
+
+import pytest
+from aiohttp import web
+
+from docstore.http.connection import Connection
+from docstore.http.listener import Listener
+from docstore.http.metrics import HttpMetrics
+from docstore.http.reply import Reply, streamed
+from docstore.http.server import HttpServer
+from docstore.http.unread import LOOKS, Mark, Unread
+from docstore.limits import Limits
+from tests.docstore.http.single import SingleNode
+from tests.docstore.http.wires import GET, PATIENT, UNUSUAL, asked, serving, until
+
+BRIEF = replace(PATIENT, send_timeout_s=0.1)
+LARGE = 900_000
+Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class Client:
+    """A connection that shows what a test says."""
+
+    def __init__(self, *marks: Mark | None) -> None:
+        self.marks, self.is_cut = list(marks), False
+
+    def mark(self) -> Mark | None:
+        return self.marks.pop(0)
+
+    def abort(self) -> None:
+        self.is_cut = True
+
+
+def test_who_has_not_moved_for_the_whole_span_is_cut_off() -> None:
+    client, unread = Client(*[(1, 0, 5)] * (LOOKS + 1)), Unread()
+    for _ in range(LOOKS):
+        assert unread.look([client]) == 0
+    assert not client.is_cut
+    assert unread.look([client]) == 1
+    assert client.is_cut
+
+
+def test_who_reads_slowly_or_has_read_all_meanwhile_stays() -> None:
+    still: list[Mark | None] = [(1, 0, 5)] * LOOKS
+    slow, fast = Client(*still, (1, 0, 6), *still), Client(*still, None, *still, (1, 0, 5))
+    unread = Unread()
+    for _ in range(2 * LOOKS + 1):
+        assert unread.look([slow, fast]) == 0
+
+
+@asynccontextmanager
+async def deaf(port: int) -> AsyncIterator[socket.socket]:
+    """Connect as a client that takes little."""
+    with closing(socket.socket()) as caller:
+        caller.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        caller.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(caller, ("127.0.0.1", port))
+        yield caller
+
+
+@pytest.mark.parametrize("line", [b"", UNUSUAL])
+async def test_plain_answers_that_nobody_reads(line: bytes) -> None:
+    async with serving(BRIEF) as served:
+        async with served.wire() as wire:
+            await wire.ask(asked("PUT", "/t/a", body=b'{"a":"%b"}' % (b"a" * LARGE)))
+        await until(lambda: not served.connections)
+        async with deaf(served.port) as caller:
+            await asyncio.get_running_loop().sock_sendall(caller, asked("GET", "/t/a", line) * 20)
+            await until(lambda: served.server.metrics.send_timeouts == 1)
+            await until(lambda: not served.connections)
+
+
+async def test_what_is_left_when_the_connection_closes_in_order() -> None:
+    """Closing had waited for ever for the last of it to be read."""
+    async with serving(replace(BRIEF, keepalive_timeout_s=0.05)) as served:
+        async with served.wire() as wire:
+            await wire.ask(asked("PUT", "/t/a", body=b'{"a":"%b"}' % (b"a" * LARGE)))
+        await until(lambda: not served.connections)
+        async with deaf(served.port) as caller:
+            last = asked("GET", "/t/a", b"Connection: close\r\n")
+            await asyncio.get_running_loop().sock_sendall(caller, GET * 20 + last)
+            await until(lambda: served.server.metrics.send_timeouts == 1)
+            await until(lambda: not served.connections)
+
+
+@asynccontextmanager
+async def listening(handle: Handle, limits: Limits) -> AsyncIterator[tuple[Listener, int]]:
+    metrics = HttpMetrics()
+    listener = Listener(handle, HttpServer(SingleNode(), limits)._plain, limits, metrics)
+    server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
+    async with server:
+        yield listener, server.sockets[0].getsockname()[1]
+        await listener.close(0.1)
+
+
+async def test_a_stream_that_nobody_reads_ends() -> None:
+    ended = asyncio.Event()
+
+    async def stream(request: web.BaseRequest) -> web.StreamResponse:
+        response = streamed("text/event-stream")
+        await response.prepare(request)
+        try:
+            while True:
+                await response.write(b"data: %b\n\n" % (b"a" * 10_000))
+        finally:
+            ended.set()
+
+    async with listening(stream, BRIEF) as (listener, port), deaf(port) as caller:
+        await asyncio.get_running_loop().sock_sendall(caller, GET)
+        async with asyncio.timeout(10):
+            await ended.wait()
+        assert listener._metrics.send_timeouts == 1
+
+
+async def test_who_still_sends_its_request_is_not_standing_still() -> None:
+    """Results of a long bulk request may lie unread until all of it has been sent."""
+    going_on = asyncio.Event()
+
+    async def results(request: web.BaseRequest) -> web.StreamResponse:
+        response = streamed("application/x-ndjson")
+        await response.prepare(request)
+        await request.writer.write(b"a" * 20_000_000, drain=False)  # type: ignore[call-arg]
+        await request.read()
+        await going_on.wait()
+        return Reply(200)
+
+    async with listening(results, PATIENT) as (listener, port), deaf(port) as caller:
+        send = asyncio.get_running_loop().sock_sendall
+        await send(caller, asked("PUT", "/t/a", body=b"{}")[:-2])
+        await until(lambda: any(each.mark() for each in listener._open))
+        (connection,) = listener._open
+        assert isinstance(connection, Connection)
+        for number, piece in enumerate((b"{", b"}"), 1):
+            await send(caller, piece)
+            await until(lambda: sent(connection) == number)  # noqa: B023 - at once
+        going_on.set()
+
+
+def sent(connection: Connection) -> int:
+    """Return how much of its body a client has sent that has something to read."""
+    mark = connection.mark()
+    assert mark is not None
+    return mark[1]
