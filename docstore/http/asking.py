@@ -1,7 +1,7 @@
 """What a query asks for: read from a URL, from a body, or from the cursor of the page before."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from docstore.errors import BadRequest
@@ -10,7 +10,7 @@ from docstore.http.listing import PAGE, PAGE_MAX
 from docstore.model.document import EXPIRY, LEASE
 from docstore.model.paths import canonical_link
 from docstore.query.aggregates import Grouping, grouping_of
-from docstore.query.ordering import Place, parse_order
+from docstore.query.ordering import Place, is_place, parse_order
 from docstore.query.selection import parse_selection
 from docstore.query.tokens import Members
 from docstore.scans.request import VERSIONS, condition_of
@@ -87,8 +87,14 @@ class Asked:
         return replace(self, after=after, left=left) if left != 0 else None
 
     def packed(self) -> dict[str, Any]:
-        """Return it as JSON, for a cursor."""
-        return asdict(self)
+        """Return it as JSON, for a cursor: as a body says it, and where it goes on."""
+        said = {
+            "path": self.path, "filter": self.filter, "where": self.where,
+            "orderBy": self.order_by, "select": self.select, "expand": self.expand,
+            "versions": self.versions, "deleted": self.deleted, "limit": self.limit,
+            "top": self.left, "asOf": self.as_of, "count": self.count,
+        }  # fmt: skip
+        return {"said": said, "counted": self.counted, "after": self.after}
 
 
 def of_url(path: str, query: Mapping[str, str]) -> Asked:
@@ -135,12 +141,13 @@ def of_body(given: Mapping[str, Any]) -> Asked:
 
 def of_cursor(packed: Mapping[str, Any]) -> Asked:
     """Return what the page before has left. Raises BadRequest."""
-    try:
-        asked = Asked(**packed)
-        check(asked)
-    except TypeError:
-        raise BadRequest("this cursor is of a node of another version") from None
-    return asked
+    if packed.keys() != {"said", "counted", "after"} or not isinstance(packed["said"], dict):
+        raise BadRequest("this cursor is of a node of another version")
+    asked = of_body(packed["said"])
+    counted, after = packed["counted"], packed["after"]
+    if not is_place(parse_order(asked.order_by), after) or not isinstance(counted, int | None):
+        raise BadRequest("this cursor does not go on from any place")
+    return replace(asked, counted=counted, after=after)
 
 
 def check(asked: Asked, known: Members = None) -> None:

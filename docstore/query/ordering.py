@@ -102,6 +102,16 @@ def place_of(found: Found) -> Place:
     return found[:-1]
 
 
+def is_place(order: Order, value: Any) -> bool:
+    """Say whether something that came from outside can be a place in an order."""
+    if not isinstance(value, list) or len(value) != 2 * len(order.keys) + 2:
+        return False
+    *keys, link, version = value
+    numbers = [each for each in (*keys, version) if not isinstance(each, str | float)]
+    are_whole = all(type(each) is int and -(1 << 63) <= each < 1 << 63 for each in numbers)
+    return isinstance(link, str) and not isinstance(version, str) and are_whole
+
+
 def link_of(place: Place) -> str:
     """Return the link of the row at a place."""
     link: str = place[-2]

@@ -37,10 +37,10 @@ def unpack_cursor(group: str, cursor: str) -> dict[str, Any]:
         code, packed = text[:CODE_BYTES], text[CODE_BYTES:]
         if code != _code(group, packed):
             raise ValueError
-        query: dict[str, Any] = orjson.loads(
-            zlib.decompressobj().decompress(packed, _PLAIN_BYTES_MAX)
-        )
-    except (ValueError, binascii.Error, zlib.error):
+        query = orjson.loads(zlib.decompressobj().decompress(packed, _PLAIN_BYTES_MAX))
+        if not isinstance(query, dict):
+            raise ValueError
+    except (ValueError, binascii.Error, zlib.error):  # orjson's is a ValueError.
         raise BadRequest("this is no cursor of this group") from None
     return query
 

@@ -15,6 +15,7 @@ from docstore.query.ordering import (
     Found,
     Order,
     Place,
+    is_place,
     parse_order,
     place_of,
 )
@@ -116,6 +117,19 @@ def test_what_an_order_is(text: str, is_by_link: bool, keys: int) -> None:
 def test_what_is_not_understood_is_refused(text: str) -> None:
     with pytest.raises(BadRequest, match=r"^\$orderby: "):
         parse_order(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "is_fit"),
+    [
+        ([3, 0.5, "/a/1", 0], True), ([4, "x", "/a/1", 2**63 - 1], True), (None, False),
+        ([], False), (["/a/1", 0], False), ([3, 1, "/a/1"], False), ([3, 1, 1, 1], False),
+        ([3, 2**63, "/a/1", 0], False), ([3, None, "/a/1", 0], False), ([3, [], "/a/1", 0], False),
+        ([True, 1, "/a/1", 0], False), ("", False), ([3, 1, "/a/1", "0"], False), ({"a": 1}, False),
+    ],
+)  # fmt: skip
+def test_what_can_be_a_place(value: Any, is_fit: bool) -> None:
+    assert is_place(parse_order("n"), value) is is_fit
 
 
 def test_long_texts_are_ordered_by_their_beginning() -> None:

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from docstore.client import Client
 from docstore.client.local import LocalCluster
-from docstore.scans.cursors import pack_cursor
+from docstore.scans.cursors import pack_cursor, unpack_cursor
 from tests.docstore.scans.asking import Page, asked
 
 
@@ -53,6 +53,15 @@ async def test_cursors_of_others_and_forged_ones_are_refused(
         for path in ("/q", "/core/query-tasks"):
             status, page = await asked(http, url, path, cursor=text)
             assert (status, page["errorCode"]) == (400, "malformed"), text
+    group = (await asked(http, url, "/core/node-groups/default"))[1]["configuration"]["clusterId"]
+    said = unpack_cursor(group, cursor)
+    for wrong in (
+        {"after": ["/q/00001"]}, {"after": [None, 0]}, {"after": "x"}, {"counted": "7"},
+        {"said": {**said["said"], "limit": "x"}}, {"said": {**said["said"], "path": "/q/../x"}},
+        {"said": {**said["said"], "asOf": 7}}, {"said": [1]}, {"more": 1},
+    ):  # fmt: skip
+        made = pack_cursor(group, {**said, **wrong})  # By somebody who knows how they are made.
+        assert (await asked(http, url, "/q", cursor=made))[0] == 400, wrong
     assert (await asked(http, url, "/moving", cursor=cursor))[0] == 400
     assert (await asked(http, url, "/q", cursor=cursor, **{"$limit": "5"}))[0] == 400
     assert (await asked(http, url, "/core/query-tasks", {"cursor": cursor, "limit": 5}))[0] == 400
