@@ -62,7 +62,7 @@ class Queries:
             lambda spans, left_s: FindDocuments(asked, after, limit, spans, left_s),
             timeout_s,
         )
-        return _merged(order, [Stretch(*answer) for answer in answers], limit)
+        return merged(order, [Stretch(*answer) for answer in answers], limit)
 
     async def totals(self, totals: Totals, asked: Asked, cut: Cut, timeout_s: float) -> None:
         """Add up aggregates of all documents. Raises BadRequest, SnapshotGone, Unavailable."""
@@ -170,7 +170,7 @@ class Queries:
         return next(fit, "")
 
 
-def _merged(order: Order, stretches: Sequence[Stretch], limit: int) -> Stretch:
+def merged(order: Order, stretches: Sequence[Stretch], limit: int) -> Stretch:
     """Return what several have found, as far as none of them can have more in between."""
     found = [row for each in stretches for row in each.found]
     ends = [(*each.until, -1) for each in stretches if each.until is not None]
