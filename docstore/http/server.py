@@ -93,11 +93,10 @@ class HttpServer:
         self._documents = Documents(backend, large, state_bytes_max=limits.body_bytes_max)
         self._history = HistoryPages(backend, self._documents)
         self._core = CorePages(backend, self._documents, self.metrics)
-        quotas = Quotas(backend)
+        quotas, timeout_s = Quotas(backend), limits.body_timeout_s
         self._bulk = Bulk(
-            backend, quotas, large,
-            state_bytes_max=limits.body_bytes_max, timeout_s=limits.body_timeout_s,
-        )  # fmt: skip
+            backend, quotas, large, state_bytes_max=limits.body_bytes_max, timeout_s=timeout_s
+        )
         self._plain = PlainRequests(
             self._documents, self._guard, access, self._ending,
             body_bytes_max=limits.body_bytes_max,
@@ -113,7 +112,6 @@ class HttpServer:
             (GROUP_PATHS, GroupPages(backend, self._documents, limits)),
         )
         """Prefixes of paths -> what answers everything of its kind below them."""
-        timeout_s = limits.body_timeout_s
         self._staged = StagedParts(staging, self._bulk, timeout_s=timeout_s) if staging else None
         self._listener: Listener | None = None
         self._tls = tls
