@@ -9,10 +9,11 @@ from docstore.client.elections import Election, Lock
 from docstore.client.groups import ConsumerGroup
 from docstore.client.leases import Lease
 from docstore.client.producer import Producer
+from docstore.client.queries import Queries
 from docstore.client.roles import Role
 
 
-class Client(Documents):
+class Client(Documents, Queries):
     """Speaks to a group through any of its nodes."""
 
     # Streams

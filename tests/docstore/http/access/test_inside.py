@@ -172,8 +172,16 @@ async def test_no_feed_and_no_scan_of_what_may_not_be_read(
     assert (await asker.ask(role, "POST", "/core/spark/scan", scan))[0] in (400, 404)
     log = json.dumps({"prefix": prefix + "/", "ranges": [[0, 0, 9]]}).encode()
     assert (await asker.ask(role, "POST", "/core/spark/changes", log))[0] in (400, 404)
+    query = json.dumps({"path": prefix}).encode()
+    assert (await asker.ask(role, "POST", "/core/query-tasks", query))[0] in (400, 404)
     if prefix:
         assert (await asker.ask(role, "GET", f"/core/spark/plan?path={prefix}"))[0] in (400, 404)
+
+
+@pytest.mark.parametrize("role", ["nobody", "one-document", "scraper", "producer"])
+@pytest.mark.parametrize("query", ["$filter=n%20eq%201", "$orderby=n", "asOf=latest", "cursor=abc"])
+async def test_no_query_of_what_may_be_read_in_part(asker: Asker, role: str, query: str) -> None:
+    assert (await asker.ask(role, "GET", f"/tenant1?{query}"))[0] == 404
 
 
 @pytest.mark.parametrize(
