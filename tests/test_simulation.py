@@ -47,6 +47,7 @@ CAUGHT_BY = {
     "quorum-of-the-living": 0,
     "recreate-restarts-numbers": 0,
     "retry-without-identity": 0,
+    "rows-that-most-disks-cannot-take": 2,
     "tell-before-disk": 0,
     "took-though-one-gapped": 170,
     "unknown-told-as-refused": 2,

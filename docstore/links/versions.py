@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from docstore.links.requests import FetchRecords
-from docstore.protocol.messages import Forward, Propose, Took
+from docstore.protocol.messages import Forward, Heartbeat, Propose, Took
 from docstore.sessions.messages import Call
 from docstore.streams.messages import Produce
 from docstore.wire import PROTOCOL, Ask, Message
@@ -50,6 +50,9 @@ def _ask_of_5(message: Ask) -> tuple[Any, ...]:
 
 
 BEFORE: Mapping[int, Mapping[type[Any], Earlier]] = {
+    8: {  # A full disk is told of.
+        Heartbeat: lambda message: message[:6],
+    },
     7: {  # A message of rows is acknowledged whole, by its number.
         Propose: lambda message: message[:1],
         Took: lambda message: None,

@@ -38,6 +38,7 @@ from docstore.protocol.road.learn import Acceptor
 from docstore.protocol.road.offered import Offered
 from docstore.protocol.road.past_reads import PastReads
 from docstore.protocol.road.serve import Owner
+from tests.sim.profiles import FULL_DISKS
 from tests.sim.run import Profile
 
 BASIC = Profile()
@@ -306,6 +307,9 @@ ABLATIONS: dict[str, Ablation] = {
     "old-ballot-after-restart": Ablation("B2", ((Replica, "__init__", _resume),), CRASHES),
     "ballots-without-owner": Ablation(
         "B1", ((fence, "is_fenced", _is_fenced_by_epoch),), TAKEOVERS
+    ),
+    "rows-that-most-disks-cannot-take": Ablation(
+        "O8", ((Owner, "is_storable", _always),), FULL_DISKS
     ),
     "recreate-restarts-numbers": Ablation(
         "D2", ((handling, "next_version", _restart_numbers),), BASIC
