@@ -11,7 +11,7 @@ import pytest
 from tests.docstore.protocol import test_lease, test_replica, test_slow_disks, test_took
 from tests.sim.ablations import ABLATIONS, SEED_PROTOCOL, ablated, ablated_all
 from tests.sim.checkers import Event, by_trying, by_version, by_zones
-from tests.sim.profiles import profile_of
+from tests.sim.profiles import FULL_DISKS, profile_of
 from tests.sim.run import Profile, run
 
 # Each of these once found a bug; what it was stands in the commit that pinned it.
@@ -86,6 +86,14 @@ def test_a_seed_breaks_nothing(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_batches_break_nothing(seed: int) -> None:
     outcome = run(seed, profile_of(seed, "batches"))
+    assert outcome.problems == []
+    assert outcome.stuck == []
+
+
+# Seed 5082: an echo was carried out once more by an owner whose disk had filled meanwhile.
+@pytest.mark.parametrize("seed", [*range(3), 5082])
+def test_full_disks_break_nothing(seed: int) -> None:
+    outcome = run(seed, FULL_DISKS)
     assert outcome.problems == []
     assert outcome.stuck == []
 

@@ -25,7 +25,7 @@ from docstore.protocol.leadership.leases import Leases
 from docstore.protocol.leadership.takeover import TakeOver
 from docstore.protocol.log import SlotLog, log_from_disk
 from docstore.protocol.messages import Offer, Propose
-from docstore.protocol.operations import Closed, Operations
+from docstore.protocol.operations import Closed, Operations, Proposed
 from docstore.protocol.outbox import Outbox
 from docstore.protocol.reign import Follower, Phase, Recovery, Reign
 from docstore.protocol.replica import Replica
@@ -299,7 +299,12 @@ ABLATIONS: dict[str, Ablation] = {
     "retry-without-identity": Ablation("C1", ((Gateway, "identity", _fresh_identity),), TAKEOVERS),
     "forget-operations": Ablation(
         "C1",
-        ((Owner, "find", _no_find), (Operations, "is_over", _never), (Closed, "has", _never)),
+        (
+            (Owner, "find", _no_find),
+            (Operations, "is_over", _never),
+            (Proposed, "is_over", _never),
+            (Closed, "has", _never),
+        ),
         TAKEOVERS,
     ),
     "older-rows-not-looked-at": Ablation("C1", ((recall, "is_known", _always),), CRASHES),

@@ -100,13 +100,13 @@ class Owner:
         if n is not None:
             self.decider.answer_duplicate(log, reign, n, inflight)
             return True
-        origin = (inflight.entry, inflight.boot)
-        if log.operations.is_over(origin, inflight.seq) or self.core.closed.has(
-            origin, inflight.seq, inflight.attempt
-        ):
+        origin, seq, core = (inflight.entry, inflight.boot), inflight.seq, self.core
+        is_echo = log.operations.is_over(origin, seq) or core.proposed.is_over(origin, seq)
+        if is_echo or core.closed.has(origin, seq, inflight.attempt):
             return True
         operation = inflight.operation
-        if not recall.is_known(log, operation, inflight.attempt, self.core.wall_now_us()):
+        is_older = inflight.attempt > 1 or core.proposed.has(origin, seq)
+        if not recall.is_known(log, operation, core.wall_now_us(), is_older=is_older):
             page = recall.next_page(log, operation.link, self.core.config)
             if page is None:
                 self.core.reply(inflight, recall.TOO_DEEP)
