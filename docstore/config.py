@@ -26,6 +26,8 @@ from docstore.streams.timing import (
 )
 
 ENVIRONMENT_PREFIX = "DOCSTORE_"
+OF_CLIENTS = frozenset({"DOCSTORE_URL", "DOCSTORE_TOKEN"})
+"""Variables with this prefix that are no settings of a node."""
 PRESETS = ("loopback", "lan", "wan")
 _HOST_NAME = re.compile(r"(?:\*|[A-Za-z0-9_][A-Za-z0-9._-]{0,252})\Z")
 
@@ -135,6 +137,12 @@ class Config:
     gossip_key_file: str = ""
     """Keys that encrypt membership, in base64, one a line, the first seals; "" for none."""
 
+    access_file: str = ""
+    """Who may ask for what, in TOML; "": everybody may for everything."""
+
+    token_file: str = ""
+    """The token that this node shows when it asks others over HTTP; "" for none."""
+
     insecure: bool = False
     """Allow plain text beyond loopback."""
 
@@ -185,7 +193,7 @@ KEYS = (
     "remove_after_s", "history_retention_s", "slots",
     "points_per_node", "replication_factor", "reads", "heartbeat_interval_s", "owner_timeout_s",
     "repair_interval_s", "journal_mb", "segments_mb",
-    "gossip_preset", "gossip_key_file", "insecure", "allowed_hosts",
+    "gossip_preset", "gossip_key_file", "access_file", "token_file", "insecure", "allowed_hosts",
     "log", "log_level", *(each.name for each in fields(Limits)),
     "streams_fail_back_s", "streams_gather_s", "streams_confirm_s", "streams_tail_mb",
     "streams_retention_check_s",
@@ -205,7 +213,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of DOCSTORE_... variables. Raises BadConfig on an unknown one."""
     found = {}
     for name, value in environment.items():
-        if not name.startswith(ENVIRONMENT_PREFIX) or name == "DOCSTORE_URL":
+        if not name.startswith(ENVIRONMENT_PREFIX) or name in OF_CLIENTS:
             continue
         key = name.removeprefix(ENVIRONMENT_PREFIX).lower()
         if key not in KEYS:
@@ -248,6 +256,8 @@ def parse(settings: Mapping[str, Any]) -> Config:
         segments_mb=integer(settings.get("segments_mb", 1024), "segments_mb", 0, 1 << 24),
         gossip_preset=_preset(settings, "loopback" if ports.are_local else "lan"),
         gossip_key_file=str(settings.get("gossip_key_file", "")),
+        access_file=str(settings.get("access_file", "")),
+        token_file=str(settings.get("token_file", "")),
         insecure=insecure,
         allowed_hosts=_host_names(settings.get("allowed_hosts", "")),
         log=choice(settings.get("log", "auto"), "log", ("auto", "text", "json")),

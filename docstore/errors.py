@@ -36,6 +36,25 @@ class BadRequest(DocstoreError):
     family = Family.REFUSED
 
 
+class Unauthenticated(DocstoreError):
+    """Nobody says who asks: there is no token, or none that holds. One error for all faults."""
+
+    status = 401
+    code = "unauthenticated"
+    family = Family.REFUSED
+
+    def __init__(self) -> None:
+        super().__init__("a token that holds is needed: Authorization: Bearer")
+
+
+class Forbidden(DocstoreError):
+    """Whoever asks is known, and has no grant for it."""
+
+    status = 403
+    code = "forbidden"
+    family = Family.REFUSED
+
+
 class NotFound(DocstoreError):
     """There is no such service, document or version."""
 

@@ -16,6 +16,6 @@ def test_no_seed_lets_two_lead_at_one_instant() -> None:
     assert min(led, ended) > 3 * len(runs)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_no_seed_of_thousands_lets_two_lead_at_one_instant() -> None:
     assert [seed for seed in SEEDS_MANY if run(seed).problems] == []

@@ -67,12 +67,13 @@ def test_there_are_enough_of_them() -> None:
 @pytest.mark.thorough
 def test_most_of_them_happen_at_once() -> None:
     counters: Counter[str] = Counter()
-    for seed in range(60, 104):
-        counters.update(run(seed, profile_of(seed, "both")).counters)
     for seed in range(60, 70):
         counters.update(branching.run(seed, branching.shape_of(seed)).counters)
-    met = {name for name in EVERY if counters[name]}
-    assert len(met) >= 40, sorted(EVERY - met)
+    for seed in range(60, 104):
+        counters.update(run(seed, profile_of(seed, "both")).counters)
+        if sum(counters[name] > 0 for name in EVERY) >= 40:
+            return
+    raise AssertionError(sorted(name for name in EVERY if not counters[name]))
 
 
 @pytest.mark.thorough
@@ -80,6 +81,8 @@ def test_what_may_happen_to_sessions_does() -> None:
     counters: Counter[str] = Counter()
     for seed in range(60, 120):
         counters.update(sessions.run(seed, sessions_shapes.shape_of(seed)).counters)
+        if all(counters[name] for name in OF_SESSIONS - {"late_grants"}):
+            return
     assert {name for name in OF_SESSIONS if not counters[name]} <= {"late_grants"}
 
 
@@ -129,6 +132,8 @@ def test_most_of_those_of_streams_happen_at_once() -> None:
     counters: Counter[str] = Counter()
     for seed in range(60, 80):
         counters.update(streaming.run(seed, shape_of(seed)).counters)
+        if all(counters[name] for name in OF_STREAMS - AIMED.keys()):
+            return
     assert not {name for name in OF_STREAMS - AIMED.keys() if not counters[name]}
 
 

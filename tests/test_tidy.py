@@ -39,7 +39,8 @@ SHELLS = tuple(
     docstore/storage/streams_memory.py docstore/storage/streams_sqlite.py
     docstore/storage/submitting.py
     docstore/beside/documents.py docstore/sessions/driver.py docstore/sessions/backend.py
-    docstore/streams/driver.py docstore/streams/backend.py docstore/cli/* docstore/client/*
+    docstore/streams/driver.py docstore/streams/backend.py docstore/tokens.py
+    docstore/cli/* docstore/client/*
     docstore/http/* docstore/members/* docstore/node/* docstore/reads/* docstore/upkeep/*
     docstore/pipeline/*
     """.split()
@@ -76,6 +77,7 @@ COMMANDS = (
     "docstore/__main__.py",
     "docstore/config.py",
     "docstore/limits.py",
+    "docstore/tokens.py",
     "docstore/cli/*",
     "docstore/client/*",
 )

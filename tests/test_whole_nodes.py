@@ -16,9 +16,22 @@ from tests.whole.walking import Walking, WalkingAtLevel1, WalkingAtLevel2
 
 # Each of these once found a bug; what it was stands in the commit that pinned it.
 PINNED = (10_024,)
-MORE = [pytest.param(seed, marks=pytest.mark.thorough) for seed in range(2, 9)]
+THOROUGH, SLOW = pytest.mark.thorough, pytest.mark.slow
+MORE = [
+    *(pytest.param(seed, marks=THOROUGH) for seed in range(2, 5)),
+    *(pytest.param(seed, marks=SLOW) for seed in range(5, 9)),
+]
 # The first spoils three disks: one start is refused, and two find everything.
-SPOILING = [3, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (2, 4, 5, 6, 7, 8))]
+SPOILING = [
+    3,
+    *(pytest.param(seed, marks=THOROUGH) for seed in (2, 4)),
+    *(pytest.param(seed, marks=SLOW) for seed in range(5, 9)),
+]
+OF_SESSIONS = [
+    0,
+    *(pytest.param(seed, marks=THOROUGH) for seed in range(1, 4)),
+    *(pytest.param(seed, marks=SLOW) for seed in range(4, 12)),
+]
 
 
 @pytest.mark.filterwarnings("ignore:coroutine")  # Of nodes that were ended in the middle.
@@ -37,7 +50,7 @@ def test_a_seed_breaks_nothing(seed: int) -> None:
         "from tests.whole.run import run; print(run(3).trace)",
         pytest.param(
             "from tests.whole.sessions import Sessions, run; print(run(5, Sessions).trace)",
-            marks=pytest.mark.thorough,
+            marks=THOROUGH,
         ),
     ],
 )
@@ -57,9 +70,7 @@ def test_a_seed_replays_exactly_in_another_process(code: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:coroutine")
-@pytest.mark.parametrize(
-    "seed", [1, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (2, 3))]
-)
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=THOROUGH) for seed in (2, 3))])
 def test_walks_miss_nothing_and_show_nothing_twice(seed: int) -> None:
     outcome = run(seed, Walking)
     assert outcome.problems == []
@@ -84,7 +95,7 @@ def test_the_weaker_levels_go_on_where_a_node_starts_alone(kind: type[Run]) -> N
 
 # Of seeds 1 to 4, these two notice each of both rules being taken away; the first is the quicker.
 @pytest.mark.filterwarnings("ignore:coroutine")
-@pytest.mark.parametrize("seed", [1, pytest.param(4, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("seed", [1, pytest.param(4, marks=THOROUGH)])
 def test_what_a_declaration_forbids_is_refused_everywhere_once_it_is_acknowledged(
     seed: int,
 ) -> None:
@@ -96,9 +107,7 @@ def test_what_a_declaration_forbids_is_refused_everywhere_once_it_is_acknowledge
 
 # Wall clocks of nodes and of processes jump by an hour meanwhile, and all clocks have wrong rates.
 @pytest.mark.filterwarnings("ignore:coroutine")
-@pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(1, 12))]
-)
+@pytest.mark.parametrize("seed", OF_SESSIONS)
 def test_leases_locks_and_roles_of_whole_nodes_are_believed_in_by_one_and_end_in_time(
     seed: int,
 ) -> None:
@@ -109,7 +118,7 @@ def test_leases_locks_and_roles_of_whole_nodes_are_believed_in_by_one_and_end_in
     assert outcome.faults.total() > 5
 
 
-@pytest.mark.thorough
+@THOROUGH
 @pytest.mark.filterwarnings("ignore:coroutine")
 @pytest.mark.parametrize("rule", sorted(WITHOUT))
 def test_a_rule_of_sessions_that_is_missing_in_whole_nodes_is_noticed(rule: str) -> None:
@@ -125,7 +134,7 @@ def test_a_journal_that_rots_or_is_an_older_one_ends_its_node_or_is_whole(seed: 
     assert outcome.counters["damaged"] + outcome.counters["whole"] > 0
 
 
-@pytest.mark.thorough
+@THOROUGH
 @pytest.mark.filterwarnings("ignore:coroutine")
 @pytest.mark.parametrize("rule", ["a-hole-is-a-tail", "a-missing-journal-is-none"])
 def test_damage_that_is_taken_for_whole_is_noticed(rule: str) -> None:
@@ -133,7 +142,7 @@ def test_damage_that_is_taken_for_whole_is_noticed(rule: str) -> None:
         assert any(run(seed, Spoiling).problems for seed in range(12))
 
 
-@pytest.mark.slow
+@SLOW
 @pytest.mark.filterwarnings("ignore:coroutine")
 @pytest.mark.parametrize(("kind", "enough"), [(Run, 5), (Spoiling, 3)])
 def test_hours_of_virtual_time(kind: type[Run], enough: int) -> None:

@@ -4,6 +4,7 @@ Each TAB of a completing shell runs this file, and `docstore get` should answer 
 waits: what a command needs, it imports itself.
 """
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -58,8 +59,14 @@ def docstore(
         bool,
         typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
     ] = False,
+    token_file: Annotated[
+        Path | None, typer.Option(help="The token to show; else DOCSTORE_TOKEN, or its _FILE.")
+    ] = None,
 ) -> None:
     """A replicated store of versioned JSON documents over HTTP."""
+    if token_file is not None:  # As if it were in the environment, for what is started as well.
+        os.environ.pop("DOCSTORE_TOKEN", None)
+        os.environ["DOCSTORE_TOKEN_FILE"] = str(token_file)
 
 
 @app.command(rich_help_panel=NODES)
@@ -167,6 +174,21 @@ def force_config(
 def drain(url: Urls = DEFAULT_URLS) -> None:
     """Have a node finish what it does, and stop."""
     show(talk(url[:1], lambda client: client.json("DELETE", "/core/management")))
+
+
+@app.command(rich_help_panel=NODES)
+def token(as_json: AsJson = False) -> None:
+    """Make a token, and its line for the access file; no node is asked."""
+    import hashlib
+    import secrets
+
+    made = secrets.token_urlsafe(32)
+    digest = hashlib.sha256(made.encode()).hexdigest()
+    if as_json:
+        show({"token": made, "sha256": digest})
+        return
+    typer.echo(made)
+    typer.echo(f'tokens = ["{digest}"]', err=True)
 
 
 @app.command()

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from docstore.cli.terminal import DEFAULT_URLS, AsJson, CommandFailed, Urls, show, talk
+from docstore.cli.terminal import (
+    DEFAULT_URLS,
+    AsJson,
+    CommandFailed,
+    Urls,
+    client_of,
+    show,
+    talk,
+)
 
 if TYPE_CHECKING:
     from docstore.client import Client
@@ -125,9 +133,7 @@ def _teller(*, as_json: bool) -> Callable[[str], None]:
 
 async def _newcomer(client: "Client", url: str) -> Json:
     """Return how the node at `url` is named in a request to take it in. Raises CommandFailed."""
-    from docstore.client import Client
-
-    async with Client([url]) as node:
+    async with client_of([url]) as node:
         page = await node.json("GET", "/core/management")
     group = await client.json("GET", GROUP)
     stores = {each["storeId"] for each in group["configuration"]["members"]}
@@ -174,12 +180,12 @@ async def _follow(client: "Client", request: Json, tell: Callable[[str], None] |
 
 async def _at_leader(page: Json, leader: str | None) -> Json:
     """Return the configuration as its leader sees it: only there is the progress known."""
-    from docstore.client import Client, ClientError
+    from docstore.client import ClientError
 
     now: Json = page["configuration"]
     url = next((each["address"] for each in now["members"] if each["id"] == leader), "")
     try:
-        async with Client([url], timeout_s=2.0) as client:
+        async with client_of([url], timeout_s=2.0) as client:
             found: Json = (await client.json("GET", GROUP))["configuration"]
             return found if found["id"] >= now["id"] else now
     except (ClientError, ValueError):

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from docstore.cli.terminal import CommandFailed
+from docstore.cli.terminal import CommandFailed, client_of
 from docstore.client import Client
 from docstore.model.ingest import Record, id_of_fields, is_array, of_array, of_lines, of_table
 from docstore.model.paths import id_of
@@ -147,7 +147,7 @@ async def _with_clients(urls: Sequence[str], work: Any) -> None:
 
     async def one(index: int) -> None:
         turned = [*urls[index % len(urls) :], *urls[: index % len(urls)]]
-        async with Client(turned, timeout_s=120.0) as client:
+        async with client_of(turned, timeout_s=120.0) as client:
             await work(client)
 
     try:

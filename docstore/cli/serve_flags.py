@@ -41,6 +41,8 @@ HELP: Mapping[str, str] = {
     "segments_mb": "disk for slots at rest as columns (1024; 0: none)",
     "gossip_preset": "timing of membership: loopback, lan or wan",
     "gossip_key_file": "keys that encrypt membership, base64, one a line",
+    "access_file": "who may ask for what, TOML (none: everybody for everything)",
+    "token_file": "the token that it shows to other nodes",
     "insecure": "plain text beyond loopback",
     "allowed_hosts": "more names by which clients may call it, with commas; * for any",
     "log": "text or json (auto: text on a terminal)",

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from docstore.cli.terminal import client_of
 from docstore.client import Client, ClientError
 
 Status = dict[str, Any]
@@ -64,7 +65,7 @@ async def _node(member: dict[str, Any]) -> dict[str, Any]:
     if member["status"] in ("DEAD", "LEFT") or not member["address"]:
         return {}
     try:
-        async with Client([member["address"]], timeout_s=3.0) as client:
+        async with client_of([member["address"]], timeout_s=3.0) as client:
             page: dict[str, Any] = await client.json("GET", "/core/management")
             return page
     except ClientError:

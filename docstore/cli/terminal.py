@@ -68,14 +68,22 @@ def console(*, stderr: bool = False, is_wide: bool = False) -> "Console":
     return Console(stderr=stderr, width=WIDTH if is_wide and not sys.stdout.isatty() else None)
 
 
+def client_of(urls: list[str], *, timeout_s: float = 30.0) -> "Client":
+    """Return a client that shows the token which the environment has, or --token-file."""
+    from docstore.client import Client
+    from docstore.tokens import token_of_environment
+
+    return Client(urls, timeout_s=timeout_s, token=token_of_environment())
+
+
 def talk(urls: list[str], work: "Callable[[Client], Awaitable[T]]") -> T:
     """Run `work` with a client; end with one clear line when the group says no."""
     import asyncio
 
-    from docstore.client import Client, ClientError
+    from docstore.client import ClientError
 
     async def run() -> T:
-        async with Client(urls) as client:
+        async with client_of(urls) as client:
             return await work(client)
 
     try:

@@ -11,6 +11,10 @@ class BadAddress(ClientError):
     """A node's URL or a document's link is not one, or no node is there: none was asked."""
 
 
+class BadToken(ClientError):
+    """The token cannot be read, or is none: no node was asked."""
+
+
 class Unreachable(ClientError):
     """None of the nodes took the connection, so nothing was sent; or none answered a read."""
 

@@ -22,6 +22,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from docstore.tokens import with_token
+
 POLL_S = 0.05
 CLAIM = 3
 """How many ports a node takes, one after the other; the next one is the claim to them."""
@@ -49,9 +51,14 @@ class LocalCluster:
     """Nodes n1, n2, ... on free loopback ports; stopped, each by its own process, at the end."""
 
     def __init__(
-        self, size: int = 3, directory: Path | None = None, settings: Sequence[str] = ()
+        self,
+        size: int = 3,
+        directory: Path | None = None,
+        settings: Sequence[str] = (),
+        token: str = "",
     ) -> None:
-        """settings: flags for every node."""
+        """settings: flags for every node. token: shown to nodes that want one."""
+        self._token = token
         self._settings = tuple(settings)
         self._own_directory = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="docstore-"))
@@ -152,9 +159,13 @@ class LocalCluster:
     def owner_of(self, link: str, *, asked: LocalNode | None = None) -> LocalNode:
         """Return the node that owns a document."""
         url = (asked or self.nodes[0]).url
-        with urllib.request.urlopen(f"{url}{link}/explain") as answer:
+        request = urllib.request.Request(f"{url}{link}/explain", headers=self._headers())
+        with urllib.request.urlopen(request) as answer:
             page: dict[str, Any] = json.load(answer)
         return self.node(page["owner"])
+
+    def _headers(self) -> dict[str, str]:
+        return dict(with_token({}, self._token) or {})
 
     def stop(self) -> None:
         """Stop every node that runs: gently, then not."""

@@ -9,8 +9,16 @@ from urllib.parse import unquote
 import aiohttp
 import orjson
 
-from docstore.client.errors import BadAddress, ClientError, RequestFailed, Unanswered, Unreachable
+from docstore.client.errors import (
+    BadAddress,
+    BadToken,
+    ClientError,
+    RequestFailed,
+    Unanswered,
+    Unreachable,
+)
 from docstore.model.recognising import BETWEEN, MANAGEMENT, is_a_nodes, is_named, is_strange, told
+from docstore.tokens import Token, with_token
 
 ATTEMPTS = 8
 PAUSE_S = 0.1
@@ -31,15 +39,17 @@ Answered = tuple[int, Mapping[str, str], bytes]
 class Requests:
     """One HTTP session with any of a group's nodes."""
 
-    def __init__(self, urls: Sequence[str], *, timeout_s: float = 30.0) -> None:
+    def __init__(self, urls: Sequence[str], *, timeout_s: float = 30.0, token: Token = "") -> None:
         """timeout_s: for so long a request is tried, and for so long an update is waited for.
 
+        token: shown with each request; a function gives one that holds, in time.
         Raises BadAddress without a URL.
         """
         if not urls:
             raise BadAddress("no URL of a node is given")
         self.urls = [url.rstrip("/") for url in urls]
         self._timeout_s = timeout_s
+        self._token = token
         self._session: aiohttp.ClientSession | None = None
         self._first = 0
         self._nodes: set[str] = set()
@@ -163,6 +173,10 @@ class Requests:
     ) -> Answered:
         """Return what a server answers, whatever it is."""
         assert self._session is not None
+        try:
+            headers = with_token(headers, self._token)
+        except ValueError as error:
+            raise BadToken(str(error)) from None
         try:
             async with self._session.request(
                 method, url + path, data=body, headers=headers, timeout=timeout,

@@ -19,6 +19,7 @@ from typing import Any, Generic, Self, TypeVar
 from docstore.client.client import Client
 from docstore.client.leases import Lease
 from docstore.client.roles import Role
+from docstore.tokens import Token
 
 T = TypeVar("T")
 Held = TypeVar("Held", Role, Lease)
@@ -30,8 +31,9 @@ START_S = 60.0
 class _Threaded(ABC, Generic[Held]):
     """A client and what it holds, on a loop of their own."""
 
-    def __init__(self, urls: Sequence[str], what: dict[str, Any]) -> None:
+    def __init__(self, urls: Sequence[str], token: Token, what: dict[str, Any]) -> None:
         self._urls = urls
+        self._token = token
         self._what = what
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -73,7 +75,7 @@ class _Threaded(ABC, Generic[Held]):
             self._stop()
 
     async def _begin(self) -> None:
-        self._client = Client(self._urls)
+        self._client = Client(self._urls, token=self._token)
         await self._client.__aenter__()
         try:
             held = self._make(self._client)
@@ -106,8 +108,10 @@ class _Threaded(ABC, Generic[Held]):
 class ThreadedRole(_Threaded[Role]):
     """`client.role` without an event loop of the caller's; settings as there."""
 
-    def __init__(self, urls: Sequence[str], name: str, **settings: Any) -> None:
-        super().__init__(urls, settings)
+    def __init__(
+        self, urls: Sequence[str], name: str, *, token: Token = "", **settings: Any
+    ) -> None:
+        super().__init__(urls, token, settings)
         self._name = name
 
     def _make(self, client: Client) -> Role:
@@ -133,8 +137,8 @@ class ThreadedRole(_Threaded[Role]):
 class ThreadedLease(_Threaded[Lease]):
     """`client.lease` without an event loop of the caller's; settings as there."""
 
-    def __init__(self, urls: Sequence[str], **settings: Any) -> None:
-        super().__init__(urls, settings)
+    def __init__(self, urls: Sequence[str], *, token: Token = "", **settings: Any) -> None:
+        super().__init__(urls, token, settings)
 
     def _make(self, client: Client) -> Lease:
         return client.lease(**self._what)

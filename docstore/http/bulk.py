@@ -15,6 +15,7 @@ from aiohttp.hdrs import IF_MATCH, IF_NONE_MATCH
 
 from docstore.errors import BadRequest
 from docstore.http import attaching, bodies, headers
+from docstore.http.authority import Authority, authority_of
 from docstore.http.backend import Backend
 from docstore.http.bulk_batch import Batch, Streak
 from docstore.http.encodings import inflater
@@ -85,10 +86,12 @@ class Bulk:
         """
         patience_s = headers.timeout_s(request)
         results = Results(request)
-        await self._run(source, patience_s, results)
+        await self._run(source, patience_s, results, authority_of(request))
         return await results.end()
 
-    async def _run(self, source: Source, patience_s: float, results: Results) -> None:
+    async def _run(
+        self, source: Source, patience_s: float, results: Results, authority: Authority
+    ) -> None:
         """Read and answer side by side, with some batches in flight."""
         streak = Streak()
         pending: deque[asyncio.Task[bytes]] = deque()
@@ -105,7 +108,7 @@ class Bulk:
                     batch = reader.result()
                     reader = None
                     if batch:
-                        begun, jobs = await self._begin(batch, patience_s, streak)
+                        begun, jobs = await self._begin(batch, patience_s, streak, authority)
                         pending.append(begun)
                         await results.begin()
                         streak.is_answered = True
@@ -116,11 +119,13 @@ class Bulk:
                 task.cancel()
 
     async def _begin(
-        self, lines: Sequence[Any], patience_s: float, streak: Streak
+        self, lines: Sequence[Any], patience_s: float, streak: Streak, authority: Authority
     ) -> tuple[asyncio.Task[bytes], Counter[str]]:
         """Submit a batch when there is room; return its result lines to come, and the jobs."""
         most = self._state_bytes_max
-        batch = Batch(self._backend, self._large, state_bytes_max=most, patience_s=patience_s)
+        batch = Batch(
+            self._backend, self._large, authority, state_bytes_max=most, patience_s=patience_s
+        )
         await self._room.acquire()
         try:
             await batch.read(lines, streak)

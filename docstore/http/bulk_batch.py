@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from docstore.errors import BadRequest, DocstoreError, MethodNotAllowed, NotFound
+from docstore.http.authority import Authority
 from docstore.http.backend import Backend
 from docstore.http.bulk_lines import NoOperation, operation_of, parsed
 from docstore.http.documents import check_no_factory
@@ -26,13 +27,20 @@ class Batch:
     """What becomes of such lines, in their order."""
 
     def __init__(
-        self, backend: Backend, large: LargeBodies, *, state_bytes_max: int, patience_s: float
+        self,
+        backend: Backend,
+        large: LargeBodies,
+        authority: Authority,
+        *,
+        state_bytes_max: int,
+        patience_s: float,
     ) -> None:
         self.submitted: list[Submitted] = []
         self.jobs: Counter[str] = Counter()
         """How many operations there are of each bulk job."""
         self._backend = backend
         self._large = large
+        self._authority = authority
         self._state_bytes_max = state_bytes_max
         self._patience_s = patience_s
         self._operations: list[Operation] = []
@@ -48,6 +56,7 @@ class Batch:
                 value = await self._large_one(line) if is_large else parsed(line)
                 link = value["link"]
                 streak.broken, streak.has_operations = 0, True
+                self._authority.insist(_method(value), link)
                 factory = self._factory(link, value)
                 options = self._options.get(factory) or await self._find_options(factory)
                 if is_large:
@@ -117,6 +126,12 @@ class Batch:
             raise NotFound(f"there is no factory {factory}")
         options = self._options[factory] = service.options
         return options
+
+
+def _method(value: dict[str, Any]) -> str:
+    """Return the method at the link itself that a line is as much as."""
+    method = str(value.get("op")).upper()
+    return method if method in ("PATCH", "DELETE") else "PUT"
 
 
 @dataclass(slots=True)

@@ -25,6 +25,7 @@ from aiohttp import web
 
 from docstore.errors import BadRequest, Conflict, DocstoreError
 from docstore.http import headers
+from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.reply import Reply, header_lines, streamed
 from docstore.model import json
@@ -57,10 +58,10 @@ class _Asked:
 class Changes:
     """Answers /core/changes."""
 
-    def __init__(self, backend: Backend, is_ending: Callable[[], bool]) -> None:
-        """is_ending: whether clients should go elsewhere, so that nobody is kept."""
+    def __init__(self, backend: Backend, is_over: Callable[[web.BaseRequest], bool]) -> None:
+        """is_over: whether who waits, or is sent news, is to be kept no longer."""
         self._backend = backend
-        self._is_ending = is_ending
+        self._is_over = is_over
 
     def token_bytes(self) -> int:
         """Return how long a token of this group can be, as a header or in a URL."""
@@ -69,6 +70,7 @@ class Changes:
     async def serve(self, request: web.BaseRequest, body: bytes) -> Reply | web.StreamResponse:
         """Answer GET and POST. Raises BadRequest, Conflict, NotFound, SnapshotGone, Unavailable."""
         asked = _asked(request, body)
+        authority_of(request).insist_on_all(asked.wanted.prefix[:-1])
         timeout_s = headers.timeout_s(request)
         slot = await self._slot(asked.wanted.prefix[:-1], timeout_s)
         is_pushed = EVENTS_TYPE in request.headers.get("Accept", "")
@@ -78,7 +80,7 @@ class Changes:
             return await self._push(request, asked, since)
         wait = headers.preference(request, "wait")
         wait_s = headers.whole_number(wait, "Prefer: wait", 1, WAIT_S_MAX) if wait else 0
-        stretch = await self._next(asked, since, wait_s)
+        stretch = await self._next(request, asked, since, wait_s)
         ending = {"complete": True, "rows": stretch.rows, "next": stretch.until.pack()}
         if stretch.unheard:
             ending["slotsUnheard"] = stretch.unheard
@@ -131,7 +133,9 @@ class Changes:
         kept = {slot: (each.epoch, each.kept) for slot, each in positions.items()}
         return cut_of(cluster, len(kept), kept)
 
-    async def _next(self, asked: _Asked, since: Cut, wait_s: float) -> Stretch:
+    async def _next(
+        self, request: web.BaseRequest, asked: _Asked, since: Cut, wait_s: float
+    ) -> Stretch:
         """Return the next changes; an empty stretch when the time is over."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_s
@@ -139,7 +143,7 @@ class Changes:
             seen = self._backend.changes_seen()
             stretch = await self._backend.changes(asked.wanted, since, asked.rows)
             left_s = deadline - loop.time()
-            if stretch.rows or left_s <= 0 or self._is_ending():
+            if stretch.rows or left_s <= 0 or self._is_over(request):
                 return stretch
             since = stretch.until
             await self._backend.changes_news(seen, min(left_s, 1.0))
@@ -148,23 +152,26 @@ class Changes:
         self, request: web.BaseRequest, asked: _Asked, since: Cut
     ) -> web.StreamResponse:
         """Send events until the client or this node goes, or something is wrong."""
-        first = await self._next(asked, since, 0)  # What is wrong from the start is a status.
+        # What is wrong from the start is a status.
+        first = await self._next(request, asked, since, 0)
         response = streamed(EVENTS_TYPE)
         response.headers["Cache-Control"] = "no-store"
         response.force_close()
         await response.prepare(request)
         await response.write(b"retry: %d\n\n" % RETRY_MS + _events(first))
         try:
-            async for stretch in self._stretches(asked, first.until):
+            async for stretch in self._stretches(request, asked, first.until):
                 await response.write(_events(stretch))
         except DocstoreError as error:
             await response.write(_problem(error))
         await response.write_eof()
         return response
 
-    async def _stretches(self, asked: _Asked, since: Cut) -> AsyncIterator[Stretch]:
-        while not self._is_ending():
-            stretch = await self._next(asked, since, QUIET_S)
+    async def _stretches(
+        self, request: web.BaseRequest, asked: _Asked, since: Cut
+    ) -> AsyncIterator[Stretch]:
+        while not self._is_over(request):
+            stretch = await self._next(request, asked, since, QUIET_S)
             yield stretch
             since = stretch.until
 

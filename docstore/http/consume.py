@@ -54,10 +54,10 @@ class _Asked:
 class Consuming:
     """Answers GET of a partition's records."""
 
-    def __init__(self, backend: Backend, is_ending: Callable[[], bool]) -> None:
-        """is_ending: whether clients should go elsewhere, so that nobody is kept."""
+    def __init__(self, backend: Backend, is_over: Callable[[web.BaseRequest], bool]) -> None:
+        """is_over: whether who is sent records is to be kept no longer."""
         self._backend = backend
-        self._is_ending = is_ending
+        self._is_over = is_over
 
     async def serve(self, request: web.BaseRequest, link: str) -> Reply | web.StreamResponse:
         """Answer a reader of the partition whose document is at `link`."""
@@ -111,7 +111,7 @@ class Consuming:
         response.force_close()
         await response.prepare(request)
         await response.write(b"retry: %d\n\n" % RETRY_MS)
-        async for found in self._stretches(link, wanted, first, timeout_s):
+        async for found in self._stretches(request, link, wanted, first, timeout_s):
             if isinstance(found, Problem):
                 await response.write(_problem_event(found))
             else:
@@ -120,17 +120,22 @@ class Consuming:
         return response
 
     async def _stretches(
-        self, link: str, wanted: Wanted, found: Records, timeout_s: float
+        self,
+        request: web.BaseRequest,
+        link: str,
+        wanted: Wanted,
+        found: Records,
+        timeout_s: float,
     ) -> AsyncIterator[Records | Problem]:
-        while True:
+        while not self._is_over(request):
             yield found
-            if self._is_ending():
+            if self._is_over(request):
                 return
             following = max(found.offset, found.until)
             wanted = wanted._replace(origin=("offset", following))
             outcome = await self._fetch(link, wanted, QUIET_S, timeout_s)
             if isinstance(outcome, Problem):
-                if not self._is_ending():
+                if not self._is_over(request):
                     yield outcome
                 return
             found = outcome

@@ -9,6 +9,7 @@ from aiohttp import web
 from docstore import __version__
 from docstore.errors import BadRequest, Conflict, NotFound
 from docstore.http import headers, trace
+from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.documents import READ_METHODS, Documents, allowed, not_allowed
 from docstore.http.metrics import CONTENT_TYPE, HttpMetrics
@@ -185,6 +186,7 @@ class CorePages:
 
     async def _document_index(self, request: web.BaseRequest, body: bytes) -> Reply:
         link = canonical_link(request.rel_url.query.get("documentSelfLink", ""))
+        authority_of(request).insist("GET", link)
         factory = link.rpartition("/")[0]
         patience_s = headers.timeout_s(request)
         service = await self._backend.find_service(factory, patience_s) if factory else None

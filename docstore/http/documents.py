@@ -12,6 +12,7 @@ from aiohttp.hdrs import IF_NONE_MATCH
 from docstore.errors import BadRequest, Conflict, MethodNotAllowed, UnsupportedMedia
 from docstore.http import bodies, headers
 from docstore.http.attaching import attached_first, lease_of
+from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.declarations import declaration_bytes, without_warnings
 from docstore.http.headers import Head
@@ -99,6 +100,7 @@ class Documents:
             signature = json.signature(state)
             link = declaration_link(path_of(state))
             bodies.check_self_link(theirs, link)
+            authority_of(request).insist("PUT", link)
             await self._check_level(state, headers.timeout_s(request))
         else:
             link = bodies.new_link(theirs, factory, key)
@@ -282,6 +284,7 @@ class Documents:
         left_s = headers.timeout_s(request) - waited_s
         lease = lease_of(request, asked, theirs)
         if lease:
+            authority_of(request).insist("PATCH", lease)  # It is told of the document.
             work = attached_first(self._backend, lease, asked, left_s)
             return Submitted(asyncio.ensure_future(work), media)
         return Submitted(self._backend.submit(asked, left_s), media)

@@ -17,6 +17,7 @@ from aiohttp import web
 from docstore.errors import Conflict, Unavailable
 from docstore.http import bodies, headers
 from docstore.http.attaching import attach
+from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.campaigns import Campaigns
 from docstore.http.documents import FACTORY_METHODS, Documents, allowed, not_allowed
@@ -174,6 +175,7 @@ class ElectionPages:
         wait = headers.preference(request, "wait")
         wait_s = _wait_s(wait) if wait else 0
         candidate = _candidate_in(asked)
+        authority_of(request).insist("PATCH", candidate.lease)  # It is told of the campaign.
         answer = await self._campaigns.run(operation, candidate.lease, timeout_s)
         row = answer.row
         if not answer.is_success or row is None:

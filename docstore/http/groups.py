@@ -20,6 +20,7 @@ from aiohttp import web
 
 from docstore.errors import BadRequest, Unavailable
 from docstore.http import bodies, headers
+from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.documents import Documents, allowed, not_allowed
 from docstore.http.group_members import MemberPages
@@ -38,6 +39,7 @@ from docstore.ownership.by_induction import partition_of
 from docstore.services.offsets import OFFSETS
 from docstore.sessions.group_messages import kind_of
 from docstore.sessions.groups import GROUPS, PARTITIONS_MAX, ROLES, Group, group_of, new_group
+from docstore.streams.replica_set import STREAMS
 
 GROUP_PATHS = (GROUPS, ROLES)
 PATCHES = {"application/json": "", "application/merge-patch+json": "", "application/msgpack": ""}
@@ -113,7 +115,7 @@ class GroupPages:
         if path == ROLES:
             parts = {"": fields.whole("partitions", 1, PARTITIONS_MAX)}
         else:
-            parts = await self._parts(fields.texts("topics"), timeout_s)
+            parts = await self._parts(request, fields.texts("topics"))
         state = new_group(fields.rest(), parts=parts).state()
         operation = Operation(
             verb="POST",
@@ -130,9 +132,11 @@ class GroupPages:
             reply.head += header_lines({"Location": encoded(link)})
         return reply
 
-    async def _parts(self, topics: tuple[str, ...], timeout_s: float) -> dict[str, int]:
+    async def _parts(self, request: web.BaseRequest, topics: tuple[str, ...]) -> dict[str, int]:
         """Return how many partitions each topic has. Raises NoSuchTopic."""
-        streams = self._backend.streams
+        streams, timeout_s = self._backend.streams, headers.timeout_s(request)
+        for each in topics:
+            authority_of(request).insist("GET", f"{STREAMS}/{each}")
         found = await asyncio.gather(*[streams.topic(each, timeout_s) for each in topics])
         return {topic.name: topic.partitions for topic in found}
 
@@ -173,7 +177,7 @@ class GroupPages:
         if "partitions" in asked and "" in parts:
             parts = {"": fields.whole("partitions", 1, PARTITIONS_MAX)}
         elif "topics" in asked and "" not in parts:
-            parts = await self._parts(fields.texts("topics"), timeout_s)
+            parts = await self._parts(request, fields.texts("topics"))
         after = new_group(group.settings.state() | fields.rest(), parts=parts)
         after = replace(after, generation=group.generation + 1)
         return await self._change(request, row, "PATCH", after.pack())

@@ -1,7 +1,7 @@
 """What a page in a browser may do with a node: nothing, unless the node itself has served it.
 
 Every browser that can reach a node lets any page that is open in it send requests there, and a node
-asks for no password. Four rules, which no client outside a browser meets:
+without an access file asks nobody who he is. Four rules, which no client outside a browser meets:
 
     Host is no name of this node     421   a page whose own name leads here (DNS rebinding)
     Origin is not Host               403   what a page's script or form sends

@@ -8,9 +8,10 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 from aiohttp.hdrs import ACCEPT, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH
+from aiohttp.helpers import RequestKey
 from multidict import CIMultiDictProxy, istr
 
 from docstore.errors import BadRequest, ExpectationFailed, NotAcceptable, UnsupportedMedia
@@ -62,6 +63,9 @@ class Head(Protocol):
     @property
     def body_exists(self) -> bool:
         """Say whether a body was announced."""
+
+    def __getitem__(self, key: str | RequestKey[Any]) -> Any:
+        """Return what was noted with the request (`authority.py`). Raises KeyError."""
 
 
 def refuse_oddities(request: Head) -> None:

@@ -1,14 +1,16 @@
 """A factory as a collection: GET lists its live documents by link, in pages, over all owners."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
 from aiohttp import web
 
-from docstore.errors import BadRequest
+from docstore.errors import BadRequest, Forbidden
 from docstore.http import headers
+from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, stitched
@@ -27,15 +29,22 @@ Entry = tuple[str, int, Row | None]
 async def listing(
     backend: Backend, request: web.BaseRequest, factory: str, service: Service
 ) -> Reply:
-    """Answer GET of a factory: `documentLinks`, and what the query asks for beside them."""
+    """Answer GET of a factory: `documentLinks`, and what the query asks for beside them.
+
+    What whoever asks may not read is not there.
+    """
     media = headers.accepted_media(request)
     query = request.rel_url.query
     limit = _limit(query)
     expand = "expand" in query or query.get("$expand", "false") != "false"
     patience_s = headers.timeout_s(request)
+    authority = authority_of(request)
+    sees_all = authority.may("GET", factory)
+    may_read = None if sees_all else partial(authority.may, "GET")
     found, has_more = await _page(
-        backend, factory, query.get("after", ""), limit, expand=expand, patience_s=patience_s
-    )
+        backend, factory, query.get("after", ""), limit,
+        may_read=may_read, expand=expand, patience_s=patience_s,
+    )  # fmt: skip
     kind = service.options.kind
     page: dict[str, Any] = {
         "documentSelfLink": factory,
@@ -46,6 +55,8 @@ async def listing(
         pairs = [(link, row) for link, _, row in found if row is not None]
         page["documents"] = stitched({link: document_json(row, kind) for link, row in pairs})
     if query.get("$count", "false") != "false":
+        if not sees_all:
+            raise Forbidden(f"no grant to count what is at {factory}: you may read some of it")
         page["documentCount"] = await backend.counting(factory, patience_s)
     if has_more and "$top" not in query:
         following = {"$limit": limit, "after": found[-1][0]} | ({"expand": ""} if expand else {})
@@ -64,7 +75,14 @@ def _limit(query: Mapping[str, str]) -> int:
 
 
 async def _page(
-    backend: Backend, factory: str, after: str, limit: int, *, expand: bool, patience_s: float
+    backend: Backend,
+    factory: str,
+    after: str,
+    limit: int,
+    *,
+    may_read: Callable[[str], bool] | None,
+    expand: bool,
+    patience_s: float,
 ) -> tuple[list[Entry], bool]:
     """Return up to `limit` entries, fewer if they get too large, and if there are more."""
     loop = asyncio.get_running_loop()
@@ -77,6 +95,8 @@ async def _page(
             factory, after=after, limit=min(wanted, EXPANDED_AT_ONCE) if expand else wanted,
             expand=expand, timeout_s=deadline - loop.time(),
         )  # fmt: skip
+        if may_read is not None:
+            entries = [entry for entry in entries if may_read(entry[0])]
         for entry in entries:
             size += len(entry[2].state) + 400 if entry[2] is not None else 0
             if found and (len(found) == limit or size > PAGE_BYTES_MAX):

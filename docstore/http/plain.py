@@ -10,15 +10,18 @@ and it ends in the same `Ending`; only who waits for the owner is different.
 import asyncio
 import time
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from aiohttp import StreamReader
+from aiohttp.helpers import RequestKey
 from aiohttp.http import HttpVersion, RawRequestMessage
 from aiohttp.streams import EMPTY_PAYLOAD
 from multidict import CIMultiDictProxy
 
 from docstore.errors import BadRequest
 from docstore.http import bodies
+from docstore.http.access import Access
+from docstore.http.authority import AUTHORITY, EVERYBODY
 from docstore.http.documents import Documents, Submitted
 from docstore.http.ending import Ending
 from docstore.http.guard import Guard
@@ -34,6 +37,8 @@ _NAMES = (
 ).split()
 PLAIN = frozenset([*_NAMES, *map(str.lower, _NAMES)])
 """Headers of plain requests, as clients write them; with any other one a request is not plain."""
+TOKENS = frozenset({"Authorization", "authorization"})
+"""One more, where tokens are looked at."""
 METHODS = frozenset({"GET", "PUT"})
 SPECIAL = ("/core/", "/health/", "/metrics")
 """Below these nothing is a plain document."""
@@ -53,8 +58,8 @@ class PlainRequest:
     """What is kept of a plain request: it stands where aiohttp's would (see `headers.Head`)."""
 
     __slots__ = (
-        "body_exists", "client", "headers", "keep_alive", "link", "media", "method", "payload",
-        "raw_path", "service", "since_s", "version",
+        "authority", "body_exists", "client", "headers", "keep_alive", "link", "media", "method",
+        "payload", "raw_path", "service", "since_s", "version",
     )  # fmt: skip
 
     def __init__(
@@ -76,18 +81,33 @@ class PlainRequest:
         self.service = service
         self.link = link
         self.client = client
+        self.authority = EVERYBODY
         self.media = ""
         """In which the answer is taken, once that is known."""
+
+    def __getitem__(self, key: str | RequestKey[Any]) -> Any:
+        """Return what is noted with it."""
+        assert key is AUTHORITY
+        return self.authority
 
 
 class PlainRequests:
     """Serves them."""
 
     def __init__(
-        self, documents: Documents, guard: Guard, ending: Ending, *, body_bytes_max: int
+        self,
+        documents: Documents,
+        guard: Guard,
+        access: Access | None,
+        ending: Ending,
+        *,
+        body_bytes_max: int,
     ) -> None:
+        """access: None where nobody is asked who he is."""
         self._documents = documents
         self._guard = guard
+        self._access = access
+        self._headers = PLAIN if access is None else PLAIN | TOKENS
         self._ending = ending
         self._body_bytes_max = body_bytes_max
 
@@ -99,7 +119,7 @@ class PlainRequests:
             message.method not in METHODS
             or size > LARGE_BYTES
             or not payload.is_eof()
-            or not PLAIN.issuperset(message.headers)
+            or not self._headers.issuperset(message.headers)
             or "?" in message.path
             or message.path.startswith(SPECIAL)
         ):
@@ -127,6 +147,9 @@ class PlainRequests:
 
     def _submitted(self, request: PlainRequest) -> Submitted:
         self._guard.check(request)
+        if self._access is not None:
+            request.authority = self._access.authority(request)
+            request.authority.insist(request.method, request.link)
         body = bodies.fitting(request, request.payload.read_nowait(), self._body_bytes_max)
         if request.method == "GET":
             return self._documents.get(request, request.link, request.service)

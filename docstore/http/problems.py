@@ -17,6 +17,7 @@ from docstore.model.operation import Answer
 INSTANCE_CHARACTERS_MAX = 256
 DETAIL_CHARACTERS_MAX = 512
 RETRY_AFTER = b"Retry-After: 1\r\n"
+CHALLENGE = b'WWW-Authenticate: Bearer realm="docstore"\r\n'
 NOTHING_MORE: Mapping[str, object] = {}
 PROBLEM_TYPE = b"Content-Type: application/problem+json\r\n"
 
@@ -75,13 +76,16 @@ def problem_of_answer(answer: Answer, *, asked: str, kind: str, head: bytes) -> 
 def problem_of_error(error: DocstoreError, *, instance: str) -> Reply:
     """Return the problem that an exception at the edge is."""
     allow = getattr(error, "allow", "")
+    head = header_lines({"Allow": allow}) if allow else b""
+    if error.status == 401:
+        head = CHALLENGE
     return problem(
         error.status,
         error.code,
         str(error),
         instance=instance,
         unknown=error.family is Family.UNDECIDED,
-        head=header_lines({"Allow": allow}) if allow else b"",
+        head=head,
         closes=error.status in (408, 413),
     )
 

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from docstore.errors import BadRequest, Conflict, NoQuorum, Unavailable
 from docstore.http import bodies, headers
+from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.reply import Reply
 from docstore.http.representation import page_reply
@@ -31,9 +32,10 @@ async def next_epoch(backend: Backend, request: web.BaseRequest, body: bytes) ->
     name = asked.get("id")
     if not isinstance(name, str) or not _ID.match(name) or len(asked) > 1:
         raise BadRequest("id is 1 to 128 letters, digits and . _ : @ -, and there is nothing else")
+    link = f"{PRODUCERS}/{name}"
+    authority_of(request).insist("PUT", link)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + headers.timeout_s(request)
-    link = f"{PRODUCERS}/{name}"
     while True:
         left_s = deadline - loop.time()
         if left_s <= 0:

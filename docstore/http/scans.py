@@ -30,6 +30,7 @@ from docstore.errors import (
     TooEarly,
 )
 from docstore.http import headers
+from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.quotas import READS, Quotas
 from docstore.http.reply import Reply, streamed
@@ -88,7 +89,9 @@ class ScanPages:
             return page_reply(self._backend.scan_layout(), media)
         query = request.rel_url.query
         if "path" in query:
-            await self._insist_on_factory(query["path"].rstrip("/") + "/")
+            factory = query["path"].rstrip("/")
+            authority_of(request).insist_on_all(factory)
+            await self._insist_on_factory(factory + "/")
         as_of = query.get("asOf", "latest")
         insist_on_past(as_of, time.time_ns() // 1000)
         cut = await self._backend.scan_cut(as_of, patience_s)
@@ -122,6 +125,7 @@ class ScanPages:
         asked = json.parse_object(body)
         how = {name: asked.pop(name) for name in OURS & asked.keys()}
         scan = scan_of(asked)
+        authority_of(request).insist_on_all(scan.prefix[:-1])
         catch_up_s = _number(how, "catchUpMs", CATCH_UP_S * 1000, CATCH_UP_S_MAX * 1000) / 1000
         rate = _number(how, "rowsPerSecond", 0.0, 1e12)
         job = str(how.get("job", ""))[:256]

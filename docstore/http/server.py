@@ -14,6 +14,8 @@ from aiohttp import web
 
 from docstore.errors import BadRequest, Misdirected, NotFound
 from docstore.http import bodies, headers
+from docstore.http.access import Access
+from docstore.http.authority import AUTHORITY, EVERYBODY, refusal
 from docstore.http.backend import Backend
 from docstore.http.bulk import Bulk
 from docstore.http.changes import CHANGES, Changes
@@ -69,13 +71,15 @@ class HttpServer:
         staging: Staging | None = None,
         *,
         names: Iterable[str] = (),
+        access: Access | None = None,
     ) -> None:
-        """staging: where parts of jobs may wait; None where there is no disk for them.
+        """staging: where parts of jobs may wait. names: of this node, beside its addresses.
 
-        names: what clients may call this node, beside its addresses and `localhost`.
+        access: who may ask for what; None: everybody for everything.
         """
         self._backend = backend
         self._guard = Guard(names)
+        self._access = access
         self._limits = limits
         self.metrics = HttpMetrics()
         self._ending = Ending(self.metrics)
@@ -92,11 +96,12 @@ class HttpServer:
             timeout_s=limits.body_timeout_s,
         )
         self._plain = PlainRequests(
-            self._documents, self._guard, self._ending, body_bytes_max=limits.body_bytes_max
-        )
+            self._documents, self._guard, access, self._ending,
+            body_bytes_max=limits.body_bytes_max,
+        )  # fmt: skip
         self._scans = ScanPages(backend, quotas)
-        self._changes = Changes(backend, self._ending.sends_away)
-        streams = StreamPages(backend, self._documents, large, limits, self._ending.sends_away)
+        self._changes = Changes(backend, self._is_over)
+        streams = StreamPages(backend, self._documents, large, limits, self._is_over)
         self._kinds: tuple[tuple[str | tuple[str, ...], Pages], ...] = (
             (STREAM_PATHS, streams),
             (LEASES, LeasePages(backend, self._documents, limits)),
@@ -182,17 +187,22 @@ class HttpServer:
         if method not in KNOWN_METHODS:
             raise not_allowed(method, ALL_METHODS)
         self._guard.check(request)
+        authority = EVERYBODY if self._access is None else self._access.authority(request)
+        request[AUTHORITY] = authority
         headers.refuse_oddities(request)
         raw = request.raw_path.partition("?")[0]
         if not raw.startswith("/"):
             if raw == "*" and method == "OPTIONS":
                 return allowed(ALL_METHODS)
             raw = _own_path(request, raw)
+        staged = self._staged if raw.startswith(STAGING) else None
+        path = STAGING if staged else raw if raw == ENTRY else canonical(raw)
+        if not authority.enter(method, path):
+            return await self._list_below(request, path)
         if raw == BULK:
             return await self._serve_bulk(request)
-        if self._staged is not None and raw.startswith(STAGING):
-            return await self._staged.serve(request, raw)
-        path = raw if raw == ENTRY else canonical(raw)
+        if staged is not None:
+            return await staged.serve(request, raw)
         if path.startswith(CORE):
             for prefixes, pages in self._kinds:
                 if path.startswith(prefixes) and pages.takes(path):
@@ -208,6 +218,19 @@ class HttpServer:
         if path in self._core.pages:
             return await self._core.serve(request, path, body)
         return await self._route_rarer(request, path, body)
+
+    async def _list_below(self, request: web.BaseRequest, path: str) -> Reply:
+        """Answer who may read only some of what is below a path: what of it a factory has."""
+        service = await self._find(request, path)
+        if service is None or request.method == "OPTIONS":
+            raise refusal(request.method, path)
+        return await listing(self._backend, request, path, service)
+
+    def _is_over(self, request: web.BaseRequest) -> bool:
+        """Say whether a request that waits, or is sent news, is to end."""
+        if self._ending.sends_away():
+            return True
+        return self._access is not None and self._access.has_ended(request)
 
     async def _route_rarer(
         self, request: web.BaseRequest, path: str, body: bytes

@@ -22,6 +22,7 @@ from aiohttp import web
 
 from docstore.errors import BadRequest, NotFound, Unavailable
 from docstore.http import bodies, headers
+from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.consume import Consuming, problem_of
 from docstore.http.documents import Documents, allowed, not_allowed
@@ -75,14 +76,14 @@ class StreamPages:
         documents: Documents,
         large: LargeBodies,
         limits: Limits,
-        is_ending: Callable[[], bool],
+        is_over: Callable[[web.BaseRequest], bool],
     ) -> None:
-        """is_ending: whether clients should go elsewhere, so that nobody is kept."""
+        """is_over: whether who is sent records is to be kept no longer."""
         self._backend = backend
         self._documents = documents
         self._limits = limits
         self._producing = Producing(backend, large, timeout_s=limits.body_timeout_s)
-        self._consuming = Consuming(backend, is_ending)
+        self._consuming = Consuming(backend, is_over)
 
     def takes(self, path: str) -> bool:
         """Say whether a canonical path is ours: utilities of the documents are not."""
@@ -133,6 +134,7 @@ class StreamPages:
         # A retry under the same key must ask for the same topic.
         incarnation = id_of_key(STREAMS, key) if key else new_id()
         topic = asked_topic(state, incarnation=incarnation, members=self._backend.streams.members)
+        authority_of(request).insist("PUT", topic.link)
         timeout_s = headers.timeout_s(request)
         wait = headers.preference(request, "wait")
         wait_s = headers.whole_number(wait, "Prefer: wait", 0, 300) if wait else timeout_s

@@ -13,6 +13,7 @@ import structlog
 
 from docstore.client import Client, ClientError
 from docstore.errors import BadRequest, Conflict
+from docstore.tokens import Token
 
 PAUSE_S = 1.0
 PATIENCE_S = 15.0
@@ -25,8 +26,13 @@ class Joining:
     """The asking, in the background."""
 
     def __init__(
-        self, request: Callable[[], dict[str, Any]], has_group: Callable[[], bool]
+        self,
+        request: Callable[[], dict[str, Any]],
+        has_group: Callable[[], bool],
+        token: Token = "",
     ) -> None:
+        """token: shown to the members that are asked."""
+        self._token = token
         self._request = request
         self._has_group = has_group
         self._task: asyncio.Task[None] | None = None
@@ -56,7 +62,7 @@ class Joining:
         said = ""
         while not self._has_group():
             for url in urls:
-                why = await _ask(url, self._request())
+                why = await _ask(url, self._request(), self._token)
                 if not why:
                     break
                 if why != said:
@@ -65,10 +71,10 @@ class Joining:
             await asyncio.sleep(PAUSE_S)
 
 
-async def _ask(url: str, request: dict[str, Any]) -> str:
+async def _ask(url: str, request: dict[str, Any], token: Token) -> str:
     """Ask one member; return why not, "" when it took us in."""
     try:
-        async with Client([url], timeout_s=PATIENCE_S) as client:
+        async with Client([url], timeout_s=PATIENCE_S, token=token) as client:
             await client.json("PATCH", "/core/node-groups/default", request)
     except ClientError as error:
         return str(error)

@@ -14,6 +14,7 @@ import structlog
 
 from docstore.client import Client, ClientError
 from docstore.model.address import Address, parse_address
+from docstore.tokens import Token
 
 PAUSE_S = (0.05, 1.0)
 PATIENCE_S = 3.0
@@ -31,7 +32,9 @@ class Located(NamedTuple):
 class Lookup:
     """The asking, in the background. located: called with a member and where it said that it is."""
 
-    def __init__(self, located: Callable[[str, Located], None]) -> None:
+    def __init__(self, located: Callable[[str, Located], None], token: Token = "") -> None:
+        """token: shown to the nodes that are asked."""
+        self._token = token
         self._located = located
         self._asked: dict[str, tuple[Address, asyncio.Task[None]]] = {}
         self._has_stopped = False
@@ -62,7 +65,7 @@ class Lookup:
         said = ""
         while True:
             try:
-                located = _located_by(await management_page(address), member)
+                located = _located_by(await management_page(address, self._token), member)
             except (ClientError, OSError, ValueError) as error:  # A TimeoutError is an OSError.
                 if str(error) != said:
                     log.info("not located yet", member=member, at=str(address), why=str(error))
@@ -74,9 +77,9 @@ class Lookup:
             pause_s = min(pause_s * 2, pause_s_max)
 
 
-async def management_page(at: Address) -> Any:
+async def management_page(at: Address, token: Token = "") -> Any:
     """Return what the node at this address says of itself. Raises ClientError, TimeoutError."""
-    async with asyncio.timeout(PATIENCE_S), Client([at.url]) as client:
+    async with asyncio.timeout(PATIENCE_S), Client([at.url], token=token) as client:
         return await client.json("GET", "/core/management")
 
 

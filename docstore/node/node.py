@@ -8,11 +8,13 @@ started last is stopped first, after a drain: slots are given away, and the last
 import asyncio
 import contextlib
 from math import inf
+from pathlib import Path
 
 import structlog
 
 from docstore.config import Config, database_in, streams_in
 from docstore.errors import StoreBroken, StoreDamaged
+from docstore.http.access import Access
 from docstore.http.guard import machine_names
 from docstore.http.server import HttpServer
 from docstore.http.staged_files import Staging
@@ -22,6 +24,7 @@ from docstore.members.founding import Founding, identity
 from docstore.members.joining import Joining
 from docstore.members.lookup import Located, Lookup
 from docstore.members.membership import Membership
+from docstore.node.access_file import AccessFile
 from docstore.node.backend import NodeBackend
 from docstore.node.damage import end_process, refuse_damaged, tell_lost_records
 from docstore.node.draining import all_given_away
@@ -42,6 +45,7 @@ from docstore.storage.store import Recovered, Store
 from docstore.storage.streams_sqlite import SqliteStreamStore
 from docstore.streams import events as streams
 from docstore.streams.messages import is_streaming
+from docstore.tokens import token_in
 from docstore.wire import Ask, Message, Told
 
 HAND_OVER_TIMEOUT_S = 5.0
@@ -97,10 +101,7 @@ class Node:
         stack.push_async_callback(parts.rpc.stop)
         await parts.membership.start()
         stack.push_async_callback(parts.membership.stop)
-        backend = NodeBackend(parts, self.gate, self.drain)
-        names = config.host_names | machine_names()
-        staging = Staging(config.data / "staging")
-        self._http = HttpServer(backend, config.limits, staging, names=names)
+        self._http = self._http_face(NodeBackend(parts, self.gate, self.drain))
         await self._http.start(config.listen_host, config.listen_port)
         if config.shared is not None:
             await self._http.share(*config.shared)
@@ -111,8 +112,26 @@ class Node:
         stack.push_async_callback(_cancel, founder)
         stack.callback(self.gate.close)
 
+    def _http_face(self, backend: NodeBackend) -> HttpServer:
+        """Return it; from now on the access file is looked at. Raises BadConfig."""
+        config = self.config
+        access = None
+        if config.access_file:
+            watched = AccessFile(Path(config.access_file))
+            access = Access(watched.authenticator)
+            watching = asyncio.get_running_loop().create_task(watched.watch())
+            self._stack.push_async_callback(_cancel, watching)
+        return HttpServer(
+            backend,
+            config.limits,
+            Staging(config.data / "staging"),
+            names=config.host_names | machine_names(),
+            access=access,
+        )
+
     def _parts(self, recovered: Recovered, streams_recovered: StreamsRecovered) -> Parts:
         node_id = identity(self.config, recovered)
+        token = token_in(self.config.token_file)
         founding = Founding(
             self.config, node_id, recovered, learnt=self._learnt, outdated=self._outdated
         )
@@ -134,8 +153,8 @@ class Node:
             streams_recovered=streams_recovered,
             registry=Registry(),
             founding=founding,
-            joining=Joining(founding.request, lambda: founding.has_group),
-            lookup=Lookup(self._located),
+            joining=Joining(founding.request, lambda: founding.has_group, token),
+            lookup=Lookup(self._located, token),
             links=links,
             rpc=Rpc(node_id, links),
             membership=Membership(self.config, node_id, recovered, self._view_changed),

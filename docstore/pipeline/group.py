@@ -17,6 +17,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from docstore.model.recognising import BETWEEN, MANAGEMENT, is_a_nodes, is_named, told
 from docstore.pipeline.errors import PipelineError
+from docstore.tokens import token_of_environment, with_token
 
 TIMEOUT_S = 30.0
 RETRIES = 5
@@ -48,6 +49,10 @@ class Incomplete(PipelineError):
 
 class BadUrl(PipelineError, ValueError):
     """A text that is not the URL of a node."""
+
+
+class BadToken(PipelineError, ValueError):
+    """The token cannot be read, or is none."""
 
 
 class NoNode(PipelineError):
@@ -105,11 +110,12 @@ class Group:
 
         body: bytes or a file as they are, anything else as JSON.
         """
+        token = _token()
         connection = _connected(url, self.timeout_s)
         is_raw = isinstance(body, bytes | None) or hasattr(body, "read")
         raw = body if is_raw else json.dumps(body).encode()
         kinds = {"Content-Type": "application/json", "Docstore-Timeout-Ms": "30000"}
-        kinds.update(headers or {})
+        kinds.update(token | dict(headers or {}))
         target = quote(path, safe="/?=&%:+.-_")
         is_free = False
         try:
@@ -144,6 +150,17 @@ class Group:
                 what = f"it answers {asked} with {told(met.status, met.headers)}"
                 raise NoNode(f"what answers at {url} is no node: {what}")
             _nodes.add(url)
+
+
+def _token() -> dict[str, str]:
+    """Return the header with the token that this process has in its environment.
+
+    No option says it: options stand in plans, and on pages. Raises BadToken.
+    """
+    try:
+        return dict(with_token({}, token_of_environment()) or {})
+    except ValueError as error:
+        raise BadToken(f"docstore: {error}") from None
 
 
 def _why(error: Exception) -> str:

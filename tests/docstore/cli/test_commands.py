@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -167,3 +168,13 @@ async def test_an_update_of_which_nobody_knows_has_an_exit_code_of_its_own(
             docstore, command, "/notes/a", *body, "--url", url
         )
     assert (code, out, len(errors.splitlines())) == (expected, "", 1)
+
+
+def test_a_token_and_the_line_that_lets_it_in() -> None:
+    code, made, line = docstore("token")
+    assert code == 0
+    assert len(made.strip()) >= 43
+    assert line == f'tokens = ["{sha256(made.strip().encode()).hexdigest()}"]\n'
+    again = json.loads(docstore("token", "--json")[1])
+    assert again["token"] != made.strip()
+    assert again["sha256"] == sha256(again["token"].encode()).hexdigest()

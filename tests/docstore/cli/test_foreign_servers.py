@@ -14,7 +14,7 @@ from docstore.cli.app import app
 from docstore.client import requests
 from tests.docstore.cli.test_commands import commands
 
-WITHOUT_URL = {"serve", "demo", "force-config", "spark"}
+WITHOUT_URL = {"serve", "demo", "force-config", "spark", "token"}
 """They talk to no node at an address; jobs on Spark have a command line of their own."""
 ARGUMENTS = {
     "status": "",

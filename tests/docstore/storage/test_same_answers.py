@@ -47,7 +47,7 @@ def test_stores_agree_after_the_same_writes(script: Script) -> None:
     asyncio.run(play(script))
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(scripts)
 def test_stores_agree_after_many_more(script: Script) -> None:
@@ -91,7 +91,7 @@ def test_however_far_the_tables_are_behind_the_journal_the_answers_are_the_same(
     asyncio.run(play_behind(script))
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(steps)
 def test_the_answers_are_the_same_after_many_more_steps(script: Steps) -> None:

@@ -1,0 +1,10 @@
+"""Who may ask for what, where the operator says so in a file (`access_file`).
+
+    grants.py          levels at paths, and what they allow
+    rules.py           the file: roles, users, keys
+    web_tokens.py      JSON Web Tokens, proven by a key of the file
+    authenticator.py   the Authorization header -> who it is
+
+All of it is pure; which request needs what is in `docstore/http/needs.py`, and the file is watched
+by `docstore/node/access_file.py`. Why it is as it is: docs/decisions/0056-who-may-ask.md.
+"""

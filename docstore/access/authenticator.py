@@ -1,0 +1,65 @@
+"""The Authorization header -> who it is, by a token whose digest is known or a key has signed.
+
+Each fault is the same one, after the same work: whoever tries tokens learns nothing by what they
+are told, nor by how long it took. What has once been proven is one look-up from then on.
+"""
+
+from collections.abc import Mapping
+from hashlib import sha256
+
+from docstore.access.grants import Grants, joined
+from docstore.access.rules import Principal, Rules
+from docstore.access.web_tokens import claims_of
+
+KNOWN_MAX = 4096
+"""Headers that are remembered; with one more all are forgotten, and proven anew."""
+SCHEME = "bearer"
+
+
+class Authenticator:
+    """Says who sends a header, by the rules of the moment."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._known: dict[str, Principal] = {}
+
+    def use(self, rules: Rules) -> None:
+        """Go by other rules from now on, also for what has been proven already."""
+        self._rules, self._known = rules, {}
+
+    def principal(self, header: str, now_s: float) -> Principal | None:
+        """Return who sends a header, None if it proves nothing. now_s: seconds since 1970."""
+        found = self._known.get(header)
+        if found is None:
+            found = self._proven(header, now_s)
+            if found is not None:
+                if len(self._known) >= KNOWN_MAX:
+                    self._known.clear()
+                self._known[header] = found
+        if found is None or now_s >= found.until_s:
+            return None
+        return found
+
+    def _proven(self, header: str, now_s: float) -> Principal | None:
+        scheme, _, token = header.partition(" ")
+        user = _user_of(token, self._rules.users)
+        bearer = self._bearer_of(token, now_s)
+        return (user or bearer) if scheme.lower() == SCHEME else None
+
+    def _bearer_of(self, token: str, now_s: float) -> Principal | None:
+        """Return who has a JSON Web Token."""
+        rules = self._rules
+        claims = claims_of(token, rules.keys, rules.audience, now_s)
+        if claims is None:
+            return None
+        held = joined(rules.roles[role] for role in claims.roles)
+        return Principal(claims.subject, Grants(held), claims.until_s)
+
+
+def _user_of(token: str, users: Mapping[bytes, Principal]) -> Principal | None:
+    """Return whose opaque token it is.
+
+    What is compared are digests, and only those that are equal by a keyed hash: how long it takes
+    says nothing of anybody's token.
+    """
+    return users.get(sha256(token.encode("utf-8", "surrogateescape")).digest())

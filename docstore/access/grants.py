@@ -1,0 +1,52 @@
+"""What somebody may do: a level at each of some paths, which holds there and below.
+
+    read    see what is there, its history, its feed
+    write   read, and make, change and delete
+    admin   write, and declare factories and topics there, or run what lives there
+
+Paths are matched segment by segment: `/a/b` is above `/a/b/c`, and has nothing to do with `/a/bc`.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+ROOT = "/"
+
+
+class Level(IntEnum):
+    """What may be done. Each has those before it in it: an answer to an update shows a document."""
+
+    READ = 1
+    WRITE = 2
+    ADMIN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """Levels at canonical paths."""
+
+    levels: Mapping[str, Level]
+
+    def allow(self, level: Level, path: str) -> bool:
+        """Say whether a level is held at a canonical path."""
+        levels = self.levels
+        while levels.get(path, 0) < level:
+            if path == ROOT:
+                return False
+            path = path.rpartition("/")[0] or ROOT
+        return True
+
+    def is_any_below(self, path: str) -> bool:
+        """Say whether anything below a path may be read, though the path itself may not."""
+        below = path.rstrip("/") + "/"
+        return any(granted.startswith(below) for granted in self.levels)
+
+
+def joined(many: Iterable[Mapping[str, Level]]) -> dict[str, Level]:
+    """Return what all of them grant together."""
+    found: dict[str, Level] = {}
+    for levels in many:
+        for path, level in levels.items():
+            found[path] = max(level, found.get(path, level))
+    return found

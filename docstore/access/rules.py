@@ -1,0 +1,145 @@
+"""The file that says who may ask: TOML, read as a whole or refused in one line.
+
+    [roles.editor]
+    "/films" = "write"
+    "/core/streams/clicks" = "read"
+
+    [users.ann]
+    tokens = ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]
+    roles = ["editor"]
+
+    audience = "films"                 # before all tables; only with keys
+
+    [keys.login-2026]
+    issuer = "https://login.example"
+    public_key = "-----BEGIN PUBLIC KEY----- ..."
+    roles = ["editor"]
+
+A user's tokens are kept as the SHA-256 of each, in hexadecimal; two of them while one replaces the
+other. A key proves JSON Web Tokens, and says which roles these may give.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from docstore.access.grants import Grants, Level, joined
+from docstore.access.web_tokens import Key, key_of
+from docstore.errors import BadConfig, BadRequest
+from docstore.model.paths import canonical_link
+
+LEVELS = {level.name.lower(): level for level in Level}
+_DIGEST = re.compile(r"[0-9a-f]{64}\Z")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,127}\Z")
+
+Roles = Mapping[str, Mapping[str, Level]]
+"""Name -> path -> level."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks. until_s: when that ends, in seconds since 1970."""
+
+    name: str
+    grants: Grants
+    until_s: float = inf
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the file says. users: by the SHA-256 of a token. keys: by `kid`."""
+
+    users: Mapping[bytes, Principal]
+    keys: Mapping[str, Key]
+    roles: Roles
+    audience: str
+
+
+def rules_of(text: str) -> Rules:
+    """Return the rules that a file's text says. Raises BadConfig in one line."""
+    try:
+        said = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadConfig(f"it is no TOML: {error}") from None
+    _insist_on_members("", said, {"audience", "roles", "users", "keys"})
+    roles = {name: _levels(name, paths) for name, paths in _tables(said, "roles")}
+    keys = {name: _key(name, table, roles) for name, table in _tables(said, "keys")}
+    audience = said.get("audience", "")
+    if not isinstance(audience, str) or bool(audience) != bool(keys):
+        raise BadConfig("audience is a text, and there is one if, and only if, there are keys")
+    return Rules(_users(said, roles), keys, roles, audience)
+
+
+def _users(said: Mapping[str, Any], roles: Roles) -> dict[bytes, Principal]:
+    users: dict[bytes, Principal] = {}
+    for name, table in _tables(said, "users"):
+        where = f"users.{name}"
+        _insist_on_members(where, table, {"tokens", "roles"})
+        held = joined(roles[role] for role in _roles(where, table, roles))
+        for token in _texts(where, table, "tokens"):
+            if not _DIGEST.match(token):
+                raise BadConfig(f"{where}: tokens are SHA-256 in 64 digits of 0-9 and a-f")
+            if bytes.fromhex(token) in users:
+                raise BadConfig(f"{where}: this token is somebody's already")
+            users[bytes.fromhex(token)] = Principal(name, Grants(held))
+    return users
+
+
+def _key(name: str, table: Mapping[str, Any], roles: Roles) -> Key:
+    where = f"keys.{name}"
+    _insist_on_members(where, table, {"issuer", "public_key", "roles"})
+    issuer, pem = table.get("issuer"), table.get("public_key")
+    if not isinstance(issuer, str) or not issuer or not isinstance(pem, str):
+        raise BadConfig(f"{where}: issuer and public_key are texts")
+    try:
+        return key_of(pem, issuer, frozenset(_roles(where, table, roles)))
+    except ValueError as error:
+        raise BadConfig(f"{where}: public_key: {error}") from None
+
+
+def _levels(role: str, paths: Mapping[str, Any]) -> dict[str, Level]:
+    levels = {}
+    for path, level in paths.items():
+        if not isinstance(level, str) or level not in LEVELS:
+            raise BadConfig(f"roles.{role}: {path} is granted as one of {', '.join(LEVELS)}")
+        try:
+            levels[path if path == "/" else canonical_link(path)] = LEVELS[level]
+        except BadRequest as error:
+            raise BadConfig(f"roles.{role}: {path!r}: {error}") from None
+    return levels
+
+
+def _roles(where: str, table: Mapping[str, Any], roles: Roles) -> list[str]:
+    names = _texts(where, table, "roles")
+    for name in names:
+        if name not in roles:
+            raise BadConfig(f"{where}: there is no role {name[:80]!r}")
+    return names
+
+
+def _texts(where: str, table: Mapping[str, Any], member: str) -> list[str]:
+    texts = table.get(member)
+    if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
+        raise BadConfig(f"{where}: {member} is a list of texts")
+    return texts
+
+
+def _tables(said: Mapping[str, Any], member: str) -> list[tuple[str, Mapping[str, Any]]]:
+    tables = said.get(member, {})
+    if not isinstance(tables, dict) or not all(isinstance(each, dict) for each in tables.values()):
+        raise BadConfig(f"{member} are tables, such as [{member}.name]")
+    for name in tables:
+        if not _NAME.match(name):
+            raise BadConfig(f"{member}: {name[:80]!r} is no name: letters, digits and _ . @ -")
+    return list(tables.items())
+
+
+def _insist_on_members(where: str, table: Mapping[str, Any], known: set[str]) -> None:
+    """Refuse a misspelt member: it would grant or keep away what its author does not mean."""
+    for member in table:
+        if member not in known:
+            before = f"{where}: " if where else ""
+            raise BadConfig(f"{before}there is no {member[:80]!r}, only {', '.join(sorted(known))}")

@@ -1,0 +1,157 @@
+"""JSON Web Tokens that a key of the access file has signed, by EdDSA or ES256 and nothing else.
+
+Which algorithm a token is proven by, the key says, and never the token: what says another one, or
+none, is no token. A `kid` is looked up in a table and used for nothing else.
+
+Source: RFC 7519, RFC 7515, RFC 8725 (best current practices), RFC 8037 (EdDSA).
+Left out: encrypted tokens, critical extensions, keys by URL, other algorithms.
+"""
+
+import re
+from base64 import urlsafe_b64decode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import nan
+from typing import Any, NamedTuple, TypeGuard
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ec import (
+    ECDSA,
+    SECP256R1,
+    EllipticCurvePublicKey,
+)
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+from docstore.errors import BadRequest
+from docstore.model import json
+
+BYTES_MAX = 4096
+LIFE_S_MAX = 3600.0
+"""How far ahead a token may end: one that is stolen is of use for no longer."""
+LEEWAY_S = 30.0
+"""Clocks differ by so much at the most."""
+TEXT_MAX = 256
+SIGNATURE_BYTES = 64
+"""Of both algorithms."""
+
+_TOKEN = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\Z", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One that proves tokens of an issuer. roles: those that its tokens may give."""
+
+    algorithm: str
+    public: Ed25519PublicKey | EllipticCurvePublicKey
+    issuer: str
+    roles: frozenset[str]
+
+    def has_signed(self, signature: bytes, signed: bytes) -> bool:
+        """Say whether a signature is this key's."""
+        try:
+            if isinstance(self.public, Ed25519PublicKey):
+                self.public.verify(signature, signed)
+            else:
+                half = SIGNATURE_BYTES // 2
+                r, s = (int.from_bytes(part) for part in (signature[:half], signature[half:]))
+                self.public.verify(encode_dss_signature(r, s), signed, ECDSA(SHA256()))
+        except InvalidSignature:
+            return False
+        return True
+
+
+class Claims(NamedTuple):
+    """What a token has proven. until_s: in seconds since 1970, with the leeway."""
+
+    subject: str
+    roles: frozenset[str]
+    until_s: float
+
+
+class _Parts(NamedTuple):
+    head: Mapping[str, Any]
+    claims: Mapping[str, Any]
+    signature: bytes
+    signed: bytes
+
+
+def key_of(pem: str, issuer: str, roles: frozenset[str]) -> Key:
+    """Return the key in a PEM. Raises ValueError."""
+    try:
+        public = load_pem_public_key(pem.encode())
+    except (ValueError, UnsupportedAlgorithm):
+        raise ValueError("it is no public key in PEM") from None
+    if isinstance(public, Ed25519PublicKey):
+        return Key("EdDSA", public, issuer, roles)
+    if isinstance(public, EllipticCurvePublicKey) and isinstance(public.curve, SECP256R1):
+        return Key("ES256", public, issuer, roles)
+    raise ValueError("a key is Ed25519 (EdDSA) or P-256 (ES256)")
+
+
+_ANY_POINT = bytes([0x58, *[0x66] * 31])
+_NOBODY = Key("", Ed25519PublicKey.from_public_bytes(_ANY_POINT), "", frozenset())
+"""Stands in where a token names no key of ours, so that this takes as long as a wrong signature."""
+_NO_PARTS = _Parts({}, {}, bytes(SIGNATURE_BYTES), b"")
+
+
+def claims_of(token: str, keys: Mapping[str, Key], audience: str, now_s: float) -> Claims | None:
+    """Return what a token proves now, None if it proves nothing: for whatever reason."""
+    parts = _parts_of(token) or _NO_PARTS
+    key = _key_for(parts.head, keys)
+    is_signed = (key or _NOBODY).has_signed(parts.signature, parts.signed)
+    if key is None or not is_signed:
+        return None
+    return _claims(parts.claims, key, audience, now_s)
+
+
+def _parts_of(token: str) -> _Parts | None:
+    found = _TOKEN.match(token) if len(token) <= BYTES_MAX else None
+    if found is None:
+        return None
+    try:
+        head, claims, signature = map(_bytes_of, found.groups())
+        said = json.parse_object(head), json.parse_object(claims)
+    except (ValueError, BadRequest):
+        return None
+    if len(signature) != SIGNATURE_BYTES:
+        return None
+    return _Parts(*said, signature, token.rpartition(".")[0].encode())
+
+
+def _bytes_of(text: str) -> bytes:
+    return urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def _key_for(head: Mapping[str, Any], keys: Mapping[str, Key]) -> Key | None:
+    name = head.get("kid")
+    key = keys.get(name) if isinstance(name, str) else None
+    if key is None or head.get("alg") != key.algorithm or "crit" in head:
+        return None
+    return key
+
+
+def _claims(said: Mapping[str, Any], key: Key, audience: str, now_s: float) -> Claims | None:
+    meant = said.get("aud")
+    audiences = meant if isinstance(meant, list) else [meant]
+    if said.get("iss") != key.issuer or audience not in audiences:
+        return None
+    begins, ends = _time(said.get("nbf", 0)), _time(said.get("exp"))
+    if not begins - LEEWAY_S <= now_s < ends + LEEWAY_S or ends > now_s + LIFE_S_MAX + LEEWAY_S:
+        return None
+    subject, roles = said.get("sub"), said.get("roles", [])
+    if not _is_name(subject) or not isinstance(roles, list) or not all(map(_is_name, roles)):
+        return None
+    return Claims(subject, key.roles.intersection(roles), ends + LEEWAY_S)
+
+
+def _time(value: Any) -> float:
+    """Return seconds since 1970; what is no time is no number either, and fits nowhere."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number else nan
+
+
+def _is_name(value: Any) -> TypeGuard[str]:
+    return isinstance(value, str) and 0 < len(value) <= TEXT_MAX and value.isprintable()

@@ -1,0 +1,172 @@
+"""What a request names in its query, its body or its lines is asked about one by one."""
+
+import json
+
+import pytest
+
+from tests.docstore.http.access.conftest import DOCUMENTS, FACTORIES, Asker
+from tests.docstore.http.single import SingleNode
+
+LINES = "application/x-ndjson"
+ELSEWHERE = (
+    *FACTORIES, "/core/factories/tenant1x", "/core/factories", "/core/streams/t", "/core/streams",
+    "/tenant1/../tenant2/a", "/core/management", "/", "x", "",
+)  # fmt: skip
+NOT_THEIRS = ("/tenant2", "/tenant1x", "/tenant1/b", "/tenant1/deep", "/core")
+
+
+def _line(op: str, link: str) -> bytes:
+    return json.dumps({"op": op, "link": link, "body": {"a": 2}}).encode()
+
+
+@pytest.mark.parametrize("op", ["PUT", "PATCH", "DELETE", "POST"])
+@pytest.mark.parametrize(
+    ("role", "may"),
+    [
+        ("nobody", set()),
+        ("reader", set()),
+        ("writer", set(DOCUMENTS)),
+        ("tenant-reader", set()),
+        ("tenant", {"/tenant1/a", "/tenant1/b", "/tenant1/deep/a"}),
+        ("one-document", {"/tenant1/a"}),
+        ("scraper", set()),
+    ],
+)  # fmt: skip
+async def test_each_line_needs_what_its_link_does(
+    asker: Asker, role: str, may: set[str], op: str
+) -> None:
+    body = b"\n".join(_line(op, link) for link in DOCUMENTS)
+    status, content, _ = await asker.ask(role, "POST", "/core/bulk", body, Content_Type=LINES)
+    assert status == 200
+    results = [json.loads(line) for line in content.splitlines()]
+    assert {each["link"] for each in results if each["status"] != 403} == may
+    for each in results:
+        if each["status"] == 403:
+            assert each["outcome"] == "not_applied"
+
+
+@pytest.mark.parametrize("link", ELSEWHERE)
+@pytest.mark.parametrize("op", ["PUT", "PATCH", "DELETE", "POST", "GET", "Put", 7])
+async def test_no_line_leads_elsewhere(
+    asker: Asker, node: SingleNode, link: str, op: str | int
+) -> None:
+    before = {link: len(rows) for link, rows in node.histories.items()}
+    line = json.dumps({"op": op, "link": link, "body": {"path": "/new", "a": 1}}).encode()
+    _, content, _ = await asker.ask("one-document", "POST", "/core/bulk", line, Content_Type=LINES)
+    assert json.loads(content.splitlines()[0])["status"] >= 400
+    assert {link: len(rows) for link, rows in node.histories.items()} == before
+
+
+async def test_a_link_in_a_body_leads_nowhere_else(asker: Asker) -> None:
+    body = b'{"documentSelfLink": "/tenant2/new"}'
+    assert (await asker.ask("tenant", "POST", "/tenant1", body))[0] == 400
+    assert (await asker.ask("tenant", "POST", "/tenant2", body))[0] == 403
+    assert (await asker.ask("tenant", "PUT", "/tenant1/a", body))[0] == 400
+
+
+@pytest.mark.parametrize(
+    ("role", "links"),
+    [
+        ("reader", ["/tenant1/a", "/tenant1/b"]),
+        ("tenant", ["/tenant1/a", "/tenant1/b"]),
+        ("one-document", ["/tenant1/a"]),
+    ],
+)
+async def test_a_list_has_what_may_be_read(asker: Asker, role: str, links: list[str]) -> None:
+    for query in ("", "?expand", "?$limit=1"):
+        status, content, _ = await asker.ask(role, "GET", f"/tenant1{query}")
+        assert status == 200
+        page = json.loads(content)
+        assert page["documentLinks"] == links[: 1 if "limit" in query else None]
+        assert set(page.get("documents", {})) <= set(links)
+
+
+async def test_who_may_read_some_may_not_count_all(asker: Asker) -> None:
+    assert (await asker.ask("tenant", "GET", "/tenant1?$count=true"))[0] == 200
+    assert (await asker.ask("one-document", "GET", "/tenant1?$count=true"))[0] == 403
+
+
+@pytest.mark.parametrize("target", NOT_THEIRS)
+async def test_who_may_read_nothing_there_finds_nothing(asker: Asker, target: str) -> None:
+    for method in ("GET", "HEAD", "OPTIONS"):
+        assert (await asker.ask("one-document", method, target))[0] == 404
+
+
+async def test_a_document_above_a_grant_stays_hidden(asker: Asker) -> None:
+    """A factory may be declared below a document: who may read there cannot read the document."""
+    await asker.ask("operator", "POST", "/core/factories", b'{"path": "/tenant2/a"}')
+    await asker.ask("operator", "PUT", "/tenant1/a/x", b"{}")
+    await asker.ask("operator", "POST", "/core/factories", b'{"path": "/tenant1/a"}')
+    assert (await asker.ask("one-document", "GET", "/tenant2/a"))[0] == 404
+    assert (await asker.ask("one-document", "GET", "/tenant1"))[0] == 200
+
+
+async def test_declarations_are_listed_for_whom_they_are(asker: Asker) -> None:
+    _, content, _ = await asker.ask("tenant-reader", "GET", "/core/factories")
+    listed = json.loads(content)["documentLinks"]
+    assert listed == ["/core/factories/tenant1", "/core/factories/tenant1:deep"]
+
+
+@pytest.mark.parametrize(
+    ("role", "path", "status"),
+    [
+        ("tenant-admin", "/tenant1/more", 201),
+        ("tenant-admin", "/tenant2/more", 403),
+        ("tenant-admin", "/tenant1x/more", 403),
+        ("tenant", "/tenant1/more", 403),
+        ("writer", "/more", 403),
+        ("operator", "/more", 201),
+    ],
+)
+async def test_who_declares_needs_admin_where_it_is(
+    asker: Asker, role: str, path: str, status: int
+) -> None:
+    body = json.dumps({"path": path}).encode()
+    assert (await asker.ask(role, "POST", "/core/factories", body))[0] == status
+    link = f"/core/factories/{path[1:].replace('/', ':')}"
+    expected = 200 if status == 201 else status
+    assert (await asker.ask(role, "PUT", link, body))[0] == expected
+
+
+@pytest.mark.parametrize("role", ["nobody", "tenant", "one-document", "scraper", "producer"])
+@pytest.mark.parametrize("prefix", ["", "/", "/tenant2", "/tenant1x", "/core/factories", "/core",
+    "/tenant1/../tenant2", "//tenant1", "/tenant"])  # fmt: skip
+async def test_no_feed_and_no_scan_of_what_may_not_be_read(
+    asker: Asker, role: str, prefix: str
+) -> None:
+    assert (await asker.ask(role, "GET", f"/core/changes?prefix={prefix}"))[0] in (400, 404)
+    body = json.dumps({"prefix": prefix}).encode()
+    assert (await asker.ask(role, "POST", "/core/changes", body))[0] in (400, 404)
+    scan = json.dumps({"prefix": prefix + "/", "cut": [[0, 9]]}).encode()
+    assert (await asker.ask(role, "POST", "/core/spark/scan", scan))[0] in (400, 404)
+    log = json.dumps({"prefix": prefix + "/", "ranges": [[0, 0, 9]]}).encode()
+    assert (await asker.ask(role, "POST", "/core/spark/changes", log))[0] in (400, 404)
+    if prefix:
+        assert (await asker.ask(role, "GET", f"/core/spark/plan?path={prefix}"))[0] in (400, 404)
+
+
+@pytest.mark.parametrize(
+    ("role", "status"), [("tenant", 200), ("one-document", 200), ("producer", 404), ("nobody", 404)]
+)
+async def test_the_index_hides_what_documents_do(asker: Asker, role: str, status: int) -> None:
+    target = "/core/document-index?documentSelfLink=/tenant1/a"
+    assert (await asker.ask(role, "GET", target))[0] == status
+
+
+async def test_a_lease_is_told_of_a_document_only_by_whom_it_lets(asker: Asker) -> None:
+    body = b'{"documentLeaseLink": "/core/leases/theirs"}'
+    for headers in ({}, {"X-Request-Id": "by a task"}):
+        status, content, _ = await asker.ask("tenant", "PUT", "/tenant1/new", body, **headers)
+        assert (status, json.loads(content)["errorCode"]) == (403, "forbidden")
+    status, _, _ = await asker.ask(
+        "tenant", "PUT", "/tenant1/new", b"{}", Docstore_Lease="/core/leases/theirs"
+    )
+    assert status == 403
+    assert (await asker.ask("writer", "PUT", "/tenant1/new", body))[0] == 404
+
+
+async def test_a_producer_raises_only_epochs_that_are_its_own(asker: Asker) -> None:
+    body = b'{"id": "p"}'
+    assert (await asker.ask("producer", "POST", "/core/producers", body))[0] == 200
+    for role in ("tenant", "reader", "nobody"):
+        assert (await asker.ask(role, "POST", "/core/producers", body))[0] == 403

@@ -1,0 +1,135 @@
+"""Who may do what, by hand: roles, methods and paths, and the same by lines and by lists."""
+
+import itertools
+import json
+from http import HTTPStatus
+
+import pytest
+
+from tests.docstore.http.access.conftest import DOCUMENTS, FACTORIES, GRANTS, Asker
+from tests.docstore.http.conftest import Raw
+
+LEVELS = {"read": 1, "write": 2, "admin": 3}
+READ, WRITE, ADMIN, ANY, OPEN = 1, 2, 3, 0, -1
+READERS, WRITERS = ("GET", "HEAD", "OPTIONS"), ("PUT", "PATCH", "DELETE", "POST")
+ALL = READERS + WRITERS
+
+# Path -> where a level is needed; which one to read, and to change.
+PATHS: dict[str, tuple[str, int, int]] = {
+    "/tenant1/a": ("/tenant1/a", READ, WRITE),
+    "/tenant1/b": ("/tenant1/b", READ, WRITE),
+    "/tenant1/a/versions": ("/tenant1/a/versions", READ, WRITE),
+    "/tenant1/a/explain": ("/tenant1/a/explain", READ, WRITE),
+    "/tenant1/deep/a": ("/tenant1/deep/a", READ, WRITE),
+    "/tenant1x/a": ("/tenant1x/a", READ, WRITE),
+    "/tenant2/a": ("/tenant2/a", READ, WRITE),
+    "/%74enant1/a": ("/tenant1/a", READ, WRITE),
+    "/tenant1/%61": ("/tenant1/a", READ, WRITE),
+    "/%74enant2/a": ("/tenant2/a", READ, WRITE),
+    "/tenant1%78/a": ("/tenant1x/a", READ, WRITE),
+    "/core/factories/tenant1": ("/tenant1", READ, ADMIN),
+    "/core/factories/tenant1:deep": ("/tenant1/deep", READ, ADMIN),
+    "/core/factories/tenant1x": ("/tenant1x", READ, ADMIN),
+    "/core/examples/x": ("/core/examples/x", READ, WRITE),
+    "/core/snapshots/x": ("/core/snapshots/x", READ, WRITE),
+    "/core/streams/clicks": ("/core/streams/clicks", READ, ADMIN),
+    "/core/streams/clicks/partitions/0": ("/core/streams/clicks/partitions/0", READ, ADMIN),
+    "/core/streams/clicksx": ("/core/streams/clicksx", READ, ADMIN),
+    "/core/streams/other": ("/core/streams/other", READ, ADMIN),
+    "/core/producers/p": ("/core/producers/p", READ, WRITE),
+    "/core/leases/l": ("/core/leases/l", READ, WRITE),
+    "/core/elections/e": ("/core/elections/e", READ, WRITE),
+    "/core/locks/l": ("/core/locks/l", READ, WRITE),
+    "/core/groups/g": ("/core/groups/g", READ, WRITE),
+    "/core/groups/g/offsets": ("/core/groups/g/offsets", READ, WRITE),
+    "/core/roles/r/members": ("/core/roles/r/members", READ, WRITE),
+    "/core/spark/jobs/j": ("/core/spark/jobs/j", READ, WRITE),
+    "/core/spark/quotas/j": ("/core/spark/quotas/j", READ, ADMIN),
+    "/core/spark/staging": ("/core/spark/staging", READ, WRITE),
+    "/core/spark/staging/j/p": ("/core/spark/staging", READ, WRITE),
+    "/core/spark/layout": ("", ANY, ADMIN),
+    "/core/management": ("/core/management", READ, ADMIN),
+    "/core/management/digests": ("/core/management/digests", READ, ADMIN),
+    "/core/management/trace": ("/core/management/trace", ADMIN, ADMIN),
+    "/core/node-groups/default": ("/core/node-groups/default", ANY, ADMIN),
+    "/core/node-selectors/default": ("/core/node-selectors/default", ANY, ADMIN),
+    "/core/unheard/of": ("/core/unheard/of", ADMIN, ADMIN),
+    "/metrics": ("/metrics", READ, ADMIN),
+    "/health/ready": ("", OPEN, ADMIN),
+    "/": ("", ANY, ANY),
+}
+STREAMS = "/core/streams/"
+"""Below it, POST is of records."""
+TRICKS = (
+    "/tenant1/../tenant2/a", "/tenant1/%2e%2e/tenant2/a", "/tenant1/./a", "//tenant1/a",
+    "/tenant1//a", "/tenant1%2fa", "/tenant1/a%2f..%2f..%2ftenant2%2fa", "/tenant1/%00",
+    "/tenant1\\a", "/tenant1/a%5c", "/tenant1/%ff", "/tenant1/%zz", "/tenant1/a/",
+    "/tenant1/%c0%ae", "/tenant1/a%0d%0a", "/tenant1/%252e%252e/tenant2/a%2f",
+)  # fmt: skip
+
+
+def has(role: str, level: int, path: str) -> bool:
+    """Say whether a role has a level somewhere: an oracle that shares no line with the product."""
+    for granted, name in GRANTS[role].items():
+        segments = [part for part in granted.split("/") if part]
+        if LEVELS[name] >= level and path.split("/")[1 : 1 + len(segments)] == segments:
+            return True
+    return False
+
+
+def is_expected(role: str, method: str, target: str) -> bool:
+    path, to_read, to_change = PATHS[target]
+    level = to_read if method in READERS else to_change
+    if method == "POST" and target.startswith(STREAMS):
+        level = WRITE
+    return level <= ANY or has(role, level, path or target)
+
+
+@pytest.mark.parametrize("role", GRANTS)
+async def test_each_role_does_what_it_is_granted_and_nothing_else(asker: Asker, role: str) -> None:
+    wrong = []
+    for target, method in itertools.product(PATHS, ALL):
+        if role == "operator" and (method, target) == ("DELETE", "/core/management"):
+            continue  # It stops the node.
+        body = b'{"a": 1}' if method in ("PUT", "PATCH", "POST") else None
+        status, content, _ = await asker.ask(role, method, target, body)
+        problem = json.loads(content) if content and status >= 400 else {}
+        is_hidden = problem.get("detail", "").startswith("there is nothing")
+        is_refused = status in (401, 403) or is_hidden
+        if method == "HEAD":
+            is_refused = status in (401, 403, 404)
+        if is_refused == is_expected(role, method, target) and not _is_gone(status, target):
+            wrong.append((method, target, status))
+        if method in ("DELETE", "PUT"):  # Once more for whoever comes next.
+            await _restore(asker)
+    assert not wrong
+
+
+def _is_gone(status: int, target: str) -> bool:
+    """Say whether it is not there, for whoever may look: there is no such thing in this test."""
+    never = ("/core/examples/x", "/core/snapshots/x", "/core/producers/p", "/core/leases/l",
+             "/core/elections/e", "/core/locks/l", "/core/spark/", "/core/unheard/of",
+             "/core/roles/r/members", "/core/groups/g", STREAMS)  # fmt: skip
+    return status == HTTPStatus.NOT_FOUND and target.startswith(never)
+
+
+@pytest.mark.parametrize("target", TRICKS)
+@pytest.mark.parametrize("role", ["tenant", "tenant-admin", "one-document", "writer"])
+async def test_no_spelling_leads_elsewhere(
+    asker: Asker, raw: Raw, base_url: str, role: str, target: str
+) -> None:
+    host = base_url.removeprefix("http://")
+    for method in ("GET", "PUT", "DELETE"):
+        head = f"{method} {target} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {role}\r\n"
+        answer = await raw(f"{head}Connection: close\r\n\r\n".encode("latin-1"))
+        assert answer.startswith(b"HTTP/1.1 400 "), answer
+    for link in DOCUMENTS:
+        assert (await asker.ask("operator", "GET", link))[0] == HTTPStatus.OK
+
+
+async def _restore(asker: Asker) -> None:
+    for path in FACTORIES:
+        declared = f'{{"path": "{path}"}}'.encode()
+        await asker.ask("operator", "POST", "/core/factories", declared, Prefer="recreate")
+    for link in DOCUMENTS:
+        await asker.ask("operator", "PUT", link, b'{"a": 1}')

@@ -1,0 +1,96 @@
+"""Every route stands in the table of needs: who adds one and forgets it there finds it closed."""
+
+import re
+
+import pytest
+
+from docstore.access.grants import Level
+from docstore.http.bulk import Bulk
+from docstore.http.changes import CHANGES
+from docstore.http.core_pages import ENTRY, SELECTORS, CorePages
+from docstore.http.metrics import KNOWN_METHODS
+from docstore.http.needs import ADMIN, ANYBODY, INSIDE, OPEN, READ, TABLE, WRITE, line_of, need_of
+from docstore.http.scans import SCAN_PAGES, SCANS
+from docstore.http.server import BULK, HttpServer
+from docstore.http.staging import STAGING
+from docstore.limits import Limits
+from docstore.services.registry import Registry
+from tests.docstore.http.single import SingleNode
+from tests.source import ROOT
+
+CLOSED = {"", "/core", "/mgmt", "/health"}
+"""Lines of what stands in no other line."""
+
+
+def routes() -> set[str]:
+    """Return a path of each route that a server has, as it has them."""
+    server = HttpServer(SingleNode(), Limits())
+    assert isinstance(server._core, CorePages)
+    assert isinstance(server._bulk, Bulk)
+    found = set(server._core.pages) - {ENTRY}
+    for prefixes, _ in server._kinds:
+        found |= {prefixes} if isinstance(prefixes, str) else set(prefixes)
+    found |= {SCANS + name for name in SCAN_PAGES}
+    found |= {BULK, STAGING, CHANGES, SELECTORS + "default"}
+    return found | {each.options.path for each in Registry().services()}
+
+
+def told() -> set[str]:
+    """Return the paths of our own that the documentation names."""
+    text = (ROOT / "docs/http.md").read_text()
+    found = re.findall(r"(/(?:core|health)/[a-z/-]+|/metrics)", text)
+    return {each.rstrip("/") for each in found} - {"/core/lease"}
+
+
+@pytest.mark.parametrize("path", sorted(routes() | told()))
+def test_each_route_is_in_the_table(path: str) -> None:
+    assert line_of(path)[0] not in CLOSED, f"{path} needs a line in docstore/http/needs.py"
+
+
+def test_each_line_is_a_route() -> None:
+    lines = set(TABLE) - CLOSED
+    assert all(any(route.startswith(line) for route in routes()) for line in lines - {
+        "/core/leases/keep-alive",
+    })  # fmt: skip
+
+
+def test_what_nobody_has_written_down_is_closed() -> None:
+    for path in ("/core/new", "/core", "/mgmt/x", "/health/new", "/core/spark/new", "/core/spark"):
+        for method in KNOWN_METHODS:
+            assert need_of(method, path) == (ADMIN, path)
+
+
+def test_a_document_needs_its_own_path() -> None:
+    for path in ("/films/a", "/coreless/a", "/metricsx", "/healthy/a", "/films/core/bulk"):
+        assert need_of("GET", path) == (READ, path)
+        assert need_of("HEAD", path) == (READ, path)
+        for method in ("POST", "PUT", "PATCH", "DELETE"):
+            assert need_of(method, path) == (WRITE, path)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "need"),
+    [
+        ("GET", "/", (ANYBODY, "/")),
+        ("GET", "/health/ready", (OPEN, "/health/ready")),
+        ("POST", "/health/ready", (ADMIN, "/health/ready")),
+        ("GET", "/core/factories/a:b", (READ, "/a/b")),
+        ("GET", "/core/factories/a:b/versions", (READ, "/a/b")),
+        ("PUT", "/core/factories/a:b", (ADMIN, "/a/b")),
+        ("DELETE", "/core/factories/a", (ADMIN, "/a")),
+        ("GET", "/core/factories", (READ, "/core/factories")),
+        ("POST", "/core/factories", (INSIDE, "/core/factories")),
+        ("POST", "/core/streams/t/records", (WRITE, "/core/streams/t/records")),
+        ("POST", "/core/streams", (INSIDE, "/core/streams")),
+        ("PATCH", "/core/streams/t/partitions/0", (ADMIN, "/core/streams/t/partitions/0")),
+        ("DELETE", "/core/streams/t", (ADMIN, "/core/streams/t")),
+        ("POST", "/core/leases/keep-alive", (WRITE, "/core/leases")),
+        ("PATCH", "/core/leases/a", (WRITE, "/core/leases/a")),
+        ("PUT", "/core/spark/quotas/job", (ADMIN, "/core/spark/quotas/job")),
+        ("PUT", "/core/spark/staging/job/part", (WRITE, "/core/spark/staging")),
+        ("GET", "/core/management/trace", (ADMIN, "/core/management/trace")),
+        ("PATCH", "/core/node-groups/default", (ADMIN, "/core/node-groups/default")),
+    ],
+)  # fmt: skip
+def test_what_is_needed(method: str, path: str, need: tuple[Level, str]) -> None:
+    assert need_of(method, path) == need
