@@ -8,7 +8,13 @@ from random import Random
 
 import pytest
 
-from tests.docstore.protocol import test_lease, test_replica, test_slow_disks, test_took
+from tests.docstore.protocol import (
+    test_counted,
+    test_lease,
+    test_replica,
+    test_slow_disks,
+    test_took,
+)
 from tests.sim.ablations import ABLATIONS, SEED_PROTOCOL, ablated, ablated_all
 from tests.sim.checkers import Event, by_trying, by_version, by_zones
 from tests.sim.profiles import FULL_DISKS, profile_of
@@ -26,6 +32,8 @@ CAUGHT_BY = {
     "leases-not-kept": 46,
     "purge-what-others-lack": 9,
     "purge-without-floor": 0,
+    "trim-before-it-is-known-who-counts": 4,
+    "trim-what-is-counted": 0,
     "trim-what-others-lack": 0,
     "joint-left-before-all-is-open": 6,
     "newcomers-begin-full": 5,
@@ -67,6 +75,9 @@ NOTICED_BY: dict[str, Callable[[], None]] = {
     "leases-from-the-answer": test_lease.test_a_lease_counts_from_the_question_not_from_the_answer,
     "one-number-for-what-was-split": (
         test_took.test_each_part_of_a_message_that_was_split_is_acknowledged_by_itself
+    ),
+    "past-beyond-the-count": (
+        test_counted.test_the_past_begins_with_as_many_versions_as_the_factory_says
     ),
     "took-without-its-start": test_took.test_an_answer_to_an_earlier_start_counts_for_nothing,
     "open-before-quorum-at-base": (

@@ -68,6 +68,8 @@ class ServiceOptions:
     numbered: bool = False
     """Handlers are shown the version that they are about to make, as `documentVersion`."""
     schema: Mapping[str, Any] | None = field(default=None, compare=False)
+    versions: int = 0
+    """How many versions of a document stay, and are shown; 0 for all that are there."""
     expires_after_s: int = 0
     """Given to documents that are put without a time of their own; 0 for none."""
     level: Level = LINEARIZABLE

@@ -99,6 +99,7 @@ class NodeBackend:
             view = running.driver.view
             found = await read_here(
                 view, view.slot_of(operation.link), self._parts.store, operation,
+                service=self._registry.service_for(operation.link),
                 min_version=min_version, timeout_s=timeout_s,
             )  # fmt: skip
             if found is not None:
@@ -220,7 +221,7 @@ class NodeBackend:
     def compact(self, before_us: int) -> Any:
         """Let go, on this node, of what was replaced before an instant."""
         running = self._gate.inside()
-        running.snapshots.start()
+        running.needs.start()
         running.driver.feed(CompactAsked(before_us))
         return running.status.compaction()
 

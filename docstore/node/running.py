@@ -40,9 +40,9 @@ from docstore.streams.partitions import Partitions
 from docstore.streams.replica_set import STREAMS
 from docstore.trace.trace import Trace
 from docstore.upkeep.expiring import Expiring
+from docstore.upkeep.needs import NeedsReader
 from docstore.upkeep.repair import Repair
 from docstore.upkeep.resync import Resync
-from docstore.upkeep.snapshots import SnapshotReader
 
 
 class RunningNode:
@@ -86,7 +86,7 @@ class RunningNode:
         owners = Owners(driver.view, rpc)
         self.listings = Listings(driver, store, rpc, owners)
         self.announcing = Announcing(driver, parts.registry, rpc, owners)
-        self.snapshots = SnapshotReader(driver, self.listings)
+        self.needs = NeedsReader(driver, self.listings)
         self.group = Group(
             parts.node_id, driver, founding=parts.founding, lookup=parts.lookup,
             links=parts.links, membership=parts.membership, rpc=rpc,
@@ -150,7 +150,7 @@ class RunningNode:
         self.repair.start()
         self.expiring.start()
         if self.driver.view.history_retention_s > 0:
-            self.snapshots.start()  # Otherwise nothing is let go of until somebody asks for it.
+            self.needs.start()  # Otherwise nothing is let go of until somebody asks for it.
         self._declaring.start(self.driver.view)
         self.group.start()
         self.streams.start()
@@ -162,7 +162,7 @@ class RunningNode:
         """End all of it; what was answered is on the disk."""
         self.group.stop()
         await self.expiring.stop()
-        await self.snapshots.stop()
+        await self.needs.stop()
         await self._declaring.stop()
         await self.repair.stop()
         await self.resync.stop()

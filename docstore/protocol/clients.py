@@ -49,6 +49,18 @@ class Refusal:
 
 
 @dataclass(slots=True)
+class PastRead:
+    """A confirmed read of older versions.
+
+    until: the row that this disk must hold first. first: the first version that is shown.
+    """
+
+    inflight: Inflight
+    until: int
+    first: int
+
+
+@dataclass(slots=True)
 class Clients:
     """Those of one slot that are not answered yet."""
 
@@ -63,8 +75,7 @@ class Clients:
     lacking: list[tuple[int, Inflight]] = field(default_factory=list)
     """Decided updates whose clients asked for more copies than a quorum."""
     refusals: list[Refusal] = field(default_factory=list)
-    past_reads: list[tuple[int, Inflight]] = field(default_factory=list)
-    """Confirmed reads of older versions, with the row that this disk must hold first."""
+    past_reads: list[PastRead] = field(default_factory=list)
 
     @property
     def is_busy(self) -> bool:
@@ -92,7 +103,7 @@ class Clients:
         """Yield the others."""
         yield from (refusal.inflight for refusal in self.refusals)
         yield from self.deferred
-        yield from (each for _, each in self.past_reads)
+        yield from (read.inflight for read in self.past_reads)
         for waiting in self.loading.values():
             yield from waiting
 

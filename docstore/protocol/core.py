@@ -16,7 +16,7 @@ from docstore.ownership.by_hash import Placement
 from docstore.protocol.clients import Inflight
 from docstore.protocol.clock import WallClock
 from docstore.protocol.group.configuration import Configuration, unpack_registered
-from docstore.protocol.history.snapshots import Snapshots
+from docstore.protocol.history.needs import Needs
 from docstore.protocol.leadership.leases import Leases
 from docstore.protocol.log import SlotLog
 from docstore.protocol.logs import Logs
@@ -66,7 +66,7 @@ class Core:
         self.peers, self.logs = Peers(now), Logs()
         self.outbox = Outbox(self.peers, self.logs)
         self.leases = Leases(config.leadership.lease_s, now)
-        self.snapshots: Snapshots | None = None  # What named snapshots need; None: there are none.
+        self.needs: Needs | None = None  # Of the past; None: nobody needs anything.
         self.routes_changed = self.claims_changed = False
         self.unfit_until = NEVER
         self.has_room = True

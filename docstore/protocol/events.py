@@ -1,10 +1,11 @@
 """Everything that can reach a replica. Whoever drives it (a node, a simulator) makes these."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from docstore.model.operation import Operation
 from docstore.protocol.group.change import Change
+from docstore.protocol.history.needs import Needs
 from docstore.protocol.messages import ReplicaMessage
 from docstore.storage.store import Recovered, Result
 from docstore.wire import PROTOCOL
@@ -72,14 +73,10 @@ class QueriesAnswered:
 
 
 @dataclass(slots=True)
-class SnapshotsRead:
-    """Named snapshots were read: what they need is not let go of (see `history/snapshots.py`).
+class NeedsRead:
+    """What is needed of the past was read anew: it is not let go of."""
 
-    asked_at: when the reading began. cuts: slot -> the smallest cut that one of them has there.
-    """
-
-    asked_at: float
-    cuts: Mapping[int, int]
+    needs: Needs
 
 
 @dataclass(slots=True)
@@ -187,7 +184,7 @@ Event = (
     | Tick
     | ResyncAsked
     | CompactAsked
-    | SnapshotsRead
+    | NeedsRead
     | SlotCorrupted
     | ChangeAsked
     | DrainAsked

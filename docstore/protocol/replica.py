@@ -26,6 +26,7 @@ from docstore.protocol.events import (
     Event,
     LinkLost,
     LinkMade,
+    NeedsRead,
     Persisted,
     QueriesAnswered,
     ReadIndexAsked,
@@ -34,7 +35,6 @@ from docstore.protocol.events import (
     ResyncAsked,
     Room,
     SlotCorrupted,
-    SnapshotsRead,
     StillnessAsked,
     Tick,
     TurnEnded,
@@ -45,7 +45,6 @@ from docstore.protocol.group import reconfigure
 from docstore.protocol.group.configuration import Configuration, Registered, unpack_registered
 from docstore.protocol.group.register import Register
 from docstore.protocol.history.forgetting import Forgetter
-from docstore.protocol.history.snapshots import Snapshots
 from docstore.protocol.history.trim import Trimmer
 from docstore.protocol.leadership.handover import HandingOver
 from docstore.protocol.leadership.liveness import Liveness
@@ -195,8 +194,8 @@ class Replica:
                 self.catchup.resync(slots)
             case CompactAsked(before_us):
                 self.trimmer.ask(before_us)
-            case SnapshotsRead(asked_at, cuts):
-                self.core.snapshots = Snapshots(asked_at, cuts)
+            case NeedsRead(needs):
+                self.core.needs = needs
             case ChangeAsked(request, change):
                 self.register.ask(request, change)
             case StillnessAsked(seconds):

@@ -54,15 +54,17 @@ class Listings:
 
     # The entry node
 
-    async def all(self, factory: str, *, level: int, timeout_s: float) -> list[Entry]:
-        """Return every live document under a factory, with its row. Raises Unavailable."""
+    async def all(
+        self, factory: str, *, level: int, timeout_s: float, expand: bool = True
+    ) -> list[Entry]:
+        """Return every live document under a factory, or its version. Raises Unavailable."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         listed = Listed([], "")
         found: list[Entry] = []
         while True:
             listed = await self.stretch(
-                factory, after=listed.horizon, limit=ALL_AT_ONCE, expand=True, level=level,
+                factory, after=listed.horizon, limit=ALL_AT_ONCE, expand=expand, level=level,
                 timeout_s=deadline - loop.time(),
             )  # fmt: skip
             found += listed.entries

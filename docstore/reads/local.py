@@ -9,15 +9,17 @@ from collections.abc import Iterable
 
 from docstore.model.document import Row
 from docstore.model.operation import CURRENT, Answer, Operation
+from docstore.model.service import Service
 from docstore.protocol.published import DECLARATIONS
 from docstore.protocol.road.past import (
     KEPT_VERSIONS_MAX,
+    first_shown,
     past_answer,
     past_query,
     trimmed_answer,
 )
-from docstore.protocol.view.replica import ReplicaView
-from docstore.storage.store import UNBOUNDED, Corrupt, History, Newest, Result, Store
+from docstore.protocol.view.replica import LogView, ReplicaView
+from docstore.storage.store import UNBOUNDED, Corrupt, History, Newest, Store
 
 POLL_S = 0.02
 DECLARATIONS_MAX = 100_000
@@ -29,13 +31,15 @@ async def read_here(
     store: Store,
     operation: Operation,
     *,
+    service: Service | None,
     min_version: int | None,
     timeout_s: float,
 ) -> tuple[Answer, int | None] | None:
     """Return the answer and its staleness in ms; None where this copy is not whole.
 
-    The staleness is None where it cannot be told: nobody is known to own the slot. Waits for
-    `min_version` to arrive here; 503 when it does not.
+    service: of the document, as far as this node knows it. The staleness is None where it cannot be
+    told: nobody is known to own the slot. Waits for `min_version` to arrive here; 503 when it does
+    not.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s
@@ -44,18 +48,12 @@ async def read_here(
         return None
     while log.full:
         until, cuts = view.readable_until(slot), log.cuts
-        at_hand = view.decided_row(slot, operation.link) if operation.select == CURRENT else None
-        result: Result | None = [at_hand] if at_hand is not None else None
-        if result is None:
-            [result] = await store.read([past_query(slot, operation, until)])
-        if isinstance(result, Corrupt):
+        if operation.select == CURRENT:
+            answer = await _newest(view, slot, store, operation.link)
+        else:
+            answer = await _older(log, store, operation, until, service)
+        if answer is None:
             return None
-        answer = past_answer(operation.select, result)
-        if answer.status == 404 and not result and log.kept:
-            everything = History(slot, operation.link, None, KEPT_VERSIONS_MAX, until)
-            [kept] = await store.read([everything])
-            if not isinstance(kept, Corrupt):
-                answer = trimmed_answer(operation.select, kept)
         if log.cuts != cuts:
             return None  # What is missing is missing here: it leaves this node, or is filled anew.
         version = answer.row.version if answer.row else -1
@@ -67,6 +65,33 @@ async def read_here(
             return Answer(503, "version-not-here", detail), 0
         await asyncio.sleep(POLL_S)
     return None
+
+
+async def _newest(view: ReplicaView, slot: int, store: Store, link: str) -> Answer | None:
+    """Return a document as it is known to be, None if that is damaged."""
+    row = view.decided_row(slot, link)
+    if row is not None:
+        return past_answer(CURRENT, [row], 0)
+    [rows] = await store.read([Newest(slot, link, view.readable_until(slot))])
+    return None if isinstance(rows, Corrupt) else past_answer(CURRENT, rows, 0)
+
+
+async def _older(
+    log: LogView, store: Store, operation: Operation, until: int, service: Service | None
+) -> Answer | None:
+    """Return an older version, or many, as of row `until`; None if that is damaged."""
+    asked = past_query(log.slot, operation, until)
+    rows, newest = await store.read([asked, Newest(log.slot, operation.link, until)])
+    if isinstance(rows, Corrupt) or isinstance(newest, Corrupt):
+        return None
+    first = first_shown(service, newest[0] if newest else None)
+    answer = past_answer(operation.select, rows, first)
+    if answer.status == 404 and not rows and log.kept:
+        everything = History(log.slot, operation.link, None, KEPT_VERSIONS_MAX, until)
+        [kept] = await store.read([everything])
+        if not isinstance(kept, Corrupt):
+            return trimmed_answer(operation.select, kept, first)
+    return answer
 
 
 def _staleness_ms(view: ReplicaView, slot: int, owner: str) -> int | None:

@@ -9,7 +9,15 @@ from typing import Any
 from docstore.errors import BadRequest
 from docstore.model import patch
 from docstore.model.paths import canonical, check_factory_path
-from docstore.model.service import LEVEL_3, LEVELS, Refusal, ServiceOptions, State, level_of
+from docstore.model.service import (
+    LEVEL_3,
+    LEVELS,
+    LINEARIZABLE,
+    Refusal,
+    ServiceOptions,
+    State,
+    level_of,
+)
 from docstore.services.schemas import Schema, check_schema
 from docstore.services.unkept import WARNINGS
 
@@ -26,6 +34,9 @@ MEMBERS = frozenset(
         "nodeSelector", "defaultExpirationSeconds", "indexes", "retention",
     }
 )  # fmt: skip
+
+VERSIONS_MAX = 1_000_000
+"""That a document may be asked to keep."""
 
 
 class DeclaredService:
@@ -69,6 +80,7 @@ def options_of(declaration: State) -> ServiceOptions:
         requires_fence=_fenced(declaration, level_of(options)),
         schema=_schema(declaration.get("schema")),
         level=level_of(options),
+        versions=_versions(declaration.get("retention", {}), level_of(options)),
         expires_after_s=_seconds(declaration.get("defaultExpirationSeconds", 0)),
     )
 
@@ -83,10 +95,6 @@ def _check_wishes(declaration: State) -> None:
     indexes = declaration.get("indexes", [])
     if not isinstance(indexes, list) or not all(isinstance(each, str) for each in indexes):
         raise Refusal("indexes is an array of paths, such as $.status", status=400)
-    retention = declaration.get("retention", {})
-    kept = retention.get("versions", 1) if isinstance(retention, dict) else None
-    if isinstance(kept, bool) or not isinstance(kept, int) or kept < 1 or len(retention) > 1:
-        raise Refusal('retention is an object such as {"versions": 100}', status=400)
 
 
 def path_of(declaration: State) -> str:
@@ -143,6 +151,16 @@ def _seconds(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 10**10:
         raise Refusal("defaultExpirationSeconds is a whole number, 0 for never", status=400)
     return value
+
+
+def _versions(retention: Any, level: int) -> int:
+    """Return how many versions of a document stay, 0 for all; they are counted at level 3 only."""
+    versions = retention.get("versions", 0) if isinstance(retention, dict) else None
+    if isinstance(versions, bool) or not isinstance(versions, int) or set(retention) - {"versions"}:
+        raise Refusal('retention is an object such as {"versions": 100}', status=400)
+    if retention and not 1 <= versions <= VERSIONS_MAX:
+        raise Refusal(f"retention.versions is a number from 1 to {VERSIONS_MAX}", status=400)
+    return versions if level == LINEARIZABLE else 0
 
 
 def _kind(value: Any) -> str:

@@ -45,6 +45,16 @@ def check_declaration(link: str, state: State) -> None:
         raise Refusal(f"{path} is declared at {declaration_link(path)}", status=400)
 
 
+def declared_in(row: Row) -> ServiceOptions | None:
+    """Return what a row declares; None if a version has written it that allowed more."""
+    try:
+        state = json.load(row.state)
+        check_declaration(row.link, state)
+        return options_of(state)
+    except Refusal:
+        return None
+
+
 class Registry:
     """Path -> service."""
 
@@ -99,15 +109,11 @@ class Registry:
         known = self._declared.get(row.link)
         if known is not None and known[0] > row.version:
             return  # The same version may differ: it was read from a disk, undecided.
-        try:
-            state = json.load(row.state)
-            check_declaration(row.link, state)
-            service = DeclaredService(options_of(state))
-        except Refusal:
-            return  # Written by a version that allowed more: not a service here.
-        path = service.options.path
-        self._declared[row.link] = (row.version, path)
-        self._services[path] = service
+        options = declared_in(row)
+        if options is None:
+            return
+        self._declared[row.link] = (row.version, options.path)
+        self._services[options.path] = DeclaredService(options)
 
     def _retire(self, row: Row) -> None:
         version, path = self._declared.get(row.link, (-1, ""))

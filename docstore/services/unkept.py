@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from docstore.model.document import EXPIRY
-from docstore.model.service import State
+from docstore.model.service import LEVEL_3, State, level_of
 from docstore.services.schemas import DIALECT, unapplied
 
 WARNINGS = "warnings"
@@ -24,8 +24,8 @@ def unkept(declaration: State) -> list[dict[str, str]]:
 def _found(declaration: State) -> Iterator[tuple[str, str]]:
     if declaration.get("indexes"):
         yield "indexes", "no index is made yet: a condition looks at every document"
-    if declaration.get("retention"):
-        yield "retention", "versions are not counted: history_retention_s drops them by age"
+    if declaration.get("retention") and level_of(declaration.get("options", LEVEL_3)) < 3:
+        yield "retention", "versions are counted at level 3 only: history_retention_s drops them"
     if "INSTRUMENTATION" in declaration.get("options", ()):
         yield "options", "INSTRUMENTATION measures nothing yet: /metrics counts for a whole node"
     for name in declaration:

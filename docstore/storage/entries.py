@@ -49,8 +49,8 @@ def _fields(write: Write) -> tuple[Any, ...]:
             return (3, slot)
         case Base(rows):
             return (4, rows)
-        case Trim(slot, after, kept):
-            return (5, slot, after, kept)
+        case Trim(slot, after, kept, versions):
+            return (5, slot, after, kept, versions) if versions else (5, slot, after, kept)
         case Purge(slot, tombstones):
             return (6, slot, tombstones)
         case SaveConfiguration(configuration):

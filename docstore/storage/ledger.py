@@ -173,8 +173,9 @@ class Ledger:
         gone = set()
         for link in {row.link for row in passed if row.n > trim.after}:
             known = log.links[link]
-            newest = max(row.n for row in known if row.n <= trim.kept)
-            gone |= {row.n for row in known if row.n <= trim.kept and row.n < newest}
+            newest = max(row.version for row in known if row.n <= trim.kept)
+            last_to_go = newest - trim.staying(link)
+            gone |= {row.n for row in known if row.n <= trim.kept and row.version <= last_to_go}
             log.links[link] = [row for row in known if row.n not in gone]
         log.base = [row for row in (*log.base, *passed) if row.n not in gone]
 

@@ -13,16 +13,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from docstore.model.document import NO_BALLOT, Ballot, Ballots, Row
-from docstore.storage.arrivals import (
-    Aged,
-    Arrivals,
-    Arrive,
-    Heads,
-    Lines,
-    Prune,
-    SaveCursor,
-    Stand,
-)
+from docstore.storage.arrivals import Aged, Arrivals, Arrive, Heads, Lines, Prune, SaveCursor, Stand
 
 
 class Status(StrEnum):
@@ -91,14 +82,21 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class Trim:
-    """Let go of old versions: rows with n <= `kept` that another one with n <= `kept` supersedes.
+    """Let go of old versions: rows with n <= `kept` that others with n <= `kept` supersede.
 
     after: what was kept before. The new `kept` comes with the slot's record in the same batch.
+    versions: factory -> how many versions stay of each of its documents, the newest ones; of those
+    of all other factories one does.
     """
 
     slot: int
     after: int
     kept: int
+    versions: Mapping[str, int] = field(default_factory=dict)
+
+    def staying(self, link: str) -> int:
+        """Return how many of a document's versions stay: those of the last so many numbers."""
+        return self.versions.get(link.rpartition("/")[0], 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,8 +176,9 @@ class _Batch:
         slot = trim.slot
         links = {link for (link,) in execute(tables.LINKS_BETWEEN, (slot, trim.after, trim.kept))}
         for link in sorted(links):
-            (version,) = execute(tables.NEWEST_VERSION, (slot, link, trim.kept)).fetchone()
-            execute(tables.SUPERSEDED, (slot, link, version, trim.kept))
+            (newest,) = execute(tables.NEWEST_VERSION, (slot, link, trim.kept)).fetchone()
+            first_to_stay = newest - trim.staying(link) + 1
+            execute(tables.SUPERSEDED, (slot, link, first_to_stay, trim.kept))
 
     def _purge(self, purge: Purge) -> None:
         """Remove links; one that has been written again since keeps what came after."""

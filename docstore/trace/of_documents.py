@@ -193,7 +193,7 @@ TABLE: Table = {
     events.Tick: facts("Tick", REPEATED),
     events.ResyncAsked: facts("ResyncAsked", TURN),
     events.CompactAsked: facts("CompactAsked", TURN, "before_us"),
-    events.SnapshotsRead: facts("SnapshotsRead", REPEATED),
+    events.NeedsRead: facts("NeedsRead", REPEATED),
     events.SlotCorrupted: facts("SlotCorrupted", TURN, "slot"),
     events.ChangeAsked: Shape(TURN, _change),
     events.DrainAsked: facts("DrainAsked", TURN),

@@ -78,7 +78,8 @@ def _let_go(rng: Random, author: Author, slot: int) -> list[Write]:
             if row.slot == slot and row.deleted and row.n <= kept
         ]
         record = SaveSlot(SlotRecord(slot, kept=kept, floor=50))
-        return [Trim(slot, 0, kept), Purge(slot, dead), record]
+        versions = {"/notes": 2} if slot % 2 else {}
+        return [Trim(slot, 0, kept, versions), Purge(slot, dead), record]
     author.ends[slot] = end - 1
     # Under a link of its own, so that versions need not be taken back.
     return [Truncate(slot, end - 1), Append([author.row(slot, f"/notes/{slot}-cut{end}")])]

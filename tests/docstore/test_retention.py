@@ -3,13 +3,17 @@
 import asyncio
 import json
 import random
+import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from docstore.client import Client, RequestFailed
+from docstore.client.local import LocalNode
+from docstore.config import database_in
 from tests.chaos.arena import Arena
 from tests.docstore.watching import metrics, until
 
@@ -21,7 +25,7 @@ PATIENCE_S = 40.0
 async def forgetful(path: Path, seed: int, **times: float) -> AsyncIterator[tuple[Arena, Client]]:
     """Three nodes that keep old versions for a second, and a client of theirs."""
     arena = Arena(path, 3, 0, random.Random(seed))
-    arena.retention_s = 1.0
+    arena.retention_s = times.get("retention_s", 1.0)
     arena.retries_s = times.get("retries_s", arena.retries_s)
     try:
         await arena.start()
@@ -51,6 +55,64 @@ async def test_old_versions_go_and_the_newest_stay(tmp_path: Path) -> None:
         for number in range(1, 20):
             document = await store.get(f"/notes/{number}")
             assert (document.version, document.value["turn"]) == (4, 4)
+
+
+def rows_of(node: LocalNode, link: str) -> int:
+    """Return how many versions of a document a node's file has."""
+    with sqlite3.connect(f"file:{database_in(node.data)}?mode=ro", uri=True) as file:
+        (count,) = file.execute("SELECT count(*) FROM history WHERE link = ?", (link,)).fetchone()
+    return int(count)
+
+
+async def versions(store: Client, link: str) -> list[int]:
+    return [each["documentVersion"] for each in await store.history(link)]
+
+
+async def test_a_factory_keeps_and_shows_as_many_versions_as_it_says(tmp_path: Path) -> None:
+    # Longer than it takes until all nodes know of the declaration.
+    async with forgetful(tmp_path, 7, retention_s=8.0) as (arena, store):
+        await store.declare("/counted", retention={"versions": 3})
+        for turn in range(10):
+            if turn == 6:
+                then = datetime.now(UTC).isoformat().replace("+", "%2B")
+            for link in ("/counted/a", "/notes/a"):
+                await store.put(link, {"turn": turn})
+        # Shown are so many at once, be the others there or not.
+        assert await versions(store, "/counted/a") == [9, 8, 7]
+        assert (await store.get("/counted/a", version=7)).value["turn"] == 7
+        for consistency in ("linearizable", "stale"):
+            for query in ("documentVersion=6", f"at={then}"):
+                with pytest.raises(RequestFailed) as refused:
+                    await store.request(
+                        "GET", f"/counted/a?{query}", headers={"Docstore-Consistency": consistency}
+                    )
+                assert (refused.value.status, refused.value.code) == (410, "version-trimmed")
+                assert "version 7 is the earliest" in refused.value.problem["detail"]
+        # On every disk so many stay, of others the newest.
+        for node in arena.members:
+            for link, left in (("/counted/a", 3), ("/notes/a", 1)):
+                await asyncio.to_thread(
+                    until, lambda n=node, k=link, c=left: rows_of(n, k) == c, PATIENCE_S
+                )
+        # Who is filled anew has them as well.
+        await arena.replace_disk(arena.members[0])
+        await arena.recover()
+        await arena.kill(arena.members[1])
+        assert await versions(store, "/counted/a") == [9, 8, 7]
+        assert await versions(store, "/notes/a") == [9]
+
+
+async def test_another_count_is_in_force_at_once(tmp_path: Path) -> None:
+    async with forgetful(tmp_path, 8) as (_, store):
+        await store.declare("/counted")
+        for turn in range(6):
+            await store.put("/counted/a", {"turn": turn})
+        for retention, shown in (
+            ({"versions": 4}, [5, 4, 3, 2]), ({"versions": 1}, [5]), ({"versions": 2}, [5, 4]),
+        ):  # fmt: skip
+            page = await store.json("PATCH", "/core/factories/counted", {"retention": retention})
+            assert page["retention"] == retention
+            assert await versions(store, "/counted/a") == shown
 
 
 async def kinds(store: Client) -> int:

@@ -18,11 +18,11 @@ class Stage:
     path: str
 
     @staticmethod
-    def of(spark: Any, cluster: LocalCluster, path: str) -> "Stage":
+    def of(spark: Any, cluster: LocalCluster, path: str, **members: Any) -> "Stage":
         """Declare the factory."""
         stage = Stage(spark, cluster, path)
         try:
-            stage.group.json("POST", "/core/factories", {"path": path})
+            stage.group.json("POST", "/core/factories", {"path": path, **members})
         except GroupError as error:
             if error.status != 409:
                 raise

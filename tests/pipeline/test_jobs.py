@@ -292,18 +292,23 @@ def test_compact_lets_go_of_what_nobody_holds(stage: Stage, tmp_path: Path) -> N
             own.put({str(n): {"turn": turn} for n in range(20)})
             first = first or own.group.json("GET", "/core/spark/plan")["cut"]
         own.delete(["0", "1"])
+        counted = Stage.of(stage.spark, cluster, "/counted", retention={"versions": 2})
+        for turn in range(5):
+            counted.put({str(n): {"turn": turn} for n in range(3)})
         held = snapshots.snapshot(own.url, "before", ttl_s=600)
         own.put({str(n): {"turn": 9} for n in range(2, 5)})  # What was there is held.
         dry = Work(own.spark, own.url, "compact", dry_run=True).run(compact, older_than="0s")
-        assert dry["versions"] == {"/notes": 2 * 20 + 2}  # All older ones, and what was deleted.
+        # All older ones, and what was deleted; of those that are counted all but two.
+        assert dry["versions"] == {"/notes": 2 * 20 + 2, "/counted": 3 * 3}
         assert len(own.history("2")) == 4
 
         done = Work(own.spark, own.url, "compact").run(compact, older_than="0s")
-        assert (done["planned"], done["left"]) == (42, 0)
+        assert (done["planned"], done["left"]) == (51, 0)
         assert len(set(done["rowsPassed"].values())) == 1
         assert own.documents(asOf=held)["3"] == {"turn": 2}
         assert own.documents()["3"] == {"turn": 9}
         assert len(own.history("2")) == 2
+        assert counted.load(versions="all").count() == 3 * 2
         assert own.documents().keys() == {str(n) for n in range(2, 20)}
         with pytest.raises(Exception, match="snapshot-gone"):
             own.documents(asOf=first)

@@ -64,6 +64,7 @@ LOADS = Profile(
 TRIMS = Profile(
     slots=1, links=2, retention_s=1.0, kinds=("crash", "isolate", "isolate", "pause", "slow")
 )
+COUNTED = replace(TRIMS, versions=3)
 LEASES = Profile(
     slots=1, links=1, leases=True, kinds=("isolate", "isolate", "pause", "oneway", "cut", "crash")
 )
@@ -253,6 +254,14 @@ def _vote_again(
     return generation >= self.generation
 
 
+def _all_that_is_there(self: Owner, cached: Any, service: Any) -> int:
+    return 0
+
+
+def _counts_nothing(self: Trimmer) -> dict[str, int]:
+    return {}
+
+
 def _what_is_here(self: Trimmer, log: SlotLog, reign: Reign) -> int:
     """Ask nobody how far the other replicas are."""
     return min(log.decided, log.durable)
@@ -260,6 +269,10 @@ def _what_is_here(self: Trimmer, log: SlotLog, reign: Reign) -> int:
 
 ABLATIONS: dict[str, Ablation] = {
     "trim-what-others-lack": Ablation("SL7", ((Trimmer, "held_by_all", _what_is_here),), TRIMS),
+    "trim-what-is-counted": Ablation("SL9", ((Trimmer, "counted", _counts_nothing),), COUNTED),
+    "trim-before-it-is-known-who-counts": Ablation(
+        "SL9", ((Trimmer, "knows_what_is_needed", _always),), COUNTED
+    ),
     "leases-not-kept": Ablation("R2", ((Core, "is_leased", _never),), LEASES),
     "leases-from-the-answer": Ablation(
         "R2", ((Confirmer, "leased_from", _lease_from_now),), LEASES
@@ -295,6 +308,7 @@ ABLATIONS: dict[str, Ablation] = {
     "tell-before-disk": Ablation("P3", ((Outbox, "flush", _tell_before_disk),), CRASHES),
     "local-read": Ablation("R1", ((Confirmer, "is_confirmed", _always),), CUTS),
     "dirty-read": Ablation("R3", ((Owner, "visible", _newest),), CUTS),
+    "past-beyond-the-count": Ablation("R4", ((Owner, "first_shown", _all_that_is_there),), COUNTED),
     "past-before-disk": Ablation("R3", ((PastReads, "holds", _always),), SLOW_DISKS),
     "retry-without-identity": Ablation("C1", ((Gateway, "identity", _fresh_identity),), TAKEOVERS),
     "forget-operations": Ablation(

@@ -107,18 +107,21 @@ class Invariants:
         mine = self._rows(process, log)
         under = self._decided_under.get(log.slot, [])
         decided = self.decided.get(log.slot, [])
-        newest = {row.link: row.n for row in decided}
+        passed = [row for row in decided if row.n <= log.kept]
+        newest = {row.link: row.version for row in passed}
+        dead = {row.link: row.version for row in passed if row.deleted}
         for row, ballot in zip(decided, under, strict=True):
             if ballot > log.reign.ballot:
                 continue
             self.checked["I5"] += 1
             held = mine.get(row.n)
-            if held is None and row.n <= log.kept and row.n < newest[row.link]:
-                self.checked["SL7"] += 1
-                continue  # Let go of, since a newer version is decided.
-            if held is None and row.n <= log.kept and row.deleted and row.version <= log.floor:
-                self.checked["D3"] += 1
-                continue  # A tombstone that the floor stands for.
+            if held is None and row.n <= log.kept:
+                if row.version <= newest[row.link] - max(1, process.versions):
+                    self.checked["SL9" if process.versions else "SL7"] += 1
+                    continue  # Let go of, since newer versions are decided: as many as stay.
+                if row.version <= min(log.floor, dead.get(row.link, -1)):
+                    self.checked["D3"] += 1
+                    continue  # A tombstone that the floor stands for, or a version before it.
             if held is None or held != row:
                 raise Violation(
                     f"I5: {process.name} opened slot {log.slot} under {log.reign.ballot}"

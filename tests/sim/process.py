@@ -1,6 +1,7 @@
 """One simulated process: a Replica on a disk that forgets what was not synced."""
 
 from collections.abc import Callable, Sequence
+from math import inf
 from random import Random
 from typing import Any, Protocol
 
@@ -22,6 +23,7 @@ from docstore.protocol.events import (
     Event,
     LinkLost,
     LinkMade,
+    NeedsRead,
     Persisted,
     QueriesAnswered,
     Room,
@@ -29,6 +31,7 @@ from docstore.protocol.events import (
     TurnEnded,
 )
 from docstore.protocol.group.configuration import Configuration
+from docstore.protocol.history.needs import Needs
 from docstore.protocol.replica import Replica
 from docstore.protocol.timing import ReplicaConfig
 from docstore.simulation.world import World
@@ -37,6 +40,8 @@ from docstore.storage.store import Query, Write
 
 EPOCH_US = 1_700_000_000_000_000
 TICK_S = 0.05
+READING_S = 2.0
+"""Between two looks at what is needed of the past."""
 
 
 class Appending:
@@ -44,8 +49,8 @@ class Appending:
 
     checks = False
 
-    def __init__(self, level: int = 3) -> None:
-        self.options = ServiceOptions(path="/t", kind="t", level=level)
+    def __init__(self, level: int = 3, versions: int = 0) -> None:
+        self.options = ServiceOptions(path="/t", kind="t", level=level, versions=versions)
 
     def check(self, state: State) -> None:
         """Refuse nothing."""
@@ -94,6 +99,8 @@ class Process:
         self.resumed_at = 0.0
         self.level = 3
         """Of the documents."""
+        self.versions = 0
+        """How many versions their factory says they keep; 0: it says nothing, and nobody asks."""
         self.alarms: list[str] = []
         self.after_step: Callable[[Process], None] = lambda process: None
         self.reconfigured: Callable[[Configuration], None] = lambda configuration: None
@@ -149,7 +156,7 @@ class Process:
         self._seemed_full = False
         self._stash = []
         self._answers = {}
-        service = Appending(self.level)
+        service = Appending(self.level, self.versions)
         self.blocks = _nothing_blocks
         self.replica = Replica(
             self.name,
@@ -163,6 +170,9 @@ class Process:
             now=self._world.now,
         )
         self._world.after(self._world.rng.random() * TICK_S, self._tick, self.life)
+        if self.versions:
+            self.feed(NeedsRead(Needs(-inf, {})))
+            self._world.after(self._world.rng.random() * READING_S, self._learn, self.life)
         if self.companion is not None:
             self.companion.start()
 
@@ -314,6 +324,12 @@ class Process:
             has_room = not self.disk_is_full or self._world.rng.random() < 0.5
             if self.replica.core.has_room != has_room:
                 self.feed(Room(has_room))
+
+    def _learn(self, life: int) -> None:
+        """Read what is needed of the past, again and again."""
+        if life == self.life:
+            self.feed(NeedsRead(Needs(self._world.now, {}, {"/t": self.versions})))
+            self._world.after(READING_S, self._learn, life)
 
     def _tick(self, life: int) -> None:
         if life != self.life:

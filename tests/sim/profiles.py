@@ -24,7 +24,8 @@ def profile_of(seed: int, nodes: str) -> Profile:
     # these they are drained as well, and the leader of the register with them.
     # In one of thirteen runs, of all of these kinds, owners read by lease.
     # In a fifth, old versions are let go of almost at once, while disks rot and fill up; they
-    # also go in half of the fourth, where newcomers are filled with what is left.
+    # also go in half of the fourth, where newcomers are filled with what is left. In half of the
+    # fifth the factory counts versions.
     more = {
         10: ("rot", "rot"),
         5: ("slow", "slow"),
@@ -45,6 +46,7 @@ def profile_of(seed: int, nodes: str) -> Profile:
         changes="change" in more,
         leases=seed % 13 == 12,
         retention_s=4.0 if seed % 11 == 9 or seed % 22 == 17 else 0.0,
+        versions=3 if seed % 22 == 20 else 0,
         hand_back_s=0.5 if seed % 11 == 8 else inf,
     )
 

@@ -46,6 +46,8 @@ class Profile:
     """The group is changed: nodes join, leave, and replace each other."""
     retention_s: float = 0.0
     """After how long superseded versions and tombstones are let go of; 0 for never."""
+    versions: int = 0
+    """How many versions of a document stay all the same, by its factory; 0: it does not say."""
     leases: bool = False
     """Owners read by lease."""
     past: bool = False
@@ -131,6 +133,7 @@ def _founded(world: World, profile: Profile) -> Cluster:
         config=config,
         changes=profile.changes,
         reads="lease" if profile.leases else "confirm",
+        prepare=lambda process: setattr(process, "versions", profile.versions),
     )
 
 

@@ -2,7 +2,8 @@
 
 Nodes that were started with `history_retention_s` do so by themselves, all the time. This is for
 those that keep everything until somebody decides otherwise. What a document was on an earlier day
-cannot be read afterwards, except for what named snapshots hold; what it is now stays.
+cannot be read afterwards, except for what named snapshots hold; what it is now stays, and as many
+versions as its factory counts.
 """
 
 import re
@@ -17,7 +18,7 @@ from pyspark.sql import DataFrame, Window
 from docstore.pipeline.group import Group
 from docstore.pipeline.jobs.work import Work
 from docstore.pipeline.tables import read
-from docstore.protocol.history.snapshots import NO_SNAPSHOT
+from docstore.protocol.history.needs import NO_SNAPSHOT
 from docstore.scans.cut import unpack_cut
 
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -62,20 +63,24 @@ def _replaced(work: Work, before_us: int) -> dict[str, int]:
     for page in work.group.json("GET", "/core/factories?$limit=1000&expand")["documents"].values():
         if "ENFORCE_QUORUM" in page.get("options", ["ENFORCE_QUORUM"]):
             work.progress(f"looking at {page['path']}")
-            found[page["path"]] = _old(work, page["path"], needed, before_us).count()
+            staying = page.get("retention", {}).get("versions", 1)
+            found[page["path"]] = _old(work, page["path"], needed, before_us, staying).count()
     return found
 
 
-def _old(work: Work, path: str, needed: DataFrame, before_us: int) -> DataFrame:
-    """Return the versions of a factory that another one replaced before, and no snapshot needs."""
+def _old(work: Work, path: str, needed: DataFrame, before_us: int, staying: int) -> DataFrame:
+    """Return the versions of a factory that others replaced before, and no snapshot needs.
+
+    staying: how many versions of each document its factory keeps.
+    """
     columns = ("slot", "documentSelfLink", "documentVersion", "seq", "documentUpdateTimeMicros")
     rows = read(work.spark, work.url, path, columns=columns, versions="all", includeDeleted="true")
     line = Window.partitionBy("slot", "documentSelfLink").orderBy("documentVersion")
     return (
         rows.select(
             "slot",
-            F.lead("seq").over(line).alias("next"),
-            F.lead("documentUpdateTimeMicros").over(line).alias("replaced"),
+            F.lead("seq", staying).over(line).alias("next"),
+            F.lead("documentUpdateTimeMicros", staying).over(line).alias("replaced"),
         )
         .join(F.broadcast(needed), "slot", "left")
         .filter(F.col("replaced") < before_us)

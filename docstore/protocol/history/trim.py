@@ -1,10 +1,11 @@
-"""A side road: old versions and old tombstones are let go of (rules SL7, D3).
+"""A side road: old versions and old tombstones are let go of (rules SL7, SL9, D3).
 
 With a retention set, `kept` rises over the decided rows that are older than that; without one, when
 somebody asks for it, once, up to an instant. Above it a log
 has no holes; of the rows up to it, those are removed that another row up to it supersedes, so that
 every snapshot at a cut from `kept` on can still be read. Named snapshots keep `kept` from passing
-their cuts.
+their cuts. Of a document whose factory counts versions so many stay as it says, whatever their age
+(rule SL9); a replica lets go of nothing while it does not know who counts.
 
 Nobody passes a row that some replica of the slot lacks: the owner says up to where all of them
 have acknowledged the log, and each then trims by itself. So a replica never needs rows that are
@@ -19,9 +20,11 @@ what is passed is with all replicas, and each carries the floor to whom it fills
 Source: rules SL7 and D3; log compaction by key is Kafka's; the wait for all is our own.
 """
 
+from collections.abc import Mapping
+
 from docstore.model.document import Row
 from docstore.protocol.core import Core
-from docstore.protocol.history.snapshots import CLOCKS_APART_S
+from docstore.protocol.history.needs import CLOCKS_APART_S
 from docstore.protocol.log import SlotLog
 from docstore.protocol.messages import Passed
 from docstore.protocol.peers import NEVER
@@ -34,8 +37,8 @@ ROWS_AT_ONCE = 512
 SLOTS_ASKED_FOR = 16
 """Looked at in one tick when somebody waits for the round: 1,024 in a little more than 3 s."""
 
-SNAPSHOTS_KNOWN_S = 60.0
-"""Without news of snapshots for so long nothing is let go of; a tenth of the shortest retention."""
+NEEDS_KNOWN_S = 60.0
+"""Without news of what is needed for so long nothing goes; a tenth of the shortest retention."""
 
 
 class Trimmer:
@@ -64,7 +67,7 @@ class Trimmer:
 
     def tick(self) -> None:
         """Look at the next slots; begin a round when it is time for one."""
-        if not self._knows_snapshots():
+        if not self.knows_what_is_needed():
             return
         if not self._queue:
             self._asked = False
@@ -87,18 +90,18 @@ class Trimmer:
         if log.kept:
             self._bury(log)
 
-    def _knows_snapshots(self) -> bool:
-        """Say whether named snapshots are known as they were a moment ago.
+    def knows_what_is_needed(self) -> bool:  # Seam.
+        """Say whether it is known what was needed a moment ago.
 
-        What they need was current not longer ago than the retention, so nobody lets go of it
+        What snapshots need was current not longer ago than the retention, so nobody lets go of it
         before it is known to be needed. What is asked for may be younger: then a snapshot that we
         have not heard of must be younger still.
         """
-        snapshots = self.core.snapshots
-        if snapshots is None:
+        needs = self.core.needs
+        if needs is None:
             return True
-        age_s = self.core.now - snapshots.known_at
-        if age_s >= SNAPSHOTS_KNOWN_S:
+        age_s = self.core.now - needs.known_at
+        if age_s >= NEEDS_KNOWN_S:
             return False
         known_us = self.core.wall_now_us() - int((age_s + CLOCKS_APART_S) * 1e6)
         return not self._asked or self.asked_us <= known_us
@@ -136,8 +139,8 @@ class Trimmer:
 
     def _until(self, log: SlotLog) -> int:
         """Return the last row that may be passed."""
-        snapshots = self.core.snapshots
-        needed = snapshots.of(log.slot) if snapshots is not None else log.passed
+        needs = self.core.needs
+        needed = needs.of(log.slot) if needs is not None else log.passed
         return min(log.decided, log.durable, log.passed, needed, log.kept + ROWS_AT_ONCE)
 
     def _look(self, log: SlotLog) -> None:
@@ -156,11 +159,15 @@ class Trimmer:
 
         self.outbox.read(LastBefore(log.slot, before_us, self._until(log)), found)
 
+    def counted(self) -> Mapping[str, int]:  # Seam.
+        """Return how many versions stay where their factory says so (rule SL9)."""
+        return self.core.needs.versions if self.core.needs is not None else {}
+
     def _trim(self, log: SlotLog, kept: int) -> None:
         if kept <= log.kept or self._is_source(log):
             return
         self.core.counters["trimmed"] += kept - log.kept
-        self.outbox.store(Trim(log.slot, log.kept, kept))
+        self.outbox.store(Trim(log.slot, log.kept, kept, self.counted()))
         log.kept = kept
         self.outbox.save(log)
         self._queue.append(log.slot)  # There may be more that is old.

@@ -2,6 +2,7 @@
 
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation, Select
+from docstore.model.service import Service
 from docstore.storage.store import AsOf, History, Newest, OfLog, Version
 
 KEPT_VERSIONS_MAX = 1 << 20
@@ -22,26 +23,43 @@ def past_query(slot: int, operation: Operation, until: int) -> OfLog:
             return Newest(slot, link, until)
 
 
-def past_answer(select: Select, rows: list[Row]) -> Answer:
-    """Return the answer to a read of the past; a deleted state at an instant is a 404."""
+def first_shown(service: Service | None, newest: Row | None) -> int:
+    """Return the first version of a document that is shown, given the newest decided one."""
+    if service is None or newest is None or not service.options.versions:
+        return 0
+    return newest.version - service.options.versions + 1
+
+
+def past_answer(select: Select, rows: list[Row], first: int) -> Answer:
+    """Return the answer to a read of the past; a deleted state at an instant is a 404.
+
+    first: the first version that is shown, whatever else is there.
+    """
     if select[0] == "history":
-        return Answer(200 if rows else 404, "" if rows else "not-found", rows=rows)
+        shown = [row for row in rows if row.version >= first]
+        # A page that begins behind the last version is empty: its reader was overtaken.
+        return Answer(200 if rows else 404, "" if rows else "not-found", rows=shown)
     if not rows:
         return Answer(404, "not-found")
+    if rows[0].version < first:
+        return _trimmed(first)
     if rows[0].deleted and select[0] != "version":
         return Answer(404, "not-found", row=rows[0])
     return Answer(200, row=rows[0])
 
 
-def trimmed_answer(select: Select, rows: list[Row]) -> Answer:
+def trimmed_answer(select: Select, rows: list[Row], first: int) -> Answer:
     """Return the answer to a read of the past that found nothing. rows: what is kept."""
-    oldest = rows[-1].version if rows else 0
+    oldest = max(first, rows[-1].version) if rows else 0
     if oldest:  # There were others before it.
-        detail = f"let go of: version {oldest} is the earliest that is kept"
-        trimmed = Answer(410, "version-trimmed", detail)
         match select:
             case ("at", _):
-                return trimmed
+                return _trimmed(oldest)
             case ("version", asked) if asked <= oldest:
-                return trimmed
+                return _trimmed(oldest)
     return Answer(404, "not-found")
+
+
+def _trimmed(oldest: int) -> Answer:
+    detail = f"let go of: version {oldest} is the earliest that is kept"
+    return Answer(410, "version-trimmed", detail)

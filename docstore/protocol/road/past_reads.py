@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from docstore.model.document import Row
 from docstore.model.operation import Answer
-from docstore.protocol.clients import Inflight
+from docstore.protocol.clients import Inflight, PastRead
 from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
 from docstore.protocol.reign import Reign
@@ -26,9 +26,9 @@ class PastReads:
         self._outbox = core.outbox
         self._decider = decider
 
-    def read(self, log: SlotLog, reign: Reign, inflight: Inflight) -> None:
-        """Answer from what is decided by now."""
-        reign.clients.past_reads.append((log.decided, inflight))
+    def read(self, log: SlotLog, reign: Reign, inflight: Inflight, first: int) -> None:
+        """Answer from what is decided by now. first: the first version that is shown."""
+        reign.clients.past_reads.append(PastRead(inflight, log.decided, first))
         self._read_past(log, reign)
 
     def stored(self, reached: list[Reached]) -> None:
@@ -44,34 +44,38 @@ class PastReads:
         Others may have decided a row before the own disk had it: too early, it would be missing.
         """
         waiting, reign.clients.past_reads = reign.clients.past_reads, []
-        for until, inflight in waiting:
-            if self.holds(log, until):
-                self._read_disk(log, inflight, until)
+        for read in waiting:
+            if self.holds(log, read.until):
+                self._read_disk(log, read)
             else:
-                reign.clients.past_reads.append((until, inflight))
+                reign.clients.past_reads.append(read)
 
     def holds(self, log: SlotLog, until: int) -> bool:  # Seam.
         """Say whether this node's own disk has come to row `until`."""
         return log.durable >= until
 
-    def _read_disk(self, log: SlotLog, inflight: Inflight, until: int) -> None:
+    def _read_disk(self, log: SlotLog, read: PastRead) -> None:
+        operation = read.inflight.operation
+
         def found(rows: list[Row]) -> None:
-            answer = past_answer(inflight.operation.select, rows)
+            answer = past_answer(operation.select, rows, read.first)
             if answer.status == 404 and not rows and log.kept:
-                self._look_for_trimmed(log, inflight, until)
+                self._look_for_trimmed(log, read)
             else:
-                self._tell_past(log, inflight, answer)
+                self._tell_past(log, read.inflight, answer)
 
-        self._look_up(log, inflight, past_query(log.slot, inflight.operation, until), found)
+        self._look_up(log, read.inflight, past_query(log.slot, operation, read.until), found)
 
-    def _look_for_trimmed(self, log: SlotLog, inflight: Inflight, until: int) -> None:
+    def _look_for_trimmed(self, log: SlotLog, read: PastRead) -> None:
         """Say 410 of a version that was there and was let go of, 404 of one that never was."""
+        operation = read.inflight.operation
 
         def found(rows: list[Row]) -> None:
-            self._tell_past(log, inflight, trimmed_answer(inflight.operation.select, rows))
+            answer = trimmed_answer(operation.select, rows, read.first)
+            self._tell_past(log, read.inflight, answer)
 
-        everything = History(log.slot, inflight.operation.link, None, KEPT_VERSIONS_MAX, until)
-        self._look_up(log, inflight, everything, found)
+        everything = History(log.slot, operation.link, None, KEPT_VERSIONS_MAX, read.until)
+        self._look_up(log, read.inflight, everything, found)
 
     def _tell_past(self, log: SlotLog, inflight: Inflight, answer: Answer) -> None:
         epoch = self._decider.epoch_of(log.slot)

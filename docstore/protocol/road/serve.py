@@ -28,6 +28,7 @@ from docstore.protocol.road import recall
 from docstore.protocol.road.confirm import Confirmer, Waiter
 from docstore.protocol.road.decide import Decider
 from docstore.protocol.road.handle import New, Outcome, Refused, Unchanged, handle
+from docstore.protocol.road.past import first_shown
 from docstore.protocol.road.past_reads import PastReads
 from docstore.storage.store import Corrupt, History, Newest, OfLog, Result
 
@@ -332,7 +333,15 @@ class Owner:
             self.core.reply(inflight, self._current(log, self.visible(cached)))
             return
         assert log.reign is not None
-        self.past.read(log, log.reign, inflight)
+        service = self.core.service_for(inflight.operation.link, log.reign.opened_as)
+        if service is None:  # As for an update: how many versions it shows is not known here.
+            self.core.reply(inflight, None)
+            return
+        self.past.read(log, log.reign, inflight, self.first_shown(cached, service))
+
+    def first_shown(self, cached: CachedDocument, service: Service) -> int:  # Seam.
+        """Return the first version that readers of the past may see (rule R4)."""
+        return first_shown(service, self.visible(cached))
 
     def visible(self, cached: CachedDocument) -> Row | None:  # Seam.
         """Return the version that readers may see: the newest decided one (rule R3)."""

@@ -308,6 +308,10 @@ async def test_queries_of_listings_that_are_refused(client: Client, factory: str
         ({"path": "/x", "putCreates": "yes"}, 400), ({"path": "/x", "nodeSelector": "1x"}, 422),
         ({"path": "/x", "defaultExpirationSeconds": "60"}, 400),
         ({"path": "/x", "retention": {"versions": 0}}, 400), ({"path": "/x", "indexes": "a"}, 400),
+        ({"path": "/x", "retention": {"versions": True}}, 400),
+        ({"path": "/x", "retention": {"versions": 1_000_001}}, 400),
+        ({"path": "/x", "retention": {"versions": 9, "days": 1}}, 400),
+        ({"path": "/x", "retention": None}, 400), ({"path": "/x", "retention": 9}, 400),
         ({"path": "/x", "documentSelfLink": "/core/factories/y"}, 400),
     ],
 )  # fmt: skip

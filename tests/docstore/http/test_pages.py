@@ -87,7 +87,7 @@ async def test_declaring_a_factory(client: Client) -> None:
             assert response.status == 201, await response.text()
             assert response.headers["Location"] == link
             warned = (await response.json())["warnings"]
-        assert [each["member"] for each in warned] == ["indexes", "retention"]
+        assert [each["member"] for each in warned] == ["indexes"]
         async with client.post("/core/factories", json=body) as response:
             await problem_of(response, 409)
         assert link in (await get(client, "/core/factories"))["documentLinks"]

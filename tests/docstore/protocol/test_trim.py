@@ -2,7 +2,7 @@
 
 from docstore.model.operation import Answer, Operation
 from docstore.protocol.events import CompactAsked, Requested
-from docstore.protocol.history.snapshots import CLOCKS_APART_S, Snapshots
+from docstore.protocol.history.needs import CLOCKS_APART_S, Needs
 from docstore.protocol.slots import slot_of
 from docstore.protocol.timing import ReplicaConfig
 from docstore.simulation.world import World
@@ -35,13 +35,13 @@ def group(slots: int = 1) -> tuple[World, Process]:
 def test_old_versions_wait_until_snapshots_are_known_as_of_later() -> None:
     world, owner = group()
     core, trimmer = owner.replica.core, owner.replica.trimmer
-    core.snapshots = Snapshots(core.now, {})
+    core.needs = Needs(core.now, {})
     asked_us = core.wall_now_us()
     owner.feed(CompactAsked(asked_us))
     world.run(world.now + CLOCKS_APART_S + 5.0)
     assert trimmer.slots_left == 1
     assert core.logs[0].kept == 0
-    core.snapshots = Snapshots(core.now, {})
+    core.needs = Needs(core.now, {})
     world.run(world.now + 1.0)
     assert trimmer.slots_left == 0
     assert core.logs[0].kept == core.logs[0].end
@@ -51,7 +51,7 @@ def test_what_is_held_stays() -> None:
     world, owner = group()
     core = owner.replica.core
     owner.feed(CompactAsked(core.wall_now_us()))
-    core.snapshots = Snapshots(core.now + CLOCKS_APART_S, {0: core.logs[0].end - 1})
+    core.needs = Needs(core.now + CLOCKS_APART_S, {0: core.logs[0].end - 1})
     world.run(world.now + CLOCKS_APART_S + 1.0)
     assert core.logs[0].kept == core.logs[0].end - 1
 
@@ -62,7 +62,7 @@ def test_who_asks_again_and_again_keeps_no_round_from_its_end() -> None:
     asked_us = owner.replica.core.wall_now_us()
     world.run(world.now + CLOCKS_APART_S)
     for _ in range(400):
-        owner.replica.core.snapshots = Snapshots(owner.replica.core.now, {})
+        owner.replica.core.needs = Needs(owner.replica.core.now, {})
         owner.feed(CompactAsked(asked_us))
         world.run(world.now + 0.01)
     assert log.kept == log.end > 0

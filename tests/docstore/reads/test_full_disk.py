@@ -19,7 +19,9 @@ async def test_what_was_decided_is_not_told_as_missing_when_the_disk_is_full() -
         assert recovered.slots[slot].record.decided == 0  # It is saved only now and then.
         driver.feed(DiskFilled(recovered))
         assert not driver.view.owners.owns(slot)
-        reading = read_here(driver.view, slot, store, read, min_version=None, timeout_s=1.0)
+        reading = read_here(
+            driver.view, slot, store, read, service=None, min_version=None, timeout_s=1.0
+        )
         found = await reading
         assert found is not None
         answer, staleness_ms = found

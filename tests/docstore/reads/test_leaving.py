@@ -75,11 +75,15 @@ async def node() -> AsyncIterator[Node]:
 async def test_a_local_read_does_not_tell_as_missing_what_has_left(node: Node) -> None:
     read = Operation(verb="GET", link=LINK, select=("version", 0))
     view, slot = node.driver.view, slot_of(LINK, SLOTS)
-    found = await read_here(view, slot, node.store, read, min_version=None, timeout_s=1.0)
+    found = await read_here(
+        view, slot, node.store, read, service=None, min_version=None, timeout_s=1.0
+    )
     assert found is not None
     assert found[0].status == 200
     node.leave()
-    found = await read_here(view, slot, node.store, read, min_version=None, timeout_s=1.0)
+    found = await read_here(
+        view, slot, node.store, read, service=None, min_version=None, timeout_s=1.0
+    )
     assert found is None
 
 

@@ -112,7 +112,11 @@ ENFORCED = {
         ({"kind": "x", "schema": ENFORCED, "documentExpirationTimeMicros": 9}, []),
         ({"indexes": [], "retention": {}, "options": ["ON_DEMAND_LOAD"]}, []),
         ({"indexes": ["$.a"]}, [("indexes", "index")]),
-        ({"retention": {"versions": 3}}, [("retention", "history_retention_s")]),
+        ({"retention": {"versions": 3}}, []),
+        (
+            {"retention": {"versions": 3}, "options": ["PERSISTENCE", "REPLICATION"]},
+            [("retention", "level 3")],
+        ),
         ({"options": ["INSTRUMENTATION"]}, [("options", "INSTRUMENTATION")]),
         ({"documentExpirySeconds": 9}, [("documentExpirySeconds", "no member")]),
         (

@@ -96,7 +96,8 @@ def trimmed(ledger: Ledger, slot: int, rows: int) -> list[Write]:
     """Let go of what is superseded, some rows below the end, as of a row in between."""
     after, end = ledger.kept(slot), ledger.end(slot)
     kept = max(after, end - rows)
-    return [Trim(slot, after, kept), record(slot, 1, kept)]
+    versions = {"/a": 2, "/a/b": 3} if rows % 2 else {}
+    return [Trim(slot, after, kept, versions), record(slot, 1, kept)]
 
 
 def based(slot: int, births: list[tuple[str, bool, int]]) -> list[Write]:

@@ -10,6 +10,7 @@ from docstore.model.document import Row
 from docstore.storage.listing import LINES_AT_ONCE
 from docstore.storage.store import (
     UNBOUNDED,
+    After,
     Append,
     AsOf,
     Erase,
@@ -23,6 +24,7 @@ from docstore.storage.store import (
     SlotRecovered,
     Status,
     Store,
+    Trim,
     Truncate,
     Version,
 )
@@ -141,6 +143,19 @@ async def test_cut_of_a_deletion_brings_the_document_back(store: Store) -> None:
     await store.commit([Truncate(1, 1)])
     assert await store.links("/notes/", "", 9, all_of(1)) == [(1, A, 0)]
     assert await one(store, Newest(1, A, FOR_EVER)) == [row]
+
+
+async def test_of_counted_versions_so_many_stay_and_else_the_newest(disk: Disk) -> None:
+    store, other = disk.store, "/other/a"
+    rows = await Author().append(store, 1, A, other, A, A, other, A, B, A)
+    await store.commit([Trim(1, 0, 6, {"/notes": 2}), SaveSlot(SlotRecord(1, kept=6))])
+    left = [rows[3], rows[4], rows[5], rows[6], rows[7]]
+    assert await one(store, After(1, 0, 9, 9)) == left
+    assert await one(store, Version(1, A, 1, FOR_EVER)) == []
+    await store.commit([Trim(1, 6, 8, {"/notes": 2}), SaveSlot(SlotRecord(1, kept=8))])
+    assert await one(store, History(1, A, None, 9, FOR_EVER)) == [rows[7], rows[5]]
+    assert (await disk.restart()).slots[1].end == 8
+    assert await one(disk.store, After(1, 0, 9, 9)) == [rows[4], rows[5], rows[6], rows[7]]
 
 
 async def test_a_batch_is_done_in_its_order(store: Store) -> None:
