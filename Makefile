@@ -120,6 +120,10 @@ bench-large: $(STAMP) ## docstore with a million documents stored; needs wrk (BE
 bench-connections: $(STAMP) ## One node of three with 2,000 and 10,000 connections; needs wrk (BENCH_FLAGS="--seconds 3").
 	$(BIN)/python -m bench.connections $(BENCH_FLAGS)
 
+.PHONY: bench-tls
+bench-tls: $(STAMP) ## What TLS costs, beside plain text; needs wrk (BENCH_FLAGS="--rounds 1").
+	$(BIN)/python -m bench.tls $(BENCH_FLAGS)
+
 .PHONY: bench-streams
 bench-streams: $(STAMP) ## Streams beside NATS JetStream; installs nats-server if it may (BENCH_FLAGS=--short).
 	$(BIN)/python -m bench.streams $(BENCH_FLAGS)

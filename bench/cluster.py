@@ -91,6 +91,7 @@ class Target:
     """
 
     address: str
+    """HOST:PORT, or a URL."""
     heads: list[str]
     tails: list[str] = field(default_factory=list)
 

@@ -10,9 +10,9 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from bench.cluster import Cluster, Failed, Target
+from bench.cluster import Failed, Target
 
 LUA = Path(__file__).with_name("load.lua")
 
@@ -27,6 +27,13 @@ class Load:
     requests: int
     errors: int
     cpu_s: float
+
+
+class Busy(Protocol):
+    """Whoever is measured."""
+
+    def cpu_s(self) -> float:
+        """Return the processor time that all members have used."""
 
 
 class Wrk:
@@ -48,7 +55,7 @@ class Wrk:
 
     async def drive(
         self,
-        cluster: Cluster,
+        cluster: Busy,
         targets: list[Target],
         *,
         connections: int,
@@ -79,9 +86,10 @@ class Wrk:
     ) -> dict[str, Any]:
         # The running numbers of two processes, or of two rows, never meet.
         number = (time.time_ns() // 1_000_000 % 100_000 * 100 + self.plans) * 100_000
+        url = address if "://" in address else f"http://{address}"
         process = await asyncio.create_subprocess_exec(
             *(self.program, "-t1", f"-c{connections}", f"-d{seconds:.0f}s", "--timeout", "15s"),
-            *("-s", str(LUA), f"http://{address}", "--"),
+            *("-s", str(LUA), url, "--"),
             *(str(plan), str(number), f"{1000 * pause_s:.0f}"),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,

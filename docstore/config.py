@@ -14,7 +14,7 @@ from typing import Any
 
 from docstore.errors import BadConfig
 from docstore.limits import LOG_LEVELS, Limits
-from docstore.model.address import Address, Ports, parse_url, ports_of, reachable
+from docstore.model.address import Address, Ports, ports_of, reachable, split_url
 from docstore.protocol.group.configuration import NODE_ID, Founder, is_node_id
 from docstore.settings import choice, flag, integer, listed, seconds
 from docstore.streams.timing import (
@@ -24,9 +24,10 @@ from docstore.streams.timing import (
     TransferBounds,
     Upkeep,
 )
+from docstore.tls.settings import TLS_KEYS, TlsFiles, plain_ports, tls_files
 
 ENVIRONMENT_PREFIX = "DOCSTORE_"
-OF_CLIENTS = frozenset({"DOCSTORE_URL", "DOCSTORE_TOKEN"})
+OF_CLIENTS = frozenset({"DOCSTORE_URL", "DOCSTORE_TOKEN", "DOCSTORE_CACERT"})
 """Variables with this prefix that are no settings of a node."""
 PRESETS = ("loopback", "lan", "wan")
 _HOST_NAME = re.compile(r"(?:\*|[A-Za-z0-9_][A-Za-z0-9._-]{0,252})\Z")
@@ -83,7 +84,7 @@ class Config:
     """The founders of the group, used on first start only; none: a group of one."""
 
     join: tuple[str, ...] = ()
-    """Members (http://HOST:PORT) to ask to be taken in by, on first start only."""
+    """Members (http(s)://HOST:PORT) to ask to be taken in by, on first start only."""
 
     replaces: str = ""
     """With `join` or `standby`: the member whose place this node takes."""
@@ -143,6 +144,9 @@ class Config:
     token_file: str = ""
     """The token that this node shows when it asks others over HTTP; "" for none."""
 
+    tls: TlsFiles = field(default_factory=TlsFiles)
+    """Certificates, and who is believed; the settings begin with `tls_` and `peer_tls_`."""
+
     insecure: bool = False
     """Allow plain text beyond loopback."""
 
@@ -167,6 +171,11 @@ class Config:
         shared = [self.shared.host] if self.shared else []
         return {self.listen_host, self.advertise.host, *shared, *founder, *self.allowed_hosts}
 
+    @property
+    def url(self) -> str:
+        """Where clients reach this node."""
+        return self.advertise.url(self.tls.scheme)
+
     def public(self) -> dict[str, Any]:
         """Return what the management page shows: where it is reached, and limits; no secrets.
 
@@ -174,7 +183,7 @@ class Config:
         """
         return {
             "addresses": {
-                "http": self.advertise.url,
+                "http": self.url,
                 "peer": str(self.peer_advertise),
                 "gossip": str(self.gossip_advertise),
             },
@@ -193,8 +202,8 @@ KEYS = (
     "remove_after_s", "history_retention_s", "slots",
     "points_per_node", "replication_factor", "reads", "heartbeat_interval_s", "owner_timeout_s",
     "repair_interval_s", "journal_mb", "segments_mb",
-    "gossip_preset", "gossip_key_file", "access_file", "token_file", "insecure", "allowed_hosts",
-    "log", "log_level", *(each.name for each in fields(Limits)),
+    "gossip_preset", "gossip_key_file", "access_file", "token_file", *TLS_KEYS, "insecure",
+    "allowed_hosts", "log", "log_level", *(each.name for each in fields(Limits)),
     "streams_fail_back_s", "streams_gather_s", "streams_confirm_s", "streams_tail_mb",
     "streams_retention_check_s",
 )  # fmt: skip
@@ -229,10 +238,11 @@ def parse(settings: Mapping[str, Any]) -> Config:
         raise BadConfig(f"{unknown[0]}: there is no such setting")
     if not settings.get("data"):
         raise BadConfig("data: a directory is needed")
-    founders = _founders(settings.get("bootstrap", ""))
+    tls = tls_files(settings)
+    founders = _founders(settings.get("bootstrap", ""), tls.scheme)
     own = next((each.address for each in founders if each.id == settings.get("node_id")), None)
     insecure = flag(settings.get("insecure", False), "insecure")
-    ports = ports_of(settings, own, insecure=insecure)
+    ports = ports_of(settings, own, {} if insecure else plain_ports(settings, tls))
     config = Config(
         data=Path(str(settings["data"])),
         **_addresses(ports),
@@ -258,6 +268,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
         gossip_key_file=str(settings.get("gossip_key_file", "")),
         access_file=str(settings.get("access_file", "")),
         token_file=str(settings.get("token_file", "")),
+        tls=tls,
         insecure=insecure,
         allowed_hosts=_host_names(settings.get("allowed_hosts", "")),
         log=choice(settings.get("log", "auto"), "log", ("auto", "text", "json")),
@@ -299,14 +310,18 @@ def _check_together(config: Config) -> None:
         raise BadConfig(f"{comes_in}: says how a node comes into a group: join says which")
 
 
-def _founders(value: object) -> tuple[Founder, ...]:
+def _founders(value: object, scheme: str) -> tuple[Founder, ...]:
     founders = []
     for text in listed(value):
         name, _, url = text.partition("=")
         try:
-            address = reachable(parse_url(url), "bootstrap")
+            said, address = split_url(url)
         except ValueError:
-            raise BadConfig(f"bootstrap: {text!r} is not ID=http://HOST:PORT") from None
+            raise BadConfig(f"bootstrap: {text!r} is not ID={scheme}://HOST:PORT") from None
+        reachable(address, "bootstrap")
+        if said != scheme:
+            why = "with tls_cert_file" if scheme == "https" else "without tls_cert_file"
+            raise BadConfig(f"bootstrap: {text!r}: {why} nodes are at {scheme}://")
         if not is_node_id(name):
             raise BadConfig(f"bootstrap: {name[:80]!r} is no id of a node: {NODE_ID}")
         founders.append(Founder(name, *address))
@@ -327,7 +342,7 @@ def _urls(value: object) -> tuple[str, ...]:
     urls = tuple(text.rstrip("/") for text in listed(value))
     for url in urls:
         try:
-            parse_url(url)
+            split_url(url)
         except ValueError as error:
             raise BadConfig(f"join: {error}") from None
     return urls

@@ -71,6 +71,14 @@ class SnapshotGone(DocstoreError):
     family = Family.REFUSED
 
 
+class TooManyRequests(DocstoreError):
+    """Whoever asks has made as many requests as he may; later ones are taken again."""
+
+    status = 429
+    code = "too-many-requests"
+    family = Family.REFUSED
+
+
 class TooEarly(DocstoreError):
     """This copy has not come so far yet; ask another one, or later."""
 

@@ -28,8 +28,8 @@ SHELLS = tuple(
     gossip/agent.py gossip/audience.py gossip/clock.py gossip/exchange.py gossip/joining.py
     gossip/security/rotation.py gossip/snapshot.py gossip/subscription.py gossip/transport.py
     gossip/__main__.py docstore/__main__.py docstore/driver.py docstore/stepping.py
-    docstore/links/peers.py docstore/links/refusals.py docstore/links/rpc.py
-    docstore/scans/barrier.py
+    docstore/links/certified.py docstore/links/framed.py docstore/links/peers.py
+    docstore/links/refusals.py docstore/links/rpc.py docstore/scans/barrier.py
     docstore/scans/batches.py docstore/scans/feed.py docstore/scans/pool.py
     docstore/scans/scanner.py docstore/scans/segments.py docstore/scans/worker.py
     docstore/services/announcing.py docstore/services/declaring.py docstore/storage/database.py
@@ -42,7 +42,8 @@ SHELLS = tuple(
     docstore/streams/driver.py docstore/streams/backend.py docstore/tokens.py
     docstore/cli/* docstore/client/*
     docstore/http/* docstore/members/* docstore/node/* docstore/reads/* docstore/upkeep/*
-    docstore/pipeline/*
+    docstore/pipeline/* docstore/tls/accepting.py docstore/tls/alerts.py docstore/tls/authority.py
+    docstore/tls/contexts.py docstore/tls/credentials.py docstore/tls/strangers.py
     """.split()
 )
 
@@ -81,8 +82,11 @@ COMMANDS = (
     "docstore/cli/*",
     "docstore/client/*",
 )
-NODES_OWN = ("docstore/cli/serve.py", "docstore/cli/serve_flags.py", "docstore/cli/force.py")
-"""The commands that are a node, or work on a node's disk: imported late, by who is asked for it."""
+NODES_OWN = (
+    "docstore/cli/serve.py", "docstore/cli/serve_flags.py", "docstore/cli/force.py",
+    "docstore/tls/authority.py",
+)  # fmt: skip
+"""What is a node, works on a node's disk or makes its certificates: imported late, by commands."""
 NODES_PARTS = (
     "docstore.converge docstore.http docstore.links docstore.members docstore.node"
     " docstore.pipeline docstore.protocol.replica docstore.query docstore.reads docstore.scans"

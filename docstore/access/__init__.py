@@ -3,6 +3,7 @@
     grants.py          levels at paths, and what they allow
     rules.py           the file: roles, users, keys
     web_tokens.py      JSON Web Tokens, proven by a key of the file
+    rates.py           how many requests somebody may make in a second
     authenticator.py   the Authorization header -> who it is
 
 All of it is pure; which request needs what is in `docstore/http/needs.py`, and the file is watched

@@ -53,7 +53,7 @@ class Authenticator:
         if claims is None:
             return None
         held = joined(rules.roles[role] for role in claims.roles)
-        return Principal(claims.subject, Grants(held), claims.until_s)
+        return Principal(claims.name, Grants(held), claims.until_s, claims.rate)
 
 
 def _user_of(token: str, users: Mapping[bytes, Principal]) -> Principal | None:

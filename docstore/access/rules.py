@@ -16,7 +16,8 @@
     roles = ["editor"]
 
 A user's tokens are kept as the SHA-256 of each, in hexadecimal; two of them while one replaces the
-other. A key proves JSON Web Tokens, and says which roles these may give.
+other. A key proves JSON Web Tokens, and says which roles these may give. Both take
+`requests_per_second`: of the user, and of each subject of the key's tokens, at each node.
 """
 
 import re
@@ -31,6 +32,7 @@ from docstore.access.web_tokens import Key, key_of
 from docstore.errors import BadConfig, BadRequest
 from docstore.model.paths import canonical_link
 
+RATE = "requests_per_second"
 LEVELS = {level.name.lower(): level for level in Level}
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,127}\Z")
@@ -41,11 +43,12 @@ Roles = Mapping[str, Mapping[str, Level]]
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks. until_s: when that ends, in seconds since 1970."""
+    """Who asks. until_s: when that ends, in seconds since 1970. rate: requests a second, 0: any."""
 
     name: str
     grants: Grants
     until_s: float = inf
+    rate: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,27 +80,35 @@ def _users(said: Mapping[str, Any], roles: Roles) -> dict[bytes, Principal]:
     users: dict[bytes, Principal] = {}
     for name, table in _tables(said, "users"):
         where = f"users.{name}"
-        _insist_on_members(where, table, {"tokens", "roles"})
+        _insist_on_members(where, table, {"tokens", "roles", RATE})
         held = joined(roles[role] for role in _roles(where, table, roles))
+        rate = _rate(where, table)
         for token in _texts(where, table, "tokens"):
             if not _DIGEST.match(token):
                 raise BadConfig(f"{where}: tokens are SHA-256 in 64 digits of 0-9 and a-f")
             if bytes.fromhex(token) in users:
                 raise BadConfig(f"{where}: this token is somebody's already")
-            users[bytes.fromhex(token)] = Principal(name, Grants(held))
+            users[bytes.fromhex(token)] = Principal(name, Grants(held), rate=rate)
     return users
 
 
 def _key(name: str, table: Mapping[str, Any], roles: Roles) -> Key:
     where = f"keys.{name}"
-    _insist_on_members(where, table, {"issuer", "public_key", "roles"})
+    _insist_on_members(where, table, {"issuer", "public_key", "roles", RATE})
     issuer, pem = table.get("issuer"), table.get("public_key")
     if not isinstance(issuer, str) or not issuer or not isinstance(pem, str):
         raise BadConfig(f"{where}: issuer and public_key are texts")
     try:
-        return key_of(pem, issuer, frozenset(_roles(where, table, roles)))
+        return key_of(pem, issuer, frozenset(_roles(where, table, roles)), _rate(where, table))
     except ValueError as error:
         raise BadConfig(f"{where}: public_key: {error}") from None
+
+
+def _rate(where: str, table: Mapping[str, Any]) -> float:
+    rate = table.get(RATE, 0)
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < inf:
+        raise BadConfig(f"{where}: {RATE} is a number, 0 for as many as come")
+    return float(rate)
 
 
 def _levels(role: str, paths: Mapping[str, Any]) -> dict[str, Level]:

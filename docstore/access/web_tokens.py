@@ -48,6 +48,8 @@ class Key:
     public: Ed25519PublicKey | EllipticCurvePublicKey
     issuer: str
     roles: frozenset[str]
+    rate: float = 0.0
+    """Requests a second of each subject."""
 
     def has_signed(self, signature: bytes, signed: bytes) -> bool:
         """Say whether a signature is this key's."""
@@ -66,9 +68,11 @@ class Key:
 class Claims(NamedTuple):
     """What a token has proven. until_s: in seconds since 1970, with the leeway."""
 
-    subject: str
+    name: str
+    """Of the issuer and the subject: no user of the file has a space in his."""
     roles: frozenset[str]
     until_s: float
+    rate: float
 
 
 class _Parts(NamedTuple):
@@ -78,16 +82,16 @@ class _Parts(NamedTuple):
     signed: bytes
 
 
-def key_of(pem: str, issuer: str, roles: frozenset[str]) -> Key:
+def key_of(pem: str, issuer: str, roles: frozenset[str], rate: float) -> Key:
     """Return the key in a PEM. Raises ValueError."""
     try:
         public = load_pem_public_key(pem.encode())
     except (ValueError, UnsupportedAlgorithm):
         raise ValueError("it is no public key in PEM") from None
     if isinstance(public, Ed25519PublicKey):
-        return Key("EdDSA", public, issuer, roles)
+        return Key("EdDSA", public, issuer, roles, rate)
     if isinstance(public, EllipticCurvePublicKey) and isinstance(public.curve, SECP256R1):
-        return Key("ES256", public, issuer, roles)
+        return Key("ES256", public, issuer, roles, rate)
     raise ValueError("a key is Ed25519 (EdDSA) or P-256 (ES256)")
 
 
@@ -144,7 +148,9 @@ def _claims(said: Mapping[str, Any], key: Key, audience: str, now_s: float) -> C
     subject, roles = said.get("sub"), said.get("roles", [])
     if not _is_name(subject) or not isinstance(roles, list) or not all(map(_is_name, roles)):
         return None
-    return Claims(subject, key.roles.intersection(roles), ends + LEEWAY_S)
+    return Claims(
+        f"{key.issuer} {subject}", key.roles.intersection(roles), ends + LEEWAY_S, key.rate
+    )
 
 
 def _time(value: Any) -> float:

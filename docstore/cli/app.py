@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from docstore import __version__
-from docstore.cli import documents, election, group, groups, leases, records, topics, trace
+from docstore.cli import certs, documents, election, group, groups, leases, records, topics, trace
 from docstore.cli.terminal import (
     DEFAULT_URLS,
     AsJson,
     CommandFailed,
+    Commands,
     Urls,
     console,
     failed,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from docstore.client import Client
 
 app = typer.Typer(
+    cls=Commands,
     help="A replicated store of versioned JSON documents over HTTP.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -37,6 +39,7 @@ NODES = "Nodes"
 app.add_typer(documents.app)
 app.add_typer(group.app)
 app.add_typer(trace.app)
+app.add_typer(certs.certs, name="certs", rich_help_panel=certs.PANEL)
 app.add_typer(topics.topic, name="topic", rich_help_panel=topics.PANEL)
 app.add_typer(topics.partition, name="partition", rich_help_panel=topics.PANEL)
 app.add_typer(records.app)

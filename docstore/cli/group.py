@@ -11,7 +11,6 @@ from docstore.cli.terminal import (
     AsJson,
     CommandFailed,
     Urls,
-    client_of,
     show,
     talk,
 )
@@ -133,7 +132,7 @@ def _teller(*, as_json: bool) -> Callable[[str], None]:
 
 async def _newcomer(client: "Client", url: str) -> Json:
     """Return how the node at `url` is named in a request to take it in. Raises CommandFailed."""
-    async with client_of([url]) as node:
+    async with client.to([url]) as node:
         page = await node.json("GET", "/core/management")
     group = await client.json("GET", GROUP)
     stores = {each["storeId"] for each in group["configuration"]["members"]}
@@ -174,19 +173,19 @@ async def _follow(client: "Client", request: Json, tell: Callable[[str], None] |
         except ClientError:
             continue  # It may be the very node that leaves.
         leader = page["configuration"]["leader"]
-        now = await _at_leader(page, leader)
+        now = await _at_leader(client, page, leader)
     return now
 
 
-async def _at_leader(page: Json, leader: str | None) -> Json:
+async def _at_leader(client: "Client", page: Json, leader: str | None) -> Json:
     """Return the configuration as its leader sees it: only there is the progress known."""
     from docstore.client import ClientError
 
     now: Json = page["configuration"]
     url = next((each["address"] for each in now["members"] if each["id"] == leader), "")
     try:
-        async with client_of([url], timeout_s=2.0) as client:
-            found: Json = (await client.json("GET", GROUP))["configuration"]
+        async with client.to([url], timeout_s=2.0) as node:
+            found: Json = (await node.json("GET", GROUP))["configuration"]
             return found if found["id"] >= now["id"] else now
     except (ClientError, ValueError):
         return now

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from docstore.cli.terminal import CommandFailed, client_of
+from docstore.cli.terminal import CommandFailed
 from docstore.client import Client
 from docstore.model.ingest import Record, id_of_fields, is_array, of_array, of_lines, of_table
 from docstore.model.paths import id_of
@@ -126,7 +126,7 @@ async def load(client: Client, plan: Plan, out: Console) -> Loaded:
                 journal.note(first)
                 progress.advance(bar, last - first)
 
-        await _with_clients(client.urls, work)
+        await _with_clients(client, work)
     journal.finish()
     seconds = time.perf_counter() - started
     loaded = len(rows) - skipped
@@ -142,13 +142,14 @@ async def _cluster_id(client: Client) -> str:
     return str(page["configuration"]["clusterId"])
 
 
-async def _with_clients(urls: Sequence[str], work: Any) -> None:
+async def _with_clients(client: Client, work: Any) -> None:
     """Run `work` a few times side by side, each beginning with another node."""
+    urls = client.urls
 
     async def one(index: int) -> None:
         turned = [*urls[index % len(urls) :], *urls[: index % len(urls)]]
-        async with client_of(turned, timeout_s=120.0) as client:
-            await work(client)
+        async with client.to(turned, timeout_s=120.0) as turned_client:
+            await work(turned_client)
 
     try:
         async with asyncio.TaskGroup() as group:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
 from docstore.cli.several_settings import flags_of, settings_of_each
+from docstore.tls.settings import TLS_KEYS
 
 EXIT_STOPPED, EXIT_FAILED, EXIT_BAD_CONFIG, EXIT_DISK_FAILED = 0, 1, 2, 74
 FINAL = (EXIT_STOPPED, EXIT_BAD_CONFIG, EXIT_DISK_FAILED)
@@ -91,6 +92,8 @@ class Several:
         self._name = name
         self._children = [Child(each) for each in told]
         self._selector = selectors.DefaultSelector()
+        self._reload = {signal.SIGHUP} if any(each in told[0] for each in TLS_KEYS) else set()
+        """What has all nodes read their certificates again; without any, it ends them."""
         self._end_with_parent = _end_with_parent()
         self._has_told = False
         self._stopping = False
@@ -100,7 +103,7 @@ class Several:
         woken, wakes = os.pipe()
         os.set_blocking(wakes, False)
         signal.set_wakeup_fd(wakes)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, *self._reload):
             signal.signal(number, lambda *_: None)
         self._selector.register(woken, selectors.EVENT_READ)
         while any(child.code is None for child in self._children):
@@ -109,12 +112,21 @@ class Several:
             for key, _ in self._selector.select(self._patience_s(now)):
                 if key.data is not None:
                     self._hear(key.data)
-                elif {signal.SIGTERM, signal.SIGINT} & set(os.read(woken, 4096)):
-                    self._stop()
+                else:
+                    self._pass_on(set(os.read(woken, 4096)))
             self._reap(time.monotonic())
         codes = {child.code for child in self._children}
         worst = (EXIT_DISK_FAILED, EXIT_BAD_CONFIG, EXIT_FAILED)
         return next((code for code in worst if code in codes), EXIT_STOPPED)
+
+    def _pass_on(self, numbers: set[int]) -> None:
+        """Let the nodes have the signals that are meant for them."""
+        if {signal.SIGTERM, signal.SIGINT} & numbers:
+            self._stop()
+        elif self._reload & numbers:
+            for child in self._children:
+                if child.process is not None:
+                    child.process.send_signal(signal.SIGHUP)
 
     def _start_due(self, now: float) -> None:
         for child in self._children:

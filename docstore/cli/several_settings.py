@@ -6,7 +6,8 @@ from typing import Any
 
 from docstore.config import parse
 from docstore.errors import BadConfig
-from docstore.model.address import PORT_MAX, Address, parse_address, parse_url
+from docstore.model.address import PORT_MAX, Address, parse_address, split_url
+from docstore.tls.settings import tls_files
 
 PROCESSES_MAX = 64
 PORTS = 3
@@ -29,8 +30,9 @@ def settings_of_each(settings: Mapping[str, Any], count: int) -> list[dict[str, 
     if settings.get("replaces"):
         raise BadConfig("replaces: a member is replaced by one node, not by several")
     if not any(settings.get(key) for key in ("bootstrap", "join", "standby")):
-        alone = f"{settings['node_id']}=http://{settings.get('advertise') or _listen(settings)}"
-        settings = {**settings, "bootstrap": alone}
+        scheme = tls_files(settings).scheme
+        at = f"{scheme}://{settings.get('advertise') or _listen(settings)}"
+        settings = {**settings, "bootstrap": f"{settings['node_id']}={at}"}
     each = [_settings_of(settings, number, count) for number in range(count)]
     for told in each:
         parse(told)
@@ -70,11 +72,11 @@ def _founders(listed: str | Sequence[str], count: int) -> str:
     for entry in listed.split(",") if isinstance(listed, str) else listed:
         name, _, url = entry.strip().partition("=")
         try:
-            host, port = parse_url(url)
+            scheme, (host, port) = split_url(url)
         except ValueError:
             raise BadConfig(f"bootstrap: {entry!r} is not ID=http://HOST:PORT") from None
         addresses = [Address(host, port + PORTS * number) for number in range(count)]
-        founders += [f"{name}-{number}={each.url}" for number, each in enumerate(addresses)]
+        founders += [f"{name}-{nth}={each.url(scheme)}" for nth, each in enumerate(addresses)]
     return ",".join(founders)
 
 

@@ -6,7 +6,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from docstore.cli.terminal import client_of
 from docstore.client import Client, ClientError
 
 Status = dict[str, Any]
@@ -17,7 +16,7 @@ async def read_status(client: Client) -> Status:
     """Return what the group, and each node that is alive, says of itself."""
     group = await client.json("GET", "/core/node-groups/default")
     selector = await client.json("GET", "/core/node-selectors/default")
-    nodes = {member["id"]: await _node(member) for member in group["members"]}
+    nodes = {member["id"]: await _node(client, member) for member in group["members"]}
     return {"group": group, "shares": selector["shares"], "nodes": nodes}
 
 
@@ -61,12 +60,12 @@ def _version(node: dict[str, Any]) -> str:
     return f"{node['version']} ({node['protocol']})" if "protocol" in node else ""
 
 
-async def _node(member: dict[str, Any]) -> dict[str, Any]:
+async def _node(client: Client, member: dict[str, Any]) -> dict[str, Any]:
     if member["status"] in ("DEAD", "LEFT") or not member["address"]:
         return {}
     try:
-        async with client_of([member["address"]], timeout_s=3.0) as client:
-            page: dict[str, Any] = await client.json("GET", "/core/management")
+        async with client.to([member["address"]], timeout_s=3.0) as node:
+            page: dict[str, Any] = await node.json("GET", "/core/management")
             return page
     except ClientError:
         return {}

@@ -4,13 +4,18 @@ Each TAB of a completing shell runs this, so nothing here imports what only a co
 """
 
 import math
+import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from typer.core import TyperGroup, TyperOption
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from rich.console import Console
 
     from docstore.client import Client, ClientError
@@ -54,8 +59,56 @@ Ttl = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+CACERT = "DOCSTORE_CACERT"
 WIDTH = 1_000
 DEFAULT_URLS = ["http://127.0.0.1:8001"]
+
+
+class Commands(TyperGroup):
+    """All commands. Those with `--url` have `--cacert` as well: each begins with the same talk."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for command in _commands_under(self):
+            if any(each.name == "url" for each in command.params):
+                command.params.append(_cacert())
+
+
+def _commands_under(group: TyperGroup) -> Iterator[Any]:
+    for each in group.commands.values():
+        if isinstance(each, TyperGroup):
+            yield from _commands_under(each)
+        else:
+            yield each
+
+
+def _cacert() -> TyperOption:
+    return TyperOption(
+        param_decls=["--cacert"], envvar=CACERT, show_envvar=True, metavar="FILE",
+        expose_value=False, callback=_believe,
+        help="The CAs to believe over https, in PEM; else those that the system knows.",
+    )  # fmt: skip
+
+
+def _believe(context: object, parameter: object, file: str | None) -> None:
+    """Believe a CA in this command, and in whatever it starts."""
+    if file and not Path(file).is_file():
+        raise typer.BadParameter(f"{file}: there is no such file")
+    if file:
+        os.environ[CACERT] = file
+
+
+def _believed(urls: list[str]) -> "SSLContext | None":
+    """Return whom to believe over https; None: as the system does. Raises CommandFailed."""
+    file = os.environ.get(CACERT)
+    if not file or not any(url.startswith("https:") for url in urls):
+        return None
+    import ssl
+
+    try:
+        return ssl.create_default_context(cafile=file)
+    except OSError:
+        raise CommandFailed(f"{file} holds no certificate in PEM") from None
 
 
 def console(*, stderr: bool = False, is_wide: bool = False) -> "Console":
@@ -69,11 +122,15 @@ def console(*, stderr: bool = False, is_wide: bool = False) -> "Console":
 
 
 def client_of(urls: list[str], *, timeout_s: float = 30.0) -> "Client":
-    """Return a client that shows the token which the environment has, or --token-file."""
+    """Return a client that shows the token of --token-file, and believes the CAs of --cacert.
+
+    Without these options, those of the environment. Raises CommandFailed.
+    """
     from docstore.client import Client
     from docstore.tokens import token_of_environment
 
-    return Client(urls, timeout_s=timeout_s, token=token_of_environment())
+    token = token_of_environment()
+    return Client(urls, timeout_s=timeout_s, token=token, ssl=_believed(urls))
 
 
 def talk(urls: list[str], work: "Callable[[Client], Awaitable[T]]") -> T:

@@ -9,6 +9,7 @@ import random
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -56,10 +57,18 @@ class LocalCluster:
         directory: Path | None = None,
         settings: Sequence[str] = (),
         token: str = "",
+        *,
+        certs: Path | None = None,
     ) -> None:
-        """settings: flags for every node. token: shown to nodes that want one."""
+        """settings: flags for every node. token: shown to nodes that want one.
+
+        certs: where `docstore certs` has made ca.pem, n1.pem, n2.pem, ...: all ports have TLS then.
+        """
         self._token = token
         self._settings = tuple(settings)
+        self._certs = certs
+        self.ssl = ssl.create_default_context(cafile=certs / "ca.pem") if certs else None
+        """What `Client(cluster.urls, ssl=cluster.ssl)` believes."""
         self._own_directory = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="docstore-"))
         self._claims = contextlib.ExitStack()
@@ -116,9 +125,19 @@ class LocalCluster:
     def _add_node(self) -> LocalNode:
         name = f"n{len(self.nodes) + 1}"
         claim = self._claims.enter_context(claim_ports())
-        port = claim.getsockname()[1] - CLAIM
-        self.nodes.append(LocalNode(name, f"http://127.0.0.1:{port}", self.directory / name))
+        address = f"127.0.0.1:{claim.getsockname()[1] - CLAIM}"
+        scheme = "https" if self._certs else "http"
+        self.nodes.append(LocalNode(name, f"{scheme}://{address}", self.directory / name))
         return self.nodes[-1]
+
+    def _tls(self, node: LocalNode) -> tuple[str, ...]:
+        if self._certs is None:
+            return ()
+        return (
+            "--tls-cert-file", str(self._certs / f"{node.name}.pem"),
+            "--tls-key-file", str(self._certs / f"{node.name}-key.pem"),
+            "--tls-ca-file", str(self._certs / "ca.pem"),
+        )  # fmt: skip
 
     def start(self, node: LocalNode) -> None:
         """Start a node on its data."""
@@ -128,8 +147,8 @@ class LocalCluster:
             node.process = subprocess.Popen(
                 [
                     sys.executable, *node.command, "serve", "--data", str(node.data),
-                    "--listen", node.url.removeprefix("http://"), "--node-id", node.name,
-                    *node.flags, *self._settings,
+                    "--listen", node.url.partition("://")[2], "--node-id", node.name,
+                    *self._tls(node), *node.flags, *self._settings,
                 ],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
@@ -146,7 +165,7 @@ class LocalCluster:
         deadline = time.monotonic() + timeout_s
         running = [node for node in self.nodes if node.process is not None]
         waiting = running
-        while waiting := [node for node in waiting if not _is_ready(node.url)]:
+        while waiting := [node for node in waiting if not self._is_ready(node)]:
             for node in running:  # One that ended may be what the others wait for.
                 if node.process is not None and node.process.poll() is not None:
                     raise RuntimeError(f"{node.name} ended by itself:\n{node.last_words()}")
@@ -160,7 +179,7 @@ class LocalCluster:
         """Return the node that owns a document."""
         url = (asked or self.nodes[0]).url
         request = urllib.request.Request(f"{url}{link}/explain", headers=self._headers())
-        with urllib.request.urlopen(request) as answer:
+        with urllib.request.urlopen(request, context=self.ssl) as answer:
             page: dict[str, Any] = json.load(answer)
         return self.node(page["owner"])
 
@@ -182,13 +201,13 @@ class LocalCluster:
         if self._own_directory:
             shutil.rmtree(self.directory, ignore_errors=True)
 
-
-def _is_ready(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}/health/ready", timeout=2) as answer:
-            return int(answer.status) == 200
-    except (urllib.error.URLError, OSError):
-        return False
+    def _is_ready(self, node: LocalNode) -> bool:
+        url = f"{node.url}/health/ready"
+        try:
+            with urllib.request.urlopen(url, timeout=2, context=self.ssl) as answer:
+                return int(answer.status) == 200
+        except (urllib.error.URLError, OSError):
+            return False
 
 
 def claim_ports() -> socket.socket:

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from ssl import SSLContext
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import unquote
@@ -42,10 +43,19 @@ Answered = tuple[int, Mapping[str, str], bytes]
 class Requests:
     """One HTTP session with any of a group's nodes."""
 
-    def __init__(self, urls: Sequence[str], *, timeout_s: float = 30.0, token: Token = "") -> None:
+    def __init__(
+        self,
+        urls: Sequence[str],
+        *,
+        timeout_s: float = 30.0,
+        token: Token = "",
+        ssl: SSLContext | None = None,
+    ) -> None:
         """timeout_s: for so long a request is tried, and for so long an update is waited for.
 
         token: shown with each request; a function gives one that holds, in time.
+        ssl: whom to believe over https, such as `ssl.create_default_context(cafile="ca.pem")`;
+        None: as the system does.
         Raises BadAddress without a URL.
         """
         if not urls:
@@ -53,14 +63,19 @@ class Requests:
         self.urls = [url.rstrip("/") for url in urls]
         self._timeout_s = timeout_s
         self._token = token
+        self._ssl = ssl
         self._session: aiohttp.ClientSession | None = None
         self._first = 0
         self._nodes: set[str] = set()
         """URLs of nodes that were asked whether they are."""
 
+    def to(self, urls: Sequence[str], *, timeout_s: float = 30.0) -> Self:
+        """Return a client of other nodes that believes whom this one does, and shows the same."""
+        return type(self)(urls, timeout_s=timeout_s, token=self._token, ssl=self._ssl)
+
     async def __aenter__(self) -> Self:
         """Open the session."""
-        self._session = session(aiohttp.TCPConnector(limit=0))
+        self._session = session(aiohttp.TCPConnector(limit=0, ssl=self._ssl or True))
         return self
 
     async def __aexit__(
@@ -190,6 +205,8 @@ class Requests:
             raise BadAddress(f"{url!r} is not the URL of a node, such as {EXAMPLE}") from error
         except aiohttp.ClientResponseError as error:
             raise BadAddress(f"what answers at {url} is no node: it does not speak HTTP") from error
+        except aiohttp.ClientSSLError as error:
+            raise Unreachable(f"{url}: {_without_tls(error)}") from error
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, _NotSent) as error:
             raise Unreachable(_NO_SSL.sub("", str(error))) from error
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -254,6 +271,15 @@ async def _sent_once(
 def _lost(method: str) -> type[Unreachable] | type[Unanswered]:
     """Return what is raised of a request whose answer is lost."""
     return Unreachable if method in READS else Unanswered
+
+
+def _without_tls(error: aiohttp.ClientSSLError) -> str:
+    """Return why there is no TLS with a node, in words of what may be done about it."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        why = getattr(error.certificate_error, "verify_message", error.certificate_error)
+        return f"its certificate is not believed: {why}; name its CA (--cacert, or ssl=)"
+    reason = str(getattr(error.os_error, "reason", error.os_error)).lower().replace("_", " ")
+    return f"no TLS with it: {reason}"
 
 
 def _check_link(path: str) -> None:

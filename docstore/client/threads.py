@@ -13,6 +13,7 @@ import asyncio
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Sequence
+from ssl import SSLContext
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -31,9 +32,12 @@ START_S = 60.0
 class _Threaded(ABC, Generic[Held]):
     """A client and what it holds, on a loop of their own."""
 
-    def __init__(self, urls: Sequence[str], token: Token, what: dict[str, Any]) -> None:
+    def __init__(
+        self, urls: Sequence[str], what: dict[str, Any], token: Token, ssl: SSLContext | None
+    ) -> None:
         self._urls = urls
         self._token = token
+        self._ssl = ssl
         self._what = what
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -75,7 +79,7 @@ class _Threaded(ABC, Generic[Held]):
             self._stop()
 
     async def _begin(self) -> None:
-        self._client = Client(self._urls, token=self._token)
+        self._client = Client(self._urls, token=self._token, ssl=self._ssl)
         await self._client.__aenter__()
         try:
             held = self._make(self._client)
@@ -109,9 +113,16 @@ class ThreadedRole(_Threaded[Role]):
     """`client.role` without an event loop of the caller's; settings as there."""
 
     def __init__(
-        self, urls: Sequence[str], name: str, *, token: Token = "", **settings: Any
+        self,
+        urls: Sequence[str],
+        name: str,
+        *,
+        token: Token = "",
+        ssl: SSLContext | None = None,
+        **settings: Any,
     ) -> None:
-        super().__init__(urls, token, settings)
+        """token, ssl: as of `Client`."""
+        super().__init__(urls, settings, token, ssl)
         self._name = name
 
     def _make(self, client: Client) -> Role:
@@ -137,8 +148,16 @@ class ThreadedRole(_Threaded[Role]):
 class ThreadedLease(_Threaded[Lease]):
     """`client.lease` without an event loop of the caller's; settings as there."""
 
-    def __init__(self, urls: Sequence[str], *, token: Token = "", **settings: Any) -> None:
-        super().__init__(urls, token, settings)
+    def __init__(
+        self,
+        urls: Sequence[str],
+        *,
+        token: Token = "",
+        ssl: SSLContext | None = None,
+        **settings: Any,
+    ) -> None:
+        """token, ssl: as of `Client`."""
+        super().__init__(urls, settings, token, ssl)
 
     def _make(self, client: Client) -> Lease:
         return client.lease(**self._what)

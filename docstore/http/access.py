@@ -1,4 +1,4 @@
-"""Who sends a request, asked once for each: the door of a node that has an access file."""
+"""The door of a node that has an access file: who sends a request, and what he may do."""
 
 import time
 
@@ -6,16 +6,18 @@ import structlog
 from aiohttp.hdrs import AUTHORIZATION
 
 from docstore.access.authenticator import Authenticator
-from docstore.access.grants import Grants
+from docstore.access.grants import ROOT, Grants, Level
+from docstore.access.rates import Rates
 from docstore.access.rules import Principal
-from docstore.errors import Unauthenticated
-from docstore.http.authority import Authority, Granted, authority_of
+from docstore.errors import TooManyRequests, Unauthenticated
+from docstore.http.authority import Authority, refusal
 from docstore.http.headers import Head
-from docstore.http.needs import OPEN, need_of
+from docstore.http.needs import ANYBODY, INSIDE, OPEN, READ, READS, Need, need_of
+from docstore.model.paths import canonical_link
+from docstore.services.registry import FACTORIES
 
 HEALTH = "/health/"
 TELL_AGAIN_S = 60.0
-NOBODY = Granted(Principal("", Grants({})))
 
 log = structlog.get_logger("docstore.http")
 
@@ -25,31 +27,34 @@ class Access:
 
     def __init__(self, authenticator: Authenticator) -> None:
         self._authenticator = authenticator
+        self._rates = Rates()
         self._refused = 0
         self._told_at = -TELL_AGAIN_S
 
-    def authority(self, request: Head) -> Authority:
-        """Return it. Raises Unauthenticated."""
+    def authority(self, request: Head) -> "Granted":
+        """Return it. Raises Unauthenticated, TooManyRequests."""
         path = request.raw_path.partition("?")[0]
         if path.startswith(HEALTH) and need_of(request.method, path).what is OPEN:
-            return NOBODY
-        found = self._principal(request)
-        if found is not None:
-            return Granted(found)
-        self._tell()
-        raise Unauthenticated
-
-    def has_ended(self, request: Head) -> bool:
-        """Say whether a request that goes on would not be let in as it was."""
-        began = authority_of(request)
-        if not isinstance(began, Granted) or began is NOBODY:
-            return False
-        found = self._principal(request)
-        return found is None or found.grants != began.principal.grants
-
-    def _principal(self, request: Head) -> Principal | None:
+            return Granted(_NOBODY, "", self)
         said = request.headers.getall(AUTHORIZATION, ())
-        return self._authenticator.principal(said[0] if len(said) == 1 else "", time.time())
+        header = said[0] if len(said) == 1 else ""
+        found = self.principal(header)
+        if found is None:
+            self._tell()
+            raise Unauthenticated
+        self.count(found)
+        return Granted(found, header, self)
+
+    def principal(self, header: str) -> Principal | None:
+        """Return who sends a header, None if it proves nothing now."""
+        return self._authenticator.principal(header, time.time())
+
+    def count(self, principal: Principal) -> None:
+        """Count one request of somebody. Raises TooManyRequests."""
+        if principal.rate and not self._rates.allow(
+            principal.name, principal.rate, time.monotonic()
+        ):
+            raise TooManyRequests(f"at most {principal.rate:g} requests a second are yours here")
 
     def _tell(self) -> None:
         """Log that somebody is refused: when it begins, and then once a minute."""
@@ -58,3 +63,58 @@ class Access:
         if now - self._told_at >= TELL_AGAIN_S:
             self._told_at = now
             log.warning("requests without a token that holds are refused", refused=self._refused)
+
+
+class Granted(Authority):
+    """That of somebody whom the access file knows."""
+
+    __slots__ = ("_access", "_header", "_principal")
+
+    def __init__(self, principal: Principal, header: str, access: Access) -> None:
+        self._principal = principal
+        self._header = header
+        self._access = access
+
+    def may(self, method: str, link: str) -> bool:
+        """Say whether something that a request names may be read, or changed."""
+        need = need_of(method, link)
+        return need.what is not INSIDE and self._has(need)
+
+    def insist_on_all(self, path: str) -> None:
+        """Raise NotFound unless all documents at a path and below may be read."""
+        need = Need(READ, ROOT)
+        if path not in ("", ROOT) and isinstance(need_of("GET", canonical_link(path)).what, Level):
+            need = need_of("GET", path)
+        if not self._has(need):
+            raise refusal("GET", path or ROOT)
+
+    def insist_on_line(self, method: str, link: str) -> None:
+        """Raise what a request of its own would be told now."""
+        if not self.holds():
+            raise Unauthenticated
+        self._access.count(self._principal)
+        self.insist(method, link)
+
+    def enter(self, method: str, path: str) -> bool:
+        """Let a request for a path in; False if only what lies below may be listed."""
+        need = need_of(method, path)
+        if need.what is INSIDE or self._has(need):
+            return True
+        is_listed = path == FACTORIES or self._principal.grants.is_any_below(need.path)
+        if method in READS and is_listed:
+            return False
+        raise refusal(method, path)
+
+    def holds(self) -> bool:
+        """Say whether whoever shows this token may still do the same."""
+        found = self._access.principal(self._header)
+        return found is not None and found.grants == self._principal.grants
+
+    def _has(self, need: Need) -> bool:
+        what = need.what
+        if isinstance(what, Level):
+            return self._principal.grants.allow(what, need.path)
+        return what in (OPEN, ANYBODY)
+
+
+_NOBODY = Principal("", Grants({}))

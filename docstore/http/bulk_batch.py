@@ -56,7 +56,7 @@ class Batch:
                 value = await self._large_one(line) if is_large else parsed(line)
                 link = value["link"]
                 streak.broken, streak.has_operations = 0, True
-                self._authority.insist(_method(value), link)
+                self._authority.insist_on_line(_method(value), link)
                 factory = self._factory(link, value)
                 options = self._options.get(factory) or await self._find_options(factory)
                 if is_large:

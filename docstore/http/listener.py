@@ -5,6 +5,7 @@ aiohttp's low-level server keeps them. What one of them does with its bytes is i
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
@@ -14,9 +15,14 @@ from docstore.http.admission import Admission, refusal
 from docstore.http.connection import Connection
 from docstore.http.metrics import HttpMetrics
 from docstore.http.plain import PlainRequests
+from docstore.http.problems import problem
+from docstore.http.reply import closing_bytes
 from docstore.http.unread import LOOKS, Unread
 from docstore.limits import Limits
+from docstore.tls.accepting import Entrance
+from docstore.tls.strangers import Strangers
 
+SAY_HTTPS = "this port speaks TLS: its URLs begin with https://"
 LAST_BYTES_S = 0.5
 """After that, for answers that were made in the last moment."""
 
@@ -76,6 +82,21 @@ class Listener(web.Server):
             max_headers=limits.headers_max,
         )
 
+    def entrance(self, context: Callable[[], ssl.SSLContext]) -> Entrance:
+        """Return how clients come in by way of TLS; who is half-way counts as a connection."""
+        said = problem(400, "malformed", SAY_HTTPS, instance="/", closes=True)
+        return Entrance(
+            context=context, protocol=self,
+            failed=Strangers("listen", self._metrics.note_failed_handshake).tell,
+            enter=self._enter, leave=self._admission.leave,
+            patience_s=self._limits.first_request_timeout_s, plain=closing_bytes(said),
+        )  # fmt: skip
+
+    def _enter(self, address: str) -> str:
+        why_not = self._admission.enter(address)
+        self._metrics.connections_refused += bool(why_not)
+        return why_not
+
     def _look(self) -> None:
         """Cut off those whose clients have not moved on, now and again."""
         self._metrics.send_timeouts += self._unread.look(self._open)
@@ -93,9 +114,8 @@ class Listener(web.Server):
         assert isinstance(handler, Connection)
         self._open[handler] = address
         self._metrics.connections = len(self._open)
-        why_not = self._admission.enter(address)
+        why_not = self._enter(address)
         if why_not:
-            self._metrics.connections_refused += 1
             transport.write(refusal(why_not))
             transport.close()
             return

@@ -19,12 +19,17 @@ class HttpMetrics:
     def __init__(self) -> None:
         self.connections = 0
         self.connections_refused = 0
+        self.handshakes_failed = 0
         self.malformed = 0
         self.send_timeouts = 0
         self.internal_errors = 0
         self._requests: defaultdict[tuple[str, int], int] = defaultdict(int)
         self._buckets: dict[str, list[int]] = {}
         self._took_s: defaultdict[str, float] = defaultdict(float)
+
+    def note_failed_handshake(self) -> None:
+        """Count one who came with something else than TLS, or with another one."""
+        self.handshakes_failed += 1
 
     def note(self, method: str, status: int, took_s: float) -> None:
         """Count one request that has its answer."""
@@ -44,6 +49,7 @@ class HttpMetrics:
         values = {
             "docstore_http_connections": float(self.connections),
             "docstore_http_connections_refused_total": float(self.connections_refused),
+            "docstore_http_handshakes_failed_total": float(self.handshakes_failed),
             "docstore_http_internal_errors_total": float(self.internal_errors),
             "docstore_http_malformed_total": float(self.malformed),
             "docstore_http_send_timeouts_total": float(self.send_timeouts),

@@ -21,7 +21,7 @@ from multidict import CIMultiDictProxy
 from docstore.errors import BadRequest
 from docstore.http import bodies
 from docstore.http.access import Access
-from docstore.http.authority import AUTHORITY, EVERYBODY
+from docstore.http.authority import AUTHORITY, EVERYBODY, Authority
 from docstore.http.documents import Documents, Submitted
 from docstore.http.ending import Ending
 from docstore.http.guard import Guard
@@ -81,7 +81,7 @@ class PlainRequest:
         self.service = service
         self.link = link
         self.client = client
-        self.authority = EVERYBODY
+        self.authority: Authority = EVERYBODY
         self.media = ""
         """In which the answer is taken, once that is known."""
 

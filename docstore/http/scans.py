@@ -28,6 +28,7 @@ from docstore.errors import (
     Misdirected,
     NotFound,
     TooEarly,
+    Unauthenticated,
 )
 from docstore.http import headers
 from docstore.http.authority import authority_of
@@ -172,6 +173,8 @@ class ScanPages:
         page: tuple[int, bytes] | None = first
         try:
             while page is not None:
+                if not authority_of(request).holds():
+                    raise Unauthenticated
                 rows, payload = page
                 sent += rows
                 await self._quotas.wait(job, READS, rate, rows)

@@ -6,8 +6,9 @@ problems in one place.
 """
 
 import asyncio
+import ssl
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from aiohttp import web
@@ -15,7 +16,7 @@ from aiohttp import web
 from docstore.errors import BadRequest, Misdirected, NotFound
 from docstore.http import bodies, headers
 from docstore.http.access import Access
-from docstore.http.authority import AUTHORITY, EVERYBODY, refusal
+from docstore.http.authority import AUTHORITY, EVERYBODY, authority_of, refusal
 from docstore.http.backend import Backend
 from docstore.http.bulk import Bulk
 from docstore.http.changes import CHANGES, Changes
@@ -43,6 +44,7 @@ from docstore.limits import Limits
 from docstore.model.paths import SUFFIXES, canonical
 from docstore.model.service import Service
 from docstore.services.leases import LEASES
+from docstore.tls.accepting import TlsServer, listen
 from docstore.trace.context import LENGTH, TRACEPARENT
 
 CORE = "/core/"
@@ -72,10 +74,12 @@ class HttpServer:
         *,
         names: Iterable[str] = (),
         access: Access | None = None,
+        tls: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
         """staging: where parts of jobs may wait. names: of this node, beside its addresses.
 
         access: who may ask for what; None: everybody for everything.
+        tls: what https is spoken with, asked for each connection; None: it is not.
         """
         self._backend = backend
         self._guard = Guard(names)
@@ -89,12 +93,9 @@ class HttpServer:
         self._core = CorePages(backend, self._documents, self.metrics)
         quotas = Quotas(backend)
         self._bulk = Bulk(
-            backend,
-            quotas,
-            large,
-            state_bytes_max=limits.body_bytes_max,
-            timeout_s=limits.body_timeout_s,
-        )
+            backend, quotas, large,
+            state_bytes_max=limits.body_bytes_max, timeout_s=limits.body_timeout_s,
+        )  # fmt: skip
         self._plain = PlainRequests(
             self._documents, self._guard, access, self._ending,
             body_bytes_max=limits.body_bytes_max,
@@ -112,8 +113,9 @@ class HttpServer:
         timeout_s = limits.body_timeout_s
         self._staged = StagedParts(staging, self._bulk, timeout_s=timeout_s) if staging else None
         self._listener: Listener | None = None
-        self._socket: asyncio.Server | None = None
-        self._shared: asyncio.Server | None = None
+        self._tls = tls
+        self._socket: asyncio.Server | TlsServer | None = None
+        self._shared: asyncio.Server | TlsServer | None = None
 
     async def start(self, host: str, port: int) -> int:
         """Listen; return the port. Raises OSError when it is taken."""
@@ -121,10 +123,7 @@ class HttpServer:
         self._listener = Listener(
             self._handle, self._plain, self._limits, self.metrics, token_bytes
         )
-        loop = asyncio.get_running_loop()
-        self._socket = await loop.create_server(
-            self._listener, host, port, backlog=1024, reuse_address=True
-        )
+        self._socket = await self._listen(self._listener, host, port)
         bound: int = self._socket.sockets[0].getsockname()[1]
         return bound
 
@@ -134,9 +133,17 @@ class HttpServer:
         Raises OSError when somebody has it who does not share.
         """
         assert self._listener is not None
-        self._shared = await asyncio.get_running_loop().create_server(
-            self._listener, host, port, backlog=1024, reuse_address=True, reuse_port=True,
-            start_serving=False,
+        self._shared = await self._listen(self._listener, host, port, is_shared=True)
+
+    async def _listen(
+        self, listener: Listener, host: str, port: int, *, is_shared: bool = False
+    ) -> asyncio.Server | TlsServer:
+        if self._tls is not None:
+            entrance = listener.entrance(self._tls)
+            return await listen(entrance, host, port, reuse_port=is_shared, start=not is_shared)
+        return await asyncio.get_running_loop().create_server(
+            listener, host, port, backlog=1024, reuse_address=True,
+            reuse_port=is_shared or None, start_serving=not is_shared,
         )  # fmt: skip
 
     async def serve_shared(self) -> None:
@@ -228,9 +235,7 @@ class HttpServer:
 
     def _is_over(self, request: web.BaseRequest) -> bool:
         """Say whether a request that waits, or is sent news, is to end."""
-        if self._ending.sends_away():
-            return True
-        return self._access is not None and self._access.has_ended(request)
+        return self._ending.sends_away() or not authority_of(request).holds()
 
     async def _route_rarer(
         self, request: web.BaseRequest, path: str, body: bytes

@@ -10,23 +10,18 @@ repair that.
 import asyncio
 import random
 import socket
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
 
 import structlog
 
-from docstore.links.frames import (
-    FRAME_BYTES_MAX,
-    Packed,
-    pack_hello,
-    unpack_frame,
-    unpack_hello,
-)
+from docstore.links.certified import Certified
+from docstore.links.framed import Framed
+from docstore.links.frames import Packed, pack_hello, unpack_frame
 from docstore.links.refusals import Refusals
 from docstore.links.versions import Spoken
+from docstore.tls.accepting import TlsServer
 from docstore.wire import Hello, Message
 
 SEND_BUFFER_BYTES_MAX = 64 << 20
@@ -54,69 +49,12 @@ class PeerEvents:
     lost: Callable[[str], None]
 
 
-class Framed(asyncio.Protocol, ABC):
-    """Cuts a byte stream into frames; the first is a Hello."""
-
-    def __init__(self) -> None:
-        self.transport: asyncio.Transport | None = None
-        self.protocol = 0
-        """Of the connection; 0 until it is known."""
-        self._buffer = bytearray()
-        self._hello_seen = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remember the transport."""
-        self.transport = cast(asyncio.Transport, transport)  # uvloop has a class of its own.
-
-    def data_received(self, data: bytes) -> None:
-        """Deliver the frames that are complete; garbage closes the connection."""
-        buffer = self._buffer
-        buffer += data
-        start = 0
-        try:
-            while len(buffer) - start >= 4:
-                size = int.from_bytes(buffer[start : start + 4], "big")
-                if size > FRAME_BYTES_MAX:
-                    raise ValueError(f"a frame of {size} bytes")
-                if len(buffer) - start - 4 < size:
-                    break
-                self._deliver(buffer[start + 4 : start + 4 + size])
-                start += 4 + size
-        except (ValueError, TypeError, IndexError, KeyError, AttributeError) as error:
-            log.warning("peer link closed: malformed frame", error=repr(error)[:200])
-            self.close()
-            return
-        if start:
-            del buffer[:start]
-
-    def _deliver(self, body: bytearray) -> None:
-        if self._hello_seen:
-            self.frame(body)
-        else:
-            self._hello_seen = True
-            self.hello(unpack_hello(body))
-
-    @abstractmethod
-    def hello(self, hello: Hello) -> None:
-        """Take the peer's opening frame."""
-
-    @abstractmethod
-    def frame(self, body: bytearray) -> None:
-        """Take a frame of messages."""
-
-    def close(self) -> None:
-        """Drop the connection, with whatever is on its way."""
-        if self.transport is not None:
-            self.transport.abort()
-
-
 class Inbound(Framed):
     """A connection that a peer dialled: we read, and it is how we hear that peer."""
 
     def __init__(self, links: "PeerLinks") -> None:
         super().__init__()
         self._links = links
-        self.peer: str | None = None
         self._loop = asyncio.get_running_loop()
         self._heard_at = self._loop.time()
         self._watch = self._loop.call_later(HELLO_TIMEOUT_S, self._time_up)
@@ -128,6 +66,9 @@ class Inbound(Framed):
 
     def hello(self, hello: Hello) -> None:
         """Admit the peer or close."""
+        if not self._links.is_proved(self, hello.sender):
+            self.close()
+            return
         events, spoken = self._links.events, self._links.spoken
         knows = hello.protocol in spoken
         why_not = events.admit(hello) if knows else f"it proposes protocol {hello.protocol}"
@@ -181,7 +122,7 @@ class Outbound(Framed):
     def __init__(self, links: "PeerLinks", peer: str) -> None:
         super().__init__()
         self._links = links
-        self._peer = peer
+        self.peer: str = peer
         self.protocol = links.proposal(peer)
         loop = asyncio.get_running_loop()
         self.welcomed: asyncio.Future[bool] = loop.create_future()
@@ -192,19 +133,22 @@ class Outbound(Framed):
         """Open with our Hello; let the kernel give up on a peer that acknowledges nothing."""
         super().connection_made(transport)
         assert self.transport is not None
+        if not self._links.is_proved(self, self.peer):
+            self.close()
+            return
         raw = transport.get_extra_info("socket")
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(SILENCE_MAX_S * 1000))
-        hello = self._links.events.hello(self._peer)._replace(protocol=self.protocol)
+        hello = self._links.events.hello(self.peer)._replace(protocol=self.protocol)
         self.transport.write(pack_hello(hello))
 
     def hello(self, hello: Hello) -> None:
         """Check that the one who answers is the one we meant, and speaks as we do."""
         events = self._links.events
-        is_meant = hello.sender == self._peer
+        is_meant = hello.sender == self.peer
         if is_meant and hello.protocol != self.protocol:
             self._links.counters["dials_refused"] += 1
-            self._links.propose(self._peer, hello.protocol)
+            self._links.propose(self.peer, hello.protocol)
         fits = is_meant and hello.protocol == self.protocol
         if not self.welcomed.done():
             self.welcomed.set_result(fits and events.admit(hello) is None)
@@ -232,6 +176,8 @@ class Outbound(Framed):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wake the one who dialled."""
+        if isinstance(exc, OSError) and not self.welcomed.done():
+            self._links.failed(self.peer, exc)
         if not self.welcomed.done():
             self.welcomed.set_result(False)
         if not self.closed.done():
@@ -241,10 +187,17 @@ class Outbound(Framed):
 class PeerLinks:
     """All links of one node."""
 
-    def __init__(self, events: PeerEvents, spoken: Spoken = Spoken()) -> None:  # noqa: B008
+    def __init__(
+        self,
+        events: PeerEvents,
+        spoken: Spoken = Spoken(),  # noqa: B008
+        certified: Certified | None = None,
+    ) -> None:
+        """certified: with TLS; None: in plain text."""
         self.events = events
         self.spoken = spoken
-        self.counters: Counter[str] = Counter()
+        self.counters: Counter[str] = certified.counters if certified else Counter()
+        self._certified = certified
         self.configuration = 0
         """Id of the configuration that this node counts by; every frame carries it."""
         self.inbound: dict[Inbound, None] = {}
@@ -257,10 +210,13 @@ class PeerLinks:
         """Peers that did not know the greatest protocol of ours -> what is proposed to them."""
         self._full: dict[Outbound, None] = {}
         """Connections with something to say, in the order in which they got it."""
-        self._server: asyncio.Server | None = None
+        self._server: asyncio.Server | TlsServer | None = None
 
     async def start(self, host: str, port: int) -> None:
         """Listen for peers. Raises OSError when the port is taken."""
+        if self._certified is not None:
+            self._server = await self._certified.listen(lambda: Inbound(self), host, port)
+            return
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: Inbound(self), host, port)
 
@@ -314,6 +270,24 @@ class PeerLinks:
         for connection in [*self.inbound, *self._outbound.values()]:
             if connection.protocol < protocol:
                 connection.close()
+
+    def is_proved(self, connection: Framed, node: str) -> bool:
+        """Say whether a node is at the other end, as far as TLS can tell: without it, it may be."""
+        assert connection.transport is not None
+        return self._certified is None or self._certified.is_of(connection.transport, node)
+
+    def failed(self, peer: str, error: OSError) -> None:
+        """Say why TLS with a peer failed, if it was that; the peer may just not be there."""
+        if self._certified is not None:
+            self._certified.failed(peer, error)
+
+    def judge_again(self) -> None:
+        """Hang up on those that would not be let in any more by what is believed now."""
+        for each in [*self.inbound, *self._outbound.values()]:
+            if self._certified is None or each.peer is None or each.transport is None:
+                continue
+            if not self._certified.is_still_of(each.transport, each.peer):
+                each.close()
 
     def hears(self, peer: str) -> bool:
         """Say whether a connection from a peer stands."""
@@ -378,13 +352,17 @@ class PeerLinks:
         host, port = self._addresses[peer]
         loop = asyncio.get_running_loop()
         outbound: Outbound | None = None
+        tls = self._certified.dialling() if self._certified else {}
         try:
             async with asyncio.timeout(HELLO_TIMEOUT_S):
-                _, outbound = await loop.create_connection(lambda: Outbound(self, peer), host, port)
+                _, outbound = await loop.create_connection(
+                    lambda: Outbound(self, peer), host, port, **tls
+                )
                 if await outbound.welcomed:
                     return outbound
-        except (OSError, TimeoutError):
+        except (OSError, TimeoutError) as error:
             self.counters["dials_failed"] += 1
+            self.failed(peer, error)
         if outbound is not None:
             outbound.close()
         return None

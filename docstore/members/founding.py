@@ -82,6 +82,11 @@ class Founding:
         return cluster_id_of(self._founders) if self._founders else ""
 
     @property
+    def scheme(self) -> str:
+        """Return http or https: how the group's nodes are reached by clients."""
+        return self._config.tls.scheme
+
+    @property
     def has_group(self) -> bool:
         """Say whether this node has found its place."""
         return self.current is not None
@@ -98,7 +103,7 @@ class Founding:
         member = {
             "id": self._me,
             "storeId": self._recovered.store_id,
-            "address": config.advertise.url,
+            "address": config.url,
             "zone": config.zone,
             "observer": config.observer,
         }

@@ -189,7 +189,7 @@ class Group:
             "quorum": majority(voters),
             "leader": self._members.leader,
             "storedProtocol": configuration.stored_protocol,
-            "members": _entries(configuration, members),
+            "members": _entries(configuration, members, self._founding.scheme),
         }
         if configuration.forced:
             page["forced"] = configuration.forced
@@ -227,7 +227,7 @@ def _part_of(zone: str, zones: Mapping[str, str], of: Collection[str]) -> str:
     return f"{place} {count} of the {len(of)}"
 
 
-def _entries(configuration: Configuration, members: list[Json]) -> list[Json]:
+def _entries(configuration: Configuration, members: list[Json], scheme: str) -> list[Json]:
     status = {str(each["id"]): each["status"] for each in members}
     now = {each.id: each for each in configuration.members}
     then = {each.id: each for each in configuration.next_members} or now
@@ -242,7 +242,7 @@ def _entries(configuration: Configuration, members: list[Json]) -> list[Json]:
         found.append(
             {
                 "id": name, "storeId": entry.store_id, "role": role, "zone": entry.zone,
-                "address": entry.address.url,
+                "address": entry.address.url(scheme),
                 "status": status.get(name, "UNKNOWN"),
             }
         )  # fmt: skip
@@ -267,7 +267,7 @@ def _change_of(asked: Mapping[str, Any]) -> Change:
 
 def _entry_of(member: Any) -> MemberEntry:
     """Return the member that a request describes. Raises BadRequest."""
-    wanted = "member: {id, storeId, address: http://HOST:PORT, zone?, observer?}"
+    wanted = "member: {id, storeId, address: http(s)://HOST:PORT, zone?, observer?}"
     if not isinstance(member, dict):
         raise BadRequest(wanted)
     texts = [member.get(key, "") for key in ("id", "storeId", "address", "zone")]

@@ -11,9 +11,9 @@ from typing import Any
 
 import structlog
 
-from docstore.client import Client, ClientError
+from docstore.client import ClientError
 from docstore.errors import BadRequest, Conflict
-from docstore.tokens import Token
+from docstore.members.over_http import OverHttp
 
 PAUSE_S = 1.0
 PATIENCE_S = 15.0
@@ -29,11 +29,10 @@ class Joining:
         self,
         request: Callable[[], dict[str, Any]],
         has_group: Callable[[], bool],
-        token: Token = "",
+        over_http: OverHttp,
     ) -> None:
-        """token: shown to the members that are asked."""
-        self._token = token
         self._request = request
+        self._over_http = over_http
         self._has_group = has_group
         self._task: asyncio.Task[None] | None = None
 
@@ -46,8 +45,8 @@ class Joining:
     def start_by(self, asked: Mapping[str, Any]) -> None:
         """Begin because an operator asks for it. Raises BadRequest, Conflict."""
         url = asked.get("memberGroupReference")
-        if not isinstance(url, str) or not url.startswith("http://"):
-            raise BadRequest("memberGroupReference is http://HOST:PORT of a member")
+        if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+            raise BadRequest("memberGroupReference is http(s)://HOST:PORT of a member")
         if self._has_group():
             raise Conflict("this node belongs to a group already; start it anew with --standby")
         self.start([url.rstrip("/")])
@@ -62,7 +61,7 @@ class Joining:
         said = ""
         while not self._has_group():
             for url in urls:
-                why = await _ask(url, self._request(), self._token)
+                why = await self._ask(url)
                 if not why:
                     break
                 if why != said:
@@ -70,12 +69,11 @@ class Joining:
                 said = why
             await asyncio.sleep(PAUSE_S)
 
-
-async def _ask(url: str, request: dict[str, Any], token: Token) -> str:
-    """Ask one member; return why not, "" when it took us in."""
-    try:
-        async with Client([url], timeout_s=PATIENCE_S, token=token) as client:
-            await client.json("PATCH", "/core/node-groups/default", request)
-    except ClientError as error:
-        return str(error)
-    return ""
+    async def _ask(self, url: str) -> str:
+        """Ask one member; return why not, "" when it took us in."""
+        try:
+            async with self._over_http.by(url, PATIENCE_S) as client:
+                await client.json("PATCH", "/core/node-groups/default", self._request())
+        except ClientError as error:
+            return str(error)
+        return ""

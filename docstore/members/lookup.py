@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import structlog
 
-from docstore.client import Client, ClientError
+from docstore.client import ClientError
+from docstore.members.over_http import OverHttp
 from docstore.model.address import Address, parse_address
-from docstore.tokens import Token
 
 PAUSE_S = (0.05, 1.0)
 PATIENCE_S = 3.0
@@ -32,10 +32,9 @@ class Located(NamedTuple):
 class Lookup:
     """The asking, in the background. located: called with a member and where it said that it is."""
 
-    def __init__(self, located: Callable[[str, Located], None], token: Token = "") -> None:
-        """token: shown to the nodes that are asked."""
-        self._token = token
+    def __init__(self, located: Callable[[str, Located], None], over_http: OverHttp) -> None:
         self._located = located
+        self._over_http = over_http
         self._asked: dict[str, tuple[Address, asyncio.Task[None]]] = {}
         self._has_stopped = False
 
@@ -65,7 +64,7 @@ class Lookup:
         said = ""
         while True:
             try:
-                located = _located_by(await management_page(address, self._token), member)
+                located = _located_by(await management_page(address, self._over_http), member)
             except (ClientError, OSError, ValueError) as error:  # A TimeoutError is an OSError.
                 if str(error) != said:
                     log.info("not located yet", member=member, at=str(address), why=str(error))
@@ -77,9 +76,9 @@ class Lookup:
             pause_s = min(pause_s * 2, pause_s_max)
 
 
-async def management_page(at: Address, token: Token = "") -> Any:
+async def management_page(at: Address, over_http: OverHttp) -> Any:
     """Return what the node at this address says of itself. Raises ClientError, TimeoutError."""
-    async with asyncio.timeout(PATIENCE_S), Client([at.url], token=token) as client:
+    async with asyncio.timeout(PATIENCE_S), over_http.at(at, PATIENCE_S) as client:
         return await client.json("GET", "/core/management")
 
 

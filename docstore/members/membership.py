@@ -36,7 +36,7 @@ class Membership:
     ) -> None:
         self._me = me
         self._changed = changed
-        reached = {"http": config.advertise.url, "peer": config.peer_advertise}
+        reached = {"http": config.url, "peer": config.peer_advertise}
         meta = reached | {"zone": config.zone, "boot": recovered.boot}
         bind = (config.gossip_host, config.gossip_port)
         self._seeds: set[tuple[str, int]] = set()

@@ -15,7 +15,7 @@ from docstore.errors import BadConfig
 PORT_MAX = 65_535
 LOOPBACK = ("127.", "localhost", "::1")
 _HOST = re.compile(r"[^\s/@?#\[\]]+\Z")
-_SCHEME = "http://"
+_URL = re.compile(r"(https?)://(.*)\Z", re.DOTALL)
 
 
 class Address(NamedTuple):
@@ -29,10 +29,9 @@ class Address(NamedTuple):
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
-    @property
-    def url(self) -> str:
-        """The root of what is served there over HTTP."""
-        return f"{_SCHEME}{self}"
+    def url(self, scheme: str) -> str:
+        """Return the root of what is served there over http, or https."""
+        return f"{scheme}://{self}"
 
     @property
     def is_wildcard(self) -> bool:
@@ -67,17 +66,26 @@ def parse_address(text: str) -> Address:
 
 
 def parse_url(text: str) -> Address:
-    """Return the address that http://HOST:PORT names. Raises ValueError in one line."""
-    if not text.startswith(_SCHEME):
-        raise ValueError(f"{text[:80]!r} is not http://HOST:PORT")
-    return parse_address(text.removeprefix(_SCHEME).rstrip("/"))
+    """Return the address that http(s)://HOST:PORT names. Raises ValueError in one line."""
+    return split_url(text)[1]
 
 
-def ports_of(settings: Mapping[str, Any], listed: Address | None, *, insecure: bool) -> Ports:
+def split_url(text: str) -> tuple[str, Address]:
+    """Return http or https, and the address. Raises ValueError in one line."""
+    found = _URL.match(text)
+    if found is None:
+        raise ValueError(f"{text[:80]!r} is not http://HOST:PORT or https://HOST:PORT")
+    return found[1], parse_address(found[2].rstrip("/"))
+
+
+def ports_of(
+    settings: Mapping[str, Any], listed: Address | None, plain: Mapping[str, str]
+) -> Ports:
     """Return the addresses that the settings of a node give it. Raises BadConfig in one line.
 
     listed: where the list of founders has this node; None when it is not there.
-    insecure: whether other machines may be let in.
+    plain: each port that speaks plain text -> the settings by which it would not. None of them may
+    be bound where other machines come in.
     """
     listen = _setting(settings, "listen", Address("127.0.0.1", 8001))
     peer = _setting(settings, "peer", Address(listen.host, listen.port + 1))
@@ -88,8 +96,7 @@ def ports_of(settings: Mapping[str, Any], listed: Address | None, *, insecure: b
     shared = _setting(settings, "shared", listen) if settings.get("shared") else None
     bound = [each for each in (listen, peer, gossip, shared) if each is not None]
     local = all(each.host.startswith(LOOPBACK) for each in bound)
-    if not local and not insecure:
-        raise BadConfig("listen: plain text beyond loopback needs --insecure")
+    _refuse_plain_text({"listen": listen, "shared": shared, "peer": peer, "gossip": gossip}, plain)
     otherwise = listed if listed is not None and listen.is_wildcard else listen
     if otherwise.is_wildcard and "advertise" not in settings:
         raise BadConfig(
@@ -103,6 +110,21 @@ def ports_of(settings: Mapping[str, Any], listed: Address | None, *, insecure: b
         _advertised_beside(settings, "gossip", gossip, advertise.host),
         shared,
     )  # fmt: skip
+
+
+def _refuse_plain_text(ports: Mapping[str, Address | None], plain: Mapping[str, str]) -> None:
+    """Raise BadConfig if other machines could read along."""
+    bare = [
+        key
+        for key, each in ports.items()
+        if key in plain and each is not None and not each.host.startswith(LOOPBACK)
+    ]
+    if bare:
+        ways = dict.fromkeys(f"{plain[key]} ({key})" for key in bare if key != "shared")
+        raise BadConfig(
+            f"{bare[0]}: plain text beyond loopback needs --insecure;"
+            f" without it, say {', '.join(ways) or plain[bare[0]]}"
+        )
 
 
 def reachable(address: Address, key: str) -> Address:

@@ -267,6 +267,8 @@ class NodeBackend:
             "gossip": self._parts.membership.counters(),
         }
         values.update(self._parts.store.measures())
+        if self._parts.credentials is not None:
+            values["docstore_tls_expires_seconds"] = self._parts.credentials.expires_s
         running = self._gate.running
         if running is not None:
             values.update(running.status.metrics())

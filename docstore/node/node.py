@@ -18,12 +18,14 @@ from docstore.http.access import Access
 from docstore.http.guard import machine_names
 from docstore.http.server import HttpServer
 from docstore.http.staged_files import Staging
+from docstore.links.certified import Certified
 from docstore.links.peers import PeerEvents, PeerLinks
 from docstore.links.rpc import Rpc
 from docstore.members.founding import Founding, identity
 from docstore.members.joining import Joining
 from docstore.members.lookup import Located, Lookup
 from docstore.members.membership import Membership
+from docstore.members.over_http import OverHttp, system_s
 from docstore.node.access_file import AccessFile
 from docstore.node.backend import NodeBackend
 from docstore.node.damage import end_process, refuse_damaged, tell_lost_records
@@ -45,6 +47,7 @@ from docstore.storage.store import Recovered, Store
 from docstore.storage.streams_sqlite import SqliteStreamStore
 from docstore.streams import events as streams
 from docstore.streams.messages import is_streaming
+from docstore.tls.credentials import Credentials
 from docstore.tokens import token_in
 from docstore.wire import Ask, Message, Told
 
@@ -94,6 +97,9 @@ class Node:
         streams_recovered = await self._streams_store.open()
         tell_lost_records(config.data / "streams.db", recovered.boot, streams_recovered)
         parts = self.parts = self._parts(recovered, streams_recovered)
+        if parts.credentials is not None:
+            watching = asyncio.get_running_loop().create_task(parts.credentials.watch())
+            stack.push_async_callback(_cancel, watching)
         await parts.links.start(config.peer_host, config.peer_port)
         stack.push_async_callback(parts.links.stop)
         stack.push_async_callback(self._stop_running)
@@ -114,7 +120,7 @@ class Node:
 
     def _http_face(self, backend: NodeBackend) -> HttpServer:
         """Return it; from now on the access file is looked at. Raises BadConfig."""
-        config = self.config
+        config, credentials = self.config, self.parts.credentials
         access = None
         if config.access_file:
             watched = AccessFile(Path(config.access_file))
@@ -127,14 +133,16 @@ class Node:
             Staging(config.data / "staging"),
             names=config.host_names | machine_names(),
             access=access,
+            tls=credentials.clients if credentials and config.tls.clients else None,
         )
 
     def _parts(self, recovered: Recovered, streams_recovered: StreamsRecovered) -> Parts:
         node_id = identity(self.config, recovered)
-        token = token_in(self.config.token_file)
         founding = Founding(
             self.config, node_id, recovered, learnt=self._learnt, outdated=self._outdated
         )
+        tls = self.config.tls
+        credentials = Credentials(tls, node_id) if tls.paths else None
         links = PeerLinks(
             PeerEvents(
                 hello=founding.hello,
@@ -142,8 +150,13 @@ class Node:
                 received=self._received,
                 linked=self._linked,
                 lost=self._lost,
-            )
+            ),
+            certified=Certified(credentials) if credentials and tls.peers else None,
         )
+        if credentials is not None:
+            credentials.changed = links.judge_again
+        token = token_in(self.config.token_file)
+        over_http = OverHttp(tls.scheme, token, credentials.asking if credentials else system_s)
         return Parts(
             config=self.config,
             node_id=node_id,
@@ -151,10 +164,11 @@ class Node:
             store=self._store,
             streams=self._streams_store,
             streams_recovered=streams_recovered,
+            credentials=credentials,
             registry=Registry(),
             founding=founding,
-            joining=Joining(founding.request, lambda: founding.has_group, token),
-            lookup=Lookup(self._located, token),
+            joining=Joining(founding.request, lambda: founding.has_group, over_http),
+            lookup=Lookup(self._located, over_http),
             links=links,
             rpc=Rpc(node_id, links),
             membership=Membership(self.config, node_id, recovered, self._view_changed),
@@ -183,6 +197,11 @@ class Node:
             _tell_other_port(self.config, parts.node_id, running.driver.view)
             if self._http is not None:
                 await self._http.serve_shared()
+
+    def reload(self) -> None:
+        """Read certificates, and whom to believe, from their files again."""
+        if self.parts.credentials is not None:
+            self.parts.credentials.reload()
 
     # Stop
 
@@ -290,7 +309,7 @@ def _tell_other_port(config: Config, me: str, view: ReplicaView) -> None:
         if member.id == me and member.port != config.advertise.port:
             log.warning(
                 "the group knows this node under another port, where nobody serves",
-                known=member.address.url, here=config.advertise.url,
+                known=member.address.url(config.tls.scheme), here=config.url,
             )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from docstore.members.membership import Membership
 from docstore.services.registry import Registry
 from docstore.storage.partitions import StreamsRecovered, StreamStore
 from docstore.storage.store import Store
+from docstore.tls.credentials import Credentials
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class Parts:
     store: Store
     streams: StreamStore
     streams_recovered: StreamsRecovered
+    credentials: Credentials | None
+    """What is shown and believed, with TLS."""
     registry: Registry
     founding: Founding
     joining: Joining

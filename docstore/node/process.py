@@ -36,6 +36,8 @@ async def _main(config: Config) -> int:
         gc.freeze()  # What is there now stays: no need to look through it ever again.
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, node.drain)
+        if config.tls.paths:
+            loop.add_signal_handler(signal.SIGHUP, node.reload)
         announced = asyncio.create_task(_announce(node))
         await node.stopping.wait()
         announced.cancel()
@@ -50,7 +52,7 @@ async def _announce(node: Node) -> None:
     """Print one line with the address as soon as the node can serve."""
     while not node.gate.ready()[0]:  # noqa: ASYNC110 - readiness has many causes, and is met once
         await asyncio.sleep(POLL_S)
-    _say(f"docstore {node.parts.node_id} serves at {node.config.advertise.url}", sys.stdout)
+    _say(f"docstore {node.parts.node_id} serves at {node.config.url}", sys.stdout)
 
 
 def _say(line: str, stream: TextIO) -> None:

@@ -10,8 +10,10 @@ import http.client
 import json
 import os
 import random
+import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -197,8 +199,17 @@ def _connected(url: str, timeout_s: float) -> http.client.HTTPConnection:
 
 def _connection(url: str, timeout_s: float) -> http.client.HTTPConnection:
     parts = urlsplit(url)
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    return kind(parts.hostname or "", parts.port, timeout=timeout_s)
+    host = parts.hostname or ""
+    if parts.scheme == "http":
+        return http.client.HTTPConnection(host, parts.port, timeout=timeout_s)
+    believed = _believed(os.environ.get("DOCSTORE_CACERT", ""))
+    return http.client.HTTPSConnection(host, parts.port, timeout=timeout_s, context=believed)
+
+
+@cache
+def _believed(file: str) -> ssl.SSLContext:
+    """Return whom to believe: the CAs of a file, or those of the system. Raises OSError."""
+    return ssl.create_default_context(cafile=file or None)
 
 
 @atexit.register
@@ -214,7 +225,7 @@ def _has_ended(connection: http.client.HTTPConnection) -> bool:
     connection.sock.setblocking(False)
     try:
         return connection.sock.recv(1) is not None
-    except BlockingIOError:
+    except (BlockingIOError, ssl.SSLWantReadError):
         return False
     except OSError:
         return True

@@ -47,14 +47,15 @@ class Arena:
         copies: str = "3",
         repair_s: float = REPAIR_S,
         slots: str = SLOTS,
+        certs: Path | None = None,
     ) -> None:
-        """copies: the replication factor, or all. repair_s: see REPAIR_S."""
+        """copies: the replication factor, or all. repair_s: see REPAIR_S. certs: for TLS."""
         self.rng = rng
         self.directory = directory
         settings = (
             "--slots", slots, "--repair-interval-s", str(repair_s), "--replication-factor", copies,
         )  # fmt: skip
-        self.cluster = LocalCluster(size, directory, settings)
+        self.cluster = LocalCluster(size, directory, settings, certs=certs)
         self.retention_s = RETENTION_S
         self.retries_s = RETRIES_S
         self.members = list(self.cluster.nodes)
@@ -165,7 +166,9 @@ class Arena:
     async def change(self, request: dict[str, Any], *, avoid: LocalNode | None = None) -> None:
         """Ask members for a change until one has taken it."""
         wanted, last = request.get("member", {}).get("storeId"), "nobody answers"
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=10)) as session:
+        connector = aiohttp.TCPConnector(ssl=self.cluster.ssl or True)
+        timeout = aiohttp.ClientTimeout(total=10)
+        async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
             for _ in range(60):
                 node = self.rng.choice([n for n in self.members if n is not avoid] or self.members)
                 with contextlib.suppress(aiohttp.ClientError, TimeoutError):

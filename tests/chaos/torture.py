@@ -7,6 +7,7 @@ promise was broken, with the seed; the report tells what was done and what was s
 
 import argparse
 import asyncio
+import os
 import random
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from typing import Any
 import aiohttp
 
 from docstore.client.local import LocalNode
+from docstore.tls.authority import make_authority, make_certificate
 from tests.chaos import report
 from tests.chaos.arena import Arena, mount_small_disk, unmount
 from tests.chaos.faults import Nemesis
@@ -139,17 +141,28 @@ class Torture:
         print(line, flush=True)
 
 
-async def torture(minutes: float, seed: int, only: list[str]) -> Account:
+def certificates(directory: Path) -> Path:
+    """Make a CA, which this process believes from now on, and a certificate for each node."""
+    nodes = [f"n{number}" for number in range(1, SIZE + SPARES + 1)]
+    make_authority(directory, "torture", 1)
+    for node in nodes:
+        make_certificate(directory, [node], ["127.0.0.1"], 1)
+    os.environ["SSL_CERT_FILE"] = str(directory / "ca.pem")
+    return directory
+
+
+async def torture(minutes: float, seed: int, only: list[str], *, tls: bool = False) -> Account:
     """Run for so long; return what was seen."""
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="docstore-torture-") as directory:
-        arena = Arena(Path(directory), SIZE, SPARES, rng)
+        certs = certificates(Path(directory) / "certs") if tls else None
+        arena = Arena(Path(directory), SIZE, SPARES, rng, certs=certs)
         small = arena.members[-1]
         mounted = mount_small_disk(small.data, "256m")
         nemesis = Nemesis(arena, small if mounted else None)
         kinds = [kind for kind in sorted(nemesis.kinds()) if not only or kind in only]
         timeout = aiohttp.ClientTimeout(total=15)
-        connector = aiohttp.TCPConnector(limit=0)
+        connector = aiohttp.TCPConnector(limit=0, ssl=arena.cluster.ssl or True)
         account = Account(seed, time.monotonic())
         async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
             try:
@@ -173,11 +186,12 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--only", default="", help="kinds of faults, with commas between")
+    parser.add_argument("--tls", action="store_true", help="on the ports of clients and of nodes")
     parser.add_argument("--report", help="write Markdown here, and a plot beside it")
     options = parser.parse_args()
     print(f"seed {options.seed}")
     only = [kind for kind in options.only.split(",") if kind]
-    account = asyncio.run(torture(options.minutes, options.seed, only))
+    account = asyncio.run(torture(options.minutes, options.seed, only, tls=options.tls))
     text = report.text_of(account)
     print(text)
     if options.report:

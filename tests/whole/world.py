@@ -124,7 +124,7 @@ class SimulatedTransport:
             return await self._network.ask(self._address[0], to, body), None
 
 
-async def management_page(at: tuple[str, int], token: object = "") -> Any:
+async def management_page(at: tuple[str, int], over_http: object) -> Any:
     """What a node says of itself, asked over the simulated network."""
     try:
         async with asyncio.timeout(docstore.members.lookup.PATIENCE_S):

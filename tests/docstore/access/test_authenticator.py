@@ -43,7 +43,7 @@ def test_a_signed_token_gives_the_roles_that_its_key_may_give(
     token = web_token(**asked) if key == "ed" else web_token(EC, **asked)
     found = authenticator.principal(f"Bearer {token}", NOW)
     assert found is not None
-    assert found.name == "ann@login.example"
+    assert found.name == "https://login.example ann@login.example"
     assert found.grants.allow(READ, "/films")
     assert found.grants.allow(WRITE, "/films") is (key == "ec")
 

@@ -14,7 +14,10 @@ from docstore.cli.app import app
 from docstore.client import requests
 from tests.docstore.cli.test_commands import commands
 
-WITHOUT_URL = {"serve", "demo", "force-config", "spark", "token"}
+WITHOUT_URL = {
+    "serve", "demo", "force-config", "spark", "token",
+    "certs make-ca", "certs make-node", "certs show",
+}  # fmt: skip
 """They talk to no node at an address; jobs on Spark have a command line of their own."""
 ARGUMENTS = {
     "status": "",

@@ -8,6 +8,7 @@ import pytest
 
 from docstore.client import Client, Unanswered, Unreachable
 from docstore.members.joining import Joining
+from docstore.members.over_http import OverHttp
 
 ANSWER = b"HTTP/1.1 200 OK\r\nServer: docstore\r\nContent-Length: 2\r\n\r\n{}"
 
@@ -70,7 +71,7 @@ async def test_a_node_goes_on_asking_to_be_taken_in_when_a_member_dies_over_it()
         return taken_in.is_set()
 
     async with serving(node) as url:
-        joining = Joining(dict, has_group)
+        joining = Joining(dict, has_group, OverHttp())
         joining.start([url])
         async with asyncio.timeout(20):
             await taken_in.wait()

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from docstore.members.lookup import Located, Lookup
+from docstore.members.over_http import OverHttp
 from docstore.model.address import Address
 
 ADDRESSES = {"http": "http://h:1", "peer": "h:2", "gossip": "[::1]:3"}
@@ -31,7 +32,7 @@ async def answering(*pages: Any) -> AsyncIterator[Address]:
 
 async def test_only_the_node_that_is_meant_is_believed() -> None:
     located: asyncio.Queue[tuple[str, Located]] = asyncio.Queue()
-    lookup = Lookup(lambda *found: located.put_nowait(found))
+    lookup = Lookup(lambda *found: located.put_nowait(found), OverHttp())
     wrong = (
         {"id": "n9", "addresses": ADDRESSES},  # Another node has the address now.
         {"id": "n2", "addresses": ADDRESSES | {"peer": 7}},
@@ -48,7 +49,7 @@ async def test_only_the_node_that_is_meant_is_believed() -> None:
 
 async def test_a_member_elsewhere_is_asked_there_and_one_that_left_no_more() -> None:
     located: asyncio.Queue[tuple[str, Located]] = asyncio.Queue()
-    lookup = Lookup(lambda *found: located.put_nowait(found))
+    lookup = Lookup(lambda *found: located.put_nowait(found), OverHttp())
     page = {"id": "n2", "addresses": ADDRESSES}
     other = {"id": "n2", "addresses": ADDRESSES | {"peer": "h:4"}}
     async with answering(page) as here, answering(other) as there, asyncio.timeout(10):

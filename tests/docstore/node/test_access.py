@@ -26,12 +26,27 @@ ROLES = """
 "/core/management" = "read"
 "/core/node-groups" = "admin"
 
+[roles.sessions]
+"/core/leases" = "write"
+"/core/locks" = "write"
+"/core/groups" = "write"
+
+[roles.locks]
+"/core/locks" = "write"
+
 [roles.notes]
 "/notes" = "write"
 "/core/leases" = "write"
 "/core/streams/clicks" = "write"
 """
-USERS = {"operator": "operator", "node": "node", "ann": "notes", "eve": "notes"}
+USERS = {
+    "operator": "operator",
+    "node": "node",
+    "ann": "notes",
+    "eve": "notes",
+    "bob": "sessions",
+    "lou": "locks",
+}
 
 
 def _access_file(directory: Path, *gone: str) -> Path:
@@ -62,6 +77,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 @pytest.fixture
 async def notes(cluster: LocalCluster) -> str:
     _access_file(cluster.directory)
+    async with Client(cluster.urls, token="eve") as eve, asyncio.timeout(SOON_S):
+        for url in cluster.urls:  # Which a test before may have shut out.
+            while await _status(eve, url, "/") != 200:
+                await asyncio.sleep(0.05)
     async with Client(cluster.urls, token="operator") as operator:
         for path in ("/notes", "/secret"):
             with contextlib.suppress(RequestFailed):  # It is there from the test before.
@@ -133,6 +152,34 @@ async def test_records_and_leases_need_grants_too(cluster: LocalCluster, notes: 
         assert refused.value.status == 403
 
 
+async def test_what_a_body_names_needs_grants_too(cluster: LocalCluster, notes: str) -> None:
+    campaign = {
+        "kind": "AcquireRequest", "candidate": "bob", "value": None,
+    }  # fmt: skip
+    async with Client(cluster.urls, token="operator") as operator:
+        await operator.json("POST", "/core/streams", {"name": "theirs", "partitions": 1})
+    async with Client(cluster.urls, token="bob") as bob:
+        lease = await bob.json("POST", "/core/leases", {"ttlMs": 5000})
+        asked = [
+            ("POST", "/core/streams", {"name": "more", "partitions": 1}, 403),
+            ("POST", "/core/groups", {"name": "g", "topics": ["theirs"]}, 404),
+            ("PATCH", "/core/locks/x", campaign | {"lease": lease["documentSelfLink"]}, 200),
+        ]
+        for method, link, body, status in asked:
+            assert await _asked(bob, method, link, body) == status
+    async with Client(cluster.urls, token="lou") as lou:
+        body = campaign | {"lease": lease["documentSelfLink"]}
+        assert await _asked(lou, "PATCH", "/core/locks/y", body) == 403
+
+
+async def _asked(client: Client, method: str, link: str, body: object) -> int:
+    try:
+        await client.json(method, link, body)
+    except RequestFailed as error:
+        return error.status
+    return 200
+
+
 async def test_a_token_that_is_taken_out_is_refused_and_its_feed_ends(
     cluster: LocalCluster, notes: str
 ) -> None:
@@ -149,6 +196,29 @@ async def test_a_token_that_is_taken_out_is_refused_and_its_feed_ends(
             async with asyncio.timeout(SOON_S):
                 while await _status(eve, url, f"{notes}/a") != 401:
                     await asyncio.sleep(0.05)
+
+
+async def test_a_scan_ends_once_its_token_is_taken_out(cluster: LocalCluster, notes: str) -> None:
+    async with Client(cluster.urls, token="operator") as operator:
+        rows = [{"op": "PUT", "link": f"{notes}/{each}", "body": {}} for each in range(640)]
+        lines = "\n".join(map(json.dumps, rows)).encode()
+        ndjson = {"Content-Type": "application/x-ndjson"}
+        await operator.request("POST", "/core/bulk", lines, ndjson)
+        plan = await operator.json("GET", f"/core/spark/plan?path={notes}")
+    cut = [[slot, end] for slot, end in enumerate(plan["ends"])]
+    asked = {"prefix": f"{notes}/", "cut": cut, "rowsPerSecond": 64}  # Ten seconds' worth.
+    url, headers = f"{cluster.urls[0]}/core/spark/scan", {"Authorization": "Bearer eve"}
+    async with (
+        aiohttp.ClientSession(headers=headers) as session,
+        session.post(url, json=asked) as answer,
+    ):
+        assert answer.status == 200
+        await answer.content.readline()
+        _access_file(cluster.directory, "eve")
+        async with asyncio.timeout(SOON_S):
+            told = (await answer.content.read()).splitlines()
+    ending = json.loads(told[-1])
+    assert (ending["complete"], ending["status"]) == (False, 401)
 
 
 async def _status(client: Client, url: str, link: str) -> int:

@@ -1,9 +1,14 @@
 """What a request names in its query, its body or its lines is asked about one by one."""
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
 
+import aiohttp
 import pytest
 
+from docstore.access.authenticator import Authenticator
+from docstore.access.rules import rules_of
 from tests.docstore.http.access.conftest import DOCUMENTS, FACTORIES, Asker
 from tests.docstore.http.single import SingleNode
 
@@ -170,3 +175,25 @@ async def test_a_producer_raises_only_epochs_that_are_its_own(asker: Asker) -> N
     assert (await asker.ask("producer", "POST", "/core/producers", body))[0] == 200
     for role in ("tenant", "reader", "nobody"):
         assert (await asker.ask(role, "POST", "/core/producers", body))[0] == 403
+
+
+async def test_lines_that_come_after_a_token_is_gone_are_refused(
+    base_url: str, asker: Asker, authenticator: Authenticator
+) -> None:
+    goes_on = asyncio.Event()
+
+    async def lines() -> AsyncIterator[bytes]:
+        yield _line("PUT", "/tenant1/a") + b"\n"
+        await goes_on.wait()
+        yield _line("PUT", "/tenant1/b") + b"\n"
+
+    headers = {"Authorization": "Bearer tenant", "Content-Type": LINES}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"{base_url}/core/bulk", data=lines(), headers=headers) as answer,
+    ):
+        first = json.loads(await answer.content.readline())
+        authenticator.use(rules_of(""))
+        goes_on.set()
+        second = json.loads(await answer.content.readline())
+    assert (first["status"], second["status"]) == (200, 401)

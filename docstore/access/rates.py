@@ -1,0 +1,29 @@
+"""How many requests somebody may make in a second: a bucket for each, which nobody else feels.
+
+Source: the generic cell rate algorithm (ITU-T I.371): one number for each bucket.
+"""
+
+from collections import OrderedDict
+
+BURST_S = 1.0
+"""What may come at once, in seconds of the rate."""
+NAMES_MAX = 10_000
+"""Beyond that who has been silent for the longest is forgotten: his bucket is full by then."""
+
+
+class Rates:
+    """The buckets, on this node alone."""
+
+    def __init__(self) -> None:
+        self._free_at: OrderedDict[str, float] = OrderedDict()
+
+    def allow(self, name: str, rate: float, now_s: float) -> bool:
+        """Count one request, unless it is one too many. rate: a second, 0 for no bound."""
+        if rate <= 0:
+            return True
+        free_at = max(self._free_at.pop(name, now_s), now_s)
+        is_allowed = free_at + 1 / rate <= now_s + max(BURST_S, 1 / rate)
+        self._free_at[name] = free_at + 1 / rate if is_allowed else free_at
+        if len(self._free_at) > NAMES_MAX:
+            self._free_at.popitem(last=False)
+        return is_allowed

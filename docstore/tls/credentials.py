@@ -1,0 +1,207 @@
+"""What a node shows and whom it believes, now: read from files again whenever these change.
+
+Nobody has to tell a node of new files, though SIGHUP does: it looks once a second. What cannot be
+used is said in the log, and what there was stays in use. New connections have what is new. Links
+that stand are judged again: who has been revoked, or was known by a CA that is no longer there, is
+hung up on.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import structlog
+from cryptography import x509
+
+from docstore.errors import BadConfig
+from docstore.tls.certificates import (
+    Certificate,
+    Revoked,
+    certificate_in,
+    certificates_in,
+    day,
+    is_issued_by,
+    revoked_in,
+)
+from docstore.tls.contexts import Contexts, contexts_of
+from docstore.tls.identity import Identity, identities
+from docstore.tls.settings import TlsFiles
+
+LOOK_S = 1.0
+"""Between two looks at the files."""
+SOON = timedelta(days=14)
+SECRET_MODE = 0o077
+"""What nobody but its owner should be allowed to do with a key."""
+
+log = structlog.get_logger("docstore.tls")
+
+
+class Stranger(Exception):
+    """A certificate that is no node's of this group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The files, as they were when they were read."""
+
+    contexts: Contexts
+    ends: datetime
+    """When the first of our own certificates expires."""
+    group: str = ""
+    """Of the nodes that are let in: that of our own certificate."""
+    authorities: frozenset[x509.Certificate] = frozenset()
+    revoked: Revoked = field(default_factory=Revoked)
+
+
+class Credentials:
+    """What this node shows and believes. changed: called when links are to be judged again."""
+
+    def __init__(self, files: TlsFiles, me: str) -> None:
+        """Raises BadConfig when something is not there, or of no use."""
+        self._files = files
+        self._me = me
+        self._seen = self._state()
+        self._loaded = _load(files, me)
+        self._outdated: frozenset[x509.Certificate] = frozenset()
+        self._said = ""
+        self.changed: Callable[[], None] = lambda: None
+        self._warn()
+
+    @property
+    def contexts(self) -> Contexts:
+        """What OpenSSL is told from now on."""
+        return self._loaded.contexts
+
+    def clients(self) -> ssl.SSLContext:
+        """Return what a client is served with that comes now."""
+        assert self._loaded.contexts.clients is not None
+        return self._loaded.contexts.clients
+
+    def asking(self) -> ssl.SSLContext | None:
+        """Return what another node is asked over https with; None: as the system does."""
+        return self._loaded.contexts.asking
+
+    @property
+    def expires_s(self) -> float:
+        """When our certificate expires, in seconds since 1970; the first, if there are two."""
+        return self._loaded.ends.timestamp()
+
+    def nodes_of(self, certificate: object) -> frozenset[str]:
+        """Return the ids of the nodes that a peer's certificate is of. Raises Stranger.
+
+        certificate: as `ssl.SSLSocket.getpeercert` returns it, which OpenSSL has verified.
+        """
+        if not isinstance(certificate, dict) or not certificate:
+            raise Stranger("it shows no certificate")
+        names = certificate.get("subjectAltName", ())
+        found = identities(value for kind, value in names if kind == "URI")
+        serial = str(certificate.get("serialNumber", ""))
+        revoked = self._loaded.revoked
+        if int(serial, 16) in revoked.serials or found & revoked.nodes:
+            raise Stranger(f"its certificate {serial} has been revoked")
+        nodes = frozenset(each.node for each in found if each.group == self._loaded.group)
+        if not nodes:
+            said = ", ".join(sorted(map(str, found))) or "no node at all"
+            raise Stranger(f"its certificate names {said}, and no node of {self._loaded.group}")
+        return nodes
+
+    def still_knows(self, leaf: bytes) -> bool:
+        """Say whether a certificate (DER) that was verified by earlier files would be by these.
+
+        Only asked where a CA has gone: who was known by another one between is to come again.
+        """
+        return not self._outdated or is_issued_by(leaf, self._loaded.authorities)
+
+    def reload(self) -> None:
+        """Take the files as they are now, if they can be used."""
+        self._seen = self._state()
+        try:
+            loaded = _load(self._files, self._me)
+        except BadConfig as error:
+            if str(error) != self._said:
+                log.warning("certificates are not reloaded", why=str(error))
+            self._said = str(error)
+            return
+        self._said = ""
+        gone = self._loaded.authorities - loaded.authorities
+        self._loaded, self._outdated = loaded, gone
+        log.info("certificates are reloaded", expires=day(loaded.ends))
+        self._warn()
+        self.changed()
+
+    async def watch(self) -> None:
+        """Reload whenever a file has changed, for ever."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if self._said or self._state() != self._seen:
+                self.reload()
+
+    def _state(self) -> list[tuple[int, ...]]:
+        """Return what tells that a file is another one, or says something else."""
+        states: list[tuple[int, ...]] = []
+        for path in self._files.paths:
+            try:
+                stat = path.stat()
+            except OSError:
+                states.append((0,))
+            else:
+                states.append((stat.st_ino, stat.st_mtime_ns, stat.st_size))
+        return states
+
+    def _warn(self) -> None:
+        ends = self._loaded.ends
+        if ends - datetime.now(UTC) < SOON:
+            log.warning("the certificate expires soon", on=day(ends))
+        for pair in {self._files.clients, self._files.peers} - {None}:
+            if pair is not None and _is_open_to_others(pair.key):
+                log.warning("others on this machine may read the key", file=str(pair.key))
+
+
+def _is_open_to_others(path: Path) -> bool:
+    try:
+        return path.stat().st_mode & SECRET_MODE != 0
+    except OSError:
+        return False  # It has gone since it was read.
+
+
+def peer_certificate(transport: asyncio.BaseTransport) -> tuple[object, bytes]:
+    """Return the certificate that a peer has shown, as Python has it and as DER."""
+    found: ssl.SSLObject = transport.get_extra_info("ssl_object")
+    return found.getpeercert(), found.getpeercert(binary_form=True) or b""
+
+
+def _load(files: TlsFiles, me: str) -> Loaded:
+    """Read all files. Raises BadConfig."""
+    own: dict[str, Certificate] = {}
+    now = datetime.now(UTC)
+    for pair in (files.clients, files.peers):
+        if pair is not None and pair.setting not in own:
+            own[pair.setting] = certificate_in(pair.setting, pair.cert)
+            own[pair.setting].refuse_untimely(pair.setting, pair.cert, now)
+    contexts = contexts_of(files)
+    ends = min(each.ends for each in own.values())
+    if files.peers is None or files.ca is None:
+        return Loaded(contexts, ends)
+    setting = files.peers.setting
+    return Loaded(
+        contexts,
+        ends,
+        _group_of(own[setting].nodes, me, f"{setting}: {files.peers.cert}"),
+        frozenset(certificates_in("tls_ca_file", files.ca)),
+        revoked_in(files.revoked) if files.revoked else Revoked(),
+    )
+
+
+def _group_of(nodes: frozenset[Identity], me: str, where: str) -> str:
+    """Return the group in which a certificate names us. Raises BadConfig."""
+    groups = {each.group for each in nodes if each.node == me}
+    if len(groups) == 1:
+        return groups.pop()
+    said = ", ".join(sorted(map(str, nodes))) or "no node"
+    if groups:
+        raise BadConfig(f"{where} names {me} in more than one group: {said}")
+    raise BadConfig(f"{where} names {said}, not {me}: it needs a URI such as"
+                    f" {Identity('spiffe://cluster/GROUP', me)}")  # fmt: skip
