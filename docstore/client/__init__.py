@@ -10,10 +10,11 @@ reads. An update whose answer is lost raises Unanswered. A node that says nothin
 twelve seconds by a read, and thirty by an update.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from docstore.client.client import Client
-from docstore.client.consumer import ReadRecord
 from docstore.client.documents import Changes, Document
-from docstore.client.elections import Election, Lock
 from docstore.client.errors import (
     BadAddress,
     ClientError,
@@ -25,9 +26,13 @@ from docstore.client.errors import (
     Unreachable,
 )
 from docstore.client.leases import Lease
-from docstore.client.local import LocalCluster
-from docstore.client.producer import Position, Producer
-from docstore.client.voting import Voting
+
+if TYPE_CHECKING:
+    from docstore.client.consumer import ReadRecord
+    from docstore.client.elections import Election, Lock
+    from docstore.client.local import LocalCluster
+    from docstore.client.producer import Position, Producer
+    from docstore.client.voting import Voting
 
 __all__ = [
     "BadAddress",
@@ -50,3 +55,22 @@ __all__ = [
     "Unreachable",
     "Voting",
 ]
+
+_WHEN_ASKED_FOR = {
+    "Election": "elections",
+    "LocalCluster": "local",
+    "Lock": "elections",
+    "Position": "producer",
+    "Producer": "producer",
+    "ReadRecord": "consumer",
+    "Voting": "voting",
+}
+"""Name -> module: what a program that reads and writes documents has no use for."""
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Import what is asked for only now: `docstore get` is over before that would be."""
+        if name not in _WHEN_ASKED_FOR:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.{_WHEN_ASKED_FOR[name]}"), name)

@@ -1,16 +1,21 @@
-"""The client: documents, and a face for each other thing that a group of nodes offers."""
+"""The client: documents, and a face for each other thing that a group of nodes offers.
+
+Each is imported when it is asked for: most programs want one, and `docstore get` none of them.
+"""
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from docstore.client.consumer import Reading, ReadRecord, consume
 from docstore.client.documents import Documents
-from docstore.client.elections import Election, Lock
-from docstore.client.groups import ConsumerGroup
-from docstore.client.leases import Lease
-from docstore.client.producer import Producer
 from docstore.client.queries import Queries
-from docstore.client.roles import Role
+
+if TYPE_CHECKING:
+    from docstore.client.consumer import ReadRecord
+    from docstore.client.elections import Election, Lock
+    from docstore.client.groups import ConsumerGroup
+    from docstore.client.leases import Lease
+    from docstore.client.producer import Producer
+    from docstore.client.roles import Role
 
 
 class Client(Documents, Queries):
@@ -25,8 +30,10 @@ class Client(Documents, Queries):
         id: str = "",  # noqa: A002 - as in `docstore produce --id`
         acks: str = "committed",
         batch: int = 500,
-    ) -> Producer:
+    ) -> "Producer":
         """Return a producer, for `async with`; see `docstore/client/producer.py`."""
+        from docstore.client.producer import Producer
+
         return Producer(self, topic, id=id, acks=acks, batch=batch)
 
     def consume(
@@ -37,7 +44,7 @@ class Client(Documents, Queries):
         since: str = "beginning",
         isolation: str = "committed",
         follow: bool = True,
-    ) -> AsyncGenerator[ReadRecord, None]:
+    ) -> "AsyncGenerator[ReadRecord, None]":
         """Yield records of a partition in order, or of all partitions side by side.
 
         Whoever stops before the end closes it (`contextlib.aclosing`).
@@ -45,33 +52,43 @@ class Client(Documents, Queries):
         since: an offset, beginning, end, end-N, a time with its zone, or @ and microseconds.
         follow: go on for ever, else until what is committed now has been read.
         """
+        from docstore.client.consumer import Reading, consume
+
         reading = Reading(since, isolation, follow)
         return consume(self, topic, partition, reading)
 
     # Whose turn it is
 
     def lock(
-        self, name: str, *, candidate: str = "", ttl_s: float = 10.0, lease: Lease | None = None
-    ) -> Lock:
+        self, name: str, *, candidate: str = "", ttl_s: float = 10.0, lease: "Lease | None" = None
+    ) -> "Lock":
         """Return a lock, for `async with`; see `docstore/client/elections.py`.
 
         ttl_s: so long after the last that was heard of its holder the next one holds it. lease: one
         that stands already, for this and for others, instead.
         """
+        from docstore.client.elections import Lock
+
         return Lock(self, name, candidate=candidate, lease=lease, ttl_s=ttl_s)
 
     def election(
-        self, name: str, *, candidate: str = "", ttl_s: float = 10.0, lease: Lease | None = None
-    ) -> Election:
+        self, name: str, *, candidate: str = "", ttl_s: float = 10.0, lease: "Lease | None" = None
+    ) -> "Election":
         """Return an election: to `observe`, or for `async with` to be a candidate of it."""
+        from docstore.client.elections import Election
+
         return Election(self, name, candidate=candidate, lease=lease, ttl_s=ttl_s)
 
     # Roles and groups
 
-    def role(self, name: str, **settings: Any) -> Role:
+    def role(self, name: str, **settings: Any) -> "Role":
         """Return a part in leading roles, for `async with`; settings: of `roles.Role`."""
+        from docstore.client.roles import Role
+
         return Role(self, name, **settings)
 
-    def group(self, name: str, topics: Sequence[str], **settings: Any) -> ConsumerGroup:
+    def group(self, name: str, topics: Sequence[str], **settings: Any) -> "ConsumerGroup":
         """Return a part in reading topics, for `async with`; settings: of `ConsumerGroup`."""
+        from docstore.client.groups import ConsumerGroup
+
         return ConsumerGroup(self, name, topics, **settings)

@@ -1,6 +1,7 @@
 """Requests to a group: one HTTP session, a list of nodes, and rules for when to ask again."""
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from ssl import SSLContext
 from types import TracebackType
@@ -33,6 +34,8 @@ METRICS = "/metrics"
 READS = ("GET", "HEAD")
 CLOSING = "Cannot write to closing transport"
 JSON = {"Content-Type": "application/json"}
+_NO_SSL = re.compile(r" ssl:(default|<[^>]*>)")
+"""What aiohttp says of any address to which it cannot connect, also of one without TLS."""
 Answered = tuple[int, Mapping[str, str], bytes]
 """Status, headers and body."""
 
@@ -205,7 +208,7 @@ class Requests:
         except aiohttp.ClientSSLError as error:
             raise Unreachable(f"{url}: {_without_tls(error)}") from error
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, _NotSent) as error:
-            raise Unreachable(str(error)) from error
+            raise Unreachable(_NO_SSL.sub("", str(error))) from error
         except (aiohttp.ClientError, TimeoutError) as error:
             raise _lost(method)(f"{url}: {str(error) or 'no answer in time'}") from error
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from docstore.links.requests import FetchRecords
-from docstore.protocol.messages import Forward, Propose, Took
+from docstore.protocol.messages import Forward, Heartbeat, Propose, Took
 from docstore.sessions.messages import Call
 from docstore.streams.messages import Produce
 from docstore.wire import PROTOCOL, Ask, Message
@@ -50,7 +50,9 @@ def _ask_of_5(message: Ask) -> tuple[Any, ...]:
 
 
 BEFORE: Mapping[int, Mapping[type[Any], Earlier]] = {
-    # 8 adds requests of queries: a node of before says that it does not know them.
+    8: {  # A full disk is told of; requests of queries, which a node of before says it knows not.
+        Heartbeat: lambda message: message[:6],
+    },
     7: {  # A message of rows is acknowledged whole, by its number.
         Propose: lambda message: message[:1],
         Took: lambda message: None,

@@ -9,6 +9,7 @@ from docstore.model.operation import Answer, Operation
 from docstore.protocol.identity import Identity, fingerprint
 
 DISK_FULL = Answer(503, "disk-full", "this node has no room; nothing was stored")
+REPLICAS_FULL = Answer(503, "disk-full", "most replicas have no room; nothing was stored")
 
 
 @dataclass(slots=True)

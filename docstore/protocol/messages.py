@@ -20,6 +20,7 @@ class Heartbeat(NamedTuple):
     ready: (configuration, bitmap): slots of the sender's ready for the next step of a change.
     wall_us: what its clock shows, so that one that is wrong can be noticed; 0 for not known yet.
     arrived: versions at levels 1 and 2 that ever arrived on its disk.
+    has_room: whether its disk takes rows; one that has been full may be unfit for longer.
     """
 
     claims: Sequence[tuple[int, bytes]]
@@ -28,6 +29,7 @@ class Heartbeat(NamedTuple):
     ready: tuple[int, bytes] = (0, b"")
     wall_us: int = 0
     arrived: int = 0
+    has_room: bool = True
 
 
 class PreVote(NamedTuple):

@@ -212,6 +212,7 @@ class Proposed:
     def __init__(self) -> None:
         # A plain dict would be searched from its beginning for the first that is left.
         self._of: dict[Origin, OrderedDict[int, None]] = {}
+        self._oldest: dict[Origin, int] = {}
 
     def note(self, origin: Origin, seq: int, oldest: int) -> None:
         """Remember an operation, for as long as its entry node may ask for it."""
@@ -219,8 +220,14 @@ class Proposed:
         if known is None:
             known = self._of[origin] = OrderedDict()
         known[seq] = None
+        if oldest > self._oldest.get(origin, 0):
+            self._oldest[origin] = oldest
         while known and (first := next(iter(known))) < oldest:
             del known[first]
+
+    def is_over(self, origin: Origin, seq: int) -> bool:  # Seam.
+        """Say whether this is an echo of what was answered for good (seed 5082 of full disks)."""
+        return seq < self._oldest.get(origin, 0)
 
     def has(self, origin: Origin, seq: int) -> bool:
         """Say whether this process has proposed the operation, in any attempt at it."""

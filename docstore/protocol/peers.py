@@ -34,7 +34,9 @@ class Peer:
 class Peers(dict[str, Peer]):
     """The others by name, those that leave and that come included."""
 
-    __slots__ = ("believed_alive", "changes", "claims", "count", "links", "quorum_heard_at")
+    __slots__ = (
+        "believed_alive", "changes", "claims", "count", "full", "links", "quorum_heard_at",
+    )  # fmt: skip
 
     def __init__(self, now: float) -> None:
         super().__init__()
@@ -44,6 +46,8 @@ class Peers(dict[str, Peer]):
         """Membership's opinion; None while it has none."""
         self.claims: dict[int, tuple[int, str]] = {}
         """slot -> (epoch, member) that says it owns the slot."""
+        self.full: frozenset[str] = frozenset()
+        """Members whose disks have no room, as they said last."""
         self.changes = 0
         """How often it has changed what members claim, or who they are."""
         self.count = True
@@ -57,10 +61,16 @@ class Peers(dict[str, Peer]):
         self.clear()
         for name in names:
             self[name] = before.get(name) or Peer(linked=name in self.links, last_word_at=now)
+        self.full &= self.keys()
         # What they claimed is over, or will be heard again.
         self.claims.clear()
         for peer in self.values():
             peer.claims = ()
+
+    def note_room(self, name: str, *, has_room: bool) -> None:
+        """Learn whether a peer's disk takes rows."""
+        if has_room is (name in self.full):
+            self.full ^= {name}
 
     def claim(self, name: str, claimed: Mapping[int, int]) -> None:
         """Learn which slots a peer says that it owns, and no others. claimed: slot -> epoch."""

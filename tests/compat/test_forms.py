@@ -1,6 +1,6 @@
 """A group goes over to what a later version stores once all of its nodes read it, not before.
 
-The later version is this one, told that there is a protocol 7 that has added to rows.
+The later version is this one, told that there is a protocol more, which has added to rows.
 """
 
 import asyncio

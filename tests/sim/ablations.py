@@ -25,7 +25,7 @@ from docstore.protocol.leadership.leases import Leases
 from docstore.protocol.leadership.takeover import TakeOver
 from docstore.protocol.log import SlotLog, log_from_disk
 from docstore.protocol.messages import Offer, Propose
-from docstore.protocol.operations import Closed, Operations
+from docstore.protocol.operations import Closed, Operations, Proposed
 from docstore.protocol.outbox import Outbox
 from docstore.protocol.reign import Follower, Phase, Recovery, Reign
 from docstore.protocol.replica import Replica
@@ -38,6 +38,7 @@ from docstore.protocol.road.learn import Acceptor
 from docstore.protocol.road.offered import Offered
 from docstore.protocol.road.past_reads import PastReads
 from docstore.protocol.road.serve import Owner
+from tests.sim.profiles import FULL_DISKS
 from tests.sim.run import Profile
 
 BASIC = Profile()
@@ -312,7 +313,12 @@ ABLATIONS: dict[str, Ablation] = {
     "retry-without-identity": Ablation("C1", ((Gateway, "identity", _fresh_identity),), TAKEOVERS),
     "forget-operations": Ablation(
         "C1",
-        ((Owner, "find", _no_find), (Operations, "is_over", _never), (Closed, "has", _never)),
+        (
+            (Owner, "find", _no_find),
+            (Operations, "is_over", _never),
+            (Proposed, "is_over", _never),
+            (Closed, "has", _never),
+        ),
         TAKEOVERS,
     ),
     "older-rows-not-looked-at": Ablation("C1", ((recall, "is_known", _always),), CRASHES),
@@ -320,6 +326,9 @@ ABLATIONS: dict[str, Ablation] = {
     "old-ballot-after-restart": Ablation("B2", ((Replica, "__init__", _resume),), CRASHES),
     "ballots-without-owner": Ablation(
         "B1", ((fence, "is_fenced", _is_fenced_by_epoch),), TAKEOVERS
+    ),
+    "rows-that-most-disks-cannot-take": Ablation(
+        "O8", ((Owner, "is_storable", _always),), FULL_DISKS
     ),
     "recreate-restarts-numbers": Ablation(
         "D2", ((handling, "next_version", _restart_numbers),), BASIC

@@ -26,6 +26,7 @@ class Invariants:
         self._promised: dict[tuple[str, int], Ballot] = {}
         self._ends: dict[tuple[str, int, int], int] = {}
         self._opened: dict[tuple[int, Ballot], int] = {}
+        self._made: dict[tuple[int, Ballot], int] = {}
         self._operations: dict[int, set[bytes]] = {}
         self._versions: dict[str, int] = {}
         self._dead: dict[str, int] = {}
@@ -49,6 +50,7 @@ class Invariants:
             reign = log.reign
             if reign is not None and reign.phase is Phase.OPEN:
                 self._check_open(process, log)
+                self._check_room(process, log)
                 self._note_decided(process, log)
 
     def _check_register(self, process: Process) -> None:
@@ -125,6 +127,20 @@ class Invariants:
                     f"I5: {process.name} opened slot {log.slot} under {log.reign.ballot}"
                     f" without the decided row {row.n}"
                 )
+
+    def _check_room(self, process: Process, log: SlotLog) -> None:
+        """Check that an owner makes rows only if it has room, and a quorum may have (O7, O8)."""
+        assert log.reign is not None
+        key, core = (log.slot, log.reign.ballot), process.replica.core
+        before, self._made[key] = self._made.get(key, log.end), log.end
+        if log.end == before:
+            return
+        if not core.has_room:
+            raise Violation(f"O7: {process.name} made a row of slot {log.slot} without room")
+        self.checked["O8"] += bool(core.peers.full)
+        for voters in log.voting:
+            if len(core.peers.full.intersection(voters)) > (len(voters) - 1) // 2:
+                raise Violation(f"O8: {process.name} made a row that most disks have no room for")
 
     def _note_decided(self, process: Process, log: SlotLog) -> None:
         decided = self.decided.setdefault(log.slot, [])

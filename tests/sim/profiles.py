@@ -54,6 +54,9 @@ def profile_of(seed: int, nodes: str) -> Profile:
 ISOLATED = Profile(kinds=("isolate",), size=3, slots=16, links=16, clients=16)
 """Owners return with rows that nobody else has heard of, and take over before they hear more."""
 
+FULL_DISKS = Profile(slots=1, links=2, kinds=("full", "full", "full", "crash"))
+"""Of a majority at the same time, too."""
+
 
 def aimed_at(event: str, number: int) -> tuple[int, Profile]:
     """Return the n-th seed and its shape in which a rare event is no longer rare."""
@@ -63,6 +66,8 @@ def aimed_at(event: str, number: int) -> tuple[int, Profile]:
         case "successions":  # The leader of a change is drained in the middle of it.
             seed = 28 + 44 * number
             return seed, profile_of(seed, "both")
+        case "refused_for_replicas_room":
+            return number, FULL_DISKS
         case "took":  # Messages that say much are those of batches.
             return number, profile_of(number, "batches")
     raise ValueError(event)

@@ -51,6 +51,7 @@ class Liveness:
         if message.wall_us:
             peer.clock_us = message.wall_us - int(self.core.now * 1e6)
         peer.arrived = message.arrived
+        self.core.peers.note_room(sender, has_room=message.has_room)
         if message.faulty or peer.faulty:
             peer.faulty = frozenset(from_bitmap(message.faulty))
         if message.claims == peer.claims:
@@ -79,8 +80,9 @@ class Liveness:
         wall_us = core.clock.own_us(core.now)
         fit = core.may_own(core.me) or self._still_spreads()
         return Heartbeat(
-            self._claims(), fit, bitmap, self.ready(), wall_us, self.spreader.arrived.durable
-        )
+            self._claims(), fit, bitmap, self.ready(), wall_us, self.spreader.arrived.durable,
+            core.has_room,
+        )  # fmt: skip
 
     def _still_spreads(self) -> bool:
         """Say whether who follows us, as we drain, has not got what we have executed last."""

@@ -19,12 +19,18 @@ TOO_DEEP = Answer(
 )
 
 
-def is_known(log: SlotLog, operation: Operation, attempt: int, now_us: int) -> bool:  # Seam.
-    """Say whether nothing that was not read can be what this operation has made."""
+def is_known(  # Seam.
+    log: SlotLog, operation: Operation, now_us: int, *, is_older: bool
+) -> bool:
+    """Say whether nothing that was not read can be what this operation has made.
+
+    is_older: it was tried before. So was the echo of a first attempt that this process has served,
+    and whose row it has read from the disk again since: a disk that fills is no new start.
+    """
     known = log.operations.recalled(operation.link)
     if log.operations.since <= log.kept + 1 or known.is_all:
         return True
-    if attempt > 1:
+    if is_older:
         return False  # By no clock: a row may have been stamped by one that is far behind.
     return not operation.key or known.oldest_us + KEY_LIFE_US <= now_us
 

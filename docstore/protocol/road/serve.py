@@ -15,13 +15,14 @@ from functools import partial
 from docstore.model.document import Row, chain_digest
 from docstore.model.operation import CURRENT, Answer, Operation
 from docstore.model.service import Service
-from docstore.protocol.clients import DISK_FULL, Inflight, Refusal
+from docstore.protocol.clients import DISK_FULL, REPLICAS_FULL, Inflight, Refusal
 from docstore.protocol.core import Core
 from docstore.protocol.document_cache import CachedDocument
 from docstore.protocol.identity import fingerprint
 from docstore.protocol.jobs import REPEATED, VERSIONS_READ_MAX, Written, jobs_of, judged
 from docstore.protocol.log import SlotLog
 from docstore.protocol.owners import first_alive
+from docstore.protocol.quorum import is_quorum
 from docstore.protocol.reign import Phase, Reign
 from docstore.protocol.road import recall
 from docstore.protocol.road.confirm import Confirmer, Waiter
@@ -100,13 +101,13 @@ class Owner:
         if n is not None:
             self.decider.answer_duplicate(log, reign, n, inflight)
             return True
-        origin = (inflight.entry, inflight.boot)
-        if log.operations.is_over(origin, inflight.seq) or self.core.closed.has(
-            origin, inflight.seq, inflight.attempt
-        ):
+        origin, seq, core = (inflight.entry, inflight.boot), inflight.seq, self.core
+        is_echo = log.operations.is_over(origin, seq) or core.proposed.is_over(origin, seq)
+        if is_echo or core.closed.has(origin, seq, inflight.attempt):
             return True
         operation = inflight.operation
-        if not recall.is_known(log, operation, inflight.attempt, self.core.wall_now_us()):
+        is_older = inflight.attempt > 1 or core.proposed.has(origin, seq)
+        if not recall.is_known(log, operation, core.wall_now_us(), is_older=is_older):
             page = recall.next_page(log, operation.link, self.core.config)
             if page is None:
                 self.core.reply(inflight, recall.TOO_DEEP)
@@ -209,7 +210,7 @@ class Owner:
             self._load_jobs(log, reign, inflight)
             return
         outcome = self._outcome(log, reign, cached, operation, service)
-        if isinstance(outcome, New) and not self.core.has_room:
+        if isinstance(outcome, New) and not (self.core.has_room and self.is_storable(log)):
             self._refuse_for_room(log, inflight)
             return
         if isinstance(outcome, New):
@@ -229,8 +230,19 @@ class Owner:
         refusal = Refusal(inflight, answer, n)
         self._when_confirmed(log, reign, inflight, lambda: self._refuse(log, reign, refusal))
 
+    def is_storable(self, log: SlotLog) -> bool:  # Seam.
+        """Say whether so many replicas have room that a row could be decided (rule O8)."""
+        full = self.core.peers.full
+        if not full:
+            return True
+        return is_quorum({each for voters in log.voting for each in voters} - full, log.voting)
+
     def _refuse_for_room(self, log: SlotLog, inflight: Inflight) -> None:
-        """Make no row (rule O7); give it back if the slot is about to go to who has room."""
+        """Make no row; give it back if the slot is about to go to who has room (rule O7)."""
+        if self.core.has_room:
+            self.core.counters["refused_for_replicas_room"] += 1
+            self.core.reply(inflight, REPLICAS_FULL)
+            return
         heir = first_alive(self.core, log.slot)
         has_heir = heir is not None and self.core.may_own(heir)
         self.core.reply(inflight, None if has_heir else DISK_FULL)

@@ -127,6 +127,14 @@ async def test_nothing_was_sent_to_who_takes_no_connection(
     assert well.heard == 1
 
 
+async def test_where_nobody_listens_is_said_without_a_word_of_tls() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    async with Client([f"http://127.0.0.1:{port}"], timeout_s=0.5) as client:
+        with pytest.raises(Unreachable, match=rf"connect to host 127.0.0.1:{port} \[Connect call"):
+            await client.json("GET", "/notes/a")
+
+
 async def test_who_sends_its_clients_away_is_not_asked_again(well: Node) -> None:
     leaving = Node(is_leaving=True)
     async with serving(leaving, well) as urls, Client(urls) as client:

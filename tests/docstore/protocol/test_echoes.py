@@ -96,7 +96,9 @@ def test_what_nobody_asks_for_any_more_is_forgotten() -> None:
     for seq in range(100):
         proposed.note(("n2", 9), seq, max(0, seq - 3))
     assert [seq for seq in range(100) if proposed.has(("n2", 9), seq)] == [96, 97, 98, 99]
+    assert [seq for seq in range(100) if not proposed.is_over(("n2", 9), seq)] == [96, 97, 98, 99]
     assert not proposed.has(("n3", 9), 99)
+    assert not proposed.is_over(("n3", 9), 0)
     proposed.note(("n3", 9), 5, 7)  # A peer that contradicts itself does no harm.
     assert not proposed.has(("n3", 9), 5)
 

@@ -4,6 +4,7 @@ import pytest
 
 from docstore.model.operation import Answer, Operation
 from docstore.protocol.events import Requested, Room
+from docstore.protocol.peers import Peers
 from tests.docstore.protocol.trio import NAMES, Trio
 
 READ = Operation(verb="GET", link="/t/a")
@@ -58,9 +59,12 @@ def test_where_no_disk_has_room_reads_go_on_and_updates_are_refused_at_once(trio
             assert trio.now - begun < 0.1
         trio.run_until(lambda: False, 5)
     assert reigns_ended(trio) == before
-    roomy = next(name for name in NAMES if name != trio.owner())
+    roomy, second = (name for name in NAMES if name != trio.owner())
     trio.feed(roomy, Room(has_room=True))
     assert trio.run_until(lambda: trio.owner() == roomy, 5)
+    assert asked(trio, NAMES[0], UPDATE).code == "disk-full"  # It has room, and no majority has.
+    trio.feed(second, Room(has_room=True))
+    trio.run_until(lambda: False, 1)
     assert asked(trio, NAMES[0], UPDATE).status == 200
 
 
@@ -83,3 +87,50 @@ def test_a_slot_that_was_closed_is_served_again_when_there_is_room_meanwhile(tri
     assert trio.run_until(lambda: reign.closed_since is not None, 1)
     trio.feed(owner, Room(has_room=True))
     assert trio.run_until(lambda: reign.closed_since is None, 1)
+
+
+def test_o8_an_owner_with_room_refuses_at_once_while_most_replicas_have_none() -> None:
+    """They took its rows until nothing was left: 504 at the deadline, it may have happened."""
+    trio = Trio()
+    assert trio.run_until(trio.owner, 10)
+    owner = trio.owner()
+    first, second = (name for name in NAMES if name != owner)
+    trio.feed(first, Room(has_room=False))
+    trio.run_until(lambda: False, 1)
+    assert asked(trio, owner, UPDATE).status == 201  # It and the other one are a majority.
+    trio.feed(second, Room(has_room=False))
+    trio.run_until(lambda: False, 1)
+    stored = trio.stored.copy()
+    for entry in NAMES:
+        begun = trio.now
+        refused = asked(trio, entry, UPDATE)
+        assert (refused.status, refused.code, refused.unknown) == (503, "disk-full", False)
+        assert asked(trio, entry, READ).status == 200
+        assert trio.now - begun < 0.1
+    assert trio.stored == stored
+    trio.feed(first, Room(has_room=True))
+    trio.run_until(lambda: False, 1)
+    assert asked(trio, owner, UPDATE).status == 200
+
+
+def test_a_member_that_is_silent_is_not_taken_for_one_without_room(trio: Trio) -> None:
+    owner = trio.owner()
+    silent, full = (name for name in NAMES if name != owner)
+    trio.cut_off |= {silent}
+    trio.feed(full, Room(has_room=False))
+    trio.run_until(lambda: False, 0.5)
+    assert asked(trio, owner, UPDATE).status == 201
+
+
+def test_who_leaves_is_forgotten() -> None:
+    peers = Peers(0.0)
+    peers.become(("n2", "n3"), 0.0)
+    for name in ("n2", "n3"):
+        peers.note_room(name, has_room=False)
+    peers.note_room("n3", has_room=False)
+    assert peers.full == {"n2", "n3"}
+    peers.become(("n3", "n4"), 1.0)
+    assert peers.full == {"n3"}
+    peers.note_room("n3", has_room=True)
+    peers.note_room("n4", has_room=True)
+    assert not peers.full

@@ -1,6 +1,6 @@
 """Nothing is stored in a form that some member does not read, whoever comes back in what version.
 
-The protocols here are made up: 7 and 8 have each added to what is stored.
+The protocols here are made up: 17 and 18 have each added to what is stored.
 """
 
 from random import Random
@@ -26,8 +26,8 @@ from docstore.wire import PROTOCOL
 from tests.sim.cluster import Cluster
 from tests.sim.process import Process
 
-FORMS = (7, 8)
-OLD, NEW = 6, 8
+FORMS = (17, 18)
+OLD, NEW = 16, 18
 NAMES = ("n0", "n1", "n2", "s0", "s1")
 
 
@@ -87,7 +87,7 @@ def storm(seed: int) -> Mixed:
         world.run(until + rng.random())
         name = rng.choice(group.names)
         if group.processes[name].up:
-            group.restart(name, rng.choice((OLD, 7, 7, NEW, NEW)))
+            group.restart(name, rng.choice((OLD, 17, 17, NEW, NEW)))
     for number, name in enumerate(group.names):
         world.run(40.0 + number)
         group.restart(name, NEW)
@@ -117,7 +117,7 @@ def one_by_one(seed: int) -> tuple[Mixed, list[int]]:
     for number, name in enumerate(group.names):
         world.run(5.0 * number + 5)
         before.append(max(map(group.stored, group.names)))
-        group.restart(name, 7 if name == "n1" else NEW)
+        group.restart(name, 17 if name == "n1" else NEW)
     world.run(25.0)
     return group, before
 
@@ -126,11 +126,11 @@ def test_the_form_goes_up_when_the_last_member_reads_it_and_all_say_so() -> None
     group, before = one_by_one(1)
     assert before == [FIRST_PROTOCOL] * 3
     configuration = group.configuration
-    assert [configuration.stores(protocol) for protocol in (6, 7, 8)] == [True, True, False]
-    assert {group.stored(each) for each in group.names} == {7}
+    assert [configuration.stores(protocol) for protocol in (16, 17, 18)] == [True, True, False]
+    assert {group.stored(each) for each in group.names} == {17}
     group.restart("n1", NEW)
     group.world.run(35.0)
-    assert {group.stored(each) for each in group.names} == {8}
+    assert {group.stored(each) for each in group.names} == {18}
 
 
 def test_a_build_that_asks_only_some_stores_what_others_do_not_read() -> None:
@@ -176,8 +176,8 @@ def configuration(stored_protocol: int) -> Configuration:
 
 def test_before_a_form_is_allowed_the_configuration_is_that_of_the_first_version() -> None:
     assert configuration(FIRST_PROTOCOL).pack() == configuration(0).pack()
-    assert len(configuration(7).pack()) == len(configuration(FIRST_PROTOCOL).pack()) + 1
-    for each in (configuration(7), configuration(FIRST_PROTOCOL)):
+    assert len(configuration(17).pack()) == len(configuration(FIRST_PROTOCOL).pack()) + 1
+    for each in (configuration(17), configuration(FIRST_PROTOCOL)):
         assert unpack_configuration(each.pack()) == each
 
 
