@@ -4,7 +4,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -205,3 +205,14 @@ async def test_large_bodies_go_through_both_ways(papers: Path) -> None:
         body = b'{"text":"%b"}' % (b"x" * 900_000)
         assert (await wire.ask(asked("PUT", "/t/1", body=body))).startswith(b"HTTP/1.1 20")
         assert b"x" * 900_000 in await wire.ask(asked("GET", "/t/1"))
+
+
+@pytest.mark.parametrize(
+    "limits", [Limits(connections_max=FEW), Limits(connections_per_address_max=FEW)]
+)
+async def test_who_comes_in_by_tls_is_counted_once(papers: Path, limits: Limits) -> None:
+    async with serving(papers, limits) as served, AsyncExitStack() as stack:
+        for _ in range(FEW):
+            wire = await stack.enter_async_context(served.wire(believing(papers)))
+            assert (await wire.ask(LIVE)).startswith(b"HTTP/1.1 200 ")
+        assert served.server.metrics.connections_refused == 0
