@@ -31,6 +31,7 @@ SHELLS = tuple(
     docstore/links/certified.py docstore/links/framed.py docstore/links/peers.py
     docstore/links/refusals.py docstore/links/rpc.py docstore/scans/barrier.py
     docstore/scans/batches.py docstore/scans/feed.py docstore/scans/pool.py
+    docstore/scans/queries.py docstore/scans/searches.py
     docstore/scans/scanner.py docstore/scans/segments.py docstore/scans/worker.py
     docstore/services/announcing.py docstore/services/declaring.py docstore/storage/database.py
     docstore/storage/disk_files.py docstore/storage/journalling.py

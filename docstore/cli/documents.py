@@ -84,15 +84,40 @@ def ls(
     factory: Annotated[str, typer.Argument(help="A factory; none: the declarations of all.")] = (
         "/core/factories"
     ),
+    filter: Annotated[  # noqa: A002 - as in the URL
+        str, typer.Option(help="""A condition, such as "rating gt 7 and title eq 'The*'".""")
+    ] = "",
+    order_by: Annotated[str, typer.Option(help='Such as "year desc, title".')] = "",
+    select: Annotated[str, typer.Option(help="Members to show beside the link, with commas.")] = "",
+    limit: Annotated[int | None, typer.Option(help="So many at the most.", min=1)] = None,
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,
 ) -> None:
-    """List the documents of a factory."""
-    links = talk(url, lambda client: client.ls(factory))
-    if as_json:
-        show(links)
+    """List the documents of a factory: all of them, or those that fulfil a condition."""
+    if not (filter or order_by or select or limit):
+        _list(talk(url, lambda client: client.ls(factory)), as_json=as_json)
+        return
+
+    async def found(client: "Client") -> list[dict[str, Any]]:
+        asked = client.query(
+            factory, filter=filter, order_by=order_by, select=select or "documentSelfLink",
+            limit=limit,
+        )  # fmt: skip
+        return [each async for each in asked]
+
+    documents = talk(url, found)
+    if select and not as_json:
+        sys.stdout.writelines(_line(each) for each in documents)
     else:
-        sys.stdout.write("".join(f"{link}\n" for link in links))
+        links = [each["documentSelfLink"] for each in documents]
+        _list(documents if select else links, as_json=as_json)
+
+
+def _list(found: list[Any], *, as_json: bool) -> None:
+    if as_json:
+        show(found)
+    else:
+        sys.stdout.write("".join(f"{link}\n" for link in found))
 
 
 @command()

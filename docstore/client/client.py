@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from docstore.client.documents import Documents
+from docstore.client.queries import Queries
 
 if TYPE_CHECKING:
     from docstore.client.consumer import ReadRecord
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from docstore.client.roles import Role
 
 
-class Client(Documents):
+class Client(Documents, Queries):
     """Speaks to a group through any of its nodes."""
 
     # Streams

@@ -1,6 +1,7 @@
 """The door of a node that has an access file: who sends a request, and what he may do."""
 
 import time
+from collections.abc import Sequence
 
 import structlog
 from aiohttp.hdrs import AUTHORIZATION
@@ -94,6 +95,11 @@ class Granted(Authority):
             raise Unauthenticated
         self._access.count(self._principal)
         self.insist(method, link)
+
+    def readable_in(self, factory: str) -> Sequence[str]:
+        """Return the documents of a factory that may be read, by link, though not all may be."""
+        granted = self._principal.grants.levels
+        return sorted(link for link in granted if link.rpartition("/")[0] == factory)
 
     def enter(self, method: str, path: str) -> bool:
         """Let a request for a path in; False if only what lies below may be listed."""

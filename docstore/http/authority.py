@@ -4,6 +4,8 @@ The server notes it with each request before anybody else looks at that (`access
 request names in its query, its body or its lines is asked about here, by whoever reads it.
 """
 
+from collections.abc import Sequence
+
 from aiohttp import web
 
 from docstore.errors import DocstoreError, Forbidden, NotFound
@@ -34,6 +36,10 @@ class Authority:
 
         Beside what `insist` raises: Unauthenticated, TooManyRequests.
         """
+
+    def readable_in(self, factory: str) -> Sequence[str]:
+        """Return the documents of a factory that may be read, by link, though not all may be."""
+        return ()
 
     def enter(self, method: str, path: str) -> bool:
         """Let a request for a path in; False if only what lies below may be listed.

@@ -14,6 +14,7 @@ from docstore.model.service import Service
 from docstore.reads.listings import Listed
 from docstore.scans.cut import Cut
 from docstore.scans.feed import Stretch, Wanted
+from docstore.scans.queries import Queries
 from docstore.scans.request import Scan
 from docstore.sessions.backend import KeptAlive
 from docstore.sessions.messages import Reply
@@ -226,6 +227,13 @@ class Backend(Protocol):
 
     async def scan_page(self, question: dict[str, Json]) -> tuple[dict[str, Json], bytes]:
         """Return a page, as `scans/worker.py` answers it."""
+
+    @property
+    def queries(self) -> Queries:
+        """Return what looks for documents of the whole group.
+
+        Raises Unavailable while the group is not known.
+        """
 
     # Changes; see `http/changes.py`
 

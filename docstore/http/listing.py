@@ -1,22 +1,25 @@
 """A factory as a collection: GET lists its live documents by link, in pages, over all owners."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
 from aiohttp import web
 
-from docstore.errors import BadRequest, Forbidden
+from docstore.errors import BadRequest, Forbidden, Unavailable
 from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
+from docstore.http.documents import at_level
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, stitched
 from docstore.model.document import Row
+from docstore.model.operation import Operation
 from docstore.model.paths import encoded
 from docstore.model.service import Service
+from docstore.services.registry import FACTORIES
 
 PAGE, PAGE_MAX = 1000, 10_000
 PAGE_BYTES_MAX = 16 << 20
@@ -24,6 +27,8 @@ EXPANDED_AT_ONCE = 256
 UNDERSTOOD = frozenset({"$limit", "$top", "$count", "$expand", "expand", "after"})
 
 Entry = tuple[str, int, Row | None]
+Source = Callable[[str, int, float], Awaitable[tuple[list[Entry], str]]]
+"""(after which link, how many, within how many seconds) -> entries, and after which to go on."""
 
 
 async def listing(
@@ -40,11 +45,13 @@ async def listing(
     patience_s = headers.timeout_s(request)
     authority = authority_of(request)
     sees_all = authority.may("GET", factory)
-    may_read = None if sees_all else partial(authority.may, "GET")
-    found, has_more = await _page(
-        backend, factory, query.get("after", ""), limit,
-        may_read=may_read, expand=expand, patience_s=patience_s,
-    )  # fmt: skip
+    if sees_all or factory == FACTORIES:
+        may_read = None if sees_all else partial(authority.may, "GET")
+        source = partial(_of_all, backend, factory, may_read, expand)
+    else:
+        source = partial(_of_few, backend, service, authority.readable_in(factory))
+    at_once = EXPANDED_AT_ONCE if expand or not sees_all else limit + 1
+    found, has_more = await _page(source, query.get("after", ""), limit, at_once, patience_s)
     kind = service.options.kind
     page: dict[str, Any] = {
         "documentSelfLink": factory,
@@ -74,15 +81,46 @@ def _limit(query: Mapping[str, str]) -> int:
     return headers.whole_number(query.get(name, str(PAGE)), name, 1, PAGE_MAX)
 
 
-async def _page(
+async def _of_all(
     backend: Backend,
     factory: str,
-    after: str,
-    limit: int,
-    *,
     may_read: Callable[[str], bool] | None,
     expand: bool,
-    patience_s: float,
+    after: str,
+    limit: int,
+    timeout_s: float,
+) -> tuple[list[Entry], str]:
+    """Return the next entries of a factory, those that may be read, and where to go on."""
+    entries, following = await backend.listing(
+        factory, after=after, limit=limit, expand=expand, timeout_s=timeout_s
+    )
+    if may_read is None:
+        return list(entries), following
+    return [entry for entry in entries if may_read(entry[0])], following
+
+
+async def _of_few(
+    backend: Backend,
+    service: Service,
+    links: Sequence[str],
+    after: str,
+    limit: int,
+    timeout_s: float,
+) -> tuple[list[Entry], str]:
+    """Return those of the next of these documents that are there, and where to go on."""
+    left = [link for link in links if link > after]
+    asked = [at_level(Operation(verb="GET", link=link), service) for link in left[:limit]]
+    found: list[Entry] = []
+    for answer in await backend.submit_batch(asked, timeout_s) if asked else ():
+        if answer.status >= 500:
+            raise Unavailable(answer.detail)
+        if answer.is_success and answer.row is not None:
+            found.append((answer.row.link, answer.row.version, answer.row))
+    return found, left[limit - 1] if len(left) > limit else ""
+
+
+async def _page(
+    source: Source, after: str, limit: int, at_once: int, patience_s: float
 ) -> tuple[list[Entry], bool]:
     """Return up to `limit` entries, fewer if they get too large, and if there are more."""
     loop = asyncio.get_running_loop()
@@ -90,13 +128,8 @@ async def _page(
     found: list[Entry] = []
     size = 0
     while True:
-        wanted = limit + 1 - len(found)
-        entries, after = await backend.listing(
-            factory, after=after, limit=min(wanted, EXPANDED_AT_ONCE) if expand else wanted,
-            expand=expand, timeout_s=deadline - loop.time(),
-        )  # fmt: skip
-        if may_read is not None:
-            entries = [entry for entry in entries if may_read(entry[0])]
+        wanted = min(limit + 1 - len(found), at_once)
+        entries, after = await source(after, wanted, deadline - loop.time())
         for entry in entries:
             size += len(entry[2].state) + 400 if entry[2] is not None else 0
             if found and (len(found) == limit or size > PAGE_BYTES_MAX):

@@ -79,6 +79,7 @@ TABLE: Mapping[str, Line] = {
     "/core/document-index": Line(INSIDE),
     "/core/bulk": Line(ANYBODY, INSIDE),
     "/core/changes": Line(INSIDE, INSIDE),
+    "/core/query-tasks": Line(INSIDE, INSIDE),
     "/core/snapshots": _DOCUMENTS,
     "/core/spark/plan": Line(INSIDE),
     "/core/spark/layout": Line(ANYBODY),

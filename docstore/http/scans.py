@@ -126,6 +126,8 @@ class ScanPages:
         asked = json.parse_object(body)
         how = {name: asked.pop(name) for name in OURS & asked.keys()}
         scan = scan_of(asked)
+        if scan.order is not None:
+            raise BadRequest("a scan has no order: /core/query-tasks has")
         authority_of(request).insist_on_all(scan.prefix[:-1])
         catch_up_s = _number(how, "catchUpMs", CATCH_UP_S * 1000, CATCH_UP_S_MAX * 1000) / 1000
         rate = _number(how, "rowsPerSecond", 0.0, 1e12)

@@ -34,6 +34,8 @@ from docstore.http.listener import Listener
 from docstore.http.listing import listing
 from docstore.http.metrics import KNOWN_METHODS, HttpMetrics
 from docstore.http.plain import PlainRequests
+from docstore.http.queries import METHODS as QUERY_METHODS
+from docstore.http.queries import QUERY_TASKS, QueryPages, is_query
 from docstore.http.quotas import Quotas
 from docstore.http.reply import Reply, header_lines
 from docstore.http.scans import SCAN_PAGES, SCANS, ScanPages
@@ -91,16 +93,16 @@ class HttpServer:
         self._documents = Documents(backend, large, state_bytes_max=limits.body_bytes_max)
         self._history = HistoryPages(backend, self._documents)
         self._core = CorePages(backend, self._documents, self.metrics)
-        quotas = Quotas(backend)
+        quotas, timeout_s = Quotas(backend), limits.body_timeout_s
         self._bulk = Bulk(
-            backend, quotas, large,
-            state_bytes_max=limits.body_bytes_max, timeout_s=limits.body_timeout_s,
-        )  # fmt: skip
+            backend, quotas, large, state_bytes_max=limits.body_bytes_max, timeout_s=timeout_s
+        )
         self._plain = PlainRequests(
             self._documents, self._guard, access, self._ending,
             body_bytes_max=limits.body_bytes_max,
         )  # fmt: skip
         self._scans = ScanPages(backend, quotas)
+        self._queries = QueryPages(backend)
         self._changes = Changes(backend, self._is_over)
         streams = StreamPages(backend, self._documents, large, limits, self._is_over)
         self._kinds: tuple[tuple[str | tuple[str, ...], Pages], ...] = (
@@ -110,7 +112,6 @@ class HttpServer:
             (GROUP_PATHS, GroupPages(backend, self._documents, limits)),
         )
         """Prefixes of paths -> what answers everything of its kind below them."""
-        timeout_s = limits.body_timeout_s
         self._staged = StagedParts(staging, self._bulk, timeout_s=timeout_s) if staging else None
         self._listener: Listener | None = None
         self._tls = tls
@@ -229,7 +230,8 @@ class HttpServer:
     async def _list_below(self, request: web.BaseRequest, path: str) -> Reply:
         """Answer who may read only some of what is below a path: what of it a factory has."""
         service = await self._find(request, path)
-        if service is None or request.method == "OPTIONS":
+        is_more = request.method == "OPTIONS" or is_query(request.rel_url.query)
+        if service is None or is_more:
             raise refusal(request.method, path)
         return await listing(self._backend, request, path, service)
 
@@ -248,6 +250,10 @@ class HttpServer:
             return (
                 allowed(CHANGES_METHODS) if is_asked else await self._changes.serve(request, body)
             )
+        if path == QUERY_TASKS:
+            check_method(request, QUERY_METHODS)
+            is_asked = request.method == "OPTIONS"
+            return allowed(QUERY_METHODS) if is_asked else await self._queries.serve(request, body)
         if path.startswith(SELECTORS):
             return await self._core.selector(request, path[len(SELECTORS) :])
         parent, _, last = path.rpartition("/")
@@ -293,6 +299,8 @@ class HttpServer:
         match request.method:
             case "POST" if methods is FACTORY_METHODS:
                 return await self._documents.create(request, path, service, body)
+            case "GET" | "HEAD" if is_query(request.rel_url.query):
+                return await self._queries.of_factory(request, path, service)
             case "GET" | "HEAD":
                 return await listing(self._backend, request, path, service)
             case "OPTIONS":

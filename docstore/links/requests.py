@@ -189,6 +189,64 @@ class ReadChanges(Request[ChangeLines | str]):
         return answer if isinstance(answer, str) else ChangeLines(*answer)
 
 
+# To whoever has a copy of some slots (`scans/queries.py`)
+
+
+class FromCopy(NamedTuple):
+    """What a copy has. problem: the code of why it cannot say, "" if it can; `answer` says why."""
+
+    problem: str
+    answer: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ToCopy(Request[FromCopy]):
+    """What a copy is asked. The last two members are those of each.
+
+    spans: (slot, n) of the slots that are asked for, up to row n. left_s: time left.
+    """
+
+    @staticmethod
+    def restored(answer: Any) -> FromCopy:
+        """Return the answer, out of what has come of it in a frame."""
+        return FromCopy(*answer)
+
+
+@dataclass(frozen=True, slots=True)
+class FindDocuments(ToCopy):
+    """Find the next documents in an order: (rows, up to which place these are all, or None).
+
+    asked: members of a scan. after: the place behind which they stand, None: from the beginning.
+    """
+
+    name: ClassVar[str] = "find"
+    asked: Mapping[str, Any]
+    after: Sequence[Any] | None
+    limit: int
+    spans: Sequence[tuple[int, int]]
+    left_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class TotalDocuments(ToCopy):
+    """Work out aggregates: (how many documents, [(keys, functions of them)])."""
+
+    name: ClassVar[str] = "totals"
+    asked: Mapping[str, Any]
+    spans: Sequence[tuple[int, int]]
+    left_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReadVersions(ToCopy):
+    """Read versions of documents: their rows, as plain values. wanted: (slot, link, version)."""
+
+    name: ClassVar[str] = "versions"
+    wanted: Sequence[tuple[int, str, int]]
+    spans: Sequence[tuple[int, int]]
+    left_s: float
+
+
 # Upkeep and pages (`upkeep/resync.py`, `node/status.py`, `members/group.py`)
 
 

@@ -18,6 +18,9 @@ Q = TypeVar("Q", bound=Request[Any])
 R = TypeVar("R")
 Handler = Callable[[Any], Awaitable[Any]]
 
+WATCH_S = 0.1
+"""How often it is looked whether those that are asked are still there."""
+
 
 class Rpc:
     """Calls the services of other nodes, and serves their calls."""
@@ -56,6 +59,22 @@ class Rpc:
             raise Unavailable(f"node {peer} did not answer in time") from None
         finally:
             del self._open[number]
+
+    async def call_while(
+        self, peer: str, request: Request[R], timeout_s: float, *, is_lost: Callable[[], bool]
+    ) -> R | None:
+        """As `call`, but None if there is no answer, and as soon as there will be none."""
+        asking = asyncio.ensure_future(self.call(peer, request, timeout_s))
+        try:
+            while not asking.done():
+                await asyncio.wait([asking], timeout=WATCH_S)
+                if not asking.done() and is_lost():
+                    return None
+            return asking.result()
+        except Unavailable:
+            return None
+        finally:
+            asking.cancel()
 
     def asked(self, peer: str, message: Ask) -> None:
         """Serve a peer's call in a task of its own."""

@@ -21,6 +21,7 @@ from docstore.reads.listings import Listed
 from docstore.reads.local import read_here
 from docstore.scans.cut import Cut
 from docstore.scans.feed import Stretch, Wanted
+from docstore.scans.queries import Queries
 from docstore.scans.request import Scan
 from docstore.services.announcing import NOT_YET
 from docstore.services.registry import declaration_link
@@ -313,6 +314,11 @@ class NodeBackend:
     async def scan_page(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         """Return a page, as `scans/worker.py` answers it."""
         return await self._gate.inside().scans.page(question)
+
+    @property
+    def queries(self) -> Queries:
+        """Return what looks for documents of the whole group."""
+        return self._gate.inside().queries
 
     # Changes
 

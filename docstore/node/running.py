@@ -15,7 +15,7 @@ from docstore.members.group import Group
 from docstore.model.document import Row
 from docstore.node.parts import Parts
 from docstore.node.status import StatusPages
-from docstore.protocol.events import DrainAsked, LinkLost, LinkMade
+from docstore.protocol.events import DrainAsked, LinkLost, LinkMade, SlotCorrupted
 from docstore.protocol.group.configuration import Configuration
 from docstore.protocol.replica import Replica
 from docstore.protocol.timing import LeadershipTimes, ReplicaConfig, Retention
@@ -23,7 +23,9 @@ from docstore.reads.listings import Listings
 from docstore.reads.local import declarations
 from docstore.reads.owners import Owners
 from docstore.scans.feed import Feed
+from docstore.scans.queries import Queries
 from docstore.scans.scanner import Scans
+from docstore.scans.searches import Searches
 from docstore.services.announcing import Announcing
 from docstore.services.declaring import Declaring
 from docstore.services.registry import FACTORIES
@@ -82,6 +84,10 @@ class RunningNode:
             driver.view, store, self.resync.compare, driver.feed, config.repair_interval_s
         )
         self.scans = Scans(driver, store, rpc, database_in(config.data), config.segments_mb << 20)
+        self.searches = Searches(
+            rpc, store, self.scans, lambda slot: driver.feed(SlotCorrupted(slot))
+        )
+        self.queries = Queries(driver.view, rpc)
         self.feed = Feed(driver.view, rpc, self.scans.page, self.scans.shown)
         owners = Owners(driver.view, rpc)
         self.listings = Listings(driver, store, rpc, owners)

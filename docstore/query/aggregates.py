@@ -141,15 +141,16 @@ class Totals:
         key, documents, found = tuple(partial[:at]), partial[at], list(partial[at + 1 :])
         self.documents += documents
         if documents:
-            self._put(key, found)
+            self.put(key, found)
 
     def merge(self, other: "Totals") -> None:
         """Add all that another one has found."""
         self.documents += other.documents
         for key, found in other.groups.items():
-            self._put(key, found)
+            self.put(key, found)
 
-    def _put(self, key: tuple[Any, ...], found: list[Any]) -> None:
+    def put(self, key: tuple[Any, ...], found: list[Any]) -> None:
+        """Add the functions' results of one group."""
         before = self.groups.get(key)
         if before is not None:
             found = [

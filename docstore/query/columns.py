@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from docstore.errors import BadRequest
 from docstore.model import document_members
 from docstore.model.document import EXPIRY
 from docstore.model.document_members import Type
-from docstore.query.condition import Condition, Literal
+from docstore.query.condition import Condition, Literal, Unfit
 
 TEXT, NUMBER, FLAG = "a text", "a number", "true or false"
 TIME = "a time with its zone, such as '2026-11-20T19:00:00Z'"
@@ -41,7 +40,7 @@ class Column:
         return self.kind == TEXT
 
     def fitted(self, literal: Literal) -> Literal:
-        """Return a value as the column has it. Raises BadRequest."""
+        """Return a value as the column has it. Raises Unfit."""
         found: Literal | None = literal
         if self.kind == TIME:
             found = _micros(literal)
@@ -50,7 +49,7 @@ class Column:
         ):
             found = None
         if found is None:
-            raise BadRequest(f"where: {self.name} is {self.kind}, not {str(literal)[:40]!r}")
+            raise Unfit(f"{self.name} is {self.kind}, not {str(literal)[:40]!r}")
         return found
 
     def typed(self, literal: Literal) -> tuple[str, tuple[Any, ...]]:
@@ -65,7 +64,7 @@ class Column:
 
     def contains(self, literal: Literal) -> Condition:
         """Refuse: nothing that the store sets is an array."""
-        raise BadRequest("where: contains is for members that are arrays")
+        raise Unfit("this is for members that are arrays")
 
 
 def _of_store() -> Iterator[Column]:

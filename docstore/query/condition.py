@@ -6,6 +6,10 @@ from typing import Any
 Literal = str | int | float | bool
 
 
+class Unfit(Exception):
+    """A value is compared with what it can never be: the message says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """A condition in SQL with question marks, and what it says of links alone.

@@ -42,10 +42,10 @@ class Member:
         sql = f"(coalesce({self.kind}, 'null') {'<>' if negated else '='} 'null')"
         return Condition(sql, self.parameters)
 
-    def contains(self, literal: Literal) -> Condition:
-        """Say whether an array has an element that equals the literal."""
+    def contains(self, literal: Literal, sign: str = "=") -> Condition:
+        """Say whether an array has an element that equals the literal, or compares with it so."""
         element = f"EXISTS (SELECT 1 FROM json_each({self.value}) e"  # noqa: S608 - our own words
-        element += f" WHERE e.type IN ({_json_types(literal)}) AND e.value = ?)"
+        element += f" WHERE e.type IN ({_json_types(literal)}) AND e.value {sign} ?)"
         sql = f"(CASE WHEN {self.kind} = 'array' THEN {element} END)"
         return Condition(sql, (*self.parameters * 2, literal))
 

@@ -17,8 +17,8 @@ ODD_NAMES_MAX = 3
 Operand = Column | Member
 
 
-def operand_of(tokens: Tokens) -> Operand:
-    """Take a column or a member. Raises BadRequest."""
+def operand_of(tokens: Tokens, separators: str = ".") -> Operand:
+    """Take a column or a member. separators: what may stand between names. Raises BadRequest."""
     token = tokens.take()
     if token.kind != "name" or token.text.lower() in RESERVED:
         raise tokens.unexpected(token, "a name")
@@ -32,17 +32,20 @@ def operand_of(tokens: Tokens) -> Operand:
         )
     if name in STORE_SET:
         raise tokens.refusal(f"{name} is kept for nobody to ask for")
-    steps = [name, *_steps(tokens)]
+    if tokens.known is not None and name not in tokens.known:
+        raise tokens.refusal(f"the schema names no member {name[:40]!r}, at {token.at}")
+    steps = [name, *_steps(tokens, separators)]
     if odd_names(steps) > ODD_NAMES_MAX:
         raise tokens.refusal(f"at most {ODD_NAMES_MAX} names with unusual characters in one path")
     return member_at(steps)
 
 
-def _steps(tokens: Tokens) -> list[str | int]:
+def _steps(tokens: Tokens, separators: str) -> list[str | int]:
     """Take what follows a name: names and positions."""
     steps: list[str | int] = []
     while True:
-        if tokens.sign("."):
+        if tokens.peek().text in tuple(separators) and tokens.behind(2).text != "(":
+            tokens.take()
             name = tokens.take()
             if name.kind != "name":
                 raise tokens.unexpected(name, "a name")

@@ -1,19 +1,25 @@
 """A condition's text as words and signs, read from left to right, one ahead."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from docstore.errors import BadRequest
+from docstore.query.condition import Literal
 
 TEXT_MAX = 16_384
+
+T = TypeVar("T")
+Members = Container[str] | None
+"""Names of members at the top of documents; None: any."""
 
 _TOKEN = re.compile(
     r"""\s*(?:
       (?P<text>'(?:[^']|'')*')
     | (?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)
     | (?P<name>[A-Za-z_][A-Za-z0-9_]*|`[^`]+`)
-    | (?P<sign><=|>=|<>|!=|==|=|<|>|\(|\)|,|\.|\[|\]|\*)
+    | (?P<sign><=|>=|<>|!=|==|=|<|>|\(|\)|,|\.|\[|\]|\*|/|:)
     )""",
     re.VERBOSE,
 )
@@ -31,11 +37,12 @@ class Token:
 class Tokens:
     """What is left of a text. Everything that is not as expected raises BadRequest."""
 
-    def __init__(self, text: str, subject: str) -> None:
-        """subject: what the text is, for messages."""
+    def __init__(self, text: str, subject: str, known: Members = None) -> None:
+        """subject: what the text is, for messages. known: which members may be named."""
         if len(text) > TEXT_MAX:
             raise BadRequest(f"{subject}: at most {TEXT_MAX} characters")
         self.subject = subject
+        self.known = known
         self._text = text
         self._tokens = list(_tokens(text, subject))
         self._next = 0
@@ -56,8 +63,11 @@ class Tokens:
 
     def is_called(self) -> bool:
         """Say whether a bracket opens behind the next token."""
-        behind = self._tokens[self._next + 1 : self._next + 2]
-        return [token.text for token in behind] == ["("]
+        return self.behind(1).text == "("
+
+    def behind(self, places: int) -> Token:
+        """Return the token so many places behind the next one, the end where there is none."""
+        return self._tokens[min(self._next + places, len(self._tokens) - 1)]
 
     def sign(self, sign: str) -> bool:
         """Take the next token if it is this sign; say whether it was."""
@@ -82,6 +92,48 @@ class Tokens:
         if self.peek().kind != "end":
             raise self.unexpected(self.peek(), f"{wanted} or the end")
 
+    def listed(self, term: Callable[["Tokens"], T], most: int, wanted: str) -> list[T]:
+        """Take what stands between commas up to the end. wanted: what else could stand there."""
+        found: list[T] = []
+        while self.peek().kind != "end" or found:
+            found.append(term(self))
+            if len(found) > most:
+                raise self.refusal(f"at most {most} names")
+            if not self.sign(","):
+                self.expect_end(wanted)
+                break
+        return found
+
+    def name(self) -> str:
+        """Take a name, in backquotes or not."""
+        token = self.take()
+        if token.kind != "name":
+            raise self.unexpected(token, "a name")
+        return token.text.strip("`")
+
+    def literals(self) -> list[Literal]:
+        """Take some values in brackets."""
+        self.expect("(")
+        found = [self.literal()]
+        while self.sign(","):
+            found.append(self.literal())
+        self.expect(")")
+        return found
+
+    def literal(self) -> Literal:
+        """Take a value that is written out."""
+        token = self.take()
+        if token.kind == "text":
+            return token.text[1:-1].replace("''", "'")
+        if token.kind == "number":
+            number = float(token.text) if set(token.text) & set(".eE") else int(token.text)
+            if isinstance(number, int) and not -(1 << 63) <= number < 1 << 63:
+                raise self.refusal(f"{token.text} at {token.at} does not fit into 64 bits")
+            return number
+        if token.kind == "name" and token.text.lower() in ("true", "false"):
+            return token.text.lower() == "true"
+        raise self.unexpected(token, "a text in single quotes, a number, true or false")
+
     def refusal(self, why: str) -> BadRequest:
         """Return the error that says so of this text."""
         return BadRequest(f"{self.subject}: {why}")
@@ -103,6 +155,7 @@ def _tokens(text: str, subject: str) -> Iterator[Token]:
     while text[at:].strip():
         match = _TOKEN.match(text, at)
         if match is None or match.lastgroup is None:
+            at = len(text) - len(text[at:].lstrip())
             raise BadRequest(f"{subject}: {text[at:].strip()[:20]!r} at {at} is not understood")
         yield Token(match.lastgroup, match[match.lastgroup], match.start(match.lastgroup))
         at = match.end()

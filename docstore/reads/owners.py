@@ -6,6 +6,7 @@ its reign since; the others are asked for again, until each has found its owner.
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from docstore.errors import NoQuorum, Unavailable
@@ -16,8 +17,6 @@ from docstore.protocol.view.replica import ReplicaView
 
 AGAIN_S = 0.05
 """Between two attempts to find owners for slots that have none."""
-WATCH_S = 0.1
-"""How often it is looked whether those that are asked are still there."""
 
 
 class Owners:
@@ -88,17 +87,8 @@ class Owners:
         self, owner: str, request: ToOwner, level: int, left_s: float
     ) -> Answered | None:
         """Return what an owner answers; None as soon as there will be no answer."""
-        asking = asyncio.ensure_future(self._rpc.call(owner, request, left_s))
-        try:
-            while not asking.done():
-                await asyncio.wait([asking], timeout=WATCH_S)
-                if not asking.done() and self._is_lost(owner, level):
-                    return None
-            return asking.result()
-        except Unavailable:
-            return None
-        finally:
-            asking.cancel()
+        is_lost = partial(self._is_lost, owner, level)
+        return await self._rpc.call_while(owner, request, left_s, is_lost=is_lost)
 
     def _is_lost(self, owner: str, level: int) -> bool:
         """Say whether an answer is not to be waited for any more."""

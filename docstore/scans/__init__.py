@@ -6,6 +6,7 @@
 | `scanner.py` | where slots stand, what this copy can serve: the node's side of all scans |
 | `barrier.py` | one cut that no cause crosses |
 | `feed.py` | changes beyond a cut |
+| `queries.py`, `searches.py` | queries over the whole group, and what each copy answers |
 | `request.py`, `columns.py`, `statements.py` | what is asked, and how SQL says it |
 | `pool.py`, `worker.py`, `page.py` | processes that read, and what goes between them and the node |
 | `batches.py`, `resting.py`, `segments.py` | pages as Arrow, and slots at rest kept as columns |

@@ -8,10 +8,16 @@
     {"prefix": "/orders/", "cut": [[slot, n], ...], "aggregates": "count(*), sum(total)",
      "groupBy": "status", "where": "status = 'open'"}
 
+    {"prefix": "/orders/", "cut": [[slot, n], ...], "filter": "status eq 'open'",
+     "orderBy": "total desc"}
+
 The first is a snapshot: of each document the newest version with n up to the slot's, in the order
 of (slot, link). The second is a stretch of the slots' logs, in the order of (slot, n). Both orders
 are the same on every replica, so `skip` takes up a scan where another one broke off. The third is
 a snapshot's aggregates (`query/aggregates.py`): partial results, to be put together by who asks.
+The fourth is a search: where the documents of a snapshot stand in an order (`query/ordering.py`). A
+`filter` is a condition as `where` is, in other words (`query/filter.py`); with both, both must
+hold.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,6 +27,10 @@ from typing import Any
 from docstore.errors import BadRequest
 from docstore.query.aggregates import Grouping, grouping_of
 from docstore.query.condition import Condition
+from docstore.query.filter import parse_filter
+from docstore.query.ordering import Order, parse_order
+from docstore.query.predicates import every
+from docstore.query.tokens import Members
 from docstore.query.where import parse
 from docstore.scans.columns import COLUMNS
 
@@ -38,7 +48,7 @@ class Scan:
     is_log: a stretch of the logs rather than a snapshot.
     latest: only the newest version of each document; of a stretch of the log, the newest in it.
     deleted: tombstones as well. skip, limit: rows left out at the beginning, and rows in all.
-    grouping: no rows, but aggregates of them.
+    grouping: no rows, but aggregates of them. order: no rows, but where they stand in it.
     nested: whatever is at the prefix or below it, not only the documents of one factory.
     direct: from the node's file itself, whatever is kept of it beside: for an audit.
     """
@@ -47,20 +57,20 @@ class Scan:
     spans: tuple[tuple[int, int, int], ...]
     columns: tuple[str, ...]
     where: Condition = EVERYTHING
-    where_text: str = ""
     is_log: bool = False
     latest: bool = True
     deleted: bool = False
     skip: int = 0
     limit: int = INT_MAX
     grouping: Grouping | None = None
+    order: Order | None = None
     nested: bool = False
     direct: bool = False
 
 
 MEMBERS = frozenset(
-    "prefix cut ranges columns where versions deleted skip limit nested direct aggregates"
-    " groupBy".split()
+    "prefix cut ranges columns where filter orderBy versions deleted skip limit nested direct"
+    " aggregates groupBy".split()
 )
 
 
@@ -76,9 +86,6 @@ def scan_of(asked: Mapping[str, Any]) -> Scan:
     if not isinstance(prefix, str) or not prefix.startswith("/") or not prefix.endswith("/"):
         raise BadRequest("prefix is the path of a factory with a slash behind it")
     spans = _spans(asked["ranges"], 3) if is_log else _spans(asked["cut"], 2)
-    where_text = asked.get("where", "")
-    if not isinstance(where_text, str):
-        raise BadRequest("where is a text")
     versions = asked.get("versions", "all" if is_log else "latest")
     if versions not in VERSIONS:
         raise BadRequest(f"versions is one of {', '.join(VERSIONS)}")
@@ -95,17 +102,43 @@ def scan_of(asked: Mapping[str, Any]) -> Scan:
         prefix,
         spans,
         () if grouping else _columns(asked.get("columns", list(COLUMNS))),
-        parse(where_text) if where_text.strip() else EVERYTHING,
-        where_text,
+        condition_of(asked),
         is_log,
         versions == "latest",
         deleted,
         _whole(asked.get("skip", 0), "skip"),
         _whole(asked.get("limit", INT_MAX), "limit"),
         grouping,
+        _order(asked, is_log=is_log),
         _nested(asked, is_log=is_log),
         direct,
     )
+
+
+def condition_of(asked: Mapping[str, Any], known: Members = None) -> Condition:
+    """Return what `where` and `filter` of a request say together. Raises BadRequest.
+
+    known: which members a filter may name, None for any.
+    """
+    where, filter_ = _text(asked, "where"), _text(asked, "filter")
+    said = [parse(where)] if where.strip() else []
+    said += [parse_filter(filter_, known)] if filter_.strip() else []
+    return every(said) if said else EVERYTHING
+
+
+def _order(asked: Mapping[str, Any], *, is_log: bool) -> Order | None:
+    if "orderBy" not in asked:
+        return None
+    if is_log or {"columns", "aggregates", "groupBy", "skip", "limit"} & set(asked):
+        raise BadRequest("orderBy is for a cut, without columns, aggregates, skip and limit")
+    return parse_order(_text(asked, "orderBy"))
+
+
+def _text(asked: Mapping[str, Any], name: str) -> str:
+    text = asked.get(name, "")
+    if not isinstance(text, str):
+        raise BadRequest(f"{name} is a text")
+    return text
 
 
 def _nested(asked: Mapping[str, Any], *, is_log: bool) -> bool:
@@ -116,10 +149,7 @@ def _nested(asked: Mapping[str, Any], *, is_log: bool) -> bool:
 
 
 def _grouping(asked: Mapping[str, Any], *, is_log: bool) -> Grouping | None:
-    aggregates, group_by = asked.get("aggregates", ""), asked.get("groupBy", "")
-    if not isinstance(aggregates, str) or not isinstance(group_by, str):
-        raise BadRequest("aggregates and groupBy are texts")
-    grouping = grouping_of(aggregates, group_by)
+    grouping = grouping_of(_text(asked, "aggregates"), _text(asked, "groupBy"))
     if grouping is not None and (is_log or asked.get("columns") or {"skip", "limit"} & set(asked)):
         raise BadRequest("aggregates are of a whole cut: without ranges, columns, skip and limit")
     return grouping

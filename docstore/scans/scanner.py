@@ -262,6 +262,16 @@ class Scans:
         self.counters["slots"] += len(question.get("cut") or question["ranges"])
         return fields, payload
 
+    async def look(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """Return what a search finds, as `scans/worker.py` answers it.
+
+        Raises BadRequest, SnapshotGone, Unavailable.
+        """
+        fields, payload = await self._pool.ask(question)
+        _insist_found(fields)
+        self.counters["searches"] += 1
+        return fields, payload
+
     def _is_here(self, slot: int) -> bool:
         log = self._view.logs.get(slot)
         return log is not None and log.full

@@ -1,14 +1,16 @@
 """A page of a scan as one SQL statement. Pure.
 
 Pages go on after a cursor: (slot, link) in a snapshot, (slot, link, version) with all versions,
-(slot, n) in a log. The slots of the page, with their bounds, are a table of their own (`spans`), so
-that every page is the same statement, and SQLite walks one index from the cursor on.
+(slot, n) in a log; a search goes on behind a place in its order. The slots of the page, with their
+bounds, are a table of their own (`spans`), so that every page is the same statement, and SQLite
+walks one index from the cursor on.
 """
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from docstore.query.aggregates import Grouping
+from docstore.query.ordering import Order, Place, link_of
 from docstore.scans.columns import COLUMNS
 from docstore.scans.request import Scan
 
@@ -38,6 +40,11 @@ NEWEST_TIMES = (
     " AND h.n <= k.until ORDER BY h.n DESC LIMIT 1), 0) FROM temp.spans k"
 )
 """When the last row of each slot was written that a scan sees."""
+LINK_AT = (
+    "SELECT link FROM current WHERE deleted = 0 AND link >= ? AND link < ?"
+    " ORDER BY link LIMIT 1 OFFSET ?"
+)
+"""The live link up to which there are about so many: little enough for one look."""
 SHORT = (
     "SELECT k.slot FROM temp.spans k WHERE (SELECT count(*) FROM history h WHERE h.slot = k.slot"
     " AND h.n > k.after AND h.n <= k.until) <> k.until - k.after LIMIT 1"
@@ -85,28 +92,59 @@ def grouped(grouping: Grouping, scan: Scan, after: Cursor, rows: int) -> Stateme
     return Statement(grouping.sql(documents.sql), documents.parameters)
 
 
+def found(
+    scan: Scan, order: Order, after: Place | None, rows: int, within: tuple[str, str]
+) -> Statement:
+    """Return the statement for up to `rows` rows behind a place, as `query/ordering.py` has them.
+
+    within: the first link that is looked at, and the first one behind all of them.
+    """
+    chosen = Statement(order.columns, order.parameters)
+    every = _matching(chosen, scan, Cursor(), within)
+    behind, parameters = order.behind(after) if after is not None else ("1", ())
+    sql = (
+        f"SELECT * FROM ({every.sql}) WHERE {behind}"  # noqa: S608 - our own words
+        f" ORDER BY {order.terms} LIMIT {int(rows)}"
+    )
+    return Statement(sql, (*every.parameters, *parameters))
+
+
+def stretch(scan: Scan, after: Place | None) -> tuple[str, str]:
+    """Return the links that a search has still to look at in their order: from, and before."""
+    first, beyond = bounds(scan)
+    if after is None:
+        return first, beyond
+    link = link_of(after)
+    return max(first, link + "\x00" if scan.latest else link), beyond
+
+
 def _select(
     chosen: Statement, scan: Scan, after: Cursor, rows: int, last: int = SLOT_MAX
 ) -> Statement:
     """Return the statement that takes what is chosen of each row of a page."""
+    every = _matching(chosen, scan, after, bounds(scan), last)
+    order = "k.slot, h.n" if scan.is_log else "k.slot, h.link, h.version"
+    if scan.latest and not scan.is_log:
+        order = "k.slot, c.link"
+    return every._replace(sql=f"{every.sql} ORDER BY {order} LIMIT {int(rows)}")
+
+
+def _matching(
+    chosen: Statement, scan: Scan, after: Cursor, within: tuple[str, str], last: int = SLOT_MAX
+) -> Statement:
+    """Return the statement that takes what is chosen of each row that fits, in no order."""
     if scan.is_log:
-        source, parameters = _log(scan, after)
+        source, parameters = _log(scan, after, within)
     elif scan.latest:
-        source, parameters = _newest(scan, after)
+        source, parameters = _newest(after, within)
     else:
-        source, parameters = _every(scan, after)
+        source, parameters = _every(after, within)
     if not scan.deleted:
         source += " AND h.deleted = 0"
     if not scan.nested:
         source += f" AND instr(substr(h.link, {len(scan.prefix) + 1}), '/') = 0"
     source += f" AND k.slot <= {int(last)} AND {scan.where.sql}"
-    order = "k.slot, h.n" if scan.is_log else "k.slot, h.link, h.version"
-    if scan.latest and not scan.is_log:
-        order = "k.slot, c.link"
-    sql = (
-        f"SELECT {chosen.sql} FROM temp.spans k {source}"  # noqa: S608 - our own words
-        f" ORDER BY {order} LIMIT {int(rows)}"
-    )
+    sql = f"SELECT {chosen.sql} FROM temp.spans k {source}"  # noqa: S608 - our own words
     return Statement(sql, (*chosen.parameters, *parameters, *scan.where.parameters))
 
 
@@ -157,9 +195,9 @@ def bounds(scan: Scan) -> tuple[str, str]:
     return prefix, _behind(prefix)
 
 
-def _newest(scan: Scan, after: Cursor) -> tuple[str, tuple[Any, ...]]:
+def _newest(after: Cursor, within: tuple[str, str]) -> tuple[str, tuple[Any, ...]]:
     """Find each link by its pointer, and step back from it where it is beyond the cut."""
-    first, beyond = bounds(scan)
+    first, beyond = within
     source = (
         "CROSS JOIN current c ON c.slot = k.slot"
         " AND c.link > CASE k.slot WHEN ? THEN ? ELSE ? END AND c.link < ?"
@@ -171,8 +209,8 @@ def _newest(scan: Scan, after: Cursor) -> tuple[str, tuple[Any, ...]]:
     return source, (after.slot, after.link, _before(first), beyond, after.slot)
 
 
-def _every(scan: Scan, after: Cursor) -> tuple[str, tuple[Any, ...]]:
-    first, beyond = bounds(scan)
+def _every(after: Cursor, within: tuple[str, str]) -> tuple[str, tuple[Any, ...]]:
+    first, beyond = within
     source = (
         "CROSS JOIN history h ON h.slot = k.slot"
         " AND h.link >= CASE k.slot WHEN ? THEN ? ELSE ? END AND h.link < ?"
@@ -184,8 +222,8 @@ def _every(scan: Scan, after: Cursor) -> tuple[str, tuple[Any, ...]]:
     )  # fmt: skip
 
 
-def _log(scan: Scan, after: Cursor) -> tuple[str, tuple[Any, ...]]:
-    first, beyond = bounds(scan)
+def _log(scan: Scan, after: Cursor, within: tuple[str, str]) -> tuple[str, tuple[Any, ...]]:
+    first, beyond = within
     source = (
         "CROSS JOIN history h INDEXED BY history_n ON h.slot = k.slot"
         " AND h.n > CASE k.slot WHEN ? THEN ? ELSE k.after END AND h.n <= k.until"
@@ -202,7 +240,11 @@ def _log(scan: Scan, after: Cursor) -> tuple[str, tuple[Any, ...]]:
 
 def _before(link: str) -> str:
     """Return a text that is smaller than `link`, with no link that matters in between."""
-    return link[:-1] + chr(ord(link[-1]) - 1) + "\U0010ffff" if link else ""
+    if not link or link[-1] == "\x00":
+        return link[:-1]
+    before = ord(link[-1]) - 1
+    # Surrogates are no characters of their own.
+    return link[:-1] + chr(0xD7FF if 0xD800 <= before < 0xE000 else before) + "\U0010ffff"
 
 
 def _behind(prefix: str) -> str:

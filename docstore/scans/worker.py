@@ -5,11 +5,12 @@
 Slots at rest are kept as columns in the directory, if it may have any bytes (`resting.py`).
 
 A question is a line of JSON: a scan as in `request`, with `format` ("arrow" or "ndjson"),
-`compression`, `rows`, `after` (a cursor) and `damages` (see `segments.py`). An answer is two
-lengths (32 bits each, big endian), a JSON object of the first length, and bytes of the second: the
-record batch as an encapsulated message of Arrow's stream format, or lines. Rows are not checked
-against their checksums here, which would cost five times the rest: the node verifies all of them in
-its own time (`upkeep/repair.py`).
+`compression`, `rows`, `after` (a cursor) and `damages` (see `segments.py`), or a search with
+`rows`, `after` (a place, or null) and `links` (how many to look at). An answer is two lengths (32
+bits each, big endian), a JSON object of the first length, and bytes of the second: the record batch
+as an encapsulated message of Arrow's stream format, or lines, or of a search an array. Rows are not
+checked against their checksums here, which would cost five times the rest: the node verifies all of
+them in its own time (`upkeep/repair.py`).
 
 It ends when its input does, so that it does not outlive its node.
 """
@@ -26,11 +27,12 @@ from typing import Any, BinaryIO
 import orjson
 
 from docstore.errors import BadRequest, DocstoreError
+from docstore.query.ordering import Place
 from docstore.scans import statements
 from docstore.scans.columns import COLUMNS, FLAG
 from docstore.scans.page import Form, Page
 from docstore.scans.pool import has_arrow
-from docstore.scans.request import Scan, scan_of
+from docstore.scans.request import INT_MAX, Scan, scan_of
 from docstore.scans.statements import Cursor
 
 NICENESS = 10
@@ -74,6 +76,23 @@ class Lines:
             return Page(len(found), following)
         lines = [orjson.dumps(_named(form.columns, row)) + b"\n" for row in found]
         return Page(len(found), following, b"".join(lines))
+
+    def found(
+        self, scan: Scan, after: Place | None, rows: int, links: int
+    ) -> tuple[list[tuple[Any, ...]], Place | None]:
+        """Return where the next rows of a search stand, and up to where these are all, if not all.
+
+        links: how many are looked at in the order of links; in another order all are.
+        """
+        assert scan.order is not None
+        within, end = statements.bounds(scan), None
+        if scan.order.is_by_link:
+            first, beyond = within = statements.stretch(scan, after)
+            for (link,) in self.execute(statements.LINK_AT, [first, beyond, links - 1]):
+                within, end = (first, link + "\x00"), (link, INT_MAX)
+        statement = statements.found(scan, scan.order, after, rows, within)
+        found = self.execute(statement.sql, statement.parameters)
+        return found, found[-1][:-1] if len(found) == rows else end
 
     def grouped(self, scan: Scan, after: Cursor, page: Page) -> Page:
         """Return a page's partial results, a line for each group."""
@@ -119,13 +138,13 @@ class Pages:
 
     def answer(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes | memoryview]:
         """Return the fields and the bytes of an answer."""
+        if "orderBy" in question:
+            return self._found(question)
         form, compression = question.pop("format"), question.pop("compression")
         rows, after = question.pop("rows"), Cursor(*question.pop("after"))
         with_schema, skipped = question.pop("schema"), question.pop("skipped")
         damages = question.pop("damages")
-        if self._scan is None or question != self._asked:
-            self._asked, self._scan = question, scan_of(question)
-        reader, scan = self._reader(form), self._scan
+        reader, scan = self._reader(form), self._scan_of(question)
         if self._segments is not None:
             self._segments.damages = damages
         head = reader.head(scan.columns) if with_schema else b""
@@ -140,6 +159,22 @@ class Pages:
         following = list(page.following) if page.following else None
         payload = b"" if skipped else page.payload
         return {"rows": page.rows, "next": following}, head + payload if head else payload
+
+    def _found(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """Answer a search: rows as `query/ordering.py` has them, in JSON."""
+        rows, after, links = (question.pop(name) for name in ("rows", "after", "links"))
+        scan = self._scan_of(question)
+        try:
+            with self._moment(self._lines, scan, Cursor()):
+                found, until = self._lines.found(scan, after, rows, links)
+        except Gone as gone:
+            return gone.fields, b""
+        return {"rows": len(found), "until": until}, orjson.dumps(found)
+
+    def _scan_of(self, question: dict[str, Any]) -> Scan:
+        if self._scan is None or question != self._asked:
+            self._asked, self._scan = question, scan_of(question)
+        return self._scan
 
     def close(self) -> None:
         """Close the file."""

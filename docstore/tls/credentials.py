@@ -33,6 +33,7 @@ from docstore.tls.settings import TlsFiles
 LOOK_S = 1.0
 """Between two looks at the files."""
 SOON = timedelta(days=14)
+WARN_AGAIN = timedelta(days=1)
 SECRET_MODE = 0o077
 """What nobody but its owner should be allowed to do with a key."""
 
@@ -68,6 +69,7 @@ class Credentials:
         self._outdated: frozenset[x509.Certificate] = frozenset()
         self._said = ""
         self.changed: Callable[[], None] = lambda: None
+        self._warned = datetime.now(UTC)
         self._warn()
 
     @property
@@ -138,6 +140,8 @@ class Credentials:
             await asyncio.sleep(LOOK_S)
             if self._said or self._state() != self._seen:
                 self.reload()
+            elif datetime.now(UTC) - self._warned >= WARN_AGAIN:
+                self._warn()
 
     def _state(self) -> list[tuple[int, ...]]:
         """Return what tells that a file is another one, or says something else."""
@@ -152,9 +156,14 @@ class Credentials:
         return states
 
     def _warn(self) -> None:
-        ends = self._loaded.ends
-        if ends - datetime.now(UTC) < SOON:
-            log.warning("the certificate expires soon", on=day(ends))
+        """Say what an operator should do something about."""
+        ends, self._warned = self._loaded.ends, datetime.now(UTC)
+        if ends - self._warned < SOON:
+            is_over = ends <= self._warned
+            log.warning(
+                "the certificate has expired" if is_over else "the certificate expires soon",
+                on=day(ends),
+            )
         for pair in {self._files.clients, self._files.peers} - {None}:
             if pair is not None and _is_open_to_others(pair.key):
                 log.warning("others on this machine may read the key", file=str(pair.key))

@@ -129,6 +129,24 @@ def test_what_prints_for_people_prints_json_on_request() -> None:
     assert without == PRINT_JSON_ANYHOW | PRINT_WHAT_THEY_RUN_PRINTS
 
 
+def test_ls_takes_a_filter_an_order_and_a_selection(node: str) -> None:
+    for name, n in (("x", 3), ("y", 1), ("z", 2)):
+        assert docstore("put", f"/notes/{name}", f'{{"n": {n}}}', "--url", node)[0] == 0
+    url = ("--url", node)
+    filtered = docstore("ls", "/notes", "--filter", "n ge 2", *url)
+    assert filtered == (0, "/notes/x\n/notes/z\n", "")
+    shown = docstore("ls", "/notes", "--order-by", "n desc", "--select", "n", "--limit", "2", *url)
+    assert [json.loads(line) for line in shown[1].splitlines()] == [
+        {"documentSelfLink": "/notes/x", "n": 3}, {"documentSelfLink": "/notes/z", "n": 2},
+    ]  # fmt: skip
+    as_json = docstore("ls", "/notes", "--filter", "n lt 2", "--json", *url)
+    assert json.loads(as_json[1]) == ["/notes/y"]
+    code, _, said = docstore("ls", "/notes", "--filter", "n >= 2", *url)
+    assert (code, said.count("\n"), "at 2" in said) == (1, 1, True)
+    for name in "xyz":
+        assert docstore("delete", f"/notes/{name}", *url)[0] == 0
+
+
 def test_json_is_one_value_and_nothing_else(node: str, tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     file.write_text('[{"n": 1}, {"n": 2}]')

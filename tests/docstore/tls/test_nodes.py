@@ -10,23 +10,21 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from docstore.client import Client, LocalCluster
-from docstore.client.local import LocalNode
+from docstore.client import LocalCluster
 from docstore.client.threads import ThreadedLease
 from docstore.links.frames import pack_hello
 from docstore.tls.authority import make_certificate
+from tests.docstore.tls.nodes import SOON_S, client_of, declared, metric, peer_address, until
 from tests.docstore.tls.papers import (
     EXPIRED_DAYS,
     HOSTS,
     believing,
     group_of,
-    serial_of,
     settings_of,
     showing,
 )
@@ -34,7 +32,6 @@ from tests.docstore.tls.test_links import hello_of
 from tests.docstore.watching import until as wait
 
 GROUP = "/core/node-groups/default"
-SOON_S = 30.0
 OUT_S = 5.0
 TRIES = 300
 
@@ -55,41 +52,11 @@ def cluster(papers: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     )  # fmt: skip
     with LocalCluster(3, tmp_path_factory.mktemp("nodes"), settings, certs=papers) as group:
         with ThreadedLease(group.urls, ttl_s=60.0, ssl=group.ssl) as lease:
-            asyncio.run(_declared(group))
+            asyncio.run(declared(group))
             yield group
             assert lease.held()
         for node in group.nodes:
             assert "Traceback" not in (node.data / "log.txt").read_text()
-
-
-async def _declared(cluster: LocalCluster) -> None:
-    async with client_of(cluster) as client:
-        await client.declare("/notes")
-
-
-@asynccontextmanager
-async def client_of(cluster: LocalCluster, *nodes: LocalNode) -> AsyncIterator[Client]:
-    urls = [node.url for node in nodes] or cluster.urls
-    async with Client(urls, ssl=cluster.ssl) as client:
-        yield client
-
-
-async def until(holds: Callable[[], Awaitable[bool]], timeout_s: float = SOON_S) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not await holds():
-            await asyncio.sleep(0.05)
-
-
-def peer_address(node: LocalNode) -> tuple[str, int]:
-    host, _, port = node.url.partition("://")[2].partition(":")
-    return host, int(port) + 1
-
-
-async def metric(cluster: LocalCluster, node: LocalNode, name: str) -> float:
-    async with client_of(cluster, node) as client:
-        _, _, text = await client.request("GET", "/metrics")
-    lines = [line.split() for line in text.decode().splitlines()]
-    return next((float(line[1]) for line in lines if line[0] == name), 0.0)
 
 
 async def test_they_replicate_and_survive_one_of_them(cluster: LocalCluster) -> None:
@@ -184,57 +151,6 @@ def test_jobs_believe_the_same(cluster: LocalCluster, monkeypatch: pytest.Monkey
     monkeypatch.setenv("DOCSTORE_CACERT", "")
     with pytest.raises(OSError, match="certificate verify failed"):
         group.Group(cluster.urls, retries=0).json("GET", GROUP)
-
-
-async def test_new_certificates_fail_no_request(cluster: LocalCluster, papers: Path) -> None:
-    before = {node.name: await shown_by(cluster, node) for node in cluster.nodes}
-    is_over, failures, written = asyncio.Event(), [], []
-
-    async def write(node: LocalNode) -> None:
-        async with client_of(cluster, node) as client:
-            while not is_over.is_set():
-                link = f"/notes/{node.name}-{len(written)}"
-                try:
-                    await client.once(node.url, "PUT", link, b"{}", JSON, timeout_s=10)
-                except Exception as error:  # noqa: BLE001 - whatever it is, it has failed
-                    failures.append(error)
-                written.append(link)
-
-    async with asyncio.TaskGroup() as tasks:
-        for node in cluster.nodes:
-            tasks.create_task(write(node))
-        for node in cluster.nodes:
-            make_certificate(papers, [node.name], HOSTS, 30)
-        assert cluster.nodes[0].process is not None
-        cluster.nodes[0].process.send_signal(signal.SIGHUP)
-
-        async def are_new() -> bool:
-            now = {node.name: await shown_by(cluster, node) for node in cluster.nodes}
-            return all(now[name] != serial for name, serial in before.items())
-
-        await until(are_new)
-        enough = len(written) + 100
-
-        async def is_enough() -> bool:
-            return len(written) >= enough
-
-        await until(is_enough)
-        is_over.set()
-    assert failures == []
-    for node in cluster.nodes:
-        assert await shown_by(cluster, node) == int(serial_of(papers, node.name), 16)
-
-
-JSON = {"Content-Type": "application/json"}
-
-
-async def shown_by(cluster: LocalCluster, node: LocalNode) -> int:
-    """Return the serial number of what a node shows to clients."""
-    host, port = peer_address(node)
-    _, writer = await asyncio.open_connection(host, port - 1, ssl=cluster.ssl)
-    serial = writer.get_extra_info("ssl_object").getpeercert()["serialNumber"]
-    writer.transport.abort()
-    return int(serial, 16)
 
 
 def tried(address: tuple[str, int], tls: ssl.SSLContext | None, said: bytes) -> bytes:

@@ -1,15 +1,18 @@
 """What a node is told of TLS: what goes together, what is missing, and what cannot be used."""
 
+import asyncio
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import serialization
+from structlog.testing import capture_logs
 
 from docstore.cli.several_settings import settings_of_each
 from docstore.config import from_environment, parse
 from docstore.errors import BadConfig
+from docstore.tls import credentials
 from docstore.tls.authority import make_certificate
 from docstore.tls.certificates import Revoked, certificate_in, revoked_in
 from docstore.tls.credentials import Credentials
@@ -152,6 +155,29 @@ def test_a_certificate_that_is_not_valid_yet_is_refused(papers: Path) -> None:
     before = datetime.now(UTC) - timedelta(days=1)
     with pytest.raises(BadConfig, match="is not valid before"):
         certificate_in("tls_cert_file", path).refuse_untimely("tls_cert_file", path, before)
+
+
+async def test_what_ends_soon_is_told_of_once_a_day(
+    papers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_certificate(papers, ["soon"], HOSTS, 13)
+    monkeypatch.setattr(credentials, "LOOK_S", 0.001)
+    for again, least, most in ((timedelta(0), 3, 10**6), (timedelta(days=1), 1, 1)):
+        monkeypatch.setattr(credentials, "WARN_AGAIN", again)
+        with capture_logs() as lines:
+            watching = asyncio.create_task(Credentials(files_of(papers, "soon"), "soon").watch())
+            for _ in range(50):
+                await asyncio.sleep(0.002)
+            watching.cancel()
+        told = [line for line in lines if line["event"] == "the certificate expires soon"]
+        assert least <= len(told) <= most
+    with capture_logs() as lines:
+        Credentials(files_of(papers, "n1"), "n1")
+        (papers / "soon-key.pem").chmod(0o644)
+        Credentials(files_of(papers, "soon"), "soon")
+    assert [line["event"] for line in lines] == [
+        "the certificate expires soon", "others on this machine may read the key",
+    ]  # fmt: skip
 
 
 def test_a_certificate_may_name_all_nodes_of_a_machine(papers: Path) -> None:

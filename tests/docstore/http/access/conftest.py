@@ -25,6 +25,7 @@ GRANTS = {
     "tenant": {"/tenant1": "write"},
     "tenant-admin": {"/tenant1": "admin"},
     "one-document": {"/tenant1/a": "write"},
+    "two-documents": {"/tenant1/a": "read", "/tenant1/b": "read", "/tenant1/c": "read"},
     "scraper": {"/metrics": "read"},
     "producer": {"/core/streams/clicks": "write", "/core/producers": "write"},
 }

@@ -86,6 +86,32 @@ async def test_a_list_has_what_may_be_read(asker: Asker, role: str, links: list[
         assert set(page.get("documents", {})) <= set(links)
 
 
+async def test_a_list_of_a_few_does_not_look_through_all(
+    asker: Asker, node: SingleNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node, "listing", None)
+    status, content, _ = await asker.ask("one-document", "GET", "/tenant1?expand")
+    page = json.loads(content)
+    assert (status, page["documentLinks"]) == (200, ["/tenant1/a"])
+    assert page["documents"]["/tenant1/a"]["a"] == 1
+    _, content, _ = await asker.ask("one-document", "GET", "/tenant1?after=/tenant1/a")
+    assert json.loads(content)["documentLinks"] == []
+    await asker.ask("operator", "DELETE", "/tenant1/a")
+    _, content, _ = await asker.ask("one-document", "GET", "/tenant1")
+    assert json.loads(content)["documentLinks"] == []
+
+
+@pytest.mark.parametrize("more", ["", "&expand"])
+async def test_a_list_of_a_few_has_pages(asker: Asker, more: str) -> None:
+    target, seen = f"/tenant1?$limit=1{more}", []
+    while target:
+        page = json.loads((await asker.ask("two-documents", "GET", target))[1])
+        seen.append(page["documentLinks"])
+        assert list(page.get("documents", {})) == (page["documentLinks"] if more else [])
+        target = page.get("nextPageLink", "")
+    assert seen == [["/tenant1/a"], ["/tenant1/b"]]  # Of the third there is nothing.
+
+
 async def test_who_may_read_some_may_not_count_all(asker: Asker) -> None:
     assert (await asker.ask("tenant", "GET", "/tenant1?$count=true"))[0] == 200
     assert (await asker.ask("one-document", "GET", "/tenant1?$count=true"))[0] == 403
@@ -146,8 +172,16 @@ async def test_no_feed_and_no_scan_of_what_may_not_be_read(
     assert (await asker.ask(role, "POST", "/core/spark/scan", scan))[0] in (400, 404)
     log = json.dumps({"prefix": prefix + "/", "ranges": [[0, 0, 9]]}).encode()
     assert (await asker.ask(role, "POST", "/core/spark/changes", log))[0] in (400, 404)
+    query = json.dumps({"path": prefix}).encode()
+    assert (await asker.ask(role, "POST", "/core/query-tasks", query))[0] in (400, 404)
     if prefix:
         assert (await asker.ask(role, "GET", f"/core/spark/plan?path={prefix}"))[0] in (400, 404)
+
+
+@pytest.mark.parametrize("role", ["nobody", "one-document", "scraper", "producer"])
+@pytest.mark.parametrize("query", ["$filter=n%20eq%201", "$orderby=n", "asOf=latest", "cursor=abc"])
+async def test_no_query_of_what_may_be_read_in_part(asker: Asker, role: str, query: str) -> None:
+    assert (await asker.ask(role, "GET", f"/tenant1?{query}"))[0] == 404
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from docstore.http.changes import CHANGES
 from docstore.http.core_pages import ENTRY, SELECTORS, CorePages
 from docstore.http.metrics import KNOWN_METHODS
 from docstore.http.needs import ADMIN, ANYBODY, INSIDE, OPEN, READ, TABLE, WRITE, line_of, need_of
+from docstore.http.queries import QUERY_TASKS
 from docstore.http.scans import SCAN_PAGES, SCANS
 from docstore.http.server import BULK, HttpServer
 from docstore.http.staging import STAGING
@@ -31,7 +32,7 @@ def routes() -> set[str]:
     for prefixes, _ in server._kinds:
         found |= {prefixes} if isinstance(prefixes, str) else set(prefixes)
     found |= {SCANS + name for name in SCAN_PAGES}
-    found |= {BULK, STAGING, CHANGES, SELECTORS + "default"}
+    found |= {BULK, STAGING, CHANGES, QUERY_TASKS, SELECTORS + "default"}
     return found | {each.options.path for each in Registry().services()}
 
 

@@ -1,0 +1,76 @@
+"""Documents by what is in them, page after page, and what they add up to."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import orjson
+
+from docstore.client.requests import JSON, Requests
+
+QUERY_TASKS = "/core/query-tasks"
+
+
+class Queries(Requests):
+    """Asks all owners of a group's documents."""
+
+    async def query(
+        self,
+        factory: str,
+        *,
+        filter: str = "",  # noqa: A002 - as in the URL
+        where: str = "",
+        order_by: str = "",
+        select: str = "",
+        limit: int | None = None,
+        page: int = 1000,
+        as_of: str = "latest",
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Yield the documents that fulfil conditions, in an order, each once.
+
+        All are of one moment: what was acknowledged before the first is asked for is there, and
+        nothing that comes later. The order is that of links unless `order_by` says another.
+
+        filter: OData's words; where: SQL's. select: only these members, beside the link. limit: how
+        many in all. page: how many are fetched at once. as_of: latest, barrier, a time with its
+        zone, or the name of a snapshot.
+        Raises RequestFailed: 400 for what is not understood, 410 for what history has let go of.
+        """
+        asked: dict[str, Any] = {
+            "path": factory, "filter": filter, "where": where, "orderBy": order_by,
+            "select": f"documentSelfLink,{select}" if select else "", "expand": True,
+            "limit": min(page, limit or page), "asOf": as_of,
+        }  # fmt: skip
+        left = limit
+        while asked and left != 0:
+            found = await self._asked(asked)
+            asked = {"cursor": found["cursor"]} if "cursor" in found else {}
+            for document in list(found["documents"].values())[:left]:
+                yield document
+            left = None if left is None else max(0, left - len(found["documents"]))
+
+    async def aggregate(
+        self,
+        factory: str,
+        aggregates: str,
+        *,
+        group_by: str = "",
+        filter: str = "",  # noqa: A002 - as in the URL
+        where: str = "",
+        as_of: str = "latest",
+    ) -> list[dict[str, Any]]:
+        """Return a result for each group of documents, in the order of their keys.
+
+        aggregates, group_by: such as `count(*), avg(rating) as mean` and `year`.
+        """
+        asked = {
+            "path": factory, "aggregates": aggregates, "groupBy": group_by, "filter": filter,
+            "where": where, "asOf": as_of,
+        }  # fmt: skip
+        groups: list[dict[str, Any]] = (await self._asked(asked))["groups"]
+        return groups
+
+    async def _asked(self, asked: dict[str, Any]) -> dict[str, Any]:
+        body = orjson.dumps(asked)
+        _, _, content = await self.request("POST", QUERY_TASKS, body, JSON, only_reads=True)
+        page: dict[str, Any] = orjson.loads(content)
+        return page

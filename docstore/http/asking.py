@@ -1,0 +1,182 @@
+"""What a query asks for: read from a URL, from a body, or from the cursor of the page before."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from docstore.errors import BadRequest
+from docstore.http import headers
+from docstore.http.listing import PAGE, PAGE_MAX
+from docstore.model.document import EXPIRY, LEASE
+from docstore.model.paths import canonical_link
+from docstore.query.aggregates import Grouping, grouping_of
+from docstore.query.ordering import Place, is_place, parse_order
+from docstore.query.selection import parse_selection
+from docstore.query.tokens import Members
+from docstore.scans.request import VERSIONS, condition_of
+
+IN_URL = {
+    "$filter": "filter", "$orderby": "orderBy", "$select": "select", "$limit": "limit",
+    "$top": "top", "$count": "count", "$expand": "expand", "expand": "expand", "asOf": "asOf",
+    "deleted": "deleted", "versions": "versions",
+}  # fmt: skip
+"""Parameter -> the member of a body that says the same."""
+MEANT = frozenset({"$filter", "$orderby", "$select", "asOf", "deleted", "versions", "cursor"})
+"""Parameters that make a query of the listing of a factory."""
+TEXTS = ("path", "filter", "where", "orderBy", "select", "asOf", "aggregates", "groupBy")
+FLAGS = ("count", "expand", "deleted")
+MEMBERS = frozenset({*TEXTS, *FLAGS, "limit", "top", "versions"})
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query, checked: all of it that its next page needs.
+
+    limit: rows of a page. left: rows of all pages that are still to come, None for all there are.
+    as_of: a word, a time, a name; of a later page the token of the cut. counted: how many documents
+    there are in all, once that is known. after: the place behind which the page begins.
+    """
+
+    path: str
+    filter: str = ""
+    where: str = ""
+    order_by: str = ""
+    select: str = ""
+    expand: bool = False
+    versions: str = "latest"
+    deleted: bool = False
+    aggregates: str = ""
+    group_by: str = ""
+    limit: int = PAGE
+    left: int | None = None
+    as_of: str = "latest"
+    count: bool = False
+    counted: int | None = None
+    after: Place | None = None
+
+    @property
+    def shows_documents(self) -> bool:
+        """Say whether more than links are wanted."""
+        return self.expand or bool(self.select)
+
+    @property
+    def looks_at_all(self) -> bool:
+        """Say whether each page takes a look at every document."""
+        return not parse_order(self.order_by).is_by_link
+
+    @property
+    def grouping(self) -> Grouping | None:
+        """Return what aggregates are wanted. Raises BadRequest."""
+        return grouping_of(self.aggregates, self.group_by)
+
+    @property
+    def wanted(self) -> dict[str, Any]:
+        """Return which documents are wanted, as members of a scan."""
+        return {
+            "prefix": self.path + "/", "filter": self.filter, "where": self.where,
+            "versions": self.versions, "deleted": self.deleted,
+        }  # fmt: skip
+
+    def at(self, cut: str, counted: int | None) -> "Asked":
+        """Return the same of a certain cut, with the number of its documents."""
+        return replace(self, as_of=cut, counted=counted)
+
+    def behind(self, after: Place, shown: int) -> "Asked | None":
+        """Return what is still to come once so many rows were shown; None for nothing."""
+        left = None if self.left is None else self.left - shown
+        return replace(self, after=after, left=left) if left != 0 else None
+
+    def packed(self) -> dict[str, Any]:
+        """Return it as JSON, for a cursor: as a body says it, and where it goes on."""
+        said = {
+            "path": self.path, "filter": self.filter, "where": self.where,
+            "orderBy": self.order_by, "select": self.select, "expand": self.expand,
+            "versions": self.versions, "deleted": self.deleted, "limit": self.limit,
+            "top": self.left, "asOf": self.as_of, "count": self.count,
+        }  # fmt: skip
+        return {"said": said, "counted": self.counted, "after": self.after}
+
+
+def of_url(path: str, query: Mapping[str, str]) -> Asked:
+    """Return what the parameters of a URL ask for. Raises BadRequest."""
+    unknown = [name for name in query if name not in IN_URL]
+    if unknown:
+        raise BadRequest(f"a query has no parameter {unknown[0][:40]!r}")
+    given: dict[str, Any] = {IN_URL[name]: text for name, text in query.items()}
+    for name in ("limit", "top"):
+        if name in given:
+            given[name] = headers.whole_number(given[name], f"${name}", 1, PAGE_MAX)
+    for name in FLAGS:
+        if name in given:
+            given[name] = given[name] != "false"
+    return of_body({**given, "path": path})
+
+
+def of_body(given: Mapping[str, Any]) -> Asked:
+    """Return what the members of a body ask for. Raises BadRequest."""
+    unknown = sorted(set(given) - MEMBERS)
+    if unknown:
+        raise BadRequest(f"a query has no member {unknown[0][:40]!r}")
+    texts = {name: given.get(name, "") for name in TEXTS}
+    flags = {name: given.get(name, False) for name in FLAGS}
+    if not all(isinstance(text, str) for text in texts.values()):
+        raise BadRequest(f"{', '.join(TEXTS)} are texts")
+    if not all(isinstance(flag, bool) for flag in flags.values()):
+        raise BadRequest(f"{', '.join(FLAGS)} are true or false")
+    top = _number(given, "top", None)
+    versions = given.get("versions", "latest")
+    if versions not in VERSIONS:
+        raise BadRequest(f"versions is one of {', '.join(VERSIONS)}")
+    asked = Asked(
+        path=canonical_link(texts["path"].rstrip("/")),
+        filter=texts["filter"], where=texts["where"],
+        order_by=texts["orderBy"], select=texts["select"], expand=flags["expand"],
+        versions=versions, deleted=flags["deleted"], aggregates=texts["aggregates"],
+        group_by=texts["groupBy"], limit=_number(given, "limit", top or PAGE) or PAGE, left=top,
+        as_of=texts["asOf"] or "latest", count=flags["count"],
+    )  # fmt: skip
+    check(asked)
+    return asked
+
+
+def of_cursor(packed: Mapping[str, Any]) -> Asked:
+    """Return what the page before has left. Raises BadRequest."""
+    if packed.keys() != {"said", "counted", "after"} or not isinstance(packed["said"], dict):
+        raise BadRequest("this cursor is of a node of another version")
+    asked = of_body(packed["said"])
+    counted, after = packed["counted"], packed["after"]
+    if not is_place(parse_order(asked.order_by), after) or not isinstance(counted, int | None):
+        raise BadRequest("this cursor does not go on from any place")
+    return replace(asked, counted=counted, after=after)
+
+
+def check(asked: Asked, known: Members = None) -> None:
+    """Refuse what is not understood, and what does not go together. Raises BadRequest.
+
+    known: which members may be named.
+    """
+    condition_of({"where": asked.where, "filter": asked.filter}, known)
+    parse_order(asked.order_by, known)
+    parse_selection(asked.select)
+    if asked.grouping is not None and (
+        asked.order_by or asked.shows_documents or asked.count or asked.left is not None
+    ):
+        raise BadRequest(
+            "aggregates have no orderBy, select, expand, count and top: their groups are all given"
+        )
+
+
+def members_of(schema: Mapping[str, Any] | None) -> Members:
+    """Return the members that the schema of a factory names, None where there may be others."""
+    if schema is None or schema.get("additionalProperties") is not False:
+        return None
+    if "patternProperties" in schema:
+        return None
+    return {*schema.get("properties", {}), EXPIRY, LEASE}
+
+
+def _number(given: Mapping[str, Any], name: str, default: int | None) -> int | None:
+    value = given.get(name, default)
+    if value is not None and (type(value) is not int or not 1 <= value <= PAGE_MAX):
+        raise BadRequest(f"{name} is a whole number from 1 to {PAGE_MAX}")
+    return value

@@ -1,0 +1,211 @@
+"""Queries: documents by what is in them, over all owners, page after page of one cut.
+
+    GET  /films?$filter=rating gt 7&$orderby=year desc,title&$limit=100&$count=true
+    POST /core/query-tasks {"path": "/films", "filter": "rating gt 7", "orderBy": "year desc"}
+    POST /core/query-tasks {"path": "/films", "aggregates": "count(*)", "groupBy": "year"}
+
+A page comes with `nextPageLink` while there are more rows, and no node keeps anything for it: the
+cursor in it is the whole query. What was acknowledged before the first page was asked for is in
+all of them, and what comes later is in none.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from docstore.errors import BadRequest, Conflict, NotFound
+from docstore.http import asking, headers
+from docstore.http.asking import Asked
+from docstore.http.authority import authority_of
+from docstore.http.backend import Backend
+from docstore.http.listing import PAGE_BYTES_MAX
+from docstore.http.reply import Reply, header_lines
+from docstore.http.representation import document_json, stitched
+from docstore.model import json
+from docstore.model.document import Row
+from docstore.model.paths import encoded
+from docstore.model.service import Service
+from docstore.query.aggregates import Totals, grouping_of
+from docstore.query.ordering import Found, place_of
+from docstore.query.selection import parse_selection, selected
+from docstore.scans.cursors import pack_cursor, unpack_cursor
+from docstore.scans.cut import Cut
+from docstore.scans.names import insist_on_past
+
+QUERY_TASKS = "/core/query-tasks"
+METHODS = "GET, HEAD, OPTIONS, POST"
+FIRST_ROWS, ROWS_AT_ONCE, BYTES_AT_ONCE = 16, 1_000, 4 << 20
+"""Documents that are read in one go: few at first, then judged by those."""
+
+
+class QueryPages:
+    """Answers queries."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    async def of_factory(self, request: web.BaseRequest, path: str, service: Service) -> Reply:
+        """Answer GET of a factory with a condition, an order, a selection, or a cursor."""
+        query = request.rel_url.query
+        if "cursor" in query:
+            asked = self._continued(_only(query, "cursor"))
+            if asked.path != path:
+                raise BadRequest("this cursor is of another factory")
+        else:
+            asked = asking.of_url(path, query)
+        authority_of(request).insist_on_all(path)
+        return await self._serve(request, asked, service, path)
+
+    async def serve(self, request: web.BaseRequest, body: bytes) -> Reply:
+        """Answer GET and POST of /core/query-tasks."""
+        if request.method == "POST":
+            headers.content_media(request, {"application/json": ""})
+            given = json.parse_object(body)
+        else:
+            given = {"cursor": _only(request.rel_url.query, "cursor")}
+        is_continued = "cursor" in given
+        asked = self._continued(_only(given, "cursor")) if is_continued else asking.of_body(given)
+        authority_of(request).insist_on_all(asked.path)
+        service = await self._backend.find_service(asked.path, headers.timeout_s(request))
+        if service is None:
+            raise NotFound(f"there is no factory {asked.path[:200]}")
+        return await self._serve(request, asked, service, QUERY_TASKS)
+
+    def _continued(self, cursor: str) -> Asked:
+        return asking.of_cursor(unpack_cursor(self._backend.queries.group, cursor))
+
+    async def _serve(
+        self, request: web.BaseRequest, asked: Asked, service: Service, at: str
+    ) -> Reply:
+        """Answer one page. at: where its next one is found."""
+        media = headers.accepted_media(request)
+        level = service.options.level
+        if level < 3:
+            raise Conflict(f"{asked.path} is of level {level}: only documents with ENFORCE_QUORUM"
+                           " can be queried")  # fmt: skip
+        asking.check(asked, asking.members_of(service.options.schema))
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + headers.timeout_s(request)
+        insist_on_past(asked.as_of, time.time_ns() // 1000)
+        cut = await self._backend.scan_cut(asked.as_of, deadline - loop.time())
+        if not cut.is_whole:
+            raise BadRequest("asOf: this token is of the feed of one document")
+        head = {"Content-Type": media}
+        page: dict[str, Any] = {}
+        if at != QUERY_TASKS:
+            page = {"documentSelfLink": at, "documentKind": service.options.kind}
+        if asked.grouping is not None:
+            page["groups"] = await self._groups(asked, cut, deadline)
+        else:
+            head["Docstore-Query-Plan"] = "scan" if asked.looks_at_all else "links"
+            page |= await self._page(asked, cut, service.options.kind, deadline, at)
+        return Reply(200, stitched(page, media), header_lines(head))
+
+    async def _groups(self, asked: Asked, cut: Cut, deadline: float) -> list[dict[str, Any]]:
+        """Return all groups, in the order of their keys."""
+        grouping = asked.grouping
+        assert grouping is not None
+        names = [name for name, _ in grouping.columns]
+        said = {"aggregates": asked.aggregates, "groupBy": asked.group_by}
+        totals = await self._totals(asked, said, cut, deadline)
+        try:
+            rows = list(totals.rows())
+        except OverflowError as error:
+            raise BadRequest(str(error)) from None
+        keys = len(grouping.keys)
+        rows.sort(key=lambda row: [(key is not None, key or 0) for key in row[:keys]])
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    async def _totals(
+        self, asked: Asked, said: Mapping[str, str], cut: Cut, deadline: float
+    ) -> Totals:
+        grouping = grouping_of(said["aggregates"], said["groupBy"])
+        assert grouping is not None
+        totals = Totals(grouping)
+        left_s = deadline - asyncio.get_running_loop().time()
+        await self._backend.queries.totals(totals, {**asked.wanted, **said}, cut, left_s)
+        return totals
+
+    async def _page(
+        self, asked: Asked, cut: Cut, kind: str, deadline: float, at: str
+    ) -> dict[str, Any]:
+        """Return the members of a page."""
+        if asked.count and asked.counted is None:
+            said = {"aggregates": "count(*)", "groupBy": ""}
+            totals = await self._totals(asked, said, cut, deadline)
+            asked = asked.at(cut.pack(), totals.documents)
+        limit = asked.limit if asked.left is None else min(asked.limit, asked.left)
+        search = {**asked.wanted, "orderBy": asked.order_by}
+        left_s = deadline - asyncio.get_running_loop().time()
+        found, until = await self._backend.queries.find(search, cut, asked.after, limit + 1, left_s)
+        if len(found) > limit:
+            found, until = found[:limit], place_of(found[limit - 1])
+        page: dict[str, Any] = {"documentLinks": []}
+        if asked.shows_documents:
+            rows = await self._rows(found, cut, deadline)
+            if len(rows) < len(found):
+                found, until = found[: len(rows)], place_of(found[len(rows) - 1])
+            # Beside the loop: of ten thousand documents members are selected one by one.
+            page["documents"] = await asyncio.to_thread(_documents, asked, rows, kind)
+        page["documentLinks"] = [_name(asked, *each[-3:-1]) for each in found]
+        if asked.count:
+            page["documentCount"] = asked.counted
+        following = None
+        if until is not None:
+            following = asked.at(cut.pack(), asked.counted).behind(until, len(found))
+        if following is not None:
+            cursor = pack_cursor(self._backend.queries.group, following.packed())
+            page["nextPageLink"] = f"{encoded(at)}?cursor={cursor}"
+            if at == QUERY_TASKS:
+                page["cursor"] = cursor  # It may be longer than a URL.
+        return page
+
+    async def _rows(self, found: Sequence[Found], cut: Cut, deadline: float) -> list[Row]:
+        """Return the rows that were found, as many as a page has room for."""
+        loop = asyncio.get_running_loop()
+        rows: list[Row] = []
+        at_once, size = FIRST_ROWS, 0
+        while len(rows) < len(found):
+            part = found[len(rows) : len(rows) + at_once]
+            wanted = [(slot, link, version) for *_, link, version, slot in part]
+            for row in await self._backend.queries.read(wanted, cut, deadline - loop.time()):
+                size += len(row.state)
+                if rows and size > PAGE_BYTES_MAX:
+                    return rows
+                rows.append(row)
+            at_once = max(1, min(ROWS_AT_ONCE, BYTES_AT_ONCE * len(rows) // (size + 1)))
+        return rows
+
+
+def is_query(query: Mapping[str, str]) -> bool:
+    """Say whether the parameters of a factory's URL ask for more than a listing has."""
+    return not asking.MEANT.isdisjoint(query)
+
+
+def _only(given: Mapping[str, Any], name: str) -> str:
+    """Return the only parameter. Raises BadRequest."""
+    if set(given) != {name} or not isinstance(given[name], str):
+        raise BadRequest(f"{name} is a text, and beside it there is nothing to say")
+    text: str = given[name]
+    return text
+
+
+def _documents(asked: Asked, rows: Sequence[Row], kind: str) -> bytes:
+    """Return documents by their names, as JSON."""
+    selection = parse_selection(asked.select)
+    shown = {_name(asked, row.link, row.version): document_json(row, kind) for row in rows}
+    if selection:
+        shown = {
+            name: orjson.dumps(selected(orjson.loads(document), selection))
+            for name, document in shown.items()
+        }
+    return stitched(shown)
+
+
+def _name(asked: Asked, link: str, version: int) -> str:
+    """Return the link of a document, or of one of its versions where all are wanted."""
+    return link if asked.versions == "latest" else f"{link}?documentVersion={version}"

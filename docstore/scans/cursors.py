@@ -1,0 +1,45 @@
+"""Where the next page of a query begins, as a text that only nodes of its group understand. Pure.
+
+A cursor is the whole query: what was asked, the cut of which it is answered, and the last place.
+No node keeps anything for it. A text of another group, a shortened one and one that somebody has
+changed are refused by their code; that is no secret, since a cursor lets nobody ask for what he
+could not ask for anyway.
+"""
+
+import base64
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+
+from docstore.errors import BadRequest
+
+CODE_BYTES = 16
+_PLAIN_BYTES_MAX = 4 << 20
+
+
+def pack_cursor(group: str, query: Mapping[str, Any]) -> str:
+    """Return the cursor of a query, whose members are JSON."""
+    packed = zlib.compress(orjson.dumps(query), 9)
+    return base64.urlsafe_b64encode(_code(group, packed) + packed).decode().rstrip("=")
+
+
+def unpack_cursor(group: str, cursor: str) -> dict[str, Any]:
+    """Return the query. Raises BadRequest."""
+    query: Any = None
+    with suppress(ValueError, zlib.error):  # Those of base64 and of JSON are ValueErrors.
+        text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True)
+        code, packed = text[:CODE_BYTES], text[CODE_BYTES:]
+        if code == _code(group, packed):
+            query = orjson.loads(zlib.decompressobj().decompress(packed, _PLAIN_BYTES_MAX))
+    if not isinstance(query, dict):
+        raise BadRequest("this is no cursor of this group")
+    return query
+
+
+def _code(group: str, packed: bytes) -> bytes:
+    key = blake2b(group.encode(), digest_size=32).digest()
+    return blake2b(packed, digest_size=CODE_BYTES, key=key, person=b"docstore cursor").digest()
