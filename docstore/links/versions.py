@@ -50,10 +50,9 @@ def _ask_of_5(message: Ask) -> tuple[Any, ...]:
 
 
 BEFORE: Mapping[int, Mapping[type[Any], Earlier]] = {
-    9: {  # A full disk is told of.
+    8: {  # A full disk is told of; requests of queries, which a node of before says it knows not.
         Heartbeat: lambda message: message[:6],
     },
-    # 8 adds requests of queries: a node of before says that it does not know them.
     7: {  # A message of rows is acknowledged whole, by its number.
         Propose: lambda message: message[:1],
         Took: lambda message: None,

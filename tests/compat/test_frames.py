@@ -125,8 +125,8 @@ def test_requests_of_an_earlier_version_are_read(golden: dict[str, Any]) -> None
         assert understood == said or understood[: len(said)] == said
 
 
-def test_protocol_8_knows_no_full_disks() -> None:
+def test_protocol_7_knows_no_full_disks() -> None:
     """A peer of it that has no room says only that it is not fit, and counts as one with room."""
     beat = Heartbeat(((3, b"\x01"),), False, b"", (4, b""), 5, 6, has_room=False)
-    assert unpack_frame(pack_frame(1, [beat], 8)[4:]) == (1, [beat._replace(has_room=True)])
-    assert unpack_frame(pack_frame(1, [beat], 9)[4:]) == (1, [beat])
+    assert unpack_frame(pack_frame(1, [beat], 7)[4:]) == (1, [beat._replace(has_room=True)])
+    assert unpack_frame(pack_frame(1, [beat], 8)[4:]) == (1, [beat])
