@@ -29,8 +29,7 @@ class Admission:
 
     def enter(self, address: str) -> str:
         """Count a connection; return why there is no room for it, "" if there is."""
-        self._count += 1
-        own = self._addresses[address] = self._addresses.get(address, 0) + 1
+        own = self.count(address)
         if self._count > self._max:
             why = f"this node takes at most {self._max} connections"
         elif own > self._per_address_max:
@@ -39,6 +38,12 @@ class Admission:
             return ""
         self._tell(address, why)
         return why
+
+    def count(self, address: str) -> int:
+        """Count a connection whatever room there is; return how many its address has."""
+        self._count += 1
+        own = self._addresses[address] = self._addresses.get(address, 0) + 1
+        return own
 
     def leave(self, address: str) -> None:
         """Forget a connection that was counted."""

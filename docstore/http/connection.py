@@ -16,6 +16,7 @@ from docstore.http.metrics import HttpMetrics
 from docstore.http.plain import PlainRequest, PlainRequests
 from docstore.http.problems import problem
 from docstore.http.reply import Reply, closing_bytes
+from docstore.http.unacknowledged import acknowledged
 from docstore.http.unread import Mark
 
 
@@ -59,13 +60,17 @@ class Connection(RequestHandler):
 
     def mark(self) -> Mark | None:
         """Return how far the client has come in sending and in reading; None if it has read all."""
-        unread = self._wire.get_write_buffer_size() if self._wire is not None else 0
-        if not unread:
+        if self._wire is None:
+            return None
+        unread, acked = self._wire.get_write_buffer_size(), None
+        if self._wire.get_extra_info("ssl_object") is not None:
+            acked = acknowledged(self._wire.get_extra_info("socket"))
+        if not unread and acked is None:
             return None
         request = self._current_request
         written = request.writer.output_size if request is not None else 0
         sent = self._body.total_bytes if self._body is not None else 0
-        return self._request_count, sent, written - unread
+        return self._request_count, sent, written - unread, acked or 0
 
     def abort(self) -> None:
         """Hang up at once, whatever is unread."""

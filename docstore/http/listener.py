@@ -114,7 +114,11 @@ class Listener(web.Server):
         assert isinstance(handler, Connection)
         self._open[handler] = address
         self._metrics.connections = len(self._open)
-        why_not = self._enter(address)
+        why_not = ""
+        if transport.get_extra_info("ssl_object"):  # It was let in before its handshake.
+            self._admission.count(address)
+        else:
+            why_not = self._enter(address)
         if why_not:
             transport.write(refusal(why_not))
             transport.close()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from docstore.tls.accepting import CLOSE_S, Entrance, TlsServer, in_words, listen
-from docstore.tls.credentials import Credentials, Stranger, peer_certificate
+from docstore.tls.credentials import Credentials, Stranger
 from docstore.tls.strangers import Strangers
 
 HANDSHAKES_MAX = 256
@@ -45,24 +45,24 @@ class Certified:
                 "ssl_shutdown_timeout": CLOSE_S}  # fmt: skip
 
     def is_of(self, transport: asyncio.BaseTransport, node: str) -> bool:
-        """Say whether the other side of a connection has shown a certificate of a node."""
+        """Say whether a node is at the other side of a connection, by what is believed now.
+
+        The files may have changed since its handshake, even since that of one just made.
+        """
+        shown: ssl.SSLObject = transport.get_extra_info("ssl_object")
         try:
-            nodes = self._credentials.nodes_of(peer_certificate(transport)[0])
+            nodes = self._credentials.nodes_of(shown.getpeercert())
         except Stranger as why:
             self.turned_away(_address(transport), str(why))
             return False
+        leaf = shown.getpeercert(binary_form=True) or b""
         if node not in nodes:
-            names = ", ".join(sorted(nodes))
-            self.turned_away(_address(transport), f"its certificate is of {names}, not of {node}")
-        return node in nodes
-
-    def is_still_of(self, transport: asyncio.BaseTransport, node: str) -> bool:
-        """Say that again of a connection that stands, by what is believed now."""
-        if not self.is_of(transport, node):
-            return False
-        if self._credentials.still_knows(peer_certificate(transport)[1]):
+            why_not = f"its certificate is of {', '.join(sorted(nodes))}, not of {node}"
+        elif not self._credentials.still_knows(leaf, shown.context):
+            why_not = f"the CA that {node} was known by has gone"
+        else:
             return True
-        self.turned_away(_address(transport), f"the CA that {node} was known by has gone")
+        self.turned_away(_address(transport), why_not)
         return False
 
     def turned_away(self, address: str, why: str) -> None:

@@ -286,7 +286,7 @@ class PeerLinks:
         for each in [*self.inbound, *self._outbound.values()]:
             if self._certified is None or each.peer is None or each.transport is None:
                 continue
-            if not self._certified.is_still_of(each.transport, each.peer):
+            if not self._certified.is_of(each.transport, each.peer):
                 each.close()
 
     def hears(self, peer: str) -> bool:

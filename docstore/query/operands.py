@@ -11,6 +11,8 @@ from docstore.query.members import Member, member_at, odd_names
 from docstore.query.tokens import Tokens
 
 RESERVED = frozenset("and or not in is null like between contains true false".split())
+POSITION_MAX = 999_999
+"""In an array. SQLite counts on from 0 again behind 32 bits, and would find another element."""
 ODD_NAMES_MAX = 3
 """In one path; each takes a look-up inside the one before."""
 
@@ -54,6 +56,8 @@ def _steps(tokens: Tokens, separators: str) -> list[str | int]:
             index = tokens.take()
             if not index.text.isdecimal():
                 raise tokens.unexpected(index, "a position")
+            if len(index.text) > len(str(POSITION_MAX)):
+                raise tokens.refusal(f"a position is at most {POSITION_MAX}, at {index.at}")
             steps.append(int(index.text))
             tokens.expect("]")
         else:

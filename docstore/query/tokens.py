@@ -9,6 +9,9 @@ from docstore.errors import BadRequest
 from docstore.query.condition import Literal
 
 TEXT_MAX = 16_384
+INT64_END = 1 << 63
+DIGITS_MAX = 100
+"""Of a whole number, with zeros before it: of some thousands Python makes none."""
 
 T = TypeVar("T")
 Members = Container[str] | None
@@ -126,9 +129,11 @@ class Tokens:
         if token.kind == "text":
             return token.text[1:-1].replace("''", "'")
         if token.kind == "number":
-            number = float(token.text) if set(token.text) & set(".eE") else int(token.text)
-            if isinstance(number, int) and not -(1 << 63) <= number < 1 << 63:
-                raise self.refusal(f"{token.text} at {token.at} does not fit into 64 bits")
+            if set(token.text) & set(".eE"):
+                return float(token.text)
+            number = int(token.text) if len(token.text) <= DIGITS_MAX else INT64_END
+            if not -INT64_END <= number < INT64_END:
+                raise self.refusal(f"{token.text[:40]} at {token.at} does not fit into 64 bits")
             return number
         if token.kind == "name" and token.text.lower() in ("true", "false"):
             return token.text.lower() == "true"

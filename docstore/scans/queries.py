@@ -80,7 +80,7 @@ class Queries:
     async def read(
         self, wanted: Sequence[tuple[int, str, int]], cut: Cut, timeout_s: float
     ) -> list[Row]:
-        """Return these versions, (slot, link, version), in their order.
+        """Return the first of these versions, (slot, link, version): one at least, in their order.
 
         Raises SnapshotGone, Unavailable.
         """
@@ -93,7 +93,9 @@ class Queries:
 
         answers = await self._from_copies(spans, request, timeout_s)
         rows = {(row[4], row[5]): Row(*row) for answer in answers for row in answer}
-        return [rows[link, version] for _, link, version in wanted]
+        # A copy has its first ones first, so that what has come is without a gap up to here.
+        came = takewhile(rows.__contains__, ((link, version) for _, link, version in wanted))
+        return [rows[each] for each in came]
 
     def _spans(self, asked: Asked, cut: Cut) -> dict[int, int]:
         """Return slot -> up to which row, of the slots in which there can be something."""

@@ -20,6 +20,7 @@ from docstore.model import json
 from docstore.model.document import ballot_at
 from docstore.model.operation import Operation
 from docstore.protocol.slots import from_bitmap
+from docstore.protocol.view.replica import LogView
 from docstore.scans.barrier import Barrier
 from docstore.scans.cut import Cut, cut_of, is_token, unpack_cut, unpack_part
 from docstore.scans.names import moment_of
@@ -251,15 +252,14 @@ class Scans:
 
         Raises BadRequest, SnapshotGone, Unavailable.
         """
-        damages = self._view.counters[
-            "faulty"
-        ]  # Each of them means that what was kept of slots may be wrong.
-        fields, payload = await self._pool.ask({**question, "damages": damages})
-        _insist_found(fields)
+        # Each of them means that what was kept of slots may be wrong.
+        damages = self._view.counters["faulty"]
+        slots = _slots_of(question)
+        fields, payload = await self._ask_process({**question, "damages": damages}, slots)
         self.counters["pages"] += 1
         self.counters["bytes"] += len(payload)
         self.counters["rows"] += 0 if question["skipped"] else fields.get("rows", 0)
-        self.counters["slots"] += len(question.get("cut") or question["ranges"])
+        self.counters["slots"] += len(slots)
         return fields, payload
 
     async def look(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
@@ -267,10 +267,29 @@ class Scans:
 
         Raises BadRequest, SnapshotGone, Unavailable.
         """
-        fields, payload = await self._pool.ask(question)
-        _insist_found(fields)
+        found = await self._ask_process(question, _slots_of(question))
         self.counters["searches"] += 1
+        return found
+
+    async def _ask_process(
+        self, question: dict[str, Any], slots: Sequence[int]
+    ) -> tuple[dict[str, Any], bytes]:
+        """Return what a scanning process answers, if these slots are here all the while.
+
+        It reads the file alone: rows that are taken from this copy meanwhile, since it leaves the
+        slot or is filled anew, would be missing from an answer that looks whole.
+        """
+        before = self._standing(slots)
+        fields, payload = await self._pool.ask(question)
+        if None in before or self._standing(slots) != before:
+            raise Unavailable("slots have left this copy: ask another one")
+        _insist_found(fields)
         return fields, payload
+
+    def _standing(self, slots: Sequence[int]) -> list[tuple[LogView, int] | None]:
+        """Return for each slot what changes when rows are taken from it; None: it is not here."""
+        logs = self._view.logs
+        return [(logs[slot], logs[slot].cuts) if self._is_here(slot) else None for slot in slots]
 
     def _is_here(self, slot: int) -> bool:
         log = self._view.logs.get(slot)
@@ -286,6 +305,10 @@ class Scans:
             raise Conflict("this cut is of another group")
         if cut.slots != self.slots:
             raise BadRequest(f"this cut has {cut.slots} slots, the group has {self.slots}")
+
+
+def _slots_of(question: Mapping[str, Any]) -> list[int]:
+    return [span[0] for span in question["cut" if "cut" in question else "ranges"]]
 
 
 def _insist_found(fields: Mapping[str, Any]) -> None:

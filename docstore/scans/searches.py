@@ -18,23 +18,26 @@ from docstore.links.requests import (
     TotalDocuments,
 )
 from docstore.links.rpc import Rpc
+from docstore.model.document import Row
 from docstore.query.aggregates import INT64_MAX, Grouping, Totals, grouping_of
 from docstore.query.ordering import Found, Order, Place, parse_order, place_of
 from docstore.scans.request import Scan
 from docstore.scans.scanner import Scans
-from docstore.storage.store import Corrupt, Store, Version
+from docstore.storage.store import Corrupt, Result, Store, Version
 
 FIRST_LINKS, LINKS_AT_ONCE = 256, 16_384
 """Looked at in one go in the order of links: few at first, and never so many that others wait."""
 SLOTS_AT_ONCE = 128
 """Bounds what one look may have to go through."""
 BYTES_MAX = 4 << 20
-"""Of what a copy finds, about."""
+"""Of what a copy finds, about: an answer has to fit into a frame of a link."""
 LOOK_S = 4.0
 """So long a copy looks for a page's rows in the order of links before it says how far it is."""
 CATCH_UP_S = 2.0
 """So long a copy is waited for that has not come to the cut."""
 GROUPS_MAX = 10_000
+VERSIONS_AT_ONCE = 16
+"""Read in one go: each may be as large as documents are."""
 ROWS_AT_ONCE = 4_096
 
 Asked = Mapping[str, Any]
@@ -149,17 +152,27 @@ class Searches:
         return totals.documents, [(list(keys), found) for keys, found in totals.groups.items()]
 
     async def _read(self, asked: ReadVersions) -> list[tuple[Any, ...]]:
+        """Return the first of the wanted versions: one at least, and as many as fit."""
         ends = dict(asked.spans)
         wanted = [Version(slot, link, version, ends[slot]) for slot, link, version in asked.wanted]
-        rows = []
-        for version, found in zip(wanted, await self._store.read(wanted), strict=True):
-            if isinstance(found, Corrupt):
-                self._damaged(version.slot)
-                raise Unavailable(f"slot {version.slot} is damaged here, and is being repaired")
-            if not found:
-                raise SnapshotGone(f"version {version.version} of {version.link} was let go of")
-            rows.append(tuple(found[0]))
+        rows: list[tuple[Any, ...]] = []
+        size = 0
+        while len(rows) < len(wanted) and size < BYTES_MAX:
+            part = wanted[len(rows) : len(rows) + VERSIONS_AT_ONCE]
+            for version, found in zip(part, await self._store.read(part), strict=True):
+                row = self._row(version, found)
+                rows.append(tuple(row))
+                size += len(row.state)
         return rows
+
+    def _row(self, version: Version, found: Result) -> Row:
+        """Return the row that the disk has found."""
+        if isinstance(found, Corrupt):
+            self._damaged(version.slot)
+            raise Unavailable(f"slot {version.slot} is damaged here, and is being repaired")
+        if not found:
+            raise SnapshotGone(f"version {version.version} of {version.link} was let go of")
+        return found[0]
 
 
 def _grouping(asked: Asked) -> Grouping:
@@ -172,6 +185,9 @@ def insist_on_few(totals: Totals) -> None:
     """Refuse more groups than an answer should have. Raises BadRequest."""
     if len(totals.groups) > GROUPS_MAX:
         raise BadRequest(f"more than {GROUPS_MAX} groups: ask for some of them, by a condition")
+    values = (each for keys, found in totals.groups.items() for each in (*keys, *found))
+    if sum(len(each) for each in values if isinstance(each, str)) > BYTES_MAX:
+        raise BadRequest("the texts of all groups are too long: ask for some of them")
 
 
 def _parts(asked: FindDocuments | TotalDocuments) -> Iterator[Spans]:

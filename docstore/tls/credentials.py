@@ -110,12 +110,16 @@ class Credentials:
             raise Stranger(f"its certificate names {said}, and no node of {self._loaded.group}")
         return nodes
 
-    def still_knows(self, leaf: bytes) -> bool:
-        """Say whether a certificate (DER) that was verified by earlier files would be by these.
+    def still_knows(self, leaf: bytes, context: ssl.SSLContext) -> bool:
+        """Say whether a certificate (DER) that a context has verified would be by these files.
 
-        Only asked where a CA has gone: who was known by another one between is to come again.
+        Only looked at if it was by earlier files, and a CA has gone since: who was known by another
+        one between is to come again.
         """
-        return not self._outdated or is_issued_by(leaf, self._loaded.authorities)
+        contexts = self._loaded.contexts
+        if context in (contexts.accepting, contexts.dialling) or not self._outdated:
+            return True
+        return is_issued_by(leaf, self._loaded.authorities)
 
     def reload(self) -> None:
         """Take the files as they are now, if they can be used."""
@@ -174,12 +178,6 @@ def _is_open_to_others(path: Path) -> bool:
         return path.stat().st_mode & SECRET_MODE != 0
     except OSError:
         return False  # It has gone since it was read.
-
-
-def peer_certificate(transport: asyncio.BaseTransport) -> tuple[object, bytes]:
-    """Return the certificate that a peer has shown, as Python has it and as DER."""
-    found: ssl.SSLObject = transport.get_extra_info("ssl_object")
-    return found.getpeercert(), found.getpeercert(binary_form=True) or b""
 
 
 def _load(files: TlsFiles, me: str) -> Loaded:

@@ -37,6 +37,7 @@ def test_what_a_condition_says_of_links(text: str, links: set[str] | None, prefi
         "n like 'a_%'", "n like 'abc'", "n like '%'  '", "n = 'open", "n is 1", "n between 1",
         "n ? 1", "n = 99999999999999999999", "select = (select 1)", "documentOwner contains 'a'",
         'n."a" = 1', "`é`.`é`.`é`.`é` = 1", "n[x] = 1", "not", "n = null", "n; drop table history",
+        "n[4294967296] = 1", f"n[{'9' * 5_000}] = 1", f"n = {'9' * 5_000}",
         "slot = '562'", "deleted = 1", "seq like '1%'", "documentUpdateTime > '2026-11-20'",
         "documentUpdateTime > 5", "documentUpdateTimeMicros > '2026-11-20T19:00:00Z'",
         "body = 'x'", "before is null", "documentKind = 'x'", "`documentKind` = 'x'",

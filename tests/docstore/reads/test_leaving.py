@@ -6,12 +6,14 @@ The protocol's own reads of this kind are in protocol/test_leaving.py.
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from docstore.driver import Driver
 from docstore.errors import Unavailable
+from docstore.links.requests import FindDocuments, TotalDocuments
 from docstore.links.rpc import Rpc
 from docstore.model.operation import Operation
 from docstore.protocol.group import reconfigure
@@ -19,7 +21,9 @@ from docstore.protocol.group.configuration import Configuration, MemberEntry
 from docstore.protocol.replica import Replica
 from docstore.protocol.slots import slot_of
 from docstore.reads.local import read_here
+from docstore.scans.pool import Answer, ScanPool
 from docstore.scans.scanner import Scans
+from docstore.scans.searches import Searches
 from docstore.storage.store import Erase, Query, Result
 from docstore.upkeep import resync
 from tests.docstore.alone import LINK, SLOTS, SmallDisk, alone, unlinked
@@ -101,6 +105,40 @@ async def test_where_slots_stand_is_asked_elsewhere_when_they_have_left(
             await scans.positions(at_us, 0.5)
     finally:
         await scans.stop()
+
+
+QUERY = {"prefix": "/core/examples/", "filter": "", "where": "", "versions": "latest",
+         "deleted": False}  # fmt: skip
+
+
+@pytest.mark.parametrize("order", ["", "name desc", None])
+async def test_a_query_is_not_answered_without_what_has_left_meanwhile(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str | None
+) -> None:
+    scans = Scans(node.driver, node.store, node.rpc, tmp_path / "db", 1 << 20)
+    Searches(node.rpc, node.store, scans, lambda slot: None)
+    before: list[Callable[[], None]] = []
+
+    async def answer(pool: ScanPool, question: dict[str, Any]) -> Answer:
+        """Answer as a process does that finds nothing in the file, since it has gone from there."""
+        for each in before:
+            each()
+        return {"rows": 0, "until": None, "next": None}, b"" if order is None else b"[]"
+
+    monkeypatch.setattr(ScanPool, "ask", answer)
+    spans = [(slot_of(LINK, SLOTS), node.log.end)]
+    if order is None:
+        how = {"aggregates": "count(*)", "groupBy": ""}
+        asked: Any = TotalDocuments({**QUERY, **how}, spans, 5.0)
+    else:
+        asked = FindDocuments({**QUERY, "orderBy": order}, None, 9, spans, 5.0)
+    assert (await node.rpc.call("n1", asked, 5.0)).problem == ""
+    node.leave()
+    assert node.store.before is not None
+    before.append(node.store.before)
+    with pytest.raises(Unavailable, match="have left this copy"):
+        await node.rpc.call("n1", asked, 5.0)
+    await scans.stop()
 
 
 async def test_a_resynchronisation_passes_over_slots_that_have_left(

@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -294,6 +294,29 @@ async def test_a_ca_that_has_gone_takes_its_nodes_along(tmp_path: Path, foreign:
         one.credentials.reload()
         await until(lambda: not one.links.hears("n2"))
         await until(lambda: one.turned_away >= 2)
+
+
+async def test_a_ca_that_goes_between_a_handshake_and_a_hello_proves_nobody(
+    tmp_path: Path, foreign: Path
+) -> None:
+    papers = group_of(tmp_path / "papers")
+    tls = showing(papers, "n2")
+    node = Node("n1", papers)
+    with capture_logs() as lines:
+        async with running(node):
+            reader, writer = await asyncio.open_connection(*node.address, ssl=tls)
+            await until(lambda: len(node.links.inbound) == 1)
+            (papers / "ca.pem").write_bytes((foreign / "ca.pem").read_bytes())
+            node.credentials.reload()
+            writer.write(pack_hello(hello_of("n2", "n1")))
+            async with asyncio.timeout(SOON_S):
+                with suppress(ConnectionError):
+                    assert await reader.read() == b""
+            assert not node.links.hears("n2")
+            writer.transport.abort()
+    assert [line["why"] for line in lines if line["event"] == "turned away"] == [
+        "the CA that n2 was known by has gone"
+    ]
 
 
 async def test_files_of_no_use_leave_what_there_was(tmp_path: Path) -> None:

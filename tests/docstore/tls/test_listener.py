@@ -3,17 +3,23 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import uvloop
+from aiohttp import web
 from structlog.testing import capture_logs
 
 from docstore.client import Client, RequestFailed, Unreachable
+from docstore.http.listener import Listener
+from docstore.http.metrics import HttpMetrics
+from docstore.http.reply import Reply
 from docstore.http.server import HttpServer
 from docstore.limits import Limits
+from docstore.tls.accepting import listen
 from docstore.tls.authority import make_certificate
 from docstore.tls.credentials import Credentials
 from tests.docstore.http.single import SingleNode
@@ -22,6 +28,7 @@ from tests.docstore.tls.papers import HOSTS, believing, files_of, group_of
 
 LIVE = asked("GET", "/health/live")
 FEW = 3
+LARGE = 16_000_000
 
 
 class Serving:
@@ -216,3 +223,60 @@ async def test_who_takes_nothing_of_an_answer_is_cut_off(papers: Path) -> None:
         wire.writer.write(asked("GET", "/t/a") * 20)
         await until(lambda: served.server.metrics.send_timeouts == 1)
         await until(lambda: not served.server.metrics.connections)
+
+
+@pytest.mark.parametrize(
+    "limits", [Limits(connections_max=FEW), Limits(connections_per_address_max=FEW)]
+)
+async def test_who_comes_in_by_tls_is_counted_once(papers: Path, limits: Limits) -> None:
+    async with serving(papers, limits) as served, AsyncExitStack() as stack:
+        for _ in range(FEW):
+            wire = await stack.enter_async_context(served.wire(believing(papers)))
+            assert (await wire.ask(LIVE)).startswith(b"HTTP/1.1 200 ")
+        assert served.server.metrics.connections_refused == 0
+
+
+@asynccontextmanager
+async def deaf(papers: Path, port: int) -> AsyncIterator[asyncio.StreamWriter]:
+    """Connect as a client that asks for something and takes none of it."""
+    with closing(socket.socket()) as caller:
+        caller.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        caller.connect(("127.0.0.1", port))
+        _, writer = await asyncio.open_connection(
+            sock=caller, ssl=believing(papers), server_hostname="localhost"
+        )
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(LIVE)
+        yield writer
+        writer.transport.abort()
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_large_answer_over_tls_that_nobody_takes(
+    papers: Path, new_loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    """What is encrypted lies below the transport that is asked what lies unread."""
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        return Reply(200, b"a" * LARGE)
+
+    async def run(limits: Limits, *, is_cut: bool) -> None:
+        credentials, metrics = Credentials(files_of(papers, "n1"), "n1"), HttpMetrics()
+        plain = HttpServer(SingleNode(), limits)._plain
+        listener = Listener(answer, plain, limits, metrics)
+        server = await listen(listener.entrance(credentials.clients), "127.0.0.1", 0)
+        async with deaf(papers, server.sockets[0].getsockname()[1]) as writer:
+            if is_cut:
+                await until(lambda: metrics.send_timeouts == 1)
+            else:
+                await until(lambda: any(each.mark() for each in listener._open))
+                [connection] = listener._open
+                before = connection.mark()
+                writer.transport.resume_reading()  # type: ignore[attr-defined]
+                await until(lambda: connection.mark() != before)
+        server.close()
+        await listener.close(0.1)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(run(replace(PATIENT, send_timeout_s=0.1), is_cut=True))
+        runner.run(run(PATIENT, is_cut=False))
