@@ -5,6 +5,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -205,3 +206,13 @@ async def test_large_bodies_go_through_both_ways(papers: Path) -> None:
         body = b'{"text":"%b"}' % (b"x" * 900_000)
         assert (await wire.ask(asked("PUT", "/t/1", body=body))).startswith(b"HTTP/1.1 20")
         assert b"x" * 900_000 in await wire.ask(asked("GET", "/t/1"))
+
+
+async def test_who_takes_nothing_of_an_answer_is_cut_off(papers: Path) -> None:
+    brief = replace(PATIENT, send_timeout_s=0.1)
+    async with serving(papers, brief) as served, served.wire(believing(papers)) as wire:
+        await wire.ask(asked("POST", "/core/factories", body=b'{"path":"/t"}'))
+        await wire.ask(asked("PUT", "/t/a", body=b'{"a":"%b"}' % (b"a" * 900_000)))
+        wire.writer.write(asked("GET", "/t/a") * 20)
+        await until(lambda: served.server.metrics.send_timeouts == 1)
+        await until(lambda: not served.server.metrics.connections)
