@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+FORM = "printable ASCII without spaces"
 Token = str | Callable[[], str]
 """A token, or what gives one; "" for none."""
 
@@ -25,18 +26,30 @@ def token_of_environment() -> Token:
 
 
 def with_token(headers: Mapping[str, str] | None, token: Token) -> Mapping[str, str] | None:
-    """Return the headers of a request with its token. Raises ValueError, which never shows it."""
+    """Return the headers of a request with its token, spaces around that left out.
+
+    Raises ValueError, which never shows it.
+    """
     if not token:
         return headers
-    said = token if isinstance(token, str) else token()
-    if not said.isascii() or not said.isprintable() or " " in said:
-        raise ValueError("a token is printable ASCII without spaces")
+    said = (token if isinstance(token, str) else token()).strip()
+    if not _is_token(said):
+        raise ValueError(f"a token is {FORM}")
     return {**(headers or {}), "Authorization": f"Bearer {said}"}
+
+
+def _is_token(said: str) -> bool:
+    return said.isascii() and said.isprintable() and said != "" and " " not in said
 
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text("ascii").strip()
+        said = path.read_text("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not ASCII"
         raise ValueError(f"the token's file {path}: {why}") from None
+    if not _is_token(said):
+        raise ValueError(
+            f"the token's file {path}: {'a token is ' + FORM if said else 'it is empty'}"
+        )
+    return said

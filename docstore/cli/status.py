@@ -37,7 +37,7 @@ def show_status(status: Status, out: Console) -> None:
         )
         table.add_row(
             member["id"], _coloured(member["status"]), roles.get(member["id"], "none"),
-            "yes" if node.get("ready") else "no",
+            _ready(node),
             str(share.get("owned", 0)), f"{share.get('share', 0):.0%}", f"{behind} rows",
             _version(node), member["zone"], member["address"],
         )  # fmt: skip
@@ -53,6 +53,11 @@ def _title(group: dict[str, Any]) -> str:
         title += f", stores what protocol {stored} reads"
     stage = configuration["stage"]
     return title if stage == "stable" else f"{title}, its members change: {stage}"
+
+
+def _ready(node: dict[str, Any]) -> str:
+    """Return whether a node is ready; "?" where it did not say, or not to whoever asks."""
+    return "?" if "ready" not in node else "yes" if node["ready"] else "no"
 
 
 def _version(node: dict[str, Any]) -> str:

@@ -161,7 +161,8 @@ def _is_in_doubt(error: "ClientError") -> bool:
 
 def failed(error: Exception, code: int = FAILED) -> typer.Exit:
     """Say why in one line, and return what ends the command."""
-    sys.stderr.write(f"docstore: {error}\n")
+    hint = "; DOCSTORE_TOKEN or --token-file says it" if getattr(error, "status", 0) == 401 else ""
+    sys.stderr.write(f"docstore: {error}{hint}\n")
     return typer.Exit(code)
 
 

@@ -178,14 +178,25 @@ class Documents(Requests):
     async def declare(self, factory: str, **members: Any) -> None:
         """Declare a factory; one that is there already is left as it is.
 
+        Whoever may write its documents, and not declare it, finds it there all the same.
         Raises RequestFailed: one that was deleted is declared anew only by who says so
         (`Prefer: recreate`), as its documents are there again then.
         """
         try:
             await self.json("POST", "/core/factories", {"path": factory, **members})
         except RequestFailed as error:
-            if error.code != "already-exists":
+            is_there = error.code == "forbidden" and await self._is_declared(factory)
+            if error.code != "already-exists" and not is_there:
                 raise
+
+    async def _is_declared(self, factory: str) -> bool:
+        try:
+            await self.get(f"/core/factories/{factory.strip('/')}")
+        except RequestFailed as error:
+            if error.status != 404:
+                raise
+            return False
+        return True
 
     def lease(
         self, *, ttl_s: float = 10.0, behavior: str = "delete", holder: str = "", name: str = ""

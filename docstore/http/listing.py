@@ -25,6 +25,11 @@ PAGE, PAGE_MAX = 1000, 10_000
 PAGE_BYTES_MAX = 16 << 20
 EXPANDED_AT_ONCE = 256
 UNDERSTOOD = frozenset({"$limit", "$top", "$count", "$expand", "expand", "after"})
+MISSPELT = {
+    "filter": "$filter", "where": "$filter", "orderby": "$orderby", "orderBy": "$orderby",
+    "select": "$select", "limit": "$limit", "top": "$top", "count": "$count",
+}  # fmt: skip
+"""As a body of a query, or another page, has it -> as it is said here: not to be passed over."""
 
 Entry = tuple[str, int, Row | None]
 Source = Callable[[str, int, float], Awaitable[tuple[list[Entry], str]]]
@@ -40,7 +45,7 @@ async def listing(
     """
     media = headers.accepted_media(request)
     query = request.rel_url.query
-    limit = _limit(query)
+    limit, top = _sizes(query)
     expand = "expand" in query or query.get("$expand", "false") != "false"
     patience_s = headers.timeout_s(request)
     authority = authority_of(request)
@@ -65,20 +70,29 @@ async def listing(
         if not sees_all:
             raise Forbidden(f"no grant to count what is at {factory}: you may read some of it")
         page["documentCount"] = await backend.counting(factory, patience_s)
-    if has_more and "$top" not in query:
-        following = {"$limit": limit, "after": found[-1][0]} | ({"expand": ""} if expand else {})
+    left = None if top is None else top - len(found)
+    if has_more and left != 0:
+        following: dict[str, Any] = {"$limit": limit, "after": found[-1][0]}
+        following |= ({"expand": ""} if expand else {}) | ({} if left is None else {"$top": left})
         page["nextPageLink"] = f"{encoded(factory)}?{urlencode(following, safe='$/')}"
     return Reply(200, stitched(page, media), b"Content-Type: %b\r\n" % media.encode())
 
 
-def _limit(query: Mapping[str, str]) -> int:
+def _sizes(query: Mapping[str, str]) -> tuple[int, int | None]:
+    """Return how many documents a page has, and all pages have. Raises BadRequest."""
     for name in query:
+        if name in MISSPELT:
+            raise BadRequest(f"{name} is spelt {MISSPELT[name]} here")
         if name.startswith("$") and name not in UNDERSTOOD:
-            raise BadRequest(f"{name[:40]} is not offered yet; list and choose on your side")
+            raise BadRequest(f"a list has no parameter {name[:40]}, nor has a query")
     if "watch" in query:
         raise BadRequest("watch is not offered yet")
-    name = "$limit" if "$limit" in query else "$top"
-    return headers.whole_number(query.get(name, str(PAGE)), name, 1, PAGE_MAX)
+    limit, top = (
+        headers.whole_number(query[name], name, 1, PAGE_MAX) if name in query else None
+        for name in ("$limit", "$top")
+    )
+    sizes = [size for size in (limit, top) if size is not None]
+    return min(sizes, default=PAGE), top
 
 
 async def _of_all(

@@ -13,7 +13,7 @@ from pathlib import Path
 import structlog
 
 from docstore.config import Config, database_in, streams_in
-from docstore.errors import StoreBroken, StoreDamaged
+from docstore.errors import BadConfig, StoreBroken, StoreDamaged
 from docstore.http.access import Access
 from docstore.http.guard import machine_names
 from docstore.http.server import HttpServer
@@ -48,7 +48,7 @@ from docstore.storage.streams_sqlite import SqliteStreamStore
 from docstore.streams import events as streams
 from docstore.streams.messages import is_streaming
 from docstore.tls.credentials import Credentials
-from docstore.tokens import token_in
+from docstore.tokens import Token, token_in, with_token
 from docstore.wire import Ask, Message, Told
 
 HAND_OVER_TIMEOUT_S = 5.0
@@ -136,6 +136,15 @@ class Node:
             tls=credentials.clients if credentials and config.tls.clients else None,
         )
 
+    def _token(self) -> Token:
+        """Return what reads the token that this node shows. Raises BadConfig."""
+        token = token_in(self.config.token_file)
+        try:
+            with_token(None, token)  # What it cannot show now would be told by other nodes' 401.
+        except ValueError as error:
+            raise BadConfig(f"token_file: {error}") from None
+        return token
+
     def _parts(self, recovered: Recovered, streams_recovered: StreamsRecovered) -> Parts:
         node_id = identity(self.config, recovered)
         founding = Founding(
@@ -155,7 +164,7 @@ class Node:
         )
         if credentials is not None:
             credentials.changed = links.judge_again
-        token = token_in(self.config.token_file)
+        token = self._token()
         over_http = OverHttp(tls.scheme, token, credentials.asking if credentials else system_s)
         return Parts(
             config=self.config,

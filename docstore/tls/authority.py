@@ -25,6 +25,8 @@ __all__ = ["certificate_in", "make_authority", "make_certificate"]
 CA = "ca"
 CLOCKS_DIFFER = timedelta(minutes=5)
 """A certificate is valid so long before it is made: other clocks may be behind."""
+_NAME = re.compile(r"(\*\.)?[A-Za-z0-9_]([A-Za-z0-9._-]{0,251}[A-Za-z0-9_.])?\Z")
+"""Of a host: what a client looks for in a certificate, which is no URL."""
 _GROUP = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 
 
@@ -132,10 +134,11 @@ def _host(text: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ip_address(text.strip("[]")))
     except ValueError:
-        try:
-            return x509.DNSName(text)
-        except ValueError:
-            raise BadConfig(f"host: {text[:80]!r} is no name in ASCII, and no address") from None
+        if not _NAME.match(text):
+            raise BadConfig(
+                f"host: {text[:80]!r} is no name in ASCII, and no address; it has no port"
+            ) from None
+        return x509.DNSName(text)
 
 
 def _write(

@@ -94,7 +94,7 @@ def test_lines_that_are_no_rows_are_named_skipped_or_kept(stage: Stage, tmp_path
     assert run(stage, file, bad_lines="skip")["badLines"] == 4
     assert stage.documents().keys() == set("01234")
     done = run(stage, file, bad_lines="deadletter")
-    page = stage.group.json("GET", "/core/spark/dead?expand&limit=500")
+    page = stage.group.json("GET", "/core/spark/dead?expand&$limit=500")
     letters = [each for each in page["documents"].values() if each["job"] == done["jobId"]]
     said = sorted(each["detail"].partition("bad lines.ndjson: ")[2] for each in letters)
     assert [each.partition(":")[0] for each in said] == ["line 3", "line 5", "line 6", "line 7"]

@@ -22,11 +22,12 @@ def test_a_ca_and_a_node_of_it(tmp_path: Path) -> None:
     code, out, errors = certs("make-ca", "--group", "films", *where)
     assert (code, errors) == (0, "")
     hosts = ("--host", "db1.example", "--host", "10.0.0.1", "--host", "[::1]")
+    hosts += ("--host", "*.films.example")
     code, out, errors = certs("make-node", "n1", "n2", *hosts, *where, "--json")
     assert (code, errors) == (0, "")
     made = json.loads(out)
     assert made["nodes"] == ["spiffe://cluster/films/node/n1", "spiffe://cluster/films/node/n2"]
-    assert made["hosts"] == ["db1.example", "10.0.0.1", "::1"]
+    assert made["hosts"] == ["db1.example", "*.films.example", "10.0.0.1", "::1"]
     assert made["file"] == str(tmp_path / "certs" / "n1.pem")
     assert json.loads(certs("show", made["file"], "--json")[1]) == made
     assert f"serial   {made['serial']}" in certs("show", made["file"])[1]
@@ -49,6 +50,8 @@ def test_what_cannot_be_made_is_one_line(tmp_path: Path) -> None:
         (("make-node", "a b", *where), "is no id of a node"),
         (("make-node", "ca", *where), "is no id of a node"),
         (("make-node", "n1", "--host", "ä.example", *where), "no name in ASCII"),
+        (("make-node", "n1", "--host", "https://db1.example", *where), "it has no port"),
+        (("make-node", "n1", "--host", "db1.example:8001", *where), "it has no port"),
         (("show", str(tmp_path / "ca-key.pem")), "holds no certificate"),
         (("show", str(tmp_path / "none.pem")), "No such file"),
     )

@@ -56,6 +56,28 @@ async def test_pages_walk_through_everything_once(client: Client, factory: str, 
     assert seen == links
     top = await get(client, f"{factory}?$top=5")
     assert (len(top["documentLinks"]), "nextPageLink" in top) == (5, False)
+    seen, page = [], f"{factory}?$limit=10&$top=24{flags}"
+    while page:
+        body = await get(client, page)
+        seen += body["documentLinks"]
+        page = body.get("nextPageLink")
+    assert seen == links[:24]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("filter", "filter is spelt $filter here"),
+        ("orderBy", "orderBy is spelt $orderby here"),
+        ("limit", "limit is spelt $limit here"),
+        ("$filtr", "a list has no parameter $filtr, nor has a query"),
+    ],
+)
+async def test_a_parameter_that_is_misspelt_is_not_passed_over(
+    client: Client, factory: str, name: str, told: str
+) -> None:
+    async with client.get(factory, params={name: "3"}) as response:
+        assert (await problem_of(response, 400))["detail"] == told
 
 
 async def test_an_expanded_page_ends_before_it_gets_too_large(client: Client, factory: str) -> None:

@@ -104,6 +104,24 @@ async def test_a_client_shows_its_token_to_every_node(cluster: LocalCluster, not
             await nobody.get(f"{notes}/b")
 
 
+async def test_who_may_write_to_a_factory_finds_it_declared(
+    cluster: LocalCluster, notes: str
+) -> None:
+    async with Client(cluster.urls, token="ann") as ann:
+        await ann.declare(notes)
+        for path in ("/secret", f"{notes}/none"):
+            with pytest.raises(RequestFailed) as refused:
+                await ann.declare(path)
+            assert refused.value.status == 403
+
+
+async def test_a_token_is_shown_without_the_end_of_its_line(
+    cluster: LocalCluster, notes: str
+) -> None:
+    async with Client(cluster.urls, token="ann\n") as ann:
+        assert (await ann.get(f"{notes}/a")).value["n"] == 1
+
+
 async def test_a_feed_and_a_scan_are_of_what_may_be_read(cluster: LocalCluster, notes: str) -> None:
     async with Client(cluster.urls, token="ann") as ann:
         async with aclosing(ann.changes(notes, since="earliest")) as changes:
@@ -271,6 +289,21 @@ def test_commands_show_the_token_of_the_environment(
     gone = command("--token-file", str(token) + "x", "get", f"{notes}/a")
     assert gone.returncode == 1
     assert "Traceback" not in gone.stderr
+    nobody = command("get", f"{notes}/a")
+    assert nobody.returncode == 1
+    assert "DOCSTORE_TOKEN or --token-file says it" in nobody.stderr
+
+
+def test_status_does_not_say_of_nodes_what_they_did_not_tell(
+    cluster: LocalCluster, notes: str
+) -> None:
+    for token, ready in (("operator", "yes"), ("ann", "?")):
+        told = subprocess.run(
+            [sys.executable, "-m", "docstore", "status", "--url", cluster.urls[0]],
+            env=os.environ | {"DOCSTORE_TOKEN": token}, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        row = next(line for line in told.stdout.splitlines() if " n1 " in line)
+        assert row.split("│")[4].strip() == ready
 
 
 async def test_no_token_is_in_a_log_a_metric_or_a_trace(cluster: LocalCluster, notes: str) -> None:

@@ -29,6 +29,8 @@ def _serve(*flags: str) -> subprocess.CompletedProcess[str]:
         (["--data", "{tmp}", "--node-id", "x", "--bootstrap", "a=http://127.0.0.1:1"], "node_id"),
         (["--data", "/proc/nowhere"], "data"),
         (["--data", "{tmp}", "--gossip-key-file", "/nowhere.key"], "gossip_key_file"),
+        (["--data", "{tmp}", "--token-file", "/nowhere.token"], "token_file"),
+        (["--data", "{tmp}", "--token-file", "/dev/null"], "it is empty"),
         (["--config", "/nowhere.toml"], "config"),
     ],
 )
