@@ -10,8 +10,8 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from docstore.cli import terminal
 from docstore.cli.app import app
-from docstore.client import requests
 from tests.docstore.cli.test_commands import commands
 
 WITHOUT_URL = {
@@ -147,7 +147,7 @@ def test_an_answer_that_never_ends(
     command: str, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each byte of it comes in time."""
-    monkeypatch.setitem(requests.Requests.__init__.__kwdefaults__, "timeout_s", 0.3)
+    monkeypatch.setitem(terminal.client_of.__kwdefaults__, "timeout_s", 0.3)
     endless = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{"
     with serving(endless, drips=True) as url:
         code, out, errors = ended(command, url, tmp_path)

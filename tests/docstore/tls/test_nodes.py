@@ -147,7 +147,7 @@ def test_jobs_believe_the_same(cluster: LocalCluster, monkeypatch: pytest.Monkey
     nodes.json("GET", GROUP)
     assert group._idle[os.getpid(), cluster.urls[0]] == [kept]  # It was used again.
     kept.close()
-    group._idle.clear()
+    del group._idle[os.getpid(), cluster.urls[0]]
     monkeypatch.setenv("DOCSTORE_CACERT", "")
     with pytest.raises(OSError, match="certificate verify failed"):
         group.Group(cluster.urls, retries=0).json("GET", GROUP)
