@@ -68,6 +68,7 @@ async def versions(store: Client, link: str) -> list[int]:
     return [each["documentVersion"] for each in await store.history(link)]
 
 
+@pytest.mark.thorough
 async def test_a_factory_keeps_and_shows_as_many_versions_as_it_says(tmp_path: Path) -> None:
     # Longer than it takes until all nodes know of the declaration.
     async with forgetful(tmp_path, 7, retention_s=8.0) as (arena, store):

@@ -116,7 +116,14 @@ def read_everywhere(stage: Stage, path: str, to: Path) -> list[dict[str, bytes]]
     return [*found, {name: meant(body) for name, body in over_http.items()}]
 
 
-@pytest.mark.parametrize("count", [150, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "count",
+    [
+        40,
+        pytest.param(150, marks=pytest.mark.thorough),
+        pytest.param(2000, marks=pytest.mark.slow),
+    ],
+)
 def test_whatever_goes_in_comes_out_equal_by_value(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
