@@ -44,7 +44,8 @@ SHELLS = tuple(
     docstore/cli/* docstore/client/*
     docstore/http/* docstore/members/* docstore/node/* docstore/reads/* docstore/upkeep/*
     docstore/pipeline/* docstore/tls/accepting.py docstore/tls/alerts.py docstore/tls/authority.py
-    docstore/tls/contexts.py docstore/tls/credentials.py docstore/tls/strangers.py
+    docstore/tls/contexts.py docstore/tls/credentials.py docstore/tls/secret_files.py
+    docstore/tls/strangers.py
     """.split()
 )
 

@@ -48,6 +48,7 @@ from docstore.storage.streams_sqlite import SqliteStreamStore
 from docstore.streams import events as streams
 from docstore.streams.messages import is_streaming
 from docstore.tls.credentials import Credentials
+from docstore.tls.secret_files import warn_of_open
 from docstore.tokens import Token, token_in, with_token
 from docstore.wire import Ask, Message, Told
 
@@ -90,6 +91,8 @@ class Node:
         """
         config, stack = self.config, self._stack
         refuse_damaged(config.data)
+        secrets = (config.token_file, config.gossip_key_file)
+        warn_of_open(Path(each) for each in secrets if each)
         self._store.broken = self._broken
         stack.push_async_callback(self._store.close)
         recovered = await self._store.open()

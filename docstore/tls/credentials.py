@@ -11,7 +11,6 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import structlog
 from cryptography import x509
@@ -28,14 +27,13 @@ from docstore.tls.certificates import (
 )
 from docstore.tls.contexts import Contexts, contexts_of
 from docstore.tls.identity import Identity, identities
+from docstore.tls.secret_files import warn_of_open
 from docstore.tls.settings import TlsFiles
 
 LOOK_S = 1.0
 """Between two looks at the files."""
 SOON = timedelta(days=14)
 WARN_AGAIN = timedelta(days=1)
-SECRET_MODE = 0o077
-"""What nobody but its owner should be allowed to do with a key."""
 
 log = structlog.get_logger("docstore.tls")
 
@@ -168,16 +166,8 @@ class Credentials:
                 "the certificate has expired" if is_over else "the certificate expires soon",
                 on=day(ends),
             )
-        for pair in {self._files.clients, self._files.peers} - {None}:
-            if pair is not None and _is_open_to_others(pair.key):
-                log.warning("others on this machine may read the key", file=str(pair.key))
-
-
-def _is_open_to_others(path: Path) -> bool:
-    try:
-        return path.stat().st_mode & SECRET_MODE != 0
-    except OSError:
-        return False  # It has gone since it was read.
+        pairs = {self._files.clients, self._files.peers}
+        warn_of_open(pair.key for pair in pairs if pair is not None)
 
 
 def _load(files: TlsFiles, me: str) -> Loaded:

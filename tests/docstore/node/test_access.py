@@ -330,3 +330,14 @@ async def test_no_token_is_in_a_log_a_metric_or_a_trace(cluster: LocalCluster, n
 
 def test_owners_are_found_with_a_token(cluster: LocalCluster, notes: str) -> None:
     assert cluster.owner_of(f"{notes}/a") in cluster.nodes
+
+
+def test_files_with_secrets_that_others_may_read_are_told(tmp_path: Path) -> None:
+    shown, kept = tmp_path / "shown", tmp_path / "kept"
+    for each, mode in ((shown, 0o644), (kept, 0o600)):
+        each.write_text("node\n")
+        each.chmod(mode)
+    for each in (shown, kept):
+        with LocalCluster(1, tmp_path / each.name[0], ["--token-file", str(each)]) as alone:
+            log = (alone.nodes[0].data / "log.txt").read_text()
+        assert ("others on this machine may read the secret" in log) is (each is shown)

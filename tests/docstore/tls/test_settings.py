@@ -176,7 +176,7 @@ async def test_what_ends_soon_is_told_of_once_a_day(
         (papers / "soon-key.pem").chmod(0o644)
         Credentials(files_of(papers, "soon"), "soon")
     assert [line["event"] for line in lines] == [
-        "the certificate expires soon", "others on this machine may read the key",
+        "the certificate expires soon", "others on this machine may read the secret",
     ]  # fmt: skip
 
 
