@@ -79,14 +79,14 @@ class Ring:
         """
         self.files.sync()
         found: dict[Header, Entry] = {}
-        numbers: dict[str, list[int]] = {}
+        inside: dict[str, list[Header]] = {}
         for name in self.files.names():
             content = self.files.read(name, 0, self._file_bytes)
             if len(content) != self._file_bytes:
                 self._unfit.add(name)
             headers = list(journal.headers_in(self._key, content))
             found |= {header: Entry(header, name, offset) for offset, header in headers}
-            numbers[name] = [header.number for _, header in headers]
+            inside[name] = [header for _, header in headers]
         self.boot = max((header.boot for header in found), default=0)
         entries = journal.behind(
             followed,
@@ -96,9 +96,18 @@ class Ring:
         )
         self.end = entries[-1].position if entries else followed
         self.flushed = followed.number
-        for name, some in numbers.items():  # One beyond the end is torn, and counts for nothing.
-            self._newest[name] = max((each for each in some if each <= self.end.number), default=0)
+        for name, some in inside.items():
+            counts = (each.number for each in some if self._counts(each))
+            self._newest[name] = max(counts, default=0)
         return [found[header] for header in entries]
+
+    def _counts(self, header: Header) -> bool:
+        """Return whether an entry may be one of ours: not torn, beyond the end or in its place.
+
+        An entry that was torn, and the one that a later start has written elsewhere instead of it,
+        have one number. Were both to count, neither's file could be used again.
+        """
+        return header.number < self.end.number or header.position == self.end
 
     def body(self, entry: Entry) -> bytes:
         """Return what was written as the body of an entry, as the file has it. Raises OSError."""

@@ -112,6 +112,26 @@ def test_the_number_of_a_torn_entry_is_used_again() -> None:
     assert found(disk) == [*BODIES[:-1], b"another four"]
 
 
+def test_of_two_entries_with_one_number_the_torn_one_keeps_no_file() -> None:
+    """Pinned: with two files none was left for a start, and the node did not come up again."""
+    disk = Disk()
+
+    def started(followed: Position) -> Ring:
+        ring = Ring(DiskOfFiles(disk), KEY, file_bytes=FILE_BYTES, files_max=2)
+        ring.open(followed, may_be_missing=followed == START)
+        make_files(ring)
+        ring.flushed = ring.end.number
+        return ring
+
+    ring = started(START)
+    whole = write(ring, b"whole")
+    torn = write(ring, b"torn")
+    content(disk, torn)[torn.offset + HEADER_BYTES] ^= 1
+    again = write(started(whole.header.position), b"again")
+    assert (again.header.number, again.file != torn.file) == (torn.header.number, True)
+    assert write(started(again.header.position), b"next").file == torn.file
+
+
 def test_a_whole_entry_that_follows_another_past_is_no_tail() -> None:
     disk = Disk()
     entries = written(disk, BODIES)
