@@ -37,15 +37,10 @@ def make_authority(directory: Path, group: str, days: float) -> Path:
         raise BadConfig(f"{directory} has a CA, whose key would be lost")
     directory.mkdir(parents=True, exist_ok=True)
     key = ec.generate_private_key(ec.SECP256R1())
-    usage = x509.KeyUsage(
-        digital_signature=False, content_commitment=False, key_encipherment=False,
-        data_encipherment=False, key_agreement=False, key_cert_sign=True, crl_sign=True,
-        encipher_only=False, decipher_only=False,
-    )  # fmt: skip
     builder = (
         _begun(_named(group), _named(group), key, days)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(usage, critical=True)
+        .add_extension(_usage(of_ca=True), critical=True)
     )
     return _write(directory, CA, key, builder.sign(key, hashes.SHA256()))
 
@@ -69,17 +64,12 @@ def make_certificate(
     uris = [str(Identity(f"spiffe://cluster/{group}", node)) for node in nodes]
     names = [*map(x509.UniformResourceIdentifier, uris), *map(_host, hosts)]
     key = ec.generate_private_key(ec.SECP256R1())
-    usage = x509.KeyUsage(
-        digital_signature=True, content_commitment=False, key_encipherment=False,
-        data_encipherment=False, key_agreement=False, key_cert_sign=False, crl_sign=False,
-        encipher_only=False, decipher_only=False,
-    )  # fmt: skip
     both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     issuer = authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     builder = (
         _begun(_named(nodes[0]), authority.subject, key, days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(usage, critical=True)
+        .add_extension(_usage(of_ca=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(both), critical=False)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(
@@ -124,6 +114,15 @@ def _begun(
         .not_valid_after(now + timedelta(days=days))
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
     )
+
+
+def _usage(*, of_ca: bool) -> x509.KeyUsage:
+    """Return what a key is for: a CA signs certificates and lists, a node its handshakes."""
+    return x509.KeyUsage(
+        digital_signature=not of_ca, key_cert_sign=of_ca, crl_sign=of_ca,
+        content_commitment=False, key_encipherment=False, data_encipherment=False,
+        key_agreement=False, encipher_only=False, decipher_only=False,
+    )  # fmt: skip
 
 
 def _named(name: str) -> x509.Name:
