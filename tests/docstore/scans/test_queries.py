@@ -4,14 +4,13 @@ import asyncio
 import json
 import random
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
-import pytest_asyncio
 
 from docstore.client import Client, RequestFailed
 from docstore.client.local import LocalCluster
@@ -55,12 +54,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     with LocalCluster(3, directory, ["--slots", str(SLOTS)]) as cluster:
         asyncio.run(load(cluster))
         yield cluster
-
-
-@pytest_asyncio.fixture
-async def http(cluster: LocalCluster) -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession() as session:
-        yield session
 
 
 async def walked(

@@ -2,11 +2,10 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import aiohttp
 import pytest
-import pytest_asyncio
 
 from docstore.client import Client
 from docstore.client.local import LocalCluster
@@ -28,12 +27,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     with LocalCluster(1, tmp_path_factory.mktemp("one"), ["--slots", "4"]) as cluster:
         asyncio.run(load(cluster))
         yield cluster
-
-
-@pytest_asyncio.fixture
-async def http(cluster: LocalCluster) -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession() as session:
-        yield session
 
 
 async def test_cursors_of_others_and_forged_ones_are_refused(
