@@ -91,8 +91,6 @@ class Node:
         """
         config, stack = self.config, self._stack
         refuse_damaged(config.data)
-        secrets = (config.token_file, config.gossip_key_file)
-        warn_of_open(Path(each) for each in secrets if each)
         self._store.broken = self._broken
         stack.push_async_callback(self._store.close)
         recovered = await self._store.open()
@@ -100,6 +98,8 @@ class Node:
         streams_recovered = await self._streams_store.open()
         tell_lost_records(config.data / "streams.db", recovered.boot, streams_recovered)
         parts = self.parts = self._parts(recovered, streams_recovered)
+        secrets = (config.token_file, config.gossip_key_file)  # All are fit for use, by now.
+        warn_of_open(Path(each) for each in secrets if each)
         if parts.credentials is not None:
             watching = asyncio.get_running_loop().create_task(parts.credentials.watch())
             stack.push_async_callback(_cancel, watching)

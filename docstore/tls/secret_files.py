@@ -1,5 +1,6 @@
 """Files with keys and tokens, which are for the eyes of the node's own user."""
 
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,7 +13,10 @@ log = structlog.get_logger("docstore.tls")
 
 
 def warn_of_open(files: Iterable[Path]) -> None:
-    """Log those that others may read: a slip that no error shows, and the node works with it."""
+    """Log those that others may read: a slip that no error shows, and the node works with it.
+
+    Only of plain files: a pipe or a device keeps no secret.
+    """
     for each in files:
         if _is_open_to_others(each):
             log.warning("others on this machine may read the secret", file=str(each))
@@ -20,6 +24,7 @@ def warn_of_open(files: Iterable[Path]) -> None:
 
 def _is_open_to_others(path: Path) -> bool:
     try:
-        return path.stat().st_mode & SECRET_MODE != 0
+        mode = path.stat().st_mode
     except OSError:
         return False  # It has gone since it was read.
+    return stat.S_ISREG(mode) and mode & SECRET_MODE != 0
