@@ -27,6 +27,8 @@ class Inflight:
     created: bool | None = None
     """Its row brings a document into being, for the first time or again; None: the row was made
     elsewhere, or before, and says so itself."""
+    arrived_at: float | None = None
+    """When it came here, if it is measured (`measures.py`)."""
 
     def identity(self, version: int, fences: Sequence[Any] = ()) -> Identity:
         """Return what the row of this version remembers of the operation that makes it."""

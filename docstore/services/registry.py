@@ -5,7 +5,13 @@ from collections.abc import Sequence
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.service import Refusal, Service, ServiceOptions, State
-from docstore.services.declared import DeclaredService, FactoryService, options_of, path_of
+from docstore.services.declared import (
+    INSTRUMENTATION,
+    DeclaredService,
+    FactoryService,
+    options_of,
+    path_of,
+)
 from docstore.services.example import ExampleService
 from docstore.services.groups import GroupService
 from docstore.services.leases import LeaseService
@@ -82,6 +88,10 @@ class Registry:
         self.built_in: Sequence[Service] = (*built_in, self._partitions, self._offsets)
         self._declared: dict[str, tuple[int, str]] = {}
         """Link of the declaration -> (its version, the path that it declares, "" once deleted)."""
+        self.measured = {
+            each.options.path for each in built_in if INSTRUMENTATION in each.options.options
+        }
+        """Paths of the factories with INSTRUMENTATION; kept up to date, in place."""
 
     def publish(self, row: Row) -> None:
         """Know a factory by its declaration, or forget it; what is older than known is ignored.
@@ -103,7 +113,7 @@ class Registry:
         """Know nothing of a declaration any more, unless another version became known meanwhile."""
         if self.version_of(link) == version:
             _, path = self._declared.pop(link, (-1, ""))
-            self._services.pop(path, None)
+            self._remove(path)
 
     def _declare(self, row: Row) -> None:
         known = self._declared.get(row.link)
@@ -114,12 +124,20 @@ class Registry:
             return
         self._declared[row.link] = (row.version, options.path)
         self._services[options.path] = DeclaredService(options)
+        if INSTRUMENTATION in options.options:
+            self.measured.add(options.path)
+        else:
+            self.measured.discard(options.path)
 
     def _retire(self, row: Row) -> None:
         version, path = self._declared.get(row.link, (-1, ""))
         if row.version >= version:
             self._declared[row.link] = (row.version, "")
-            self._services.pop(path, None)
+            self._remove(path)
+
+    def _remove(self, path: str) -> None:
+        self._services.pop(path, None)
+        self.measured.discard(path)
 
     def service_at(self, path: str) -> Service | None:
         """Return the service whose factory is at `path`."""
