@@ -3,12 +3,23 @@
 from docstore.model import patch
 from docstore.model.service import Refusal, ServiceOptions, State
 
+SCHEMA = {
+    "title": "ExampleServiceState",
+    "required": ["name"],
+    "properties": {
+        "name": {"type": "string", "description": "what it is called", "examples": ["first"]},
+        "counter": {"type": "integer", "description": "a number that programs count with"},
+        "keyValues": {"type": "object", "description": "texts by texts"},
+    },
+}
+"""Describes its documents; what is refused is said by `check`."""
+
 
 class ExampleService:
     """Documents with a name, a counter and key-value pairs. PUT does not create them."""
 
     options = ServiceOptions(
-        path="/core/examples", kind="example:ExampleService", put_creates=False
+        path="/core/examples", kind="example:ExampleService", put_creates=False, schema=SCHEMA
     )
     checks = True
 
