@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import signal
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -193,6 +194,22 @@ def test_selectors_say_whether_documents_are_kept_like_that(cluster: LocalCluste
 
 
 # With nodes that are dead
+
+
+def test_a_node_that_hangs_is_not_waited_for(cluster: LocalCluster) -> None:
+    entry, _, hung = cluster.nodes
+    assert hung.process is not None
+    patience = {"Docstore-Timeout-Ms": "300"}
+    hung.process.send_signal(signal.SIGSTOP)
+    try:
+        page = ask(entry, "GET", "/films/stats", **patience)
+        assert (page["status"], page["nodesUnheard"]) == (200, [hung.name])
+        query = f"target=PEER_ID&peer={hung.name}&path=/core/management"
+        refused = ask(entry, "GET", f"{FORWARDING}?{query}", **patience)
+        assert refused["status"] == 503
+        assert "did not answer in time" in refused["detail"]
+    finally:
+        hung.process.send_signal(signal.SIGCONT)
 
 
 def test_who_is_dead_is_told_and_nobody_answers_instead(cluster: LocalCluster) -> None:
