@@ -249,7 +249,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
         node_id=_node_id(settings, "node_id"),
         zone=str(settings.get("zone", "")),
         bootstrap=founders,
-        join=_urls(settings.get("join", "")),
+        join=_urls(settings.get("join", ""), tls.scheme),
         replaces=_node_id(settings, "replaces"),
         observer=flag(settings.get("observer", False), "observer"),
         standby=flag(settings.get("standby", False), "standby"),
@@ -338,13 +338,15 @@ def _host_names(value: object) -> tuple[str, ...]:
     return names
 
 
-def _urls(value: object) -> tuple[str, ...]:
+def _urls(value: object, scheme: str) -> tuple[str, ...]:
     urls = tuple(text.rstrip("/") for text in listed(value))
     for url in urls:
         try:
-            split_url(url)
+            said, _ = split_url(url)
         except ValueError as error:
             raise BadConfig(f"join: {error}") from None
+        if scheme == "https" and said != scheme:  # It would never answer, and hears our token.
+            raise BadConfig(f"join: {url!r}: with tls_cert_file nodes are at https://")
     return urls
 
 
