@@ -150,6 +150,9 @@ class Config:
     insecure: bool = False
     """Allow plain text beyond loopback."""
 
+    services: tuple[str, ...] = ()
+    """Classes that make the states of their factories' documents, `package.module:Class`."""
+
     allowed_hosts: tuple[str, ...] = ()
     """Names beside its own by which requests may call this node; "*" for any."""
 
@@ -199,13 +202,12 @@ RETENTION_S_MIN = 600.0
 KEYS = (
     "data", "listen", "peer", "gossip", "advertise", "peer_advertise", "gossip_advertise",
     "shared", "node_id", "zone", "bootstrap", "join", "replaces", "observer", "standby",
-    "remove_after_s", "history_retention_s", "slots",
-    "points_per_node", "replication_factor", "reads", "heartbeat_interval_s", "owner_timeout_s",
-    "repair_interval_s", "journal_mb", "segments_mb",
-    "gossip_preset", "gossip_key_file", "access_file", "token_file", *TLS_KEYS, "insecure",
-    "allowed_hosts", "log", "log_level", *(each.name for each in fields(Limits)),
-    "streams_fail_back_s", "streams_gather_s", "streams_confirm_s", "streams_tail_mb",
-    "streams_retention_check_s",
+    "remove_after_s", "history_retention_s", "slots", "points_per_node", "replication_factor",
+    "reads", "heartbeat_interval_s", "owner_timeout_s", "repair_interval_s", "journal_mb",
+    "segments_mb", "gossip_preset", "gossip_key_file", "access_file", "token_file", *TLS_KEYS,
+    "insecure", "service", "allowed_hosts", "log", "log_level",
+    *(each.name for each in fields(Limits)), "streams_fail_back_s", "streams_gather_s",
+    "streams_confirm_s", "streams_tail_mb", "streams_retention_check_s",
 )  # fmt: skip
 """Every key of the file; also a flag, and in capitals after DOCSTORE_ an environment variable."""
 
@@ -243,6 +245,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
     own = next((each.address for each in founders if each.id == settings.get("node_id")), None)
     insecure = flag(settings.get("insecure", False), "insecure")
     ports = ports_of(settings, own, {} if insecure else plain_ports(settings, tls))
+    preset = "loopback" if ports.are_local else "lan"
     config = Config(
         data=Path(str(settings["data"])),
         **_addresses(ports),
@@ -264,12 +267,13 @@ def parse(settings: Mapping[str, Any]) -> Config:
         repair_interval_s=seconds(settings, "repair_interval_s", 3600.0, least=0, most=WEEK_S),
         journal_mb=integer(settings.get("journal_mb", 64), "journal_mb", 16, 1024),
         segments_mb=integer(settings.get("segments_mb", 1024), "segments_mb", 0, 1 << 24),
-        gossip_preset=_preset(settings, "loopback" if ports.are_local else "lan"),
+        gossip_preset=choice(settings.get("gossip_preset", preset), "gossip_preset", PRESETS),
         gossip_key_file=str(settings.get("gossip_key_file", "")),
         access_file=str(settings.get("access_file", "")),
         token_file=str(settings.get("token_file", "")),
         tls=tls,
         insecure=insecure,
+        services=tuple(listed(settings.get("service", ""))),
         allowed_hosts=_host_names(settings.get("allowed_hosts", "")),
         log=choice(settings.get("log", "auto"), "log", ("auto", "text", "json")),
         log_level=choice(settings.get("log_level", "info"), "log_level", LOG_LEVELS),
@@ -366,10 +370,6 @@ def _factor(value: object) -> int | None:
     if value in (None, "", "all"):
         return None
     return integer(value, "replication_factor", 1, 255)
-
-
-def _preset(settings: Mapping[str, Any], default: str) -> str:
-    return choice(settings.get("gossip_preset", default), "gossip_preset", PRESETS)
 
 
 def _streams(settings: Mapping[str, Any]) -> StreamsConfig:

@@ -1,0 +1,121 @@
+"""What this node's services are is declared to the group, once it takes part in it.
+
+A declaration is a document like that of any other factory, and names the class. The one with the
+greatest revision is in force everywhere: a node with a greater one declares anew, one with a
+smaller one runs its handlers under what is declared. The node is not ready before all of its
+services are declared; what stands in the way is said there, and tried again.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+import structlog
+
+from docstore.errors import DocstoreError
+from docstore.model import json
+from docstore.model.document import Row, tag_of
+from docstore.model.fences import OF_THE_STORE
+from docstore.model.operation import ANY_TOMBSTONE, Answer, Conditions, Operation
+from docstore.model.service import LINEARIZABLE, State
+from docstore.service import Service
+from docstore.services.authored import declaration_of, name_of
+from docstore.services.declared import SERVICE
+from docstore.services.registry import declaration_link
+
+TIMEOUT_S = 5.0
+PAUSE_S, PAUSE_S_MAX = 0.1, 5.0
+
+log = structlog.get_logger("docstore.services")
+
+
+class Offering:
+    """Declares services, each until it is."""
+
+    def __init__(
+        self,
+        services: Sequence[Service],
+        submit: Callable[[Operation, float], Awaitable[Answer]],
+        check_level: Callable[[State, float], Awaitable[None]],
+    ) -> None:
+        """check_level: raises Conflict for a level that documents at this path do not have."""
+        self._submit = submit
+        self._check_level = check_level
+        self._waiting = {each.path: "not declared yet" for each in services}
+        """Path of a service that is not declared -> why."""
+        self._services = services
+        self._task: asyncio.Task[None] | None = None
+
+    def why_not(self) -> str:
+        """Return what keeps a service of this node from being declared, "" if nothing does."""
+        return "; ".join(f"service {path}: {why}" for path, why in self._waiting.items())
+
+    def start(self) -> None:
+        """Begin to declare them."""
+        if self._services:
+            self._task = asyncio.get_running_loop().create_task(self._declare_all())
+
+    async def stop(self) -> None:
+        """Stop where it is."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _declare_all(self) -> None:
+        for service in self._services:
+            pause_s = PAUSE_S
+            while why := await self._declared(service):
+                if self._waiting[service.path] != why:
+                    log.warning("a service is not declared", service=service.path, why=why)
+                self._waiting[service.path] = why
+                await asyncio.sleep(pause_s)
+                pause_s = min(PAUSE_S_MAX, 2 * pause_s)
+            del self._waiting[service.path]
+
+    async def _declared(self, service: Service) -> str:
+        """Declare a service, unless it is; return why not, "" once it is."""
+        wanted, link = declaration_of(service), declaration_link(service.path)
+        try:
+            found = await self._submit(Operation(verb="GET", link=link), TIMEOUT_S)
+            if found.status == 200 and found.row is not None:
+                return await self._renewed(service, wanted, found.row)
+            if found.status != 404:
+                return found.detail
+            await self._check_level(wanted, TIMEOUT_S)
+            made = Operation(
+                verb="POST",
+                link=link,
+                body=json.dump(wanted),
+                recreate_below=ANY_TOMBSTONE,
+                fence=OF_THE_STORE,
+            )
+            answer = await self._submit(made, TIMEOUT_S)
+        except DocstoreError as error:
+            return str(error)
+        return "" if answer.is_success else answer.detail
+
+    async def _renewed(self, service: Service, wanted: State, row: Row) -> str:
+        """Put a greater revision in the place of a smaller one."""
+        declared: State = json.load(row.state)
+        said = declared.get(SERVICE)
+        if said is None:
+            return "the factory is declared without a service: delete that declaration first"
+        kinds = declared.get("kind", ""), wanted.get("kind", "")
+        if kinds[0] != kinds[1]:
+            return f"{said['class']} is declared there, whose documents are of kind {kinds[0]!r}"
+        if service.revision <= said["revision"]:
+            if service.revision == said["revision"] and declared != wanted:
+                log.warning(
+                    "what is declared differs: another revision needs a greater number",
+                    service=service.path, declared=said["class"], mine=name_of(service),
+                )  # fmt: skip
+            return ""
+        await self._check_level(wanted, TIMEOUT_S)
+        put = Operation(
+            verb="PUT",
+            link=row.link,
+            body=json.dump(wanted),
+            conditions=Conditions(match=[tag_of(row, LINEARIZABLE)]),
+            fence=OF_THE_STORE,
+        )
+        answer = await self._submit(put, TIMEOUT_S)
+        return "" if answer.is_success else answer.detail
