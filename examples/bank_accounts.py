@@ -62,7 +62,7 @@ async def main(cluster: LocalCluster) -> None:
         made = await store.post("/accounts", {"owner": "ann", "balance": 1_000_000})
         link = made.value["documentSelfLink"]
         rng = random.Random(1)
-        amounts = [rng.randrange(1, 100) * rng.choice((1, -1)) for _ in range(MOVES)]
+        amounts = [rng.randrange(1, 100) * rng.choice((1, -1, -1)) for _ in range(MOVES)]
         moves = [asyncio.create_task(move(store, link, *each)) for each in enumerate(amounts)]
         await asyncio.wait(moves, return_when=asyncio.FIRST_COMPLETED)
         cluster.kill(owner := cluster.owner_of(link))
