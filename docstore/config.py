@@ -8,7 +8,6 @@ the environment is done where a process starts.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,9 @@ from docstore.errors import BadConfig
 from docstore.limits import LOG_LEVELS, Limits
 from docstore.model.address import Address, Ports, ports_of, reachable, split_url
 from docstore.protocol.group.configuration import NODE_ID, Founder, is_node_id
-from docstore.settings import choice, flag, integer, listed, seconds
-from docstore.streams.timing import (
-    ElectionTimes,
-    MemoryBounds,
-    StreamsConfig,
-    TransferBounds,
-    Upkeep,
-)
+from docstore.settings import WEEK_S, choice, flag, integer, listed, seconds
+from docstore.streams.settings import STREAMS_KEYS, streams_config
+from docstore.streams.timing import StreamsConfig
 from docstore.tls.settings import TLS_KEYS, TlsFiles, plain_ports, tls_files
 
 ENVIRONMENT_PREFIX = "DOCSTORE_"
@@ -195,19 +189,18 @@ class Config:
         }
 
 
-WEEK_S = 7 * 86_400.0
 CENTURY_S = 36_600 * 86_400.0
 RETENTION_S_MIN = 600.0
 
 KEYS = (
     "data", "listen", "peer", "gossip", "advertise", "peer_advertise", "gossip_advertise",
     "shared", "node_id", "zone", "bootstrap", "join", "replaces", "observer", "standby",
-    "remove_after_s", "history_retention_s", "slots", "points_per_node", "replication_factor",
-    "reads", "heartbeat_interval_s", "owner_timeout_s", "repair_interval_s", "journal_mb",
-    "segments_mb", "gossip_preset", "gossip_key_file", "access_file", "token_file", *TLS_KEYS,
-    "insecure", "service", "allowed_hosts", "log", "log_level",
-    *(each.name for each in fields(Limits)), "streams_fail_back_s", "streams_gather_s",
-    "streams_confirm_s", "streams_tail_mb", "streams_retention_check_s",
+    "remove_after_s", "history_retention_s", "slots",
+    "points_per_node", "replication_factor", "reads", "heartbeat_interval_s", "owner_timeout_s",
+    "repair_interval_s", "journal_mb", "segments_mb",
+    "gossip_preset", "gossip_key_file", "access_file", "token_file", *TLS_KEYS, "insecure",
+    "service", "allowed_hosts", "log", "log_level", *(each.name for each in fields(Limits)),
+    *STREAMS_KEYS,
 )  # fmt: skip
 """Every key of the file; also a flag, and in capitals after DOCSTORE_ an environment variable."""
 
@@ -245,14 +238,13 @@ def parse(settings: Mapping[str, Any]) -> Config:
     own = next((each.address for each in founders if each.id == settings.get("node_id")), None)
     insecure = flag(settings.get("insecure", False), "insecure")
     ports = ports_of(settings, own, {} if insecure else plain_ports(settings, tls))
-    preset = "loopback" if ports.are_local else "lan"
     config = Config(
         data=Path(str(settings["data"])),
         **_addresses(ports),
         node_id=_node_id(settings, "node_id"),
         zone=str(settings.get("zone", "")),
         bootstrap=founders,
-        join=_urls(settings.get("join", "")),
+        join=_urls(settings.get("join", ""), tls.scheme),
         replaces=_node_id(settings, "replaces"),
         observer=flag(settings.get("observer", False), "observer"),
         standby=flag(settings.get("standby", False), "standby"),
@@ -267,7 +259,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
         repair_interval_s=seconds(settings, "repair_interval_s", 3600.0, least=0, most=WEEK_S),
         journal_mb=integer(settings.get("journal_mb", 64), "journal_mb", 16, 1024),
         segments_mb=integer(settings.get("segments_mb", 1024), "segments_mb", 0, 1 << 24),
-        gossip_preset=choice(settings.get("gossip_preset", preset), "gossip_preset", PRESETS),
+        gossip_preset=_preset(settings, "loopback" if ports.are_local else "lan"),
         gossip_key_file=str(settings.get("gossip_key_file", "")),
         access_file=str(settings.get("access_file", "")),
         token_file=str(settings.get("token_file", "")),
@@ -278,7 +270,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
         log=choice(settings.get("log", "auto"), "log", ("auto", "text", "json")),
         log_level=choice(settings.get("log_level", "info"), "log_level", LOG_LEVELS),
         limits=_limits(settings),
-        streams=_streams(settings),
+        streams=streams_config(settings),
     )
     _check_together(config)
     return config
@@ -342,13 +334,15 @@ def _host_names(value: object) -> tuple[str, ...]:
     return names
 
 
-def _urls(value: object) -> tuple[str, ...]:
+def _urls(value: object, scheme: str) -> tuple[str, ...]:
     urls = tuple(text.rstrip("/") for text in listed(value))
     for url in urls:
         try:
-            split_url(url)
+            said, _ = split_url(url)
         except ValueError as error:
             raise BadConfig(f"join: {error}") from None
+        if scheme == "https" and said != scheme:  # It would never answer, and hears our token.
+            raise BadConfig(f"join: {url!r}: with tls_cert_file nodes are at https://")
     return urls
 
 
@@ -372,21 +366,8 @@ def _factor(value: object) -> int | None:
     return integer(value, "replication_factor", 1, 255)
 
 
-def _streams(settings: Mapping[str, Any]) -> StreamsConfig:
-    elections, transfers, upkeep = ElectionTimes(), TransferBounds(), Upkeep()
-    tails_mb = integer(settings.get("streams_tail_mb", 64), "streams_tail_mb", 1, 65_536)
-    said = partial(seconds, settings)
-    fail_back_s = said("streams_fail_back_s", transfers.fail_back_s, least=0, most=WEEK_S)
-    return StreamsConfig(
-        elections=ElectionTimes(
-            owner_timeout_s=said("owner_timeout_s", elections.owner_timeout_s),
-            gather_s=said("streams_gather_s", elections.gather_s, most=60),
-            confirm_s=said("streams_confirm_s", elections.confirm_s, most=60),
-        ),
-        transfers=TransferBounds(fail_back_s=fail_back_s),
-        memory=MemoryBounds(tails_bytes=tails_mb << 20),
-        upkeep=Upkeep(retention_s=said("streams_retention_check_s", upkeep.retention_s)),
-    )
+def _preset(settings: Mapping[str, Any], default: str) -> str:
+    return choice(settings.get("gossip_preset", default), "gossip_preset", PRESETS)
 
 
 def _limits(settings: Mapping[str, Any]) -> Limits:
