@@ -16,12 +16,12 @@
                 raise Refused(409, "there is not so much in it")
             return state
 
-`docstore serve --service bank:Accounts` serves it from `bank.py`, on each node of the group. A
-handler runs on the owner of the document, in the order in which its requests are decided, and once
-for each; what it returns is replicated whole. So handlers need not be deterministic; but they are
-functions of what they are given, and must return at once: while one runs its node does nothing
-else. They cannot await, and have no business with files, sockets or other documents. Whatever a
-change is to set off follows the feed of changes, under a role or a lock.
+`docstore serve --service bank:Accounts` serves it, from the module `bank`, on each node of the
+group. A handler runs on the owner of the document, once for each request, in the order in which
+they are decided; what it returns is replicated whole. So handlers need not be deterministic; but
+they are functions of what they are given, and must return at once: while one runs its node does
+nothing else. They cannot await, and have no business with files, sockets or other documents.
+Whatever a change is to set off follows the feed of changes, under a role or a lock.
 
 An exception in a handler is 500 `internal` for who asked, a line in the owner's log with the
 traceback, and changes nothing. `docs/services.md` has the rest.
@@ -68,12 +68,13 @@ None is not: a handler that forgets its `return` has failed.
 class Request:
     """What a handler is told of a request, beside its body.
 
-    method: by which it came; a PUT may create. link: of the document, such as `/accounts/a`.
+    method: POST, PUT, PATCH or DELETE; a PUT may create, and a POST replace.
+    link: of the document, such as `/accounts/a`.
     version: that the document gets if this changes it, 0 for its first one as a rule.
     now_us: what time it is, in microseconds since 1970, by the owner's wall clock.
     """
 
-    method: Method
+    method: str
     link: str
     version: int
     now_us: int

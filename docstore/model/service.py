@@ -104,10 +104,11 @@ class Service(Protocol):
 class Asked:
     """An update on its way to an author's handlers.
 
-    version: that it makes. now_us: says what time it is, in microseconds since 1970.
+    method: that was sent. version: that it makes. now_us: says what time it is, in microseconds
+    since 1970.
     """
 
-    method: Method
+    method: str
     link: str
     version: int
     media: str

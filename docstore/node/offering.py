@@ -23,7 +23,7 @@ from docstore.services.declared import SERVICE
 from docstore.services.registry import declaration_link
 
 TIMEOUT_S = 5.0
-PAUSE_S, PAUSE_S_MAX = 0.1, 5.0
+PAUSE_S, QUIET_S, PAUSE_S_MAX = 0.1, 1.0, 5.0
 
 log = structlog.get_logger("docstore.services")
 
@@ -62,11 +62,12 @@ class Offering:
 
     async def _declare_all(self) -> None:
         for service in self._services:
-            pause_s = PAUSE_S
+            pause_s, told = PAUSE_S, ""
             while why := await self._declared(service):
-                if self._waiting[service.path] != why:
-                    log.warning("a service is not declared", service=service.path, why=why)
                 self._waiting[service.path] = why
+                if pause_s > QUIET_S and why != told:  # Until then others may be at it as well.
+                    log.warning("a service is not declared", service=service.path, why=why)
+                    told = why
                 await asyncio.sleep(pause_s)
                 pause_s = min(PAUSE_S_MAX, 2 * pause_s)
             del self._waiting[service.path]

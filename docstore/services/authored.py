@@ -6,24 +6,32 @@ at: it can spoil nothing but its own answer. How it is called is handed in: a no
 logs how it failed.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from docstore.errors import BadRequest
 from docstore.model import json
 from docstore.model.document import EXPIRY, LEASE
-from docstore.model.service import METHODS, Asked, Refusal, ServiceOptions, State, WithAuthor
+from docstore.model.service import (
+    METHODS,
+    Asked,
+    Method,
+    Refusal,
+    ServiceOptions,
+    State,
+    WithAuthor,
+)
 from docstore.service import Request, Service, Unchanged, merged
 from docstore.services.declared import SERVICE
 from docstore.services.schemas import Schema
 
-HANDLERS: dict[str, Sequence[str]] = {
-    "POST": ("on_create",),
+HANDLERS: Mapping[Method, Sequence[str]] = {
+    "POST": ("on_create", "on_put"),
     "PUT": ("on_create", "on_put"),
     "PATCH": ("on_patch",),
     "DELETE": ("on_delete",),
 }
-"""Method -> what may be called for it."""
+"""Method -> what may be called for it: both may create, and replace."""
 
 Call = Callable[[str, Callable[[], Any]], Any]
 """(path of the factory, what calls a handler) -> what that returns. Raises Refusal."""
@@ -111,34 +119,45 @@ class AuthoredService(WithAuthor):
             raise Refusal(detail, status=415, code="unsupported-media-type")
         if not isinstance(body, dict):
             raise BadRequest("what a service is asked is a JSON object")
-        kept = before if asked.method == "PATCH" and LEASE not in body else body
-        lease = None if kept is None else kept.get(LEASE)
-        for state in (before, body):
-            if state is not None:
-                state.pop(
-                    LEASE, None
-                )  # The lease was told of the document: no handler can do that.
-        request = Request(
-            method=asked.method, link=asked.link, version=asked.version, now_us=asked.now_us()
-        )
-        after: State | None = self._call(
-            self.options.path, lambda: self._made(request, before, body)
-        )
-        if after is None or lease is None:
-            return after
-        return after | {LEASE: lease}
+        leased = _leased(asked.method, before, body)
+        after = self._call(self.options.path, lambda: self._made(asked, before, body))
+        return leased(after)
 
-    def _made(self, request: Request, before: State | None, body: State) -> State | None:
+    def _made(self, asked: Asked, before: State | None, body: State) -> State | None:
         """Return what a handler makes, if that is a state. Raises whatever the handler raises."""
-        author = self._author
+        author, method = self._author, asked.method
+        now_us = asked.now_us()
+        request = Request(method=method, link=asked.link, version=asked.version, now_us=now_us)
         if before is None:
             return _state("on_create", author.on_create(body, request))
-        if request.method == "DELETE":
+        if method == "DELETE":
             author.on_delete(before, request)
             return None
-        name = "on_patch" if request.method == "PATCH" else "on_put"
+        name = "on_patch" if method == "PATCH" else "on_put"
         after = getattr(author, name)(before, body, request)
         return None if isinstance(after, Unchanged) else _state(name, after)
+
+
+def _leased(
+    method: str, before: State | None, body: State
+) -> Callable[[State | None], State | None]:
+    """Take the lease out of what a handler is given; return what puts it into what it has made.
+
+    It is the store's affair: the lease was told of the document before, which no handler can do.
+    """
+    had = None if before is None else before.pop(LEASE, None)
+    is_named = LEASE in body
+    named = body.pop(LEASE, None)
+    lease = named if is_named or method != "PATCH" else had
+    # A handler may say that nothing changed, and spoil what it was given all the same.
+    spare = json.dump(before) if before is not None and is_named and named != had else b""
+
+    def put_back(after: State | None) -> State | None:
+        if after is None and spare:
+            after = json.load(spare)
+        return after | {LEASE: lease} if after is not None and lease is not None else after
+
+    return put_back
 
 
 def _state(handler: str, value: Any) -> State:
@@ -156,7 +175,7 @@ def _state(handler: str, value: Any) -> State:
 
 
 class MissingService(WithAuthor):
-    """A service whose class this node does not have: it reads, and makes nothing of updates."""
+    """A service whose class this node does not have: it refuses updates (rule O9), and reads."""
 
     handled = frozenset(METHODS)
 

@@ -195,7 +195,7 @@ def _replace(
     """Return the version whose state is the request's body, as it came unless its author says."""
     signature = operation.signature
     if service.checks or not signature:
-        if isinstance(service, WithAuthor) and action in service.handled:
+        if isinstance(service, WithAuthor) and operation.verb in service.handled:
             return _by_author(live, operation, service, version, action, now_us)
         state = json.parse_object(operation.body)
         if service.checks:
@@ -213,7 +213,7 @@ def _by_author(
     now_us: Callable[[], int],
 ) -> Outcome:
     """Return what an author's handler makes of an update."""
-    asked = Asked(action, operation.link, version, operation.media, now_us)
+    asked = Asked(operation.verb, operation.link, version, operation.media, now_us)
     before = None if live is None else json.load(live.state)
     after = _of_author(service.make, asked, before, json.parse(operation.body))
     if after is None:

@@ -157,6 +157,20 @@ def test_a_handler_knows_of_its_request() -> None:
     ]
 
 
+def test_a_post_that_replaces_is_asked_about_as_one() -> None:
+    class Boards(Seen):
+        methods = ("POST",)
+        options = (*Author.options, "IDEMPOTENT_POST")
+
+        def on_put(self, state: State, body: State, request: Request) -> State:
+            return {"before": state, "by": request.method}
+
+    service = served(Boards())
+    assert made(None, "POST", {"a": 1}, service) == {"a": 1}
+    assert made(row({"a": 1}), "POST", {}, service) == {"before": {"a": 1}, "by": "POST"}
+    assert refused(row({"a": 1}), "PUT", {}, service) == (405, "method-not-allowed")
+
+
 class Plain(Author):
     path = "/accounts"
 
@@ -291,6 +305,15 @@ def test_a_handler_neither_sees_nor_loses_the_lease_of_a_document() -> None:
     assert made(row({"a": 1} | lease), "PATCH", {}, service) == {"b": 1} | lease
     assert made(row({"a": 1}), "PATCH", lease, service) == {"b": 1} | lease
     assert made(row({"a": 1} | lease), "PATCH", {LEASE: None}, service) == {"b": 1}
+
+
+def test_a_lease_is_taken_where_nothing_else_changed() -> None:
+    lease = {LEASE: "/core/leases/x"}
+    assert made(HEAD, "PATCH", {"amount": 0} | lease, ACCOUNTS) == json.load(HEAD.state) | lease
+    held = row(json.load(HEAD.state) | lease)
+    assert asked(held, "PATCH", {"amount": 0} | lease, ACCOUNTS) == Unchanged(held)
+    assert asked(held, "PATCH", {"amount": 0}, ACCOUNTS) == Unchanged(held)
+    assert made(held, "PATCH", {"amount": 0, LEASE: None}, ACCOUNTS) == json.load(HEAD.state)
 
 
 def test_merging_says_when_nothing_changed() -> None:
