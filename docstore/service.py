@@ -11,6 +11,8 @@
             return {"owner": body.get("owner", ""), "balance": 0}
 
         def on_patch(self, state: State, body: State, request: Request) -> State:
+            if type(body.get("amount")) is not int:
+                raise Refused(400, "amount is a whole number")
             state["balance"] += body["amount"]
             if state["balance"] < 0:
                 raise Refused(409, "there is not so much in it")
