@@ -4,6 +4,7 @@ import asyncio
 import re
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -29,17 +30,35 @@ class Counters(Service):
         if by > 100:
             raise Refused(422, "not that many at once")
         state["count"] += by
+        if "endsInMicros" in body:
+            state["documentExpirationTimeMicros"] = request.now_us + body["endsInMicros"]
         return state if by else UNCHANGED
+
+    def on_delete(self, state, request):
+        raise Refused(403, "counters stay")
+
+class Marks(Service):
+    path = "/marks"
+    options = ("PERSISTENCE", "REPLICATION")
+
+    def on_patch(self, state, body, request):
+        return state | {"marked": request.version}
 """
-FLAG = ("--service", "counting_here:Counters")
+FLAG = ("--service", "counting_here:Counters,counting_here:Marks")
 
 
 @pytest.fixture(scope="module")
-def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    where = tmp_path_factory.mktemp("modules")
-    (where / "counting_here.py").write_text(MODULE)
+def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file that nodes have the services from."""
+    file = tmp_path_factory.mktemp("modules") / "counting_here.py"
+    file.write_text(MODULE)
+    return file
+
+
+@pytest.fixture(scope="module")
+def group(module: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("PYTHONPATH", str(where))
+        patched.setenv("PYTHONPATH", str(module.parent))
         cluster = LocalCluster(3, tmp_path_factory.mktemp("group"), ("--slots", "64"))
         for node in cluster.nodes:
             node.flags += FLAG
@@ -53,6 +72,13 @@ def calls(node: LocalNode) -> int:
         text = answer.read().decode()
     found = re.search(r'docstore_service_calls_total\{path="/counters"\} (\d+)', text)
     return int(found[1]) if found else 0
+
+
+def revise(module: Path) -> None:
+    """Have nodes that start from now on take every method."""
+    methods = 'methods = ("POST", "PATCH", "DELETE")'
+    assert methods in MODULE
+    module.write_text(MODULE.replace(methods, "revision = 2"))
 
 
 async def created(client: Client, name: str) -> str:
@@ -93,7 +119,8 @@ async def test_it_is_declared_as_other_factories_are(group: LocalCluster) -> Non
                 assert refused.status in (400, 409)
     for node in group.nodes:
         assert page_of(f"{node.url}/core/management")["services"] == {
-            "/counters": {"class": "counting_here:Counters", "revision": 1}
+            "/counters": {"class": "counting_here:Counters", "revision": 1},
+            "/marks": {"class": "counting_here:Marks", "revision": 1},
         }
 
 
@@ -137,6 +164,23 @@ async def test_what_a_handler_says_is_told_through_any_node(group: LocalCluster)
     assert "TypeError" in log
 
 
+async def test_what_expires_by_its_handler_goes_without_asking_it(group: LocalCluster) -> None:
+    async with Client(group.urls) as client:
+        link = await created(client, "e")
+        assert (await refusal(client, "DELETE", link, None)).code == "refused-by-service"
+        assert (await client.patch(link, {"by": 1, "endsInMicros": 1})).value["count"] == 1
+        async with asyncio.timeout(15):
+            while await once(client, "GET", link, None) != (404, "not-found"):
+                await asyncio.sleep(0.05)
+
+
+async def test_a_weaker_level_has_handlers_too(group: LocalCluster) -> None:
+    async with Client(group.urls) as client:
+        await client.put("/marks/a", {"n": 1})
+        marked = await client.patch("/marks/a", {})
+    assert (marked.value["n"], marked.value["marked"], marked.version) == (1, 1, 1)
+
+
 @pytest.mark.thorough
 async def test_an_owner_without_the_class_refuses_and_reads_on(group: LocalCluster) -> None:
     async with Client(group.urls) as client:
@@ -164,3 +208,22 @@ async def test_an_owner_without_the_class_refuses_and_reads_on(group: LocalClust
     group.wait_ready()
     async with Client(group.urls) as client:
         await asyncio.gather(*(client.patch(link, {"by": 1}) for link in links))
+
+
+@pytest.mark.thorough
+async def test_a_greater_revision_is_in_force_everywhere(group: LocalCluster, module: Path) -> None:
+    """What is declared is the group's; handlers are each node's own."""
+    started = group.nodes[0]
+    revise(module)
+    async with Client([group.nodes[1].url]) as client:
+        link = await created(client, "r")
+        assert (await refusal(client, "PUT", link, {"count": 5})).status == 405
+        group.kill(started)
+        group.start(started)
+        group.wait_ready()
+        assert (await client.put(link, {"count": 5})).value["count"] == 5
+        assert (await client.patch(link, {"by": 1})).value["count"] == 6
+        declared = await client.get("/core/factories/counters")
+    assert (declared.version, declared.value["service"]["revision"]) == (1, 2)
+    known = [page_of(f"{node.url}/core/management")["services"] for node in group.nodes]
+    assert [each["/counters"]["revision"] for each in known] == [2, 1, 1]

@@ -20,6 +20,7 @@ from docstore.services.authored import (
     declaration_of,
 )
 from docstore.services.declared import FactoryService, options_of
+from tests.source import ROOT
 
 LINK = "/accounts/a"
 NOW_US = 1_700_000_000_000_000
@@ -127,6 +128,19 @@ def test_patches_that_would_pass_by_the_handler_are_not_taken() -> None:
     replaced = [{"op": "replace", "path": "/balance", "value": 90}]
     assert refused(HEAD, "PATCH", replaced, ACCOUNTS, media="json") == told
     assert refused(HEAD, "PATCH", [1], ACCOUNTS) == (400, "malformed")
+
+
+def test_the_sample_of_the_page_does_what_the_page_says() -> None:
+    page = (ROOT / "docs" / "services.md").read_text("utf-8")
+    found: dict[str, Any] = {}
+    exec(page.partition("```python\n")[2].partition("```")[0], found)
+    sample = served(found["Accounts"]())
+    account = made(None, "POST", {"owner": "ann", "balance": 10**6}, sample)
+    assert account == {"owner": "ann", "balance": 0}
+    account = made(row(account), "PATCH", {"amount": 10}, sample)
+    assert refused(row(account), "PATCH", {"amount": -11}, sample) == (409, "refused-by-service")
+    assert refused(row(account), "PATCH", {"amount": "1"}, sample) == (400, "refused-by-service")
+    assert refused(row(account), "PUT", {"balance": 10**6}, sample)[0] == 405
 
 
 class Seen(Author):
