@@ -58,7 +58,9 @@ def _faults(service: Service) -> Iterator[str]:
     if isinstance(service.revision, bool) or not isinstance(service.revision, int):
         yield "revision is a whole number"
     try:
-        options_of(declaration_of(service))
+        path = options_of(declaration_of(service)).path
+        if path != service.path:
+            yield f"path is {path!r}, without escapes"
     except Refusal as error:
         yield error.detail
     for handler in overridden(service):

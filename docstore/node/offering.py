@@ -18,9 +18,9 @@ from docstore.model.fences import OF_THE_STORE
 from docstore.model.operation import ANY_TOMBSTONE, Answer, Conditions, Operation
 from docstore.model.service import LINEARIZABLE, State
 from docstore.service import Service
-from docstore.services.authored import declaration_of, name_of
-from docstore.services.declared import SERVICE
-from docstore.services.registry import declaration_link
+from docstore.services.authored import declaration_of
+from docstore.services.declared import options_of
+from docstore.services.registry import declaration_link, declared_in
 
 TIMEOUT_S = 5.0
 PAUSE_S, QUIET_S, PAUSE_S_MAX = 0.1, 1.0, 5.0
@@ -78,7 +78,7 @@ class Offering:
         try:
             found = await self._submit(Operation(verb="GET", link=link), TIMEOUT_S)
             if found.status == 200 and found.row is not None:
-                return await self._renewed(service, wanted, found.row)
+                return await self._renewed(wanted, found.row)
             if found.status != 404:
                 return found.detail
             await self._check_level(wanted, TIMEOUT_S)
@@ -94,20 +94,20 @@ class Offering:
             return str(error)
         return "" if answer.is_success else answer.detail
 
-    async def _renewed(self, service: Service, wanted: State, row: Row) -> str:
+    async def _renewed(self, wanted: State, row: Row) -> str:
         """Put a greater revision in the place of a smaller one."""
-        declared: State = json.load(row.state)
-        said = declared.get(SERVICE)
-        if said is None:
+        declared, mine = declared_in(row), options_of(wanted)
+        if declared is None:
+            return "the factory is declared in a way that this version does not know"
+        if not declared.author:
             return "the factory is declared without a service: delete that declaration first"
-        kinds = declared.get("kind", ""), wanted.get("kind", "")
-        if kinds[0] != kinds[1]:
-            return f"{said['class']} is declared there, whose documents are of kind {kinds[0]!r}"
-        if service.revision <= said["revision"]:
-            if service.revision == said["revision"] and declared != wanted:
+        if declared.kind != mine.kind:
+            return f"{declared.author} is there, whose documents are of kind {declared.kind!r}"
+        if mine.revision <= declared.revision:
+            if mine.revision == declared.revision and json.load(row.state) != wanted:
                 log.warning(
                     "what is declared differs: another revision needs a greater number",
-                    service=service.path, declared=said["class"], mine=name_of(service),
+                    service=mine.path, declared=declared.author, mine=mine.author,
                 )  # fmt: skip
             return ""
         await self._check_level(wanted, TIMEOUT_S)

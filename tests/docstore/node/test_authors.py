@@ -40,6 +40,9 @@ class Suffix(Service):
 class NoPath(Service):
     kind = "x"
 
+class Escaped(Service):
+    path = "/a%20b"
+
 class Options(Service):
     path = "/a"
     options = ("PERSISTENCE",)
@@ -99,6 +102,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["authored_here:Reserved"], "/core is reserved"),
         (["authored_here:Suffix"], "a utility's name"),
         (["authored_here:NoPath"], "path is missing"),
+        (["authored_here:Escaped"], "path is '/a b', without escapes"),
         (["authored_here:Options"], "not offered"),
         (["authored_here:Methods"], "methods are of POST, PUT, PATCH, DELETE"),
         (["authored_here:Schema"], "schema"),
