@@ -27,7 +27,7 @@ EMPTY: Mapping[str, Any] = {
 
 def template_of(options: ServiceOptions, *, state_bytes_max: int) -> dict[str, Any]:
     """Return an empty state of a service's documents, with its `documentDescription`."""
-    schema = options.schema if options.schema is not None else {}
+    schema = options.schema or options.described_by or {}
     return {
         **_Described(schema).members(schema, DEPTH_MAX),
         "documentKind": options.kind,

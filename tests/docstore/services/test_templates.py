@@ -7,6 +7,7 @@ import pytest
 
 from docstore.model.service import LEVEL_3, ServiceOptions
 from docstore.services.example import ExampleService
+from docstore.services.registry import EXAMPLES
 from docstore.services.schemas import check_schema
 from docstore.services.templates import DEPTH_MAX, FOLLOWED_BYTES_MAX, template_of
 
@@ -82,7 +83,7 @@ def test_the_service_itself_is_described() -> None:
 
 
 def test_the_sample_service_has_a_template_that_it_would_describe() -> None:
-    page = template_of(ExampleService.options, state_bytes_max=1)
+    page = template_of(EXAMPLES, state_bytes_max=1)
     assert (page["name"], page["counter"], page["keyValues"]) == ("", 0, {})
     ExampleService().check({**page, "name": "a"})
 
