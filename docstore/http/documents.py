@@ -14,7 +14,7 @@ from docstore.http import bodies, headers
 from docstore.http.attaching import attached_first, lease_of
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
-from docstore.http.declarations import declaration_bytes, without_warnings
+from docstore.http.declarations import check_declarable, declaration_bytes, without_warnings
 from docstore.http.headers import Head
 from docstore.http.large import LARGE_BYTES, LargeBodies
 from docstore.http.problems import problem_of_answer
@@ -30,7 +30,7 @@ from docstore.model.operation import ANY_TOMBSTONE, CURRENT, Answer, Conditions,
 from docstore.model.paths import SUFFIXES, encoded
 from docstore.model.service import LINEARIZABLE, Service, ServiceOptions
 from docstore.scans.names import check_snapshot_name
-from docstore.services.declared import options_of, path_of
+from docstore.services.declared import path_of
 from docstore.services.registry import FACTORIES, SNAPSHOTS, check_declaration, declaration_link
 
 DOCUMENT_METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH, PUT"
@@ -101,7 +101,7 @@ class Documents:
             link = declaration_link(path_of(state))
             bodies.check_self_link(theirs, link)
             authority_of(request).insist("PUT", link)
-            await self._check_level(state, headers.timeout_s(request))
+            await check_declarable(self._backend, state, headers.timeout_s(request))
         else:
             link = bodies.new_link(theirs, factory, key)
             check_no_factory(self._backend, link)
@@ -146,7 +146,7 @@ class Documents:
         if options.path == FACTORIES:
             raw, state = without_warnings(written.raw, json.load(written.raw))
             check_declaration(link, state)
-            await self._check_level(state, headers.timeout_s(request))
+            await check_declarable(self._backend, state, headers.timeout_s(request))
             written = written._replace(raw=raw, signature=json.signature(state))
         elif options.path == SNAPSHOTS:
             check_snapshot_name(link.rpartition("/")[2])
@@ -222,18 +222,6 @@ class Documents:
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
     ) -> Reply:
         return allowed(READ_METHODS if service.options.read_only else DOCUMENT_METHODS)
-
-    async def _check_level(self, declaration: dict[str, Any], timeout_s: float) -> None:
-        """Refuse to declare a level that documents of this path do not have: they would vanish."""
-        declared = options_of(declaration)
-        known = self._backend.service_at(declared.path)
-        others = {1, 2, 3} - {declared.level}
-        if known is None or known.options.level == declared.level:
-            others = {3} if declared.level < 3 else {1}  # 1 stands for both weaker ones.
-        for level in others:
-            if await self._backend.counting(declared.path, timeout_s, level=level):
-                detail = f"there are documents of another level; {declared.path} keeps its options"
-                raise Conflict(detail)
 
     def _conditions(
         self, request: Head, service: Service, theirs: dict[str, Any]

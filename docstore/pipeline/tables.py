@@ -195,9 +195,14 @@ def link_column(key: Column, path: str, *, is_moved: bool = False) -> Column:
     return F.when(text.startswith("/"), text).otherwise(inside)
 
 
+KEYED = r"(?s)\A(?!/(?:core|mgmt|health|metrics)/).*:/([^/~]*)[^/]*\z"
+"""A link whose slot is that of a key in it, as `partition_key` says."""
+
+
 def slot_column(link: Column, slots: int) -> Column:
     """Return the slot of each link, as `slot_of` does."""
-    first = F.conv(F.substring(F.sha2(link, 256), 1, 4), 16, 10).cast("long")
+    key = F.when(link.rlike(KEYED), F.regexp_extract(link, KEYED, 1)).otherwise(link)
+    first = F.conv(F.substring(F.sha2(key, 256), 1, 4), 16, 10).cast("long")
     return F.shiftright(first * slots, 16)
 
 
