@@ -19,6 +19,9 @@ ID_BYTES_MAX = 512
 """Of an id that is made of texts: it leaves as much for the path of any factory."""
 RESERVED = ("core", "mgmt", "health", "metrics")
 _OWN = tuple(f"/{name}/" for name in RESERVED)
+KEY_IN_LINK = rf"(?s)\A(?!/(?:{'|'.join(RESERVED)})/).*:/([^/~]*)[^/]*\z"
+"""What `partition_key` says as a regular expression of Java: in the links that it matches, the key
+is its group."""
 SUFFIXES = frozenset(
     {
         "stats", "config", "subscriptions", "template", "available", "versions",

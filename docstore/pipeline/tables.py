@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 from pyspark.sql.utils import is_remote
 
+from docstore.model.paths import KEY_IN_LINK
 from docstore.pipeline import scanning
 from docstore.pipeline.addresses import FOREIGN_LINKS, MOVE
 from docstore.pipeline.columns import TABLE, insist_on_distinct, insist_on_members, schema_of
@@ -195,13 +196,9 @@ def link_column(key: Column, path: str, *, is_moved: bool = False) -> Column:
     return F.when(text.startswith("/"), text).otherwise(inside)
 
 
-KEYED = r"(?s)\A(?!/(?:core|mgmt|health|metrics)/).*:/([^/~]*)[^/]*\z"
-"""A link whose slot is that of a key in it, as `partition_key` says."""
-
-
 def slot_column(link: Column, slots: int) -> Column:
     """Return the slot of each link, as `slot_of` does."""
-    key = F.when(link.rlike(KEYED), F.regexp_extract(link, KEYED, 1)).otherwise(link)
+    key = F.when(link.rlike(KEY_IN_LINK), F.regexp_extract(link, KEY_IN_LINK, 1)).otherwise(link)
     first = F.conv(F.substring(F.sha2(key, 256), 1, 4), 16, 10).cast("long")
     return F.shiftright(first * slots, 16)
 
