@@ -108,7 +108,7 @@ class Invariants:
         if not self._within:
             return
         self.checked["I13"] += 1
-        ends = [(log.ballots, n) for n in (log.end, log.decided) if log.full]
+        ends = [(log.ballots, n) for n in (log.end, log.durable, log.decided) if log.full]
         disk = process.disk.record(log.slot)
         if disk.status is Status.FULL:
             ends.append((disk.ballots, process.disk.end(log.slot)))
