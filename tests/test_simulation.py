@@ -29,7 +29,7 @@ PINNED = (
 # Ablation -> a seed of its own profile that notices it, so that a short run need not search.
 CAUGHT_BY = {
     "a-batch-of-several-times": 0,
-    "a-batch-without-what-is-refused": 0,
+    "a-batch-without-the-refused": 0,
     "pages-that-part-batches": 0,
     "leases-for-ever": 0,
     "leases-not-kept": 46,
@@ -110,7 +110,7 @@ def test_atomic_batches_are_carried_out_as_a_whole(seed: int) -> None:
     outcome = run(seed, profile_of(seed, "atomic"))
     assert outcome.problems == []
     assert outcome.stuck == []
-    assert outcome.counters["batches"] > 20
+    assert outcome.counters["atomic_batches"] > 20
 
 
 # Seed 5082: an echo was carried out once more by an owner whose disk had filled meanwhile.

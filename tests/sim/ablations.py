@@ -39,7 +39,7 @@ from docstore.protocol.road.learn import Acceptor
 from docstore.protocol.road.offered import Offered
 from docstore.protocol.road.past_reads import PastReads
 from docstore.protocol.road.serve import Owner
-from docstore.protocol.road.together import Batches
+from docstore.protocol.road.together import AtomicBatches
 from tests.sim.profiles import FULL_DISKS
 from tests.sim.run import Profile
 
@@ -277,15 +277,15 @@ def _all_rows(rows: Sequence[Row]) -> Sequence[Row]:
     return rows
 
 
-def _one_after_the_other(self: Batches, log: SlotLog, at_us: int) -> int:
+def _one_after_the_other(self: AtomicBatches, log: SlotLog, at_us: int) -> int:
     return max(at_us, log.updated_us + 1)
 
 
 ABLATIONS: dict[str, Ablation] = {
-    "a-batch-without-what-is-refused": Ablation("A1", ((Batches, "refusal", _nothing),), PARTS),
+    "a-batch-without-the-refused": Ablation("A1", ((AtomicBatches, "refusal", _nothing),), PARTS),
     "pages-that-part-batches": Ablation("A2", ((parts, "whole", _all_rows),), PARTS),
     "a-batch-of-several-times": Ablation(
-        "A3", ((Batches, "time_of", _one_after_the_other),), PARTS
+        "A3", ((AtomicBatches, "time_of", _one_after_the_other),), PARTS
     ),
     "trim-what-others-lack": Ablation("SL7", ((Trimmer, "held_by_all", _what_is_here),), TRIMS),
     "trim-what-is-counted": Ablation("SL9", ((Trimmer, "counted", _counts_nothing),), COUNTED),

@@ -74,4 +74,6 @@ def aimed_at(event: str, number: int) -> tuple[int, Profile]:
             return number, FULL_DISKS
         case "took":  # Messages that say much are those of batches.
             return number, profile_of(number, "batches")
+        case "atomic_batches" | "I13":
+            return number, profile_of(number, "atomic")
     raise ValueError(event)

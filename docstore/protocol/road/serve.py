@@ -29,7 +29,7 @@ from docstore.protocol.road.decide import Decider
 from docstore.protocol.road.handle import New, Outcome, Refused, Unchanged, handle
 from docstore.protocol.road.past import first_shown
 from docstore.protocol.road.past_reads import PastReads
-from docstore.protocol.road.together import Batches
+from docstore.protocol.road.together import AtomicBatches
 from docstore.storage.store import Corrupt, History, Newest, OfLog, Result
 
 OTHER_REIGN = Answer(412, "other-reign", "only the reign that it names may carry this out")
@@ -46,7 +46,7 @@ class Owner:
         self.confirmer = confirmer
         self.past = PastReads(core, decider)
         self.appender = Appender(core)
-        self.batches = Batches(core, self.appender, self)
+        self.batches = AtomicBatches(core, self.appender, self)
 
     def serve(self, inflight: Inflight) -> None:
         """Take an operation, if this node owns its slot or is about to."""

@@ -45,7 +45,7 @@ class Owning(Protocol):
         """Give a refusal that rests on row n, once that may be told."""
 
 
-class Batches:
+class AtomicBatches:
     """The owner's side of batches."""
 
     def __init__(self, core: Core, appender: Appender, owner: Owning) -> None:
@@ -123,7 +123,7 @@ class Batches:
             identity = identity._replace(key="", fingerprint=0)
         inflight.made = made
         reign.clients.updates.append((log.end, inflight))
-        self.core.counters["batches"] += 1
+        self.core.counters["atomic_batches"] += 1
 
     def time_of(self, log: SlotLog, at_us: int) -> int:  # Seam.
         """Return the time of the next row of a batch: that of the batch (rule A3)."""
