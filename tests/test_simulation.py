@@ -105,7 +105,7 @@ def test_batches_break_nothing(seed: int) -> None:
 
 
 # Seed 10: what had been stored of a copy, up to within a batch, was read once the rest had come.
-@pytest.mark.parametrize("seed", [*range(4), 10])
+@pytest.mark.parametrize("seed", [0, 1, 10])
 def test_atomic_batches_are_carried_out_as_a_whole(seed: int) -> None:
     outcome = run(seed, profile_of(seed, "atomic"))
     assert outcome.problems == []
