@@ -4,8 +4,6 @@ Before one is stored it is seen to that its documents will be found: at their le
 slots, by all members.
 """
 
-from typing import Any
-
 import orjson
 
 from docstore.errors import Conflict
@@ -36,10 +34,11 @@ def without_warnings(raw: bytes, state: State) -> tuple[bytes, State]:
     return json.dump(own), own
 
 
-async def check_declarable(backend: Backend, declaration: dict[str, Any], timeout_s: float) -> None:
+async def check_declarable(backend: Backend, declaration: State, timeout_s: float) -> None:
     """Refuse a level that documents of this path do not have: they would vanish.
 
-    And keys, unless all members know where documents lie by them. Raises Conflict, Unavailable.
+    And keys, unless all members know where documents lie by them. Raises Conflict, Unavailable, or
+    Refusal for what cannot stand.
     """
     declared = options_of(declaration)
     known = backend.service_at(declared.path)

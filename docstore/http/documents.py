@@ -28,12 +28,11 @@ from docstore.model import json
 from docstore.model.document import tag_of
 from docstore.model.operation import ANY_TOMBSTONE, CURRENT, Answer, Conditions, Operation, Select
 from docstore.model.paths import SUFFIXES, encoded
-from docstore.model.service import LINEARIZABLE, Service, ServiceOptions
+from docstore.model.service import LINEARIZABLE, METHODS, Service, ServiceOptions
 from docstore.scans.names import check_snapshot_name
 from docstore.services.declared import path_of
 from docstore.services.registry import FACTORIES, SNAPSHOTS, check_declaration, declaration_link
 
-DOCUMENT_METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH, PUT"
 READ_METHODS = "GET, HEAD, OPTIONS"
 FACTORY_METHODS = "GET, HEAD, OPTIONS, POST"
 NOTHING: Mapping[str, Any] = {}
@@ -64,16 +63,15 @@ class Documents:
             "DELETE": self._delete,
             "OPTIONS": self._options,
         }
-        self._readers = {verb: self._handlers[verb] for verb in READ_METHODS.split(", ")}
 
     def serve(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
     ) -> Awaitable[Reply]:
         """Answer a request about the document at `link`."""
-        only_read = service.options.read_only
-        handler = (self._readers if only_read else self._handlers).get(request.method)
-        if handler is None:
-            raise not_allowed(request.method, READ_METHODS if only_read else DOCUMENT_METHODS)
+        method = request.method
+        handler = self._handlers.get(method)
+        if handler is None or (method in METHODS and method not in service.options.methods):
+            raise not_allowed(method, document_methods(service.options))
         return handler(request, link, service, body)
 
     def service_of(self, path: str) -> Service | None:
@@ -221,7 +219,7 @@ class Documents:
     async def _options(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
     ) -> Reply:
-        return allowed(READ_METHODS if service.options.read_only else DOCUMENT_METHODS)
+        return allowed(document_methods(service.options))
 
     def _conditions(
         self, request: Head, service: Service, theirs: dict[str, Any]
@@ -314,6 +312,8 @@ class Documents:
         row, kind = answer.row, service.options.kind
         if row is None or answer.status >= 300:
             head = owner_lines(answer) + (version_lines(row) if row is not None else b"")
+            if answer.status == 405:  # Its owner knows a later revision of the service.
+                head += header_lines({"Allow": document_methods(service.options)})
             return problem_of_answer(answer, asked=request.raw_path, kind=kind, head=head)
         tag = entity_tag(row, media, service.options.level)
         head = b"Content-Type: %b\r\nETag: %b\r\n%b%b" % (
@@ -341,6 +341,12 @@ class PreconditionRequired(Conflict):
 
     status = 428
     code = "precondition-required"
+
+
+def document_methods(options: ServiceOptions) -> str:
+    """Return the methods that documents of a service take, as `Allow` names them."""
+    changes = [each for each in options.methods if each != "POST"]
+    return ", ".join(sorted([*changes, *READ_METHODS.split(", ")]))
 
 
 def allowed(methods: str) -> Reply:
