@@ -15,6 +15,7 @@ from docstore.links.requests import DescribeCopy, DigestSlots
 from docstore.links.rpc import Rpc
 from docstore.members.group import Group, warnings_of
 from docstore.model.fences import fences_of
+from docstore.model.paths import partition_key
 from docstore.model.stats import metrics_of
 from docstore.ownership.by_hash import member_points, ranking
 from docstore.protocol.group.configuration import Configuration
@@ -75,6 +76,7 @@ class StatusPages:
         held = await asyncio.gather(*(self._held(each, slot, link, timeout_s) for each in replicas))
         return {
             "documentSelfLink": link,
+            "documentPartitionKey": partition_key(link),
             "slot": slot,
             "slots": self._slots,
             "ranking": order,

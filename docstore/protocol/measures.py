@@ -2,8 +2,9 @@
 
 From the step in which an operation came to whoever executes it here to the step that answers it:
 what it waited for is in it, the way between nodes is not. What is handed back unanswered does not
-count, nor does what looks at a document's past as a whole. It is in memory, until this process
-ends; of factories with a time series, of documents without, the last so many of each.
+count, nor do looks at a document's past as a whole, and batches of several documents. It is in
+memory, until this process ends; of factories with a time series, of documents without, the last so
+many of each.
 """
 
 from collections import OrderedDict
@@ -56,7 +57,7 @@ class Measures:
         return self.of_factories.get(path) or self._of_documents.get(path) or {}
 
     def _is_measured(self, operation: Operation) -> bool:
-        if operation.select[0] in UTILITIES or operation.verb == "RESOLVE":
+        if operation.select[0] in UTILITIES or operation.verb in ("RESOLVE", "BATCH"):
             return False
         return operation.link.rpartition("/")[0] in self.factories
 

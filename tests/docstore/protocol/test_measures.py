@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from docstore.model.operation import Answer, Operation
+from docstore.model.operation import Answer, Operation, Verb
 from docstore.model.service import Level
 from docstore.protocol.clients import Inflight
 from docstore.protocol.events import Requested
@@ -87,6 +87,13 @@ def test_refusals_are_failures_and_what_was_not_executed_is_nothing() -> None:
     assert measured.of("/t") == {}
     measured.answered([(inflight, Answer(200), False)], 2.5, 5)
     assert measured.of(LINK)["PUT"].latest_us == 1_500_000
+
+
+@pytest.mark.parametrize("verb", ["BATCH", "RESOLVE"])
+def test_what_is_no_request_for_one_document_is_not_measured(verb: Verb) -> None:
+    inflight = Inflight("n0", 1, 1, 1, 1, 9.0, 0, replace(PUT, verb=verb))
+    Measures({"/t"}).arrived(inflight, 1.0)
+    assert inflight.arrived_at is None
 
 
 def test_nothing_is_measured_of_other_factories_nor_of_looks_at_the_past() -> None:
