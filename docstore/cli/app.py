@@ -7,7 +7,7 @@ waits: what a command needs, it imports itself.
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -19,14 +19,12 @@ from docstore.cli.terminal import (
     CommandFailed,
     Commands,
     Urls,
+    a_number,
     console,
     failed,
     show,
     talk,
 )
-
-if TYPE_CHECKING:
-    from docstore.client import Client
 
 app = typer.Typer(
     cls=Commands,
@@ -114,36 +112,26 @@ def resync(
     link: Annotated[str, typer.Argument(help="A factory or a document; none: everything.")] = "",
     url: Urls = DEFAULT_URLS,
     slots_per_second: Annotated[float, typer.Option(help="Not faster; 0: at full speed.")] = 0,
+    timeout: Annotated[
+        float,
+        typer.Option(min=0, callback=a_number, help="Seconds to follow it; 0: to its end."),
+    ] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Have the replicas brought to their owners' logs, and compared; follow it."""
-    page = talk(url, lambda client: _follow_resync(client, link or None, slots_per_second))
+    from docstore.cli import resync as resyncing
+
+    request: dict[str, Any] = {"slotsPerSecond": slots_per_second}
+    if link:
+        request["documentSelfLink"] = link
+    terminal = console(stderr=True)
+    page = talk(url, lambda client: resyncing.follow(client, request, timeout, terminal))
     if as_json:
         show(page)
     else:
-        slots, documents_ = page["slots"], page["documents"]
-        typer.echo(
-            f"{page['state']}: {slots['synchronised']} of {slots['total']} slots,"
-            f" {documents_['compared']} documents compared, {documents_['copied']} rows copied"
-        )
+        typer.echo(resyncing.said(page))
     if page["state"] != "FINISHED":
         raise typer.Exit(1)
-
-
-async def _follow_resync(
-    client: "Client", link: str | None, slots_per_second: float = 0.0
-) -> dict[str, Any]:
-    """Start a resynchronisation and return its page when it is over, or cancelled."""
-    import asyncio
-
-    request: dict[str, Any] = {"kind": "SynchronizeRequest", "slotsPerSecond": slots_per_second}
-    if link:
-        request["documentSelfLink"] = link
-    page: dict[str, Any] = await client.json("PATCH", "/core/management", request)
-    while page["state"] in ("RUNNING", "PAUSED"):
-        await asyncio.sleep(0.1)
-        page = await client.json("GET", f"/core/management/synch?id={page['id']}")
-    return page
 
 
 @app.command("force-config", rich_help_panel=NODES)

@@ -38,7 +38,7 @@ def _apart(urls: list[str]) -> list[str]:
     return apart
 
 
-def _a_number(seconds: float) -> float:
+def a_number(seconds: float) -> float:
     """Return a time that is one: `nan` is within all bounds."""
     if math.isnan(seconds):
         raise typer.BadParameter("a time is a number of seconds")
@@ -55,7 +55,7 @@ Urls = Annotated[
 Ttl = Annotated[
     float,
     typer.Option(
-        min=0.5, max=3600, callback=_a_number, help="Seconds until a silent holder is replaced."
+        min=0.5, max=3600, callback=a_number, help="Seconds until a silent holder is replaced."
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

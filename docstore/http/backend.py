@@ -12,6 +12,7 @@ from docstore.links.requests import SlotPosition
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service
 from docstore.reads.listings import Listed
+from docstore.reads.pages import Pages
 from docstore.scans.cut import Cut
 from docstore.scans.feed import Stretch, Wanted
 from docstore.scans.queries import Queries
@@ -146,6 +147,21 @@ class Backend(Protocol):
 
     async def explain(self, link: str, timeout_s: float) -> Json:
         """Return slot, ranking with distances, owner, replicas and versions, who is next."""
+
+    async def available(self, level: int, timeout_s: float) -> None:
+        """Return if documents of a level can be served, in all slots. Raises Unavailable."""
+
+    def owner_of(self, key: str) -> str | None:
+        """Return who owns what is called so, a link or anything else; None if nobody does."""
+
+    async def page_at(self, member: str, path: str, timeout_s: float) -> Json:
+        """Return a page that one member shows of itself; no other one is asked.
+
+        Raises NotFound if there is no such member, Unavailable.
+        """
+
+    async def pages(self, path: str, timeout_s: float) -> Pages:
+        """Return the pages that all members show of themselves."""
 
     def management(self) -> Json:
         """Return what this node is: id, addresses, version, limits, disk, loop lag, health."""

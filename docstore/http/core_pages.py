@@ -34,7 +34,6 @@ ENTRY_LINKS = {
     "/core/streams": "topics",
 }
 """For people who open the address of a node in a browser: path -> what is there."""
-SELECTORS = "/core/node-selectors/"
 SYNCH = "/core/management/synch"
 WAIT_S_MAX = 300
 REQUESTS = (
@@ -70,27 +69,9 @@ class CorePages:
         check_method(request, methods)
         return allowed(methods) if request.method == "OPTIONS" else await page(request, body)
 
-    async def selector(self, request: web.BaseRequest, name: str) -> Reply:
-        """Answer GET /core/node-selectors/<name>."""
-        check_method(request, READ_METHODS)
-        page = self._backend.selector(name)
-        if page is None:
-            raise NotFound(f"there is no node selector {name[:60]}")
-        return allowed(READ_METHODS) if request.method == "OPTIONS" else _json(request, page)
-
     async def explain(self, request: web.BaseRequest, link: str) -> Reply:
         """Answer GET <link>/explain."""
-        check_method(request, READ_METHODS)
-        if request.method == "OPTIONS":
-            return allowed(READ_METHODS)
         return _json(request, await self._backend.explain(link, headers.timeout_s(request)))
-
-    async def available(self, request: web.BaseRequest) -> Reply:
-        """Answer GET <factory>/available."""
-        check_method(request, READ_METHODS)
-        if request.method == "OPTIONS":
-            return allowed(READ_METHODS)
-        return await self._available(request, b"")
 
     async def _entry(self, request: web.BaseRequest, body: bytes) -> Reply:
         page = {
@@ -101,7 +82,7 @@ class CorePages:
 
     async def _management(self, request: web.BaseRequest, body: bytes) -> Reply:
         if request.method == "PATCH":
-            return await self._asked_to(request, _asked(request, body))
+            return await self._asked_to(request, asked_in(request, body))
         if request.method == "DELETE":
             self._backend.drain()
             return _json(request, {"state": "DRAINING"}, status=202)
@@ -110,7 +91,7 @@ class CorePages:
     async def _asked_to(self, request: web.BaseRequest, asked: dict[str, Any]) -> Reply:
         match asked.get("kind"):
             case "SynchronizeRequest":
-                return await self._synchronize(request, asked)
+                return await self.synchronize(request, asked)
             case "SynchronizeControlRequest":
                 return await self._control(request, asked)
             case "CompactRequest":
@@ -132,7 +113,8 @@ class CorePages:
             raise BadRequest(f"level must be one of {', '.join(LOG_LEVELS)}")
         return _json(request, self._backend.log_at(level))
 
-    async def _synchronize(self, request: web.BaseRequest, asked: dict[str, Any]) -> Reply:
+    async def synchronize(self, request: web.BaseRequest, asked: dict[str, Any]) -> Reply:
+        """Answer a SynchronizeRequest: begin a resynchronisation, or join it."""
         pace = asked.get("slotsPerSecond", 0)
         if isinstance(pace, bool) or not isinstance(pace, int | float) or not 0 <= pace < 1e9:
             raise BadRequest("slotsPerSecond is a number, 0 for as fast as it goes")
@@ -173,7 +155,7 @@ class CorePages:
     async def _node_group(self, request: web.BaseRequest, body: bytes) -> Reply:
         if request.method != "PATCH":
             return _json(request, self._backend.node_group())
-        asked = _asked(request, body)
+        asked = asked_in(request, body)
         if asked.get("kind") == "UpdateQuorumRequest":
             raise Conflict("quorums are computed from the configuration at level 3")
         page = await self._backend.change_group(asked, headers.timeout_s(request))
@@ -182,7 +164,7 @@ class CorePages:
     async def _available(self, request: web.BaseRequest, body: bytes) -> Reply:
         if self._backend.group_available():
             return _json(request, {"available": True})
-        return _not_yet(request, "not-available", "the group has not converged")
+        return not_yet(request, "not-available", "the group has not converged")
 
     async def _document_index(self, request: web.BaseRequest, body: bytes) -> Reply:
         link = canonical_link(request.rel_url.query.get("documentSelfLink", ""))
@@ -201,7 +183,7 @@ class CorePages:
         ready, why_not = self._backend.ready()
         if ready:
             return page_reply({"ready": True}, JSON_TYPE)
-        return _not_yet(request, "not-ready", why_not)
+        return not_yet(request, "not-ready", why_not)
 
     async def _metrics_text(self, request: web.BaseRequest, body: bytes) -> Reply:
         return Reply(200, self._metrics.text(self._backend.metrics()), CONTENT_TYPE)
@@ -213,12 +195,14 @@ def check_method(request: web.BaseRequest, methods: str) -> None:
         raise not_allowed(request.method, methods)
 
 
-def _asked(request: web.BaseRequest, body: bytes) -> dict[str, Any]:
+def asked_in(request: web.BaseRequest, body: bytes) -> dict[str, Any]:
+    """Return what a body asks for. Raises BadRequest, UnsupportedMedia."""
     headers.content_media(request, {"application/json": ""})
     return json.parse_object(body)
 
 
-def _not_yet(request: web.BaseRequest, code: str, why: str) -> Reply:
+def not_yet(request: web.BaseRequest, code: str, why: str) -> Reply:
+    """Return the answer of something that may be there a moment later: 503."""
     return problem(503, code, why, instance=request.raw_path.partition("?")[0])
 
 

@@ -7,14 +7,7 @@ from aiohttp import web
 from docstore.errors import NotFound
 from docstore.http import headers
 from docstore.http.backend import Backend
-from docstore.http.documents import (
-    READ_METHODS,
-    Documents,
-    allowed,
-    at_level,
-    not_allowed,
-    owner_lines,
-)
+from docstore.http.documents import Documents, at_level, owner_lines
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, stitched
 from docstore.model.operation import CONFLICTS, Operation
@@ -34,10 +27,6 @@ class HistoryPages:
 
     async def versions(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
         """Answer GET <link>/versions: history, newest first, in pages."""
-        if request.method == "OPTIONS":
-            return allowed(READ_METHODS)
-        if request.method not in ("GET", "HEAD"):
-            raise not_allowed(request.method, READ_METHODS)
         media = headers.accepted_media(request)
         query = request.rel_url.query
         limit = headers.whole_number(
@@ -64,10 +53,6 @@ class HistoryPages:
 
     async def conflicts(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
         """Answer <link>/conflicts: GET the branches that lost; DELETE declares them seen."""
-        if request.method == "OPTIONS":
-            return allowed(CONFLICT_METHODS)
-        if request.method not in ("GET", "HEAD", "DELETE"):
-            raise not_allowed(request.method, CONFLICT_METHODS)
         if service.options.level == 3:
             raise NotFound("documents of level 3 have no conflicts")
         if request.method == "DELETE":

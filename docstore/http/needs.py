@@ -73,6 +73,9 @@ TABLE: Mapping[str, Line] = {
     "/core/management/trace": Line(ADMIN),
     "/core/node-groups": Line(ANYBODY),
     "/core/node-selectors": Line(ANYBODY),
+    "/core/node-selectors/default/forwarding": Line(INSIDE),
+    "/core/node-selectors/default-1x/forwarding": Line(INSIDE),
+    "/core/node-selectors/default-3x/forwarding": Line(INSIDE),
     # Documents, many at a time.
     "/core/examples": _DOCUMENTS,
     FACTORIES: Line(DECLARED, DECLARED, makes=INSIDE),
@@ -102,6 +105,8 @@ TABLE: Mapping[str, Line] = {
     "/core/roles": _DOCUMENTS,
 }  # fmt: skip
 ENTRY = "/"
+ADMINISTERED = frozenset({"config", "synchronization"})
+"""Utilities that change what is declared, or have nodes work: as the pages do that they show."""
 
 
 @lru_cache(maxsize=4096)
@@ -110,6 +115,9 @@ def need_of(method: str, path: str) -> Need:
     if path == ENTRY:
         return Need(ANYBODY, path)
     where, line = line_of(path)
+    above, _, last = path.rpartition("/")
+    if method not in READS and last in ADMINISTERED:
+        return Need(ADMIN, declared_at(path) if line.changes is DECLARED else above or path)
     what = line.reads if method in READS else _to_change(method, line, is_here=path == where)
     if what is DECLARED:
         return Need(READ if method in READS else ADMIN, declared_at(path))

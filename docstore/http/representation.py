@@ -54,6 +54,11 @@ def encode(value: Any, media: str) -> bytes:
     return orjson.dumps(value)
 
 
+def decode(body: bytes, media: str) -> Any:
+    """Return the value that `encode` has made bytes of."""
+    return msgpack.unpackb(body) if media == MSGPACK_TYPE else orjson.loads(body)
+
+
 def stitched(page: Mapping[str, Any], media: str = JSON_TYPE) -> bytes:
     """Return a page whose members are values, or JSON bytes that are taken as they are."""
     members = [

@@ -21,13 +21,12 @@ from docstore.http.backend import Backend
 from docstore.http.bulk import Bulk
 from docstore.http.changes import CHANGES, Changes
 from docstore.http.changes import METHODS as CHANGES_METHODS
-from docstore.http.core_pages import ENTRY, SELECTORS, CorePages, check_method
+from docstore.http.core_pages import ENTRY, CorePages, check_method
 from docstore.http.documents import FACTORY_METHODS, READ_METHODS, Documents, allowed, not_allowed
 from docstore.http.elections import TURN_PATHS, ElectionPages
 from docstore.http.ending import Ending
 from docstore.http.groups import GROUP_PATHS, GroupPages
 from docstore.http.guard import Guard
-from docstore.http.history import HistoryPages
 from docstore.http.large import LargeBodies
 from docstore.http.leases import LeasePages
 from docstore.http.listener import Listener
@@ -39,9 +38,11 @@ from docstore.http.queries import QUERY_TASKS, QueryPages, is_query
 from docstore.http.quotas import Quotas
 from docstore.http.reply import Reply, header_lines
 from docstore.http.scans import SCAN_PAGES, SCANS, ScanPages
+from docstore.http.selectors import SELECTORS, SelectorPages
 from docstore.http.staged_files import Staging
 from docstore.http.staging import STAGING, StagedParts
 from docstore.http.streams import STREAM_PATHS, StreamPages
+from docstore.http.utilities import Asked, UtilityPages
 from docstore.limits import Limits
 from docstore.model.paths import SUFFIXES, canonical
 from docstore.model.service import Service
@@ -91,8 +92,9 @@ class HttpServer:
         self._ending = Ending(self.metrics)
         large = LargeBodies()
         self._documents = Documents(backend, large, state_bytes_max=limits.body_bytes_max)
-        self._history = HistoryPages(backend, self._documents)
         self._core = CorePages(backend, self._documents, self.metrics)
+        self._selectors = SelectorPages(backend)
+        self._utilities = UtilityPages(backend, self._documents, self._core, limits)
         quotas, timeout_s = Quotas(backend), limits.body_timeout_s
         self._bulk = Bulk(
             backend, quotas, large, state_bytes_max=limits.body_bytes_max, timeout_s=timeout_s
@@ -255,10 +257,10 @@ class HttpServer:
             is_asked = request.method == "OPTIONS"
             return allowed(QUERY_METHODS) if is_asked else await self._queries.serve(request, body)
         if path.startswith(SELECTORS):
-            return await self._core.selector(request, path[len(SELECTORS) :])
+            return await self._selectors.serve(request, path)
         parent, _, last = path.rpartition("/")
         if last in SUFFIXES:
-            return await self._utility(request, parent, last)
+            return await self._utility(request, parent, last, body)
         factory = await self._find(request, path)
         if factory is not None:
             return await self._factory(request, path, factory, body)
@@ -308,20 +310,13 @@ class HttpServer:
             case _:
                 raise not_allowed(request.method, methods)
 
-    async def _utility(self, request: web.BaseRequest, link: str, suffix: str) -> Reply:
+    async def _utility(self, request: web.BaseRequest, link: str, name: str, body: bytes) -> Reply:
         factory = await self._find(request, link)
         service = factory or await self._find(request, link.rpartition("/")[0])
         if service is None:
             raise NotFound("there is no such service")
-        if suffix == "available":
-            return await self._core.available(request)
-        if factory is None and suffix == "versions":
-            return await self._history.versions(request, link, service)
-        if factory is None and suffix == "conflicts":
-            return await self._history.conflicts(request, link, service)
-        if factory is None and suffix == "explain":
-            return await self._core.explain(request, link)
-        raise NotFound(f"{suffix} is not offered here yet")
+        asked = Asked(request, link, service, factory is not None, body)
+        return await self._utilities.serve(asked, name)
 
 
 def _own_path(request: web.BaseRequest, target: str) -> str:

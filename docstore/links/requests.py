@@ -247,7 +247,7 @@ class ReadVersions(ToCopy):
     left_s: float
 
 
-# Upkeep and pages (`upkeep/resync.py`, `node/status.py`, `members/group.py`)
+# Upkeep and pages (`upkeep/resync.py`, `node/`, `members/group.py`)
 
 
 class Share(NamedTuple):
@@ -317,6 +317,14 @@ class DescribeCopy(Request[Page]):
     name: ClassVar[str] = "holds"
     slot: int
     link: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPage(Request[Page | None]):
+    """Return a page that you show of yourself; None if you have none at this path."""
+
+    name: ClassVar[str] = "page"
+    path: str
 
 
 @dataclass(frozen=True, slots=True)

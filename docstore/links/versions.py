@@ -58,7 +58,8 @@ def _answered_of_8(message: Answered) -> tuple[Any, ...]:
 
 
 BEFORE: Mapping[int, Mapping[type[Any], Earlier]] = {
-    9: {  # What became of each part of a batch, which is sent when all members know of batches.
+    9: {  # What became of each part of a batch, which is sent when all members know of batches;
+        # a request for a node's page, which a node of before says it knows not.
         Answered: _answered_of_8,
     },
     8: {  # A full disk is told of; requests of queries, which a node of before says it knows not.

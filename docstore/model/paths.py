@@ -28,7 +28,10 @@ SUFFIXES = frozenset(
         "synchronization", "explain", "conflicts",
     }
 )  # fmt: skip
-"""Last segments that name a utility of a document, and so can be no document's id."""
+"""Last segments that name a utility of a document, and so can be no document's id.
+
+They come on top of what a path may have: each document and each factory has its utilities.
+"""
 
 _PLAIN = re.compile(
     r"(?=.{2,256}\Z)(?:/[A-Za-z0-9_~@!$&'()*+,;=:-][A-Za-z0-9._~@!$&'()*+,;=:-]*){1,32}\Z"
@@ -38,13 +41,14 @@ _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f/\\\ud800-\udfff]")
 _ESCAPED = re.compile(r"[\x00-\x1f\x7f-\x9f/\\\ud800-\udfff%~]")
 _DIGEST = "%sha256="
+_RAW_MAX = 3 * PATH_BYTES_MAX + 1 + max(map(len, SUFFIXES))
 
 
 def canonical(raw_path: str) -> str:
     """Return the canonical link of a raw request path (without its query). Raises BadRequest."""
     if _PLAIN.match(raw_path):
         return raw_path
-    if len(raw_path) > 3 * PATH_BYTES_MAX:
+    if len(raw_path) > _RAW_MAX:
         raise BadRequest(f"a path has at most {PATH_BYTES_MAX} bytes")
     return canonical_link("/".join([_decoded(part) for part in raw_path.split("/")]))
 
@@ -58,9 +62,10 @@ def canonical_link(link: str) -> str:
     segments = link[1:].split("/")
     for segment in segments:
         _check_segment(segment)
-    if len(segments) > SEGMENTS_MAX:
+    above, _, last = link.rpartition("/")
+    if len(segments) > SEGMENTS_MAX + (last in SUFFIXES):
         raise BadRequest(f"a path has at most {SEGMENTS_MAX} segments")
-    if len(link.encode()) > PATH_BYTES_MAX:
+    if len((above if last in SUFFIXES else link).encode()) > PATH_BYTES_MAX:
         raise BadRequest(f"a path has at most {PATH_BYTES_MAX} bytes")
     return link
 

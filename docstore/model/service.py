@@ -76,6 +76,8 @@ class ServiceOptions:
     numbered: bool = False
     """Handlers are shown the version that they are about to make, as `documentVersion`."""
     schema: Mapping[str, Any] | None = field(default=None, compare=False)
+    described_by: Mapping[str, Any] | None = field(default=None, compare=False)
+    """A schema that tells people of its documents, and refuses none, where there is no other."""
     versions: int = 0
     """How many versions of a document stay, and are shown; 0 for all that are there."""
     expires_after_s: int = 0

@@ -10,6 +10,7 @@ from docstore.errors import NotFound, Unavailable
 from docstore.links.requests import SlotPosition
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import EVENTUAL, Service
+from docstore.model.stats import entries_of
 from docstore.node import logs
 from docstore.node.gate import Gate
 from docstore.node.handler_calls import HandlerCalls
@@ -20,6 +21,7 @@ from docstore.protocol.events import CompactAsked
 from docstore.protocol.published import DECLARATIONS
 from docstore.reads.listings import Listed
 from docstore.reads.local import read_here
+from docstore.reads.pages import NodePages, Pages
 from docstore.scans.cut import Cut
 from docstore.scans.feed import Stretch, Wanted
 from docstore.scans.queries import Queries
@@ -46,6 +48,7 @@ class NodeBackend:
         self._gate = gate
         self._drain = drain
         self._calls = calls
+        self._node_pages = NodePages(parts.rpc, self._members, self._own_page)
 
     @property
     def _pages(self) -> StatusPages:
@@ -160,6 +163,41 @@ class NodeBackend:
     async def explain(self, link: str, timeout_s: float) -> Any:
         """Return where a document lives and why."""
         return await self._pages.explain(link, timeout_s)
+
+    async def available(self, level: int, timeout_s: float) -> None:
+        """Return if documents of a level can be served, in all slots."""
+        await self._gate.inside().availability.insist(level, timeout_s)
+
+    def owner_of(self, key: str) -> str | None:
+        """Return who owns what is called so."""
+        view = self._gate.inside().driver.view
+        return view.owners.owner_of(view.slot_of(key))
+
+    async def page_at(self, member: str, path: str, timeout_s: float) -> Any:
+        """Return a page that one member shows of itself."""
+        return await self._node_pages.at(member, path, timeout_s)
+
+    async def pages(self, path: str, timeout_s: float) -> Pages:
+        """Return the pages that all members show of themselves."""
+        return await self._node_pages.of_all(path, timeout_s)
+
+    def _members(self) -> Sequence[str]:
+        return self._gate.inside().driver.view.members.configuration.names
+
+    def _own_page(self, path: str) -> Any:
+        """Return what this node shows of itself at a path, None if it has nothing there."""
+        if path == "/core/management":
+            return self.management()
+        if path == "/core/node-groups/default":
+            return self.node_group()
+        above, _, name = path.rpartition("/")
+        if above == "/core/node-selectors":
+            return self.selector(name)
+        running = self._gate.inside()
+        if name == "stats":
+            measures = running.driver.view.measures_of(above)
+            return {"id": self._parts.node_id, "entries": entries_of(measures)}
+        return running.resync.last_of(above) if name == "synchronization" else None
 
     def management(self) -> Any:
         """Return what this node is."""

@@ -19,6 +19,7 @@ from docstore.protocol.events import DrainAsked, LinkLost, LinkMade, SlotCorrupt
 from docstore.protocol.group.configuration import Configuration
 from docstore.protocol.replica import Replica
 from docstore.protocol.timing import LeadershipTimes, ReplicaConfig, Retention
+from docstore.reads.availability import Availability
 from docstore.reads.listings import Listings
 from docstore.reads.local import declarations
 from docstore.reads.owners import Owners
@@ -92,6 +93,7 @@ class RunningNode:
         self.feed = Feed(driver.view, rpc, scans.page, scans.shown, scans.batch_end)
         owners = Owners(driver.view, rpc)
         self.listings = Listings(driver, store, rpc, owners)
+        self.availability = Availability(driver.view, rpc)
         self.announcing = Announcing(driver, parts.registry, rpc, owners)
         self.needs = NeedsReader(driver, self.listings)
         self.group = Group(
@@ -237,5 +239,6 @@ def _replica(
             remove_after_s=config.remove_after_s,
         ),
         blocks=blocks,
+        measured=parts.registry.measured,
         now=clock(),
     )

@@ -16,6 +16,7 @@ from docstore.links.rpc import Rpc
 from docstore.members.group import Group, warnings_of
 from docstore.model.fences import fences_of
 from docstore.model.paths import partition_key
+from docstore.model.stats import metrics_of
 from docstore.ownership.by_hash import member_points, ranking
 from docstore.protocol.group.configuration import Configuration
 from docstore.protocol.slots import slot_of
@@ -139,14 +140,16 @@ class StatusPages:
         if name not in factors:
             return None
         placement = self._view.members.placement
-        copies = factors[name] or len(self.configuration.members)
+        members = len(self.configuration.members)
+        copies, kept = (min(factors[each] or members, members) for each in (name, "default"))
         owners = [self._view.owners.owner_of(slot) for slot in range(self._slots)]
         preferred = Counter(placement.replicas(slot)[0] for slot in range(self._slots))
         owned = Counter(owner for owner in owners if owner)
         return {
             "documentSelfLink": f"/core/node-selectors/{name}",
             "kind": "NodeSelectorState",
-            "replicationFactor": min(copies, len(self.configuration.members)),
+            "replicationFactor": copies,
+            "keepsDocuments": copies == kept,
             "slots": self._slots,
             "pointsPerNode": placement.points_per_node,
             "shares": {
@@ -204,6 +207,7 @@ class StatusPages:
         values = {f"docstore_protocol_{k}_total": float(v) for k, v in self._view.counters.items()}
         for peer, rows in self._view.replication.lag().items():
             values[f'docstore_replication_lag_rows{{peer="{peer}"}}'] = float(rows)
+        values.update(metrics_of(self._view.measures_of_factories))
         values["docstore_slots_owned"] = float(len(self._view.owners.owned()))
         values["docstore_slots_faulty"] = float(self._slots_faulty())
         values["docstore_documents_in_conflict"] = float(self._view.documents_in_conflict)

@@ -30,6 +30,8 @@ class Inflight:
     elsewhere, or before, and says so itself."""
     made: Sequence[Row] = ()
     """The rows of a batch, if they were made here, and now."""
+    arrived_at: float | None = None
+    """When it came here, if it is measured (`measures.py`)."""
 
     def identity(self, version: int, fences: Sequence[Any] = ()) -> Identity:
         """Return what the row of this version remembers of the operation that makes it."""

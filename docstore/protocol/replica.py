@@ -6,7 +6,7 @@ thread can run a whole cluster in virtual time. This file only dispatches; each 
 own file, named in `docstore/__init__.py`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from random import Random
 from typing import assert_never
 
@@ -114,17 +114,14 @@ class Replica:
         vote_rng: Random,
         config: ReplicaConfig | None = None,
         blocks: Callable[[int], bool] = lambda slot: False,
+        measured: Collection[str] = frozenset(),
         now: float = 0.0,
     ) -> None:
-        """blocks: whether the node still needs, for what it does beside, who leaves a slot."""
+        """blocks: whether the node still needs who leaves a slot. measured: see `measures.py`."""
         self.core = core = Core(
-            node_id,
-            recovered,
-            service_for=service_for,
-            rng=rng,
-            config=config or ReplicaConfig(),
-            now=now,
-        )
+            node_id, recovered, service_for=service_for, rng=rng,
+            config=config or ReplicaConfig(), measured=measured, now=now,
+        )  # fmt: skip
         self.acceptor = Acceptor(core)
         self.catchup = CatchUp(core)
         self.confirmer = Confirmer(core)
@@ -301,6 +298,8 @@ class Replica:
 
     def _serve(self, inflight: Inflight) -> None:
         """Give an operation to whoever executes it here."""
+        if self.core.measures.factories:
+            self.core.measures.arrived(inflight, self.core.now)
         if inflight.operation.level == 3:
             self.owner.serve(inflight)
         else:
@@ -311,6 +310,8 @@ class Replica:
         core = self.core
         answers, core.answers = core.answers, {}
         for entry, items in answers.items():
+            if core.measures.factories:
+                core.measures.answered(items, core.now, core.wall_now_us())
             if entry == core.me:
                 for inflight, answer, proposed in items:
                     if inflight.boot == core.boot:

@@ -26,11 +26,12 @@ from docstore.model.service import (
 from docstore.services.schemas import Schema, check_schema
 from docstore.services.unkept import WARNINGS
 
+INSTRUMENTATION = "INSTRUMENTATION"
 OPTIONS = frozenset(
     {
         "PERSISTENCE", "REPLICATION", "OWNER_SELECTION", "ENFORCE_QUORUM",
         "STRICT_UPDATE_CHECKING", "IDEMPOTENT_POST", "ON_DEMAND_LOAD", "IMMUTABLE",
-        "INSTRUMENTATION",
+        INSTRUMENTATION,
     }
 )  # fmt: skip
 SERVICE = "service"
@@ -97,6 +98,25 @@ def options_of(declaration: State) -> ServiceOptions:
         revision=revision,
         methods=methods,
     )
+
+
+def in_force(options: ServiceOptions) -> State:
+    """Return a declaration that says all of it: what its author has left out as well.
+
+    But for what changes nothing (`unkept.py`).
+    """
+    said: State = {
+        "path": options.path,
+        "kind": options.kind,
+        "options": list(options.options),
+        "putCreates": options.put_creates,
+        "requiresPrecondition": options.needs_precondition,
+        "requiresFence": options.requires_fence,
+        "nodeSelector": "default",
+        "defaultExpirationSeconds": options.expires_after_s,
+        "retention": {"versions": options.versions} if options.versions else {},
+    }
+    return said if options.schema is None else {**said, "schema": options.schema}
 
 
 def _check_wishes(declaration: State) -> None:

@@ -2,6 +2,17 @@
 
 from docstore.service import Refused, Service, State
 
+DESCRIPTION = {
+    "title": "ExampleServiceState",
+    "required": ["name"],
+    "properties": {
+        "name": {"type": "string", "description": "what it is called", "examples": ["first"]},
+        "counter": {"type": "integer", "description": "a number that programs count with"},
+        "keyValues": {"type": "object", "description": "texts by texts"},
+    },
+}
+"""Of its documents, as a schema; what is refused is said by `check`."""
+
 
 class ExampleService(Service):
     """Documents with a name, a counter and key-value pairs. PUT does not create them."""

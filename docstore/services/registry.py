@@ -17,8 +17,14 @@ from docstore.services.authored import (
     called_plainly,
     declaration_of,
 )
-from docstore.services.declared import DeclaredService, FactoryService, options_of, path_of
-from docstore.services.example import ExampleService
+from docstore.services.declared import (
+    INSTRUMENTATION,
+    DeclaredService,
+    FactoryService,
+    options_of,
+    path_of,
+)
+from docstore.services.example import DESCRIPTION, ExampleService
 from docstore.services.groups import GroupService
 from docstore.services.leases import LeaseService
 from docstore.services.offsets import OffsetService, is_of_offsets
@@ -40,8 +46,9 @@ PRODUCERS = "/core/producers"
 """Epochs of those who write to streams under an id; see `docstore/http/producers.py`."""
 
 EXAMPLES = ServiceOptions(
-    path=ExampleService.path, kind=ExampleService.kind, put_creates=ExampleService.put_creates
-)
+    path=ExampleService.path, kind=ExampleService.kind, put_creates=ExampleService.put_creates,
+    described_by=DESCRIPTION,
+)  # fmt: skip
 
 
 def declaration_id(path: str) -> str:
@@ -112,6 +119,10 @@ class Registry:
         self.built_in: Sequence[Service] = (*built_in, self._partitions, self._offsets)
         self._declared: dict[str, tuple[int, str]] = {}
         """Link of the declaration -> (its version, the path that it declares, "" once deleted)."""
+        self.measured = {
+            each.options.path for each in built_in if INSTRUMENTATION in each.options.options
+        }
+        """Paths of the factories with INSTRUMENTATION; kept up to date, in place."""
 
     def publish(self, row: Row) -> None:
         """Know a factory by its declaration, or forget it; what is older than known is ignored.
@@ -133,7 +144,7 @@ class Registry:
         """Know nothing of a declaration any more, unless another version became known meanwhile."""
         if self.version_of(link) == version:
             _, path = self._declared.pop(link, (-1, ""))
-            self._services.pop(path, None)
+            self._remove(path)
 
     def _declare(self, row: Row) -> None:
         known = self._declared.get(row.link)
@@ -144,6 +155,10 @@ class Registry:
             return
         self._declared[row.link] = (row.version, options.path)
         self._services[options.path] = self._service_of(options)
+        if INSTRUMENTATION in options.options:
+            self.measured.add(options.path)
+        else:
+            self.measured.discard(options.path)
 
     def _service_of(self, options: ServiceOptions) -> Service:
         if not options.author:
@@ -156,7 +171,11 @@ class Registry:
         version, path = self._declared.get(row.link, (-1, ""))
         if row.version >= version:
             self._declared[row.link] = (row.version, "")
-            self._services.pop(path, None)
+            self._remove(path)
+
+    def _remove(self, path: str) -> None:
+        self._services.pop(path, None)
+        self.measured.discard(path)
 
     def service_at(self, path: str) -> Service | None:
         """Return the service whose factory is at `path`."""

@@ -26,8 +26,6 @@ def _found(declaration: State) -> Iterator[tuple[str, str]]:
         yield "indexes", "no index is made yet: a condition looks at every document"
     if declaration.get("retention") and level_of(declaration.get("options", LEVEL_3)) < 3:
         yield "retention", "versions are counted at level 3 only: history_retention_s drops them"
-    if "INSTRUMENTATION" in declaration.get("options", ()):
-        yield "options", "INSTRUMENTATION measures nothing yet: /metrics counts for a whole node"
     for name in declaration:
         if name.startswith("document") and name != EXPIRY:
             yield name, "a declaration has no member of that name"

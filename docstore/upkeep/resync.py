@@ -59,11 +59,13 @@ class Run:
     started_us: int = 0
     finished_us: int = 0
     errors: list[str] = field(default_factory=list)
+    part: Sequence[int] = ()
+    """Slots whose owners are at it."""
     going: asyncio.Event = field(default_factory=asyncio.Event)
     """Cleared while it is paused."""
 
-    def page(self) -> dict[str, Any]:
-        """Return the status as JSON."""
+    def page(self, waits_for: str = "") -> dict[str, Any]:
+        """Return the status as JSON. waits_for: what keeps it from going on."""
         return {
             "kind": "SynchronizeStatus",
             "id": self.id,
@@ -78,6 +80,7 @@ class Run:
             },
             "startedTimeMicros": self.started_us,
             "finishedTimeMicros": self.finished_us,
+            "waitsFor": waits_for,
             "errors": self.errors,
         }
 
@@ -126,6 +129,18 @@ class Resync:
         task.add_done_callback(lambda _: self._tasks.pop(run.id, None))
         return run.id
 
+    def last_of(self, link: str) -> dict[str, Any] | None:
+        """Return the page of the last run of a factory or a document that began here."""
+        runs = [run for run in self._runs.values() if run.link == link]
+        return self._page(runs[-1]) if runs else None
+
+    def _page(self, run: Run) -> dict[str, Any]:
+        """Return a run's page; slots that nobody owns are waited for when they have their turn."""
+        owners = self._view.owners
+        if not owners.vacant_among(run.part):
+            return run.page()
+        return run.page(f"{owners.vacant_among(run.slots)} slots have no owner now")
+
     async def status(self, run_id: str | None, timeout_s: float) -> dict[str, Any]:
         """Return the status of a run, wherever it runs. Raises NotFound."""
         home = self._me if run_id is None else run_id.rpartition(".")[0]
@@ -161,7 +176,7 @@ class Resync:
             else:
                 run.state = "CANCELLED"
                 self._tasks[run_id].cancel()
-        return run.page()
+        return self._page(run)
 
     async def wait(self, run_id: str, timeout_s: float) -> None:
         """Return when the run is over, or the time is."""
@@ -185,14 +200,16 @@ class Resync:
         try:
             for part in batched(run.slots, SLOTS_AT_ONCE):
                 await run.going.wait()
+                run.part = part
                 await self._part(run, part)
+                run.part = ()
                 done += len(part)
                 if run.slots_per_second > 0:
                     due = began + done / run.slots_per_second
                     await asyncio.sleep(due - time.monotonic())
             run.state = "FAILED" if run.errors else "FINISHED"
         finally:
-            run.finished_us = time.time_ns() // 1000
+            run.part, run.finished_us = (), time.time_ns() // 1000
 
     async def _part(self, run: Run, slots: Sequence[int]) -> None:
         """Have the owners of some slots do their shares, all at the same time."""
@@ -277,9 +294,9 @@ class Resync:
     async def _status_here(self, asked: ReadResync) -> dict[str, Any] | None:
         if asked.run_id is None:
             runs = list(self._runs.values())
-            return runs[-1].page() if runs else None
+            return self._page(runs[-1]) if runs else None
         run = self._runs.get(asked.run_id)
-        return run.page() if run else None
+        return self._page(run) if run else None
 
     async def _digests_here(self, asked: DigestSlots) -> list[tuple[int, int, int, str]]:
         held = [slot for slot in asked.slots if slot in self._view.logs]

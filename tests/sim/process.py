@@ -108,6 +108,8 @@ class Process:
         """Makes no call and draws no number where there is none."""
         self.services: Callable[[str], Service | None] = lambda link: None
         """The service of a link that is none of the simulation's own."""
+        self.measured: set[str] = set()
+        """Factories whose operations are measured."""
         self.blocks: Callable[[int], bool] = _nothing_blocks
         """Whether its companion needs a member that leaves a slot; anew with each life."""
         self._world = world
@@ -167,6 +169,7 @@ class Process:
             vote_rng=Random(f"{self._world.seed} {self.name} {self.boot}"),
             config=self._config,
             blocks=self._blocks,
+            measured=self.measured,
             now=self._world.now,
         )
         self._world.after(self._world.rng.random() * TICK_S, self._tick, self.life)

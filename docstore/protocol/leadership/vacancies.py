@@ -6,6 +6,7 @@ them elsewhere and back for it, so a vacancy counts once it has lasted for half 
 a silent owner is replaced. One that stood before this node was there counts at once.
 """
 
+from collections.abc import Iterable
 from math import inf
 
 from docstore.protocol.core import Core
@@ -33,6 +34,10 @@ class Vacancies:
         """Return how many slots have been without an owner for too long."""
         before = self._core.now - self._core.config.leadership.vacant_after_s
         return sum(since <= before for since in self._since.values())
+
+    def among(self, slots: Iterable[int]) -> int:
+        """Return how many of some slots are without an owner."""
+        return sum(slot in self._since for slot in slots)
 
     def _is_owned(self, slot: int) -> bool:
         log = self._core.logs.get(slot)

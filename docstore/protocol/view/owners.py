@@ -39,6 +39,10 @@ class OwnersView:
         """Return how many slots have lacked an owner for longer than a hand-over takes."""
         return self._vacancies.lasting()
 
+    def vacant_among(self, slots: Iterable[int]) -> int:
+        """Return how many of these nobody owns, as far as is heard here."""
+        return self._vacancies.among(slots)
+
     def reign_of(self, slot: int) -> int:
         """Return the epoch under which this node owns a slot, 0 if it does not."""
         reign = self._open(slot)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from docstore.model.document import Ballot, Ballots, Row
+from docstore.model.stats import Measure
 from docstore.protocol.quorum import majority
 from docstore.protocol.replica import Replica
 from docstore.protocol.slots import to_bitmap
@@ -144,6 +145,15 @@ class ReplicaView:
         now: what the machine's clock shows; None as of its last event.
         """
         return self._core.clock.now_us(self._core.now if now is None else now)
+
+    def measures_of(self, path: str) -> Mapping[str, Measure]:
+        """Return what was measured here of a factory, or of a document: by method."""
+        return self._core.measures.of(path)
+
+    @property
+    def measures_of_factories(self) -> Mapping[str, Mapping[str, Measure]]:
+        """Return path -> method -> what was measured here."""
+        return self._core.measures.of_factories
 
     @property
     def counters(self) -> Counter[str]:

@@ -17,6 +17,7 @@ from docstore.model.service import WITHOUT_AUTHOR, Service
 from docstore.protocol.identity import Identity
 from docstore.protocol.road.handle import New, Unchanged, handle
 from docstore.reads.listings import Listed
+from docstore.reads.pages import Pages
 from docstore.services.registry import FACTORIES, Registry
 from docstore.trace.lines import About
 
@@ -160,6 +161,28 @@ class SingleNode:
     def slots(self) -> int:
         return self.slots_count
 
+    async def available(self, level: int, timeout_s: float) -> None:
+        if self.why_not:
+            raise Unavailable(self.why_not)
+
+    def owner_of(self, key: str) -> str | None:
+        return None if self.why_not else self.node_id
+
+    async def page_at(self, member: str, path: str, timeout_s: float) -> Any:
+        if member != self.node_id:
+            raise NotFound(f"the group has no member {member}")
+        if path.endswith("/stats"):
+            return {"id": member, "entries": {}}
+        return self.management() | {"path": path}
+
+    async def pages(self, path: str, timeout_s: float) -> Pages:
+        if path.endswith("/synchronization"):
+            return Pages({self.node_id: None}, {"n2": "node n2 is not connected"})
+        return Pages(
+            {self.node_id: await self.page_at(self.node_id, path, timeout_s)},
+            {"n2": "node n2 is not connected"},
+        )
+
     def management(self) -> Any:
         return {"documentSelfLink": "/core/management", "id": self.node_id}
 
@@ -178,7 +201,7 @@ class SingleNode:
         return not self.why_not
 
     def selector(self, name: str) -> Any:
-        return {"slots": 1} if name == "default" else None
+        return {"slots": 1} if name in ("default", "default-3x") else None
 
     def log_at(self, level: str) -> Any:
         return {"kind": "LogLevel", "id": self.node_id, "level": level}

@@ -8,7 +8,6 @@ import msgpack
 import pytest
 
 from docstore import __version__
-from docstore.model.service import LEVEL_3
 from tests.docstore.http.conftest import Declare
 from tests.docstore.http.problem import problem_of
 
@@ -142,16 +141,17 @@ async def test_declaring_a_factory(client: Client) -> None:
 async def test_warnings_of_a_declaration_come_with_it_and_are_no_part_of_it(
     client: Client, declare: Declare
 ) -> None:
-    path = await declare(options=[*LEVEL_3, "INSTRUMENTATION"])
+    path = await declare(indexes=["$.a"])
     link = f"/core/factories{path}"
     page = await get(client, link)
-    assert [each["member"] for each in page["warnings"]] == ["options"]
+    assert [each["member"] for each in page["warnings"]] == ["indexes"]
     for verb in ("PUT", "PATCH"):  # What was read may be sent back.
-        kept = page | {"options": LEVEL_3, "indexes": []}
+        kept = page | {"indexes": [], "schema": None}
         async with client.request(verb, link, json=kept) as response:
             assert response.status == 200, await response.text()
             assert "warnings" not in await response.json()
-        async with client.request(verb, link, json={**page, "indexes": ["$.a"]}) as response:
+        schema = {"deprecatedly": True}
+        async with client.request(verb, link, json={**page, "schema": schema}) as response:
             assert len((await response.json())["warnings"]) == 2
             page = await get(client, link)
     accept = {"Accept": "application/msgpack"}
@@ -206,10 +206,8 @@ async def test_who_opens_the_address_of_a_node_is_told_what_it_is(client: Client
 async def test_explain_and_what_is_not_offered_yet(client: Client, factory: str) -> None:
     await client.put(f"{factory}/a", json={})
     assert (await get(client, f"{factory}/a/explain"))["owner"]
-    for suffix in ("stats", "config", "subscriptions", "template"):
-        async with client.get(f"{factory}/a/{suffix}") as response:
-            await problem_of(response, 404)
-        async with client.put(f"{factory}/{suffix}", json={}) as response:
+    for path in (f"{factory}/a/subscriptions", f"{factory}/versions", f"{factory}/explain"):
+        async with client.get(path) as response:
             await problem_of(response, 404)
 
 

@@ -117,7 +117,7 @@ ENFORCED = {
             {"retention": {"versions": 3}, "options": ["PERSISTENCE", "REPLICATION"]},
             [("retention", "level 3")],
         ),
-        ({"options": ["INSTRUMENTATION"]}, [("options", "INSTRUMENTATION")]),
+        ({"options": ["INSTRUMENTATION"]}, []),
         ({"documentExpirySeconds": 9}, [("documentExpirySeconds", "no member")]),
         (
             {"schema": {"properties": {"a": {"format": "date"}, "b": {"format": "email"}}}},

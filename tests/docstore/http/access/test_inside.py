@@ -208,6 +208,41 @@ async def test_no_query_of_what_may_be_read_in_part(asker: Asker, role: str, que
 
 
 @pytest.mark.parametrize(
+    ("role", "path", "status"),
+    [
+        ("reader", "/core/management", 200),
+        ("tenant", "/core/management", 404),
+        ("scraper", "/core/management", 404),
+        ("nobody", "/core/node-groups/default", 200),
+        ("nobody", "/core/node-selectors/default", 200),
+        ("", "/core/node-groups/default", 401),
+        ("tenant-reader", "/tenant1/stats", 200),
+        ("tenant-reader", "/tenant1x/stats", 404),
+        ("one-document", "/tenant1/stats", 404),
+        ("one-document", "/tenant1/a/stats", 200),
+    ],
+)
+async def test_what_nodes_are_asked_for_needs_what_their_own_page_does(
+    asker: Asker, role: str, path: str, status: int
+) -> None:
+    forwarding = f"/core/node-selectors/default/forwarding?path={path}"
+    for target in ("ALL", "PEER_ID&peer=n1", "KEY_HASH&key=x"):
+        assert (await asker.ask(role, "GET", f"{forwarding}&target={target}"))[0] == status
+    changed = await asker.ask(role, "PATCH", f"{forwarding}&target=ALL", b"{}")
+    assert changed[0] == (401 if status == 401 else 403)
+
+
+@pytest.mark.parametrize(
+    ("role", "status"), [("tenant-reader", 200), ("one-document", 404), ("nobody", 404)]
+)
+async def test_a_declaration_is_not_shown_to_who_may_read_only_a_document(
+    asker: Asker, role: str, status: int
+) -> None:
+    for target in ("/tenant1/a/config", "/core/factories/tenant1", "/tenant1/config"):
+        assert (await asker.ask(role, "GET", target))[0] == status
+
+
+@pytest.mark.parametrize(
     ("role", "status"), [("tenant", 200), ("one-document", 200), ("producer", 404), ("nobody", 404)]
 )
 async def test_the_index_hides_what_documents_do(asker: Asker, role: str, status: int) -> None:

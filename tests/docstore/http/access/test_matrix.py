@@ -20,6 +20,8 @@ PATHS: dict[str, tuple[str, int, int]] = {
     "/tenant1/b": ("/tenant1/b", READ, WRITE),
     "/tenant1/a/versions": ("/tenant1/a/versions", READ, WRITE),
     "/tenant1/a/explain": ("/tenant1/a/explain", READ, WRITE),
+    "/tenant1/a/synchronization": ("/tenant1/a", READ, ADMIN),
+    "/tenant1/config": ("/tenant1", READ, ADMIN),
     "/tenant1/deep/a": ("/tenant1/deep/a", READ, WRITE),
     "/tenant1x/a": ("/tenant1x/a", READ, WRITE),
     "/tenant2/a": ("/tenant2/a", READ, WRITE),

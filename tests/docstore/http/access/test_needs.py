@@ -7,11 +7,12 @@ import pytest
 from docstore.access.grants import Level
 from docstore.http.bulk import Bulk
 from docstore.http.changes import CHANGES
-from docstore.http.core_pages import ENTRY, SELECTORS, CorePages
+from docstore.http.core_pages import ENTRY, CorePages
 from docstore.http.metrics import KNOWN_METHODS
 from docstore.http.needs import ADMIN, ANYBODY, INSIDE, OPEN, READ, TABLE, WRITE, line_of, need_of
 from docstore.http.queries import QUERY_TASKS
 from docstore.http.scans import SCAN_PAGES, SCANS
+from docstore.http.selectors import FORWARDING, NAMES, SELECTORS
 from docstore.http.server import BULK, HttpServer
 from docstore.http.staging import STAGING
 from docstore.limits import Limits
@@ -32,7 +33,8 @@ def routes() -> set[str]:
     for prefixes, _ in server._kinds:
         found |= {prefixes} if isinstance(prefixes, str) else set(prefixes)
     found |= {SCANS + name for name in SCAN_PAGES}
-    found |= {BULK, STAGING, CHANGES, QUERY_TASKS, SELECTORS + "default"}
+    found |= {BULK, STAGING, CHANGES, QUERY_TASKS}
+    found |= {SELECTORS + name + below for name in NAMES for below in ("", FORWARDING)}
     return found | {each.options.path for each in Registry().services()}
 
 
@@ -78,6 +80,12 @@ def test_a_document_needs_its_own_path() -> None:
         ("GET", "/core/factories/a:b", (READ, "/a/b")),
         ("GET", "/core/factories/a:b/versions", (READ, "/a/b")),
         ("PUT", "/core/factories/a:b", (ADMIN, "/a/b")),
+        ("GET", "/films/config", (READ, "/films/config")),
+        ("PATCH", "/films/config", (ADMIN, "/films")),
+        ("PATCH", "/films/1/synchronization", (ADMIN, "/films/1")),
+        ("PATCH", "/core/factories/a:b/synchronization", (ADMIN, "/a/b")),
+        ("DELETE", "/films/1/conflicts", (WRITE, "/films/1/conflicts")),
+        ("PATCH", "/core/streams/t/config", (ADMIN, "/core/streams/t")),
         ("DELETE", "/core/factories/a", (ADMIN, "/a")),
         ("GET", "/core/factories", (READ, "/core/factories")),
         ("POST", "/core/factories", (INSIDE, "/core/factories")),

@@ -1,0 +1,120 @@
+"""/core/node-selectors: how documents are spread over nodes, and a way to have a node asked.
+
+`<selector>/forwarding?target=&path=` reads a page that a node shows of itself, through whichever
+node the client reaches: of one member (PEER_ID), of who owns a key or a link (KEY_HASH), or of all
+of them (ALL). Only members are asked, each by its id and over the nodes' own links: no request
+names an address. Documents need no forwarding, since every node serves all of them.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+
+from docstore.errors import BadRequest, NotFound, TooLarge, Unavailable
+from docstore.http import headers
+from docstore.http.authority import authority_of
+from docstore.http.backend import Backend
+from docstore.http.core_pages import check_method
+from docstore.http.documents import READ_METHODS, allowed
+from docstore.http.reply import Reply, header_lines
+from docstore.http.representation import encode, page_reply
+from docstore.model.paths import canonical, canonical_link
+
+SELECTORS = "/core/node-selectors/"
+NAMES = ("default", "default-1x", "default-3x")
+FORWARDING = "/forwarding"
+TARGETS = ("KEY_HASH", "PEER_ID", "ALL")
+PARAMETERS = frozenset({"target", "path", "link", "key", "peer"})
+FORWARDED = frozenset(
+    {
+        "/core/management", "/core/node-groups/default", *(SELECTORS + name for name in NAMES)
+    }
+)  # fmt: skip
+"""What a node shows of itself; beside these the stats of factories and documents."""
+BYTES_MAX = 16 << 20
+"""Of one answer, whatever the nodes say."""
+
+
+class NoOwner(Unavailable):
+    """Nobody owns it for now."""
+
+    code = "no-owner"
+
+
+class SelectorPages:
+    """Answers what lives under /core/node-selectors."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    async def serve(self, request: web.BaseRequest, path: str) -> Reply:
+        """Answer a request for a selector, or for a page through it."""
+        selector = path.removesuffix(FORWARDING)
+        check_method(request, READ_METHODS)
+        page = self._backend.selector(selector.removeprefix(SELECTORS))
+        if page is None:
+            raise NotFound(f"there is no node selector {selector[:60]}")
+        if request.method == "OPTIONS":
+            return allowed(READ_METHODS)
+        if path != selector:
+            return await self._forwarded(request)
+        return page_reply(page, headers.accepted_media(request))
+
+    async def _forwarded(self, request: web.BaseRequest) -> Reply:
+        query, patience_s = request.rel_url.query, headers.timeout_s(request)
+        if unknown := sorted(set(query) - PARAMETERS):
+            raise BadRequest(f"forwarding has no parameter {unknown[0][:60]}")
+        path, target = _path(query), query.get("target", "")
+        authority_of(request).insist("GET", path)
+        if target == "ALL":
+            return self._told(request, await self._of_all(path, patience_s))
+        if target not in TARGETS:
+            raise BadRequest(f"target is one of {', '.join(TARGETS)}")
+        member = self._member(query, target)
+        reply = self._told(request, await self._backend.page_at(member, path, patience_s))
+        reply.head += header_lines({"Docstore-Node": member})
+        return reply
+
+    def _member(self, query: Mapping[str, str], target: str) -> str:
+        """Return who is to be asked. Raises BadRequest, NoOwner."""
+        if target == "PEER_ID":
+            if not query.get("peer"):
+                raise BadRequest("peer is the id of a member")
+            return query["peer"]
+        key = canonical_link(query["link"]) if "link" in query else query.get("key")
+        if not key:
+            raise BadRequest("KEY_HASH needs a link or a key")
+        owner = self._backend.owner_of(key)
+        if owner is None:
+            raise NoOwner("nobody owns it for now")
+        return owner
+
+    async def _of_all(self, path: str, patience_s: float) -> dict[str, Any]:
+        found = await self._backend.pages(path, patience_s)
+        return {
+            "kind": "NodeGroupBroadcastResponse",
+            "path": path,
+            "jsonResponses": dict(found.pages),
+            "failures": {
+                name: {"statusCode": 503, "errorCode": "unavailable", "message": why}
+                for name, why in found.failures.items()
+            },
+            "totalNodeCount": len(found.pages) + len(found.failures),
+            "unavailableNodeCount": len(found.failures),
+        }
+
+    def _told(self, request: web.BaseRequest, page: Any) -> Reply:
+        media = headers.accepted_media(request)
+        body = encode(page, media)
+        if len(body) > BYTES_MAX:
+            raise TooLarge(f"the answer has more than {BYTES_MAX >> 20} MiB: ask one node")
+        return Reply(200, body, header_lines({"Content-Type": media}))
+
+
+def _path(query: Mapping[str, str]) -> str:
+    """Return the path that a node is to be asked for. Raises BadRequest."""
+    path = canonical(query.get("path", ""))
+    if path not in FORWARDED and not path.endswith("/stats"):
+        raise BadRequest(f"path is one of {', '.join(sorted(FORWARDED))}, or ends with /stats")
+    return path

@@ -1,0 +1,53 @@
+"""Whether every slot can be served now: its owner says so, and a quorum confirms that."""
+
+import asyncio
+
+from docstore.errors import NoQuorum, Unavailable
+from docstore.links.requests import ConfirmReigns
+from docstore.links.rpc import Rpc
+from docstore.protocol.view.replica import ReplicaView
+
+PATIENCE_S = 1.0
+"""A slot that is handed over has its next owner by then; whoever asks is not to wait for longer."""
+AGAIN_S = 0.05
+
+
+class Availability:
+    """Asks the owners of all slots. What serves that is in `scans/barrier.py`."""
+
+    def __init__(self, view: ReplicaView, rpc: Rpc) -> None:
+        self._view = view
+        self._members, self._owners = view.members, view.owners
+        self._rpc = rpc
+
+    async def insist(self, level: int, timeout_s: float) -> None:
+        """Return if documents of a level can be served, all of them. Raises Unavailable."""
+        slots = range(self._members.slots)
+        if level < 3:
+            nobody = sum(self._owners.executes(slot, level) is None for slot in slots)
+            if nobody:
+                raise Unavailable(f"{nobody} of {len(slots)} slots have no replica that is reached")
+            return
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + min(timeout_s, PATIENCE_S)
+        missing = set(slots)
+        while missing:
+            if self._members.lacks_quorum:
+                raise NoQuorum("this node does not hear a majority of the members")
+            left_s = deadline - loop.time()
+            if left_s <= 0:
+                many = f"{len(missing)} of {len(slots)} slots"
+                raise Unavailable(f"{many} have no owner that a quorum confirms")
+            owners = self._owners.owners_of(missing)
+            asks = (self._confirmed(owner, owned, left_s) for owner, owned in owners.items())
+            found = {slot for each in await asyncio.gather(*asks) for slot in each}
+            missing -= found
+            if missing and not found:
+                await asyncio.sleep(AGAIN_S)
+
+    async def _confirmed(self, owner: str, slots: list[int], left_s: float) -> list[int]:
+        asked = ConfirmReigns(self._view.bitmap(slots), left_s)
+        try:
+            return [slot for slot, _ in await self._rpc.call(owner, asked, left_s)]
+        except Unavailable:
+            return []
