@@ -108,8 +108,7 @@ PROTOCOL_SEEN = (
 )
 PROTOCOL_SEEN_BY_HTTP = ("events", "effects")
 
-# What folders know nothing of; services are handed in.
-AUTHORS = ("docstore.service", "docstore.services")
+AUTHORS = ("docstore.service", "docstore.services")  # Handed in: folders know nothing of these.
 STRANGERS = {"docstore/storage": ("docstore.http", "docstore.protocol"),
              "docstore/protocol": AUTHORS, "docstore/converge": AUTHORS}  # fmt: skip
 
