@@ -28,6 +28,7 @@ SHELLS = tuple(
     gossip/agent.py gossip/audience.py gossip/clock.py gossip/exchange.py gossip/joining.py
     gossip/security/rotation.py gossip/snapshot.py gossip/subscription.py gossip/transport.py
     gossip/__main__.py docstore/__main__.py docstore/driver.py docstore/stepping.py
+    docstore/backup/directory.py docstore/backup/restoring.py docstore/backup/taking.py
     docstore/links/certified.py docstore/links/framed.py docstore/links/peers.py
     docstore/links/refusals.py docstore/links/rpc.py docstore/scans/barrier.py
     docstore/scans/batches.py docstore/scans/feed.py docstore/scans/pool.py
@@ -86,7 +87,7 @@ COMMANDS = (
 )
 NODES_OWN = (
     "docstore/cli/serve.py", "docstore/cli/serve_flags.py", "docstore/cli/force.py",
-    "docstore/tls/authority.py",
+    "docstore/cli/restore.py", "docstore/tls/authority.py",
 )  # fmt: skip
 """What is a node, works on a node's disk or makes its certificates: imported late, by commands."""
 NODES_PARTS = (
