@@ -76,16 +76,17 @@ def unpack_manifest(packed: bytes, name: str) -> Manifest:
     """Return the manifest of a file. name: of the file, for errors. Raises BadBackup."""
     try:
         said: dict[str, Any] = orjson.loads(packed)
-        found = said.pop("sha256")
         if said["format"] != FORMAT:
             raise BadBackup(f"{name} has format {said['format']}; this version reads {FORMAT}")
-        if found != _sum(said):
-            raise BadBackup(f"{name} is not what was written")
+        del said["sha256"]
         said["ends"] = tuple(said["ends"])
         said["parts"] = tuple(Part(**part) for part in said["parts"])
-        return Manifest(**said)
+        found = Manifest(**said)
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
         raise BadBackup(f"{name} is no manifest of a backup") from None
+    if found.pack() != packed:
+        raise BadBackup(f"{name} is not what was written")
+    return found
 
 
 def insist_on_chain(manifests: Sequence[Manifest]) -> None:

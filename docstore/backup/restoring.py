@@ -54,9 +54,12 @@ class _Log:
     updated_us: int = 0
     ballots: Ballots = ()
 
-    def extend(self, stretch: Stretch) -> None:
-        """Take the next rows; they have been held against each other already."""
-        if self.end == 0:
+    def extend(self, stretch: Stretch, *, is_first: bool) -> None:
+        """Take the next rows; they have been held against each other already.
+
+        is_first: the slot is read from its beginning, which says what had been let go of.
+        """
+        if is_first:
             self.kept, self.floor = stretch.kept, stretch.floor
         for row in stretch.rows:
             self.add(row)
@@ -89,11 +92,12 @@ class _Group:
     """The newest rows of documents that begin anew."""
     branches: int = 0
 
-    def take(self, block: Block, *, is_last: bool) -> list[Write]:
-        """Return what is to be written of a block."""
+    def take(self, block: Block, before: Manifest | None, *, is_last: bool) -> list[Write]:
+        """Return what is to be written of a block. before: the backup before its own."""
         rows = [row for stretch in block.log for row in stretch.rows]
         for stretch in block.log:
-            self.logs.setdefault(stretch.slot, _Log()).extend(stretch)
+            is_first = before is None or before.ends[stretch.slot] == 0
+            self.logs.setdefault(stretch.slot, _Log()).extend(stretch, is_first=is_first)
         self.of_records.update((row.link, row) for row in rows if is_of_records(row.link))
         # What has no log is in each backup as a whole.
         branches = block.branches if is_last else ()
@@ -164,7 +168,7 @@ def _written(file: Path, directory: Path, chain: Sequence[Manifest], tell: Tell)
         for before, manifest in zip([None, *chain], chain, strict=False):
             for part in manifest.parts:
                 for block in blocks_of(directory, manifest, part, before):
-                    writer.commit(group.take(block, is_last=manifest is chain[-1]))
+                    writer.commit(group.take(block, before, is_last=manifest is chain[-1]))
                     rows += sum(len(each.rows) for each in block.log)
                 tell(manifest, part)
         writer.commit(list(group.finish(chain[-1], reign)))
