@@ -31,9 +31,11 @@ async def rows_of(client: Client, ends: Sequence[int]) -> dict[tuple[int, int], 
             return rows
 
 
-def restored_group(backups: Path, directory: Path, size: int, slots: int) -> LocalCluster:
+def restored_group(
+    backups: Path, directory: Path, size: int, slots: int, *settings: str
+) -> LocalCluster:
     """Return a group that is not started yet, of founders that have what was backed up."""
-    group = LocalCluster(size, directory, ["--slots", str(slots)])
+    group = LocalCluster(size, directory, ["--slots", str(slots), *settings])
     for node in group.nodes:
         restore(backups, node.data)
     return group

@@ -14,6 +14,7 @@ from docstore.http.queries import QUERY_TASKS
 from docstore.http.scans import SCAN_PAGES, SCANS
 from docstore.http.server import BULK, HttpServer
 from docstore.http.staging import STAGING
+from docstore.http.stored_rows import STORED_ROWS
 from docstore.limits import Limits
 from docstore.services.registry import Registry
 from tests.docstore.http.single import SingleNode
@@ -32,7 +33,7 @@ def routes() -> set[str]:
     for prefixes, _ in server._kinds:
         found |= {prefixes} if isinstance(prefixes, str) else set(prefixes)
     found |= {SCANS + name for name in SCAN_PAGES}
-    found |= {BULK, STAGING, CHANGES, QUERY_TASKS, SELECTORS + "default"}
+    found |= {BULK, STAGING, STORED_ROWS, CHANGES, QUERY_TASKS, SELECTORS + "default"}
     return found | {each.options.path for each in Registry().services()}
 
 
