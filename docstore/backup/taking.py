@@ -89,12 +89,16 @@ async def _planned(
     number = before.number + 1 if before else 1
     unfinished = places.unfinished(directory, number)
     if (unfinished / places.PLAN).exists():
-        return places.manifest_in(unfinished / places.PLAN)
+        plan = places.manifest_in(unfinished / places.PLAN)
+        if (plan.previous, plan.as_of) != (before.id if before else "", wanted.as_of):
+            raise BackupFailed(f"{unfinished} is of another backup, as of {plan.as_of}: remove it")
+        return plan
     page = await client.json("GET", f"/core/spark/plan?asOf={quote(wanted.as_of, safe='')}")
     ends, epochs = page["ends"], page["epochs"]
     if before is not None:
         if page["clusterId"] != before.group:
-            raise BackupFailed(f"{directory} has backups of another group: {before.group}")
+            found = page["clusterId"]
+            raise BackupFailed(f"this is group {found}, and {directory} is of {before.group}")
         if any(now < then for now, then in zip(ends, before.ends, strict=True)):
             raise BackupFailed(f"{wanted.as_of} is before the last backup in {directory}")
     plan = Manifest(
@@ -181,8 +185,11 @@ class _Taking:
         return self._parts
 
     async def _look_around(self) -> None:
-        """Learn who holds which slots."""
+        """Learn who holds which slots. Raises BackupFailed if this is another group."""
         self._layout = await self._client.json("GET", "/core/spark/layout")
+        found, group = self._layout["clusterId"], self._plan.group
+        if found != group:
+            raise BackupFailed(f"this is group {found}, and {self._path} is of {group}")
 
     async def _part(self, first: int, slots: int) -> Part:
         """Return a file: one that was there, or a new one, from whoever can give it."""

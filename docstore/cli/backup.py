@@ -30,7 +30,9 @@ def create(
     rows_per_second: Annotated[float, typer.Option(help="Not faster; 0: as it goes.", min=0)] = 0,
     hold_days: Annotated[
         float,
-        typer.Option(help="So long the group keeps history for the next backup; 0: none comes."),
+        typer.Option(
+            help="So long the group keeps history for the next backup; 0: none comes.", min=0
+        ),
     ] = 8,
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,

@@ -64,6 +64,7 @@ class Founding:
         self._was_stored = self.current is not None
         if restored is not None and not self._was_stored:
             insist_on_founding(config, restored)
+            log.info("this disk was restored", backup=restored.backup, group=restored.group)
         self._origin = restored.backup if restored else ""
         self._learnt = learnt
         self._outdated = outdated

@@ -74,6 +74,7 @@ def test_a_document_needs_its_own_path() -> None:
     ("method", "path", "need"),
     [
         ("GET", "/", (ANYBODY, "/")),
+        ("POST", "/core/backup/rows", (READ, "/")),
         ("GET", "/health/ready", (OPEN, "/health/ready")),
         ("POST", "/health/ready", (ADMIN, "/health/ready")),
         ("GET", "/core/factories/a:b", (READ, "/a/b")),
