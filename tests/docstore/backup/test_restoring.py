@@ -8,7 +8,7 @@ from docstore.backup.blocks import BadBackup, Branch
 from docstore.backup.directory import place_of
 from docstore.backup.restoring import JUMP, RESTORE, restore
 from docstore.config import database_in
-from docstore.errors import BadConfig
+from docstore.errors import BadConfig, DiskFull
 from docstore.members.restored import restored_in, unfinished_in
 from docstore.model import json
 from docstore.model.document import Row, chain_digest
@@ -192,6 +192,14 @@ def test_a_damaged_backup_leaves_nothing(chain: Chain, tmp_path: Path) -> None:
     assert list((tmp_path / "data").iterdir()) == []
     file.write_bytes(whole)
     restore(chain.directory, tmp_path / "data")
+
+
+def test_a_full_disk_leaves_nothing(chain: Chain, small_disk: Path) -> None:
+    author = Author()
+    chain.add([author.row(1, f"/a/{n}", state=b"x" * 900_000) for n in range(6)])
+    with pytest.raises(DiskFull):
+        restore(chain.directory, small_disk / "data")
+    assert list((small_disk / "data").iterdir()) == []
 
 
 def test_a_restore_that_was_killed_begins_anew(chain: Chain, tmp_path: Path) -> None:
