@@ -2,7 +2,7 @@
 
 All founders must have the same: one that is empty would vouch for logs without rows, and most of
 them together would have the others cut theirs. So the group's identity is made of its founders and
-the backup, and those who differ do not speak with each other; nor with the group of before.
+the backup (rule M8): those who differ do not speak with each other, nor with the group of before.
 """
 
 import json

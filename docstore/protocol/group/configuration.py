@@ -261,7 +261,7 @@ def unpack_registered(packed: bytes) -> Registered:
 def cluster_id_of(founders: Sequence[Founder], origin: str = "") -> str:
     """Return the identity of the group that this bootstrap list founds; any order.
 
-    origin: the backup that their disks were made of; "": they are empty.
+    origin: the backup that their disks were made of (rule M8); "": they are empty.
     """
     text = ",".join(sorted(f"{each.id}=http://{each.host}:{each.port}" for each in founders))
     if origin:

@@ -37,6 +37,7 @@ def founding_of(
 
 
 async def test_only_those_found_a_group_who_have_the_same(tmp_path: Path) -> None:
+    """Rule M8."""
     one, other, empty, later = [
         founding_of(name, tmp_path, await MemoryStore().open(), of)
         for name, of in [
