@@ -9,6 +9,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -127,17 +128,18 @@ async def _hold(client: Client, plan: Manifest, seconds: float) -> None:
 
 
 async def _let_go(client: Client, taken: Manifest, before: Manifest | None, hold_s: float) -> None:
-    """Keep the history from this cut on for the next backup, and none before it."""
-    if hold_s:
-        await _hold(client, taken, hold_s)
-    gone = [before] if hold_s else [before, taken]
-    for each in gone:
-        try:
-            if each is not None:
-                await client.json("DELETE", _snapshot_of(each))
-        except RequestFailed as error:
-            if error.status != 404:  # Its time was over.
-                raise
+    """Keep the history from this cut on for the next backup, and none before it.
+
+    The backup is whole by now; what nobody can be told ends when its time is over.
+    """
+    with suppress(ClientError):
+        if hold_s:
+            await _hold(client, taken, hold_s)
+        else:
+            await client.json("DELETE", _snapshot_of(taken))
+    with suppress(ClientError):
+        if before is not None:
+            await client.json("DELETE", _snapshot_of(before))
 
 
 # The rows
@@ -195,7 +197,8 @@ class _Taking:
         """Return a file: one that was there, or a new one, from whoever can give it."""
         file = self._path / places.part_name(first, first + slots - 1)
         if file.exists():
-            return self._found(file, first, slots)
+            with suppress(BadBackup):  # Then it is written anew.
+                return self._found(file, first, slots)
         last: Exception
         for attempt in range(ATTEMPTS):
             try:
