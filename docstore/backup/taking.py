@@ -24,7 +24,7 @@ from docstore.backup.blocks import BadBackup, unpack_block
 from docstore.backup.directory import PartReader, PartWriter
 from docstore.backup.manifest import Manifest, Part, insist_on_chain
 from docstore.backup.verifying import PartCheck
-from docstore.client import Client, ClientError, RequestFailed
+from docstore.client import Client, ClientError, RequestFailed, Unreachable
 from docstore.client.requests import JSON
 
 ROWS, SNAPSHOTS = "/core/backup/rows", "/core/snapshots"
@@ -33,7 +33,7 @@ PARTS = 64
 IN_FLIGHT = 4
 ATTEMPTS = 8
 PAUSE_S = 0.25
-PAGE_TIMEOUT_S = 60.0
+CUT_TIMEOUT_S, PAGE_TIMEOUT_S = 30.0, 60.0
 HOLD_S_MIN = 86_400.0
 """For so long a snapshot is kept while a backup runs."""
 KINDS = ("log", "branches")
@@ -94,7 +94,7 @@ async def _planned(
         if (plan.previous, plan.as_of) != (before.id if before else "", wanted.as_of):
             raise BackupFailed(f"{unfinished} is of another backup, as of {plan.as_of}: remove it")
         return plan
-    page = await client.json("GET", f"/core/spark/plan?asOf={quote(wanted.as_of, safe='')}")
+    page = await _cut(client, wanted.as_of)
     ends, epochs = page["ends"], page["epochs"]
     if before is not None:
         if page["clusterId"] != before.group:
@@ -111,6 +111,15 @@ async def _planned(
     places.make(unfinished)
     places.put(unfinished / places.PLAN, plan.pack())
     return plan
+
+
+async def _cut(client: Client, as_of: str) -> dict[str, Any]:
+    """Return a cut, and where each slot stands at it. A barrier may take some attempts."""
+    path = f"/core/spark/plan?asOf={quote(as_of, safe='')}"
+    patience = {"Docstore-Timeout-Ms": f"{CUT_TIMEOUT_S * 1000:.0f}"}
+    _, _, content = await client.request("GET", path, headers=patience, wait_s=CUT_TIMEOUT_S)
+    page: dict[str, Any] = orjson.loads(content)
+    return page
 
 
 # The snapshot
@@ -164,6 +173,8 @@ class _Taking:
         self._after: Sequence[int] = before.ends if before else ()
         self._tell = tell
         self._layout: Mapping[str, Any] = {}
+        self._unreachable: set[str] = set()
+        """URLs where nobody took a connection: not tried for each file anew."""
         self._parts: list[Part] = []
 
     async def run(self) -> list[Part]:
@@ -260,10 +271,7 @@ class _Taking:
         rows, after = 0, None
         while True:
             body = orjson.dumps({**asked, "after": after})
-            _, _, content = await self._client.once(
-                url, "POST", ROWS, body, JSON, timeout_s=PAGE_TIMEOUT_S
-            )
-            page = msgpack.unpackb(content)
+            page = await self._page(url, body)
             block = unpack_block(page["block"])
             check.add(block)
             if block.log or block.branches:
@@ -271,6 +279,18 @@ class _Taking:
             rows, after = rows + block.rows, page["next"]
             if after is None:
                 return rows
+
+    async def _page(self, url: str, body: bytes) -> dict[str, Any]:
+        """Return what a node answers. Raises ClientError."""
+        try:
+            _, _, content = await self._client.once(
+                url, "POST", ROWS, body, JSON, timeout_s=PAGE_TIMEOUT_S
+            )
+        except Unreachable:
+            self._unreachable.add(url)
+            raise
+        page: dict[str, Any] = msgpack.unpackb(content)
+        return page
 
     def _by_holder(self, slots: Sequence[int], attempt: int) -> dict[str, list[int]]:
         """Return the URL of a node -> the slots to be read there, others with each attempt.
@@ -282,7 +302,8 @@ class _Taking:
         found: dict[str, list[int]] = {}
         for slot in slots:
             its = [nodes[number] for number in replicas[slot]]
-            urls = [each["url"] for each in its if each["url"] and each["status"] == "ALIVE"]
+            alive = [each["url"] for each in its if each["url"] and each["status"] == "ALIVE"]
+            urls = [url for url in alive if url not in self._unreachable]
             if not urls or attempt >= ATTEMPTS // 2:
                 urls = self._client.urls
             found.setdefault(urls[turn % len(urls)], []).append(slot)
