@@ -47,6 +47,8 @@ class Manifest:
     """No row was written under a greater one."""
     as_of: str
     began_us: int
+    stored_protocol: int
+    """What protocols up to this one have added to rows, there may be: see rule M7."""
     docstore: str
     """Which version took it."""
     parts: tuple[Part, ...] = ()

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from docstore.backup.anew import begun_anew, is_of_records, next_row
-from docstore.backup.blocks import Block, Branch, Stretch
+from docstore.backup.blocks import BadBackup, Block, Branch, Stretch
 from docstore.backup.directory import make, sync
 from docstore.backup.manifest import Manifest, Part
 from docstore.backup.verifying import blocks_of, chain_in
@@ -31,6 +31,7 @@ from docstore.storage.lanes import configure
 from docstore.storage.store import Append, SaveSlot, SlotRecord, Write
 from docstore.storage.transactions import transaction, translating
 from docstore.storage.writing import Writer, node_line
+from docstore.wire import PROTOCOL
 
 RESTORE = "restore"
 """Who reigns at the end of each log. A node may be called so: its epoch is another one."""
@@ -134,7 +135,12 @@ def restore(
     last = chain[-1]
     make(data)
     _insist_on_empty(data)
-    restored = Restored(backup=last.id, group=last.group, slots=last.slots, cut=last.cut)
+    if last.stored_protocol > PROTOCOL:
+        raise BadBackup(
+            f"{directory} has what protocol {last.stored_protocol} has added, and this version"
+            f" reads up to {PROTOCOL}: restore it with the version that wrote it, or a later one"
+        )
+    restored = Restored(last.id, last.group, last.slots, last.cut, last.stored_protocol)
     file = unfinished_in(data)
     try:
         rows = _written(file, directory, chain, tell)

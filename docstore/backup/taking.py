@@ -105,8 +105,8 @@ async def _planned(
     plan = Manifest(
         id=secrets.token_hex(16), number=number, previous=before.id if before else "",
         group=page["clusterId"], slots=len(ends), cut=page["cut"], ends=tuple(ends),
-        epoch=max(epochs), as_of=wanted.as_of, began_us=time.time_ns() // 1000,
-        docstore=__version__,
+        epoch=max(epochs), stored_protocol=await _stored_protocol(client), as_of=wanted.as_of,
+        began_us=time.time_ns() // 1000, docstore=__version__,
     )  # fmt: skip
     places.make(unfinished)
     places.put(unfinished / places.PLAN, plan.pack())
@@ -120,6 +120,12 @@ async def _cut(client: Client, as_of: str) -> dict[str, Any]:
     _, _, content = await client.request("GET", path, headers=patience, wait_s=CUT_TIMEOUT_S)
     page: dict[str, Any] = orjson.loads(content)
     return page
+
+
+async def _stored_protocol(client: Client) -> int:
+    """Return which forms rows may have that were written before this is asked."""
+    page = await client.json("GET", "/core/node-groups/default")
+    return int(page["configuration"]["storedProtocol"])
 
 
 # The snapshot

@@ -18,4 +18,6 @@ def restore_now(directory: Path, data: Path) -> dict[str, Any]:
     with progress() as tell:
         restored, rows = restore(directory, data, lambda manifest, part: tell(part))
     seconds = round(time.monotonic() - began, 3)
-    return {**restored._asdict(), "rows": rows, "seconds": seconds}
+    found = restored._asdict()
+    found["storedProtocol"] = found.pop("stored_protocol")
+    return {**found, "rows": rows, "seconds": seconds}

@@ -18,6 +18,7 @@ from docstore.errors import BadConfig, DiskFull
 from docstore.members.restored import Restored, insist_on_founding
 from docstore.model.address import Address
 from docstore.protocol.group.configuration import (
+    FIRST_PROTOCOL,
     NODE_ID,
     Configuration,
     Founder,
@@ -65,7 +66,7 @@ class Founding:
         if restored is not None and not self._was_stored:
             insist_on_founding(config, restored)
             log.info("this disk was restored", backup=restored.backup, group=restored.group)
-        self._origin = restored.backup if restored else ""
+        self._restored = restored
         self._learnt = learnt
         self._outdated = outdated
         self._life = secrets.randbits(63)
@@ -88,6 +89,14 @@ class Founding:
         if self.current is not None:
             return self.current.cluster_id
         return cluster_id_of(self._founders, self._origin) if self._founders else ""
+
+    @property
+    def _origin(self) -> str:
+        return self._restored.backup if self._restored else ""
+
+    @property
+    def _stored_protocol(self) -> int:
+        return self._restored.stored_protocol if self._restored else FIRST_PROTOCOL
 
     @property
     def scheme(self) -> str:
@@ -230,6 +239,7 @@ class Founding:
             replication_factor=self._config.replication_factor,
             reads=self._config.reads,
             origin=self._origin,
+            stored_protocol=self._stored_protocol,
         )
 
     def why_not(self) -> str:

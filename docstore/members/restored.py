@@ -18,12 +18,16 @@ FORMAT = 1
 
 
 class Restored(NamedTuple):
-    """backup: its id. group: of which it was made. cut: the token of up to where."""
+    """backup: its id. group: of which it was made. cut: the token of up to where.
+
+    stored_protocol: what the protocols up to that one have added to rows, there may be (rule M7).
+    """
 
     backup: str
     group: str
     slots: int
     cut: str
+    stored_protocol: int
 
     def write(self, data: Path) -> None:
         """Leave it in a data directory, durably. Raises OSError."""

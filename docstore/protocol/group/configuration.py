@@ -278,12 +278,14 @@ def found(
     replication_factor: int | None,
     reads: str = "confirm",
     origin: str = "",
+    stored_protocol: int = FIRST_PROTOCOL,
 ) -> Configuration | None:
     """Return configuration 1, or None while a founder's disk is not known.
 
-    stores: founder id -> (store id, zone). origin: see `cluster_id_of`. The same on every founder,
-    of whichever version: it is the one configuration that nobody chooses by vote. So the first ones
-    by id vote, wherever they stand; to spread the votes is the register's first act.
+    stores: founder id -> (store id, zone). origin: see `cluster_id_of`. stored_protocol: of what
+    the disks hold. The same on every founder, of whichever version: it is the one configuration
+    that nobody chooses by vote. So the first ones by id vote, wherever they stand; to spread the
+    votes is the register's first act.
     """
     if any(founder.id not in stores for founder in founders):
         return None
@@ -296,7 +298,7 @@ def found(
     )  # fmt: skip
     return Configuration(
         1, cluster_id_of(founders, origin), slots, points_per_node, replication_factor, members,
-        reads=reads,
+        reads=reads, stored_protocol=stored_protocol,
     )  # fmt: skip
 
 

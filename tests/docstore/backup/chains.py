@@ -19,6 +19,7 @@ class Chain:
 
     directory: Path
     taken: list[Manifest] = field(default_factory=list)
+    stored_protocol: int = 5
 
     def add(
         self,
@@ -39,7 +40,7 @@ class Chain:
             id=f"{len(self.taken) + 1:032}", number=len(self.taken) + 1,
             previous=before.id if before else "", group=GROUP, slots=SLOTS, cut="~token",
             ends=tuple(last), epoch=max((row.epoch for row in rows), default=0), as_of="latest",
-            began_us=0, docstore="0",
+            stored_protocol=self.stored_protocol, began_us=0, docstore="0",
         )  # fmt: skip
         path = unfinished(self.directory, plan.number)
         make(path)

@@ -16,6 +16,7 @@ from docstore.services.offsets import offset_link
 from docstore.storage.arrivals import Arrivals, Heads, Standing
 from docstore.storage.store import History, Newest, Recovered, Rows, SlotRecord
 from docstore.streams.topic import Provision, Topic, read_topic
+from docstore.wire import PROTOCOL
 from tests.docstore.backup.chains import GROUP, SLOTS, Chain
 from tests.docstore.storage.logs import Author
 from tests.docstore.storage.small import small
@@ -200,6 +201,16 @@ def test_a_full_disk_leaves_nothing(chain: Chain, small_disk: Path) -> None:
     with pytest.raises(DiskFull):
         restore(chain.directory, small_disk / "data")
     assert list((small_disk / "data").iterdir()) == []
+
+
+def test_rows_of_a_later_version_are_left_to_it(chain: Chain, tmp_path: Path) -> None:
+    chain.stored_protocol = PROTOCOL + 1
+    chain.add([Author().row(1, "/a/b")])
+    with pytest.raises(BadBackup, match=f"this version reads up to {PROTOCOL}"):
+        restore(chain.directory, tmp_path / "data")
+    chain = Chain(tmp_path / "other", stored_protocol=PROTOCOL)
+    chain.add([Author().row(1, "/a/b")])
+    assert restore(chain.directory, tmp_path / "data")[0].stored_protocol == PROTOCOL
 
 
 def test_a_restore_that_was_killed_begins_anew(chain: Chain, tmp_path: Path) -> None:
