@@ -116,6 +116,10 @@ bench: $(STAMP) ## Side by side with etcd; needs etcd and wrk (BENCH_FLAGS=--sho
 bench-large: $(STAMP) ## docstore with a million documents stored; needs wrk (BENCH_FLAGS="--documents 200000").
 	$(BIN)/python -m bench.large $(BENCH_FLAGS)
 
+.PHONY: bench-backup
+bench-backup: $(STAMP) ## Backup and restore of 100,000 documents, and PUTs beside; needs wrk (BENCH_FLAGS="--seconds 3").
+	$(BIN)/python -m bench.backup $(BENCH_FLAGS)
+
 .PHONY: bench-connections
 bench-connections: $(STAMP) ## One node of three with 2,000 and 10,000 connections; needs wrk (BENCH_FLAGS="--seconds 3").
 	$(BIN)/python -m bench.connections $(BENCH_FLAGS)

@@ -28,6 +28,7 @@ SHELLS = tuple(
     gossip/agent.py gossip/audience.py gossip/clock.py gossip/exchange.py gossip/joining.py
     gossip/security/rotation.py gossip/snapshot.py gossip/subscription.py gossip/transport.py
     gossip/__main__.py docstore/__main__.py docstore/driver.py docstore/stepping.py
+    docstore/backup/directory.py docstore/backup/restoring.py docstore/backup/taking.py
     docstore/links/certified.py docstore/links/framed.py docstore/links/peers.py
     docstore/links/refusals.py docstore/links/rpc.py docstore/scans/barrier.py
     docstore/scans/batches.py docstore/scans/feed.py docstore/scans/pool.py
@@ -75,15 +76,13 @@ IMPURE_CALLS = frozenset({"datetime.now", "datetime.utcnow", "date.today", "Rand
 
 # What is typed, and waited for; each import that a node needs costs tenths of a second there.
 COMMANDS = (
-    "docstore/__main__.py",
-    "docstore/config.py",
-    "docstore/limits.py",
-    "docstore/tokens.py",
-    "docstore/cli/*",
-    "docstore/client/*",
-)
-NODES_OWN = ("docstore/cli/serve.py", "docstore/cli/serve_flags.py", "docstore/cli/force.py",
-             "docstore/tls/authority.py")  # fmt: skip
+    "docstore/__main__.py", "docstore/config.py", "docstore/limits.py", "docstore/tokens.py",
+    "docstore/cli/*", "docstore/client/*",
+)  # fmt: skip
+NODES_OWN = (
+    "docstore/cli/serve.py", "docstore/cli/serve_flags.py", "docstore/cli/force.py",
+    "docstore/cli/restore.py", "docstore/tls/authority.py",
+)  # fmt: skip
 """What is a node, works on a node's disk or makes its certificates: imported late, by commands."""
 NODES_PARTS = (
     "docstore.converge docstore.http docstore.links docstore.members docstore.node"

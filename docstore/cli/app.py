@@ -12,7 +12,18 @@ from typing import Annotated, Any
 import typer
 
 from docstore import __version__
-from docstore.cli import certs, documents, election, group, groups, leases, records, topics, trace
+from docstore.cli import (
+    backup,
+    certs,
+    documents,
+    election,
+    group,
+    groups,
+    leases,
+    records,
+    topics,
+    trace,
+)
 from docstore.cli.terminal import (
     DEFAULT_URLS,
     AsJson,
@@ -37,6 +48,7 @@ NODES = "Nodes"
 app.add_typer(documents.app)
 app.add_typer(group.app)
 app.add_typer(trace.app)
+app.add_typer(backup.backup, name="backup", rich_help_panel=backup.PANEL)
 app.add_typer(certs.certs, name="certs", rich_help_panel=certs.PANEL)
 app.add_typer(topics.topic, name="topic", rich_help_panel=topics.PANEL)
 app.add_typer(topics.partition, name="partition", rich_help_panel=topics.PANEL)
@@ -158,6 +170,30 @@ def force_config(
     typer.echo(
         f"configuration {configuration.id}: {member} alone, marked as forced;"
         f" {lost} of {configuration.slots} slots were not on this disk and begin empty"
+    )
+
+
+@app.command(rich_help_panel=NODES)
+def restore(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory of backups.")],
+    data: Annotated[Path, typer.Option(help="Data directory of a founder to be; empty.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make the data directory of a new group's founder of the backups in DIR."""
+    from docstore.backup.blocks import BadBackup
+    from docstore.cli.restore import restore_now
+    from docstore.errors import DocstoreError
+
+    try:
+        page = restore_now(directory, data)
+    except (BadBackup, DocstoreError, OSError) as error:
+        raise failed(error) from None
+    if as_json:
+        show(page)
+        return
+    typer.echo(
+        f"{page['rows']} rows of group {page['group']} are in {data}, in {page['seconds']:.1f} s;"
+        f" start it as a founder, with --slots {page['slots']}"
     )
 
 

@@ -250,6 +250,9 @@ class Backend(Protocol):
     async def scan_page(self, question: dict[str, Json]) -> tuple[dict[str, Json], bytes]:
         """Return a page, as `scans/worker.py` answers it."""
 
+    async def scan_stored(self, question: dict[str, Json]) -> tuple[dict[str, Json], bytes]:
+        """Return a page of rows as they lie on disk, as `scans/stored.py` has them."""
+
     @property
     def queries(self) -> Queries:
         """Return what looks for documents of the whole group.

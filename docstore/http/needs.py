@@ -89,6 +89,7 @@ TABLE: Mapping[str, Line] = {
     "/core/spark/high": Line(ANYBODY),
     "/core/spark/scan": Line(ANYBODY, INSIDE),
     "/core/spark/changes": Line(ANYBODY, INSIDE),
+    "/core/backup/rows": Line(ADMIN, READ, at="/"),
     "/core/spark/staging": Line(READ, WRITE, at="/core/spark/staging"),
     "/core/spark/jobs": _DOCUMENTS,
     "/core/spark/dead": _DOCUMENTS,

@@ -130,10 +130,8 @@ class ScanPages:
             raise BadRequest("a scan has no order: /core/query-tasks has")
         authority_of(request).insist_on_all(scan.prefix[:-1])
         catch_up_s = _number(how, "catchUpMs", CATCH_UP_S * 1000, CATCH_UP_S_MAX * 1000) / 1000
-        rate = _number(how, "rowsPerSecond", 0.0, 1e12)
-        job = str(how.get("job", ""))[:256]
-        rate = await self._quotas.rate(job, READS, rate)
-        await self._insist_here(scan, catch_up_s)
+        job, rate = await quota_of(self._quotas, how)
+        await insist_here(self._backend, scan, catch_up_s)
         form = self._form(request, scan)
         compression = str(how.get("compression", ""))
         if compression not in ("", "zstd", "lz4"):
@@ -150,13 +148,6 @@ class ScanPages:
         if service.options.level < 3:
             raise Conflict(f"{prefix[:-1]} is of level {service.options.level}: only documents"
                            " with ENFORCE_QUORUM can be read in bulk")  # fmt: skip
-
-    async def _insist_here(self, scan: Scan, catch_up_s: float) -> None:
-        elsewhere, late = await self._backend.scan_arrived(scan, catch_up_s)
-        if elsewhere:
-            raise Misdirected(f"{len(elsewhere)} slots are not here, {elsewhere[0]} for one")
-        if late:
-            raise TooEarly(f"{len(late)} slots have not come so far here, {late[0]} for one")
 
     def _form(self, request: web.BaseRequest, scan: Scan) -> str:
         accept = request.headers.get("Accept", "")
@@ -237,6 +228,23 @@ def _question(
     else:
         given["cut"] = [(slot, until) for slot, _, until in spans]
     return {**given, "columns": scan.columns, "format": form, "compression": compression}
+
+
+async def insist_here(backend: Backend, scan: Scan, catch_up_s: float) -> None:
+    """Wait until this copy has what a scan asks for. Raises Misdirected, TooEarly."""
+    elsewhere, late = await backend.scan_arrived(scan, catch_up_s)
+    if elsewhere:
+        raise Misdirected(f"{len(elsewhere)} slots are not here, {elsewhere[0]} for one")
+    if late:
+        raise TooEarly(f"{len(late)} slots have not come so far here, {late[0]} for one")
+
+
+async def quota_of(quotas: Quotas, how: dict[str, Any]) -> tuple[str, float]:
+    """Take out of a request whose job it is, and the rows that may be read in a second; 0: any."""
+    job = str(how.pop("job", ""))[:256]
+    asked = _number(how, "rowsPerSecond", 0.0, 1e12)
+    how.pop("rowsPerSecond", None)
+    return job, await quotas.rate(job, READS, asked)
 
 
 def _number(how: dict[str, Any], name: str, default: float, most: float) -> float:

@@ -41,6 +41,8 @@ from docstore.http.scans import SCAN_PAGES, SCANS, ScanPages
 from docstore.http.selectors import SELECTORS, SelectorPages
 from docstore.http.staged_files import Staging
 from docstore.http.staging import STAGING, StagedParts
+from docstore.http.stored_rows import METHODS as ROWS_METHODS
+from docstore.http.stored_rows import STORED_ROWS, StoredRows
 from docstore.http.streams import STREAM_PATHS, StreamPages
 from docstore.http.utilities import Asked, UtilityPages
 from docstore.limits import Limits
@@ -104,6 +106,7 @@ class HttpServer:
             body_bytes_max=limits.body_bytes_max,
         )  # fmt: skip
         self._scans = ScanPages(backend, quotas)
+        self._stored_rows = StoredRows(backend, quotas)
         self._queries = QueryPages(backend)
         self._changes = Changes(backend, self._is_over)
         streams = StreamPages(backend, self._documents, large, limits, self._is_over)
@@ -256,6 +259,11 @@ class HttpServer:
             check_method(request, QUERY_METHODS)
             is_asked = request.method == "OPTIONS"
             return allowed(QUERY_METHODS) if is_asked else await self._queries.serve(request, body)
+        if path == STORED_ROWS:
+            check_method(request, ROWS_METHODS)
+            if request.method == "OPTIONS":
+                return allowed(ROWS_METHODS)
+            return await self._stored_rows.serve(request, body)
         if path.startswith(SELECTORS):
             return await self._selectors.serve(request, path)
         parent, _, last = path.rpartition("/")

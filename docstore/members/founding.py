@@ -15,8 +15,10 @@ import structlog
 
 from docstore.config import Config
 from docstore.errors import BadConfig, DiskFull
+from docstore.members.restored import Restored, insist_on_founding
 from docstore.model.address import Address
 from docstore.protocol.group.configuration import (
+    FIRST_PROTOCOL,
     NODE_ID,
     Configuration,
     Founder,
@@ -26,7 +28,7 @@ from docstore.protocol.group.configuration import (
     unpack_configuration,
     unpack_registered,
 )
-from docstore.protocol.group.reconfigure import join_writes
+from docstore.protocol.group.reconfigure import founding_writes
 from docstore.storage.store import Recovered, Store
 from docstore.wire import PROTOCOL, Hello
 
@@ -47,10 +49,13 @@ class Founding:
         *,
         learnt: Callable[[bytes], None],
         outdated: Callable[[int], None],
+        restored: Restored | None = None,
     ) -> None:
         """learnt: told of a configuration that a member counts by and that is later than ours.
 
-        outdated: told when a peer has met a later life of our disk than this one.
+        outdated: told when a peer has met a later life of our disk than this one. restored: of
+        what our disk was made, if it was not empty at first.
+        Raises BadConfig.
         """
         self._config = config
         self._me = me
@@ -58,6 +63,10 @@ class Founding:
         stored = recovered.configuration
         self.current: Configuration | None = unpack_registered(stored).decided if stored else None
         self._was_stored = self.current is not None
+        if restored is not None and not self._was_stored:
+            insist_on_founding(config, restored)
+            log.info("this disk was restored", backup=restored.backup, group=restored.group)
+        self._restored = restored
         self._learnt = learnt
         self._outdated = outdated
         self._life = secrets.randbits(63)
@@ -79,7 +88,15 @@ class Founding:
         """Return the identity of the group that this node belongs to or founds, "" for none."""
         if self.current is not None:
             return self.current.cluster_id
-        return cluster_id_of(self._founders) if self._founders else ""
+        return cluster_id_of(self._founders, self._origin) if self._founders else ""
+
+    @property
+    def _origin(self) -> str:
+        return self._restored.backup if self._restored else ""
+
+    @property
+    def _stored_protocol(self) -> int:
+        return self._restored.stored_protocol if self._restored else FIRST_PROTOCOL
 
     @property
     def scheme(self) -> str:
@@ -203,7 +220,7 @@ class Founding:
         """Return once it is stored: when there is room, on a disk that is full."""
         while True:
             try:
-                await store.commit(join_writes(decided, self._me))
+                await store.commit(founding_writes(decided, self._me, self._recovered.slots))
             except DiskFull:
                 self._has_room = False
                 await asyncio.sleep(ROOM_PAUSE_S)
@@ -221,6 +238,8 @@ class Founding:
             points_per_node=self._config.points_per_node,
             replication_factor=self._config.replication_factor,
             reads=self._config.reads,
+            origin=self._origin,
+            stored_protocol=self._stored_protocol,
         )
 
     def why_not(self) -> str:

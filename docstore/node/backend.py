@@ -368,6 +368,10 @@ class NodeBackend:
         """Return a page, as `scans/worker.py` answers it."""
         return await self._gate.inside().scans.page(question)
 
+    async def scan_stored(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """Return a page of rows as they lie on disk."""
+        return await self._gate.inside().scans.stored(question)
+
     @property
     def queries(self) -> Queries:
         """Return what looks for documents of the whole group."""

@@ -28,6 +28,7 @@ from docstore.members.joining import Joining
 from docstore.members.lookup import Located, Lookup
 from docstore.members.membership import Membership
 from docstore.members.over_http import OverHttp, system_s
+from docstore.members.restored import Restored, restored_in
 from docstore.node.access_file import AccessFile
 from docstore.node.authors import load
 from docstore.node.backend import NodeBackend
@@ -101,13 +102,14 @@ class Node:
         """
         config, stack = self.config, self._stack
         refuse_damaged(config.data)
+        restored = restored_in(config.data)
         self._store.broken = self._broken
         stack.push_async_callback(self._store.close)
         recovered = await self._store.open()
         stack.push_async_callback(self._streams_store.close)
         streams_recovered = await self._streams_store.open()
         tell_lost_records(config.data / "streams.db", recovered.boot, streams_recovered)
-        parts = self.parts = self._parts(recovered, streams_recovered)
+        parts = self.parts = self._parts(recovered, streams_recovered, restored)
         secrets = (config.token_file, config.gossip_key_file)  # All are fit for use, by now.
         warn_of_open(Path(each) for each in secrets if each)
         if parts.credentials is not None:
@@ -165,11 +167,17 @@ class Node:
             raise BadConfig(f"token_file: {error}") from None
         return token
 
-    def _parts(self, recovered: Recovered, streams_recovered: StreamsRecovered) -> Parts:
+    def _parts(
+        self,
+        recovered: Recovered,
+        streams_recovered: StreamsRecovered,
+        restored: Restored | None,
+    ) -> Parts:
         node_id = identity(self.config, recovered)
         founding = Founding(
-            self.config, node_id, recovered, learnt=self._learnt, outdated=self._outdated
-        )
+            self.config, node_id, recovered,
+            learnt=self._learnt, outdated=self._outdated, restored=restored,
+        )  # fmt: skip
         tls = self.config.tls
         credentials = Credentials(tls, node_id) if tls.paths else None
         links = PeerLinks(

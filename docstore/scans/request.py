@@ -38,6 +38,8 @@ INT_MAX = (1 << 63) - 1
 SLOTS_MAX = 65_536
 EVERYTHING = Condition("1", ())
 VERSIONS = ("latest", "all")
+Spans = tuple[tuple[int, int, int], ...]
+"""(slot, after, until) of each slot that is asked for, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Scan:
     """
 
     prefix: str
-    spans: tuple[tuple[int, int, int], ...]
+    spans: Spans
     columns: tuple[str, ...]
     where: Condition = EVERYTHING
     is_log: bool = False
@@ -85,7 +87,7 @@ def scan_of(asked: Mapping[str, Any]) -> Scan:
     prefix = asked.get("prefix")
     if not isinstance(prefix, str) or not prefix.startswith("/") or not prefix.endswith("/"):
         raise BadRequest("prefix is the path of a factory with a slash behind it")
-    spans = _spans(asked["ranges"], 3) if is_log else _spans(asked["cut"], 2)
+    spans = spans_of(asked["ranges"], 3) if is_log else spans_of(asked["cut"], 2)
     versions = asked.get("versions", "all" if is_log else "latest")
     if versions not in VERSIONS:
         raise BadRequest(f"versions is one of {', '.join(VERSIONS)}")
@@ -166,7 +168,8 @@ def _columns(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _spans(value: Any, width: int) -> tuple[tuple[int, int, int], ...]:
+def spans_of(value: Any, width: int) -> Spans:
+    """Return the slots of a cut (width 2) or of ranges (3), in order. Raises BadRequest."""
     if not isinstance(value, Sequence) or isinstance(value, str) or len(value) > SLOTS_MAX:
         raise BadRequest("cut and ranges are arrays of slots with row numbers")
     spans = []

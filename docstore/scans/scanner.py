@@ -19,6 +19,7 @@ from docstore.links.rpc import Rpc
 from docstore.model import json
 from docstore.model.document import ballot_at
 from docstore.model.operation import Operation
+from docstore.protocol.events import SlotCorrupted
 from docstore.protocol.parts import span_of
 from docstore.protocol.slots import from_bitmap
 from docstore.protocol.view.replica import LogView
@@ -277,6 +278,16 @@ class Scans:
         self.counters["searches"] += 1
         return found
 
+    async def stored(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """Return a page of rows as they lie on disk, as `scans/stored.py` has them.
+
+        Raises BadRequest, SnapshotGone, Unavailable.
+        """
+        fields, payload = await self._ask_process(question, _slots_of(question))
+        self.counters["stored_rows"] += fields["rows"]
+        self.counters["stored_bytes"] += len(payload)
+        return fields, payload
+
     async def _ask_process(
         self, question: dict[str, Any], slots: Sequence[int]
     ) -> tuple[dict[str, Any], bytes]:
@@ -289,6 +300,8 @@ class Scans:
         fields, payload = await self._pool.ask(question)
         if None in before or self._standing(slots) != before:
             raise Unavailable("slots have left this copy: ask another one")
+        if fields.get("error") == "damaged":
+            self._driver.feed(SlotCorrupted(fields["slot"]))
         _insist_found(fields)
         return fields, payload
 
@@ -326,6 +339,8 @@ def _insist_found(fields: Mapping[str, Any]) -> None:
             raise _gone(fields["slot"], fields["firstTimeMicros"])
         case "malformed":
             raise BadRequest(fields["detail"])
+        case "damaged":
+            raise Unavailable(f"slot {fields['slot']} is damaged here, and is being repaired")
         case code:
             raise Unavailable(f"the scan failed: {code} {fields.get('detail', '')}")
 

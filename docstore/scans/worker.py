@@ -6,11 +6,12 @@ Slots at rest are kept as columns in the directory, if it may have any bytes (`r
 
 A question is a line of JSON: a scan as in `request`, with `format` ("arrow" or "ndjson"),
 `compression`, `rows`, `after` (a cursor) and `damages` (see `segments.py`), or a search with
-`rows`, `after` (a place, or null) and `links` (how many to look at). An answer is two lengths (32
-bits each, big endian), a JSON object of the first length, and bytes of the second: the record batch
-as an encapsulated message of Arrow's stream format, or lines, or of a search an array. Rows are not
-checked against their checksums here, which would cost five times the rest: the node verifies all of
-them in its own time (`upkeep/repair.py`).
+`rows`, `after` (a place, or null) and `links` (how many to look at), or stored rows with `of` (see
+`stored.py`). An answer is two lengths (32 bits each, big endian), a JSON object of the first
+length, and bytes of the second: the record batch as an encapsulated message of Arrow's stream
+format, or lines, or of a search an array. Rows of scans are not checked against their checksums
+here, which would cost five times the rest: the node verifies all of them in its own time
+(`upkeep/repair.py`).
 
 It ends when its input does, so that it does not outlive its node.
 """
@@ -19,7 +20,7 @@ import os
 import signal
 import sqlite3
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -28,11 +29,11 @@ import orjson
 
 from docstore.errors import BadRequest, DocstoreError
 from docstore.query.ordering import Place
-from docstore.scans import statements
+from docstore.scans import statements, stored
 from docstore.scans.columns import COLUMNS, FLAG
 from docstore.scans.page import Form, Page
 from docstore.scans.pool import has_arrow
-from docstore.scans.request import INT_MAX, Scan, scan_of
+from docstore.scans.request import INT_MAX, Scan, Spans, scan_of
 from docstore.scans.statements import Cursor
 
 NICENESS = 10
@@ -61,6 +62,11 @@ class Lines:
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a statement."""
         return self._connection.execute(sql, tuple(parameters)).fetchall()
+
+    def each(self, sql: str, parameters: Sequence[Any]) -> Generator[tuple[Any, ...], None, None]:
+        """Yield the rows of a statement, as they are read."""
+        with closing(self._connection.execute(sql, tuple(parameters))) as cursor:
+            yield from cursor
 
     def head(self, columns: Sequence[str]) -> bytes:
         """Return nothing: lines name their columns themselves."""
@@ -140,6 +146,8 @@ class Pages:
         """Return the fields and the bytes of an answer."""
         if "orderBy" in question:
             return self._found(question)
+        if "of" in question:
+            return self._rows(question)
         form, compression = question.pop("format"), question.pop("compression")
         rows, after = question.pop("rows"), Cursor(*question.pop("after"))
         with_schema, skipped = question.pop("schema"), question.pop("skipped")
@@ -170,6 +178,19 @@ class Pages:
         except Gone as gone:
             return gone.fields, b""
         return {"rows": len(found), "until": until}, orjson.dumps(found)
+
+    def _rows(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """Answer with rows as they lie on disk, for a backup."""
+        asked = stored.asked_of(question)
+        try:
+            with self._at_one_moment(self._lines, asked.spans):
+                _insist_none_gone(self._lines, stored.GONE)
+                page = stored.page(self._lines, asked)
+        except Gone as gone:
+            return gone.fields, b""
+        except stored.Damaged as damaged:
+            return {"error": "damaged", "slot": damaged.slot}, b""
+        return {"rows": page.rows, "next": page.following}, page.block
 
     def _scan_of(self, question: dict[str, Any]) -> Scan:
         if self._scan is None or question != self._asked:
@@ -210,15 +231,21 @@ class Pages:
 
     @contextmanager
     def _moment(self, reader: Any, scan: Scan, after: Cursor) -> Iterator[None]:
-        """Show a reader the scan's slots, and the file as it is at one moment."""
-        if self._filled.get(reader) != scan.spans:
+        """Show a reader the scan's slots at one moment, if all that is asked for is there."""
+        with self._at_one_moment(reader, scan.spans):
+            _insist_there(reader, scan, after)
+            yield
+
+    @contextmanager
+    def _at_one_moment(self, reader: Any, spans: Spans) -> Iterator[None]:
+        """Show a reader some slots, and the file as it is at one moment."""
+        if self._filled.get(reader) != spans:
             self._filled.pop(reader, None)
             reader.execute(statements.CLEAR_SPANS)
-            reader.execute(statements.FILL_SPANS, [orjson.dumps(scan.spans).decode()])
-            self._filled[reader] = scan.spans
+            reader.execute(statements.FILL_SPANS, [orjson.dumps(spans).decode()])
+            self._filled[reader] = spans
         reader.execute("BEGIN")
         try:
-            _insist_there(reader, scan, after)
             yield
         finally:
             reader.execute("ROLLBACK")
@@ -227,11 +254,15 @@ class Pages:
 def _insist_there(reader: Any, scan: Scan, after: Cursor) -> None:
     """Raise Gone unless all that is asked for is still kept."""
     gone = statements.GONE_FROM_LOG if scan.is_log else statements.GONE_FROM_SNAPSHOT
-    for slot, kept, first_us in reader.execute(gone):
-        raise Gone("trimmed", slot=slot, kept=kept, firstTimeMicros=first_us)
+    _insist_none_gone(reader, gone)
     if scan.is_log and after.slot < 0:
         for (slot,) in reader.execute(statements.SHORT):
             raise Gone("incomplete", slot=slot)
+
+
+def _insist_none_gone(reader: Any, gone: str) -> None:
+    for slot, kept, first_us in reader.execute(gone):
+        raise Gone("trimmed", slot=slot, kept=kept, firstTimeMicros=first_us)
 
 
 def serve(pages: Pages, source: BinaryIO, sink: BinaryIO) -> None:

@@ -258,9 +258,14 @@ def unpack_registered(packed: bytes) -> Registered:
     return Registered(decided, generation, voted_for, adopted, newest)
 
 
-def cluster_id_of(founders: Sequence[Founder]) -> str:
-    """Return the identity of the group that this bootstrap list founds; any order."""
+def cluster_id_of(founders: Sequence[Founder], origin: str = "") -> str:
+    """Return the identity of the group that this bootstrap list founds; any order.
+
+    origin: the backup that their disks were made of (rule M8); "": they are empty.
+    """
     text = ",".join(sorted(f"{each.id}=http://{each.host}:{each.port}" for each in founders))
+    if origin:
+        text += f" restored from {origin}"
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -272,12 +277,15 @@ def found(
     points_per_node: int,
     replication_factor: int | None,
     reads: str = "confirm",
+    origin: str = "",
+    stored_protocol: int = FIRST_PROTOCOL,
 ) -> Configuration | None:
     """Return configuration 1, or None while a founder's disk is not known.
 
-    stores: founder id -> (store id, zone). The same on every founder, of whichever version: it is
-    the one configuration that nobody chooses by vote. So the first ones by id vote, wherever
-    they stand; to spread the votes is the register's first act.
+    stores: founder id -> (store id, zone). origin: see `cluster_id_of`. stored_protocol: of what
+    the disks hold. The same on every founder, of whichever version: it is the one configuration
+    that nobody chooses by vote. So the first ones by id vote, wherever they stand; to spread the
+    votes is the register's first act.
     """
     if any(founder.id not in stores for founder in founders):
         return None
@@ -289,8 +297,8 @@ def found(
         for number, each in enumerate(sorted(founders, key=lambda founder: founder.id))
     )  # fmt: skip
     return Configuration(
-        1, cluster_id_of(founders), slots, points_per_node, replication_factor, members,
-        reads=reads,
+        1, cluster_id_of(founders, origin), slots, points_per_node, replication_factor, members,
+        reads=reads, stored_protocol=stored_protocol,
     )  # fmt: skip
 
 

@@ -9,6 +9,8 @@ since by then majorities of the new replicas hold it.
 Source: rule M2; ending all reigns is our own, simpler than telling which ones the change touches.
 """
 
+from collections.abc import Mapping
+
 from docstore.model.document import NO_BALLOT
 from docstore.protocol.core import Core
 from docstore.protocol.depose import depose
@@ -20,6 +22,7 @@ from docstore.storage.store import (
     SaveConfiguration,
     SaveSlot,
     SlotRecord,
+    SlotRecovered,
     Status,
     Write,
 )
@@ -50,6 +53,20 @@ def join_writes(configuration: Configuration, me: str) -> list[Write]:
         writes += [
             SaveSlot(SlotRecord(slot, status=Status.FAULTY)) for slot in placement.held_by(me)
         ]
+    return writes
+
+
+def founding_writes(
+    configuration: Configuration, me: str, found: Mapping[int, SlotRecovered]
+) -> list[Write]:
+    """Return what a founder stores whose disk was made of a backup, which has all slots.
+
+    Those that others hold go, as from any node that they leave.
+    """
+    writes = join_writes(configuration, me)
+    for slot in sorted(found.keys() - set(configuration.placement().held_by(me))):
+        record = SlotRecord(slot, promised=found[slot].record.promised, status=Status.FAULTY)
+        writes += [Erase(slot), SaveSlot(record)]
     return writes
 
 

@@ -50,6 +50,7 @@ PATHS: dict[str, tuple[str, int, int]] = {
     "/core/spark/staging": ("/core/spark/staging", READ, WRITE),
     "/core/spark/staging/j/p": ("/core/spark/staging", READ, WRITE),
     "/core/spark/layout": ("", ANY, ADMIN),
+    "/core/backup/rows": ("/", ADMIN, READ),
     "/core/management": ("/core/management", READ, ADMIN),
     "/core/management/digests": ("/core/management/digests", READ, ADMIN),
     "/core/management/trace": ("/core/management/trace", ADMIN, ADMIN),

@@ -15,6 +15,7 @@ from docstore.http.scans import SCAN_PAGES, SCANS
 from docstore.http.selectors import FORWARDING, NAMES, SELECTORS
 from docstore.http.server import BULK, HttpServer
 from docstore.http.staging import STAGING
+from docstore.http.stored_rows import STORED_ROWS
 from docstore.limits import Limits
 from docstore.services.registry import Registry
 from tests.docstore.http.single import SingleNode
@@ -33,8 +34,8 @@ def routes() -> set[str]:
     for prefixes, _ in server._kinds:
         found |= {prefixes} if isinstance(prefixes, str) else set(prefixes)
     found |= {SCANS + name for name in SCAN_PAGES}
-    found |= {BULK, STAGING, CHANGES, QUERY_TASKS}
     found |= {SELECTORS + name + below for name in NAMES for below in ("", FORWARDING)}
+    found |= {BULK, STAGING, STORED_ROWS, CHANGES, QUERY_TASKS}
     return found | {each.options.path for each in Registry().services()}
 
 
@@ -75,6 +76,7 @@ def test_a_document_needs_its_own_path() -> None:
     ("method", "path", "need"),
     [
         ("GET", "/", (ANYBODY, "/")),
+        ("POST", "/core/backup/rows", (READ, "/")),
         ("GET", "/health/ready", (OPEN, "/health/ready")),
         ("POST", "/health/ready", (ADMIN, "/health/ready")),
         ("GET", "/core/factories/a:b", (READ, "/a/b")),

@@ -1,0 +1,111 @@
+"""`docstore backup`: a group that runs into a directory, and whether what is there is whole."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, console, failed, show, talk
+
+if TYPE_CHECKING:
+    from docstore.backup.manifest import Manifest, Part
+
+PANEL = "Nodes"
+DAY_S = 86_400.0
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The directory of the backups.")]
+SHOWN = ("id", "number", "previous", "group", "slots", "asOf", "cut", "docstore")
+
+backup = typer.Typer(no_args_is_help=True, help="Backups of a group that runs.")
+
+
+@backup.command("create")
+def create(
+    directory: Directory,
+    as_of: Annotated[str, typer.Option(help="barrier, latest, or a time with its zone.")] = (
+        "barrier"
+    ),
+    rows_per_second: Annotated[float, typer.Option(help="Not faster; 0: as it goes.", min=0)] = 0,
+    hold_days: Annotated[
+        float,
+        typer.Option(
+            help="So long the group keeps history for the next backup; 0: none comes.", min=0
+        ),
+    ] = 8,
+    url: Urls = DEFAULT_URLS,
+    as_json: AsJson = False,
+) -> None:
+    """Back up a group: all of it at first, then what came since the last backup in DIR."""
+    from docstore.backup.blocks import BadBackup
+    from docstore.backup.taking import BackupFailed, Wanted, take
+
+    wanted = Wanted(as_of=as_of, rows_per_second=rows_per_second, hold_s=hold_days * DAY_S)
+    try:
+        with progress() as tell:
+            taken = talk(url, lambda client: take(client, directory, wanted, tell))
+    except (BackupFailed, BadBackup, OSError) as error:
+        raise failed(error) from None
+    said(taken, as_json=as_json)
+
+
+@backup.command("verify")
+def verify(directory: Directory, as_json: AsJson = False) -> None:
+    """Read all backups in DIR, and say whether they are whole; no node is asked."""
+    from docstore.backup import verifying
+    from docstore.backup.blocks import BadBackup
+
+    try:
+        with progress() as tell:
+            found = verifying.verify(directory, lambda manifest, part: tell(part))
+    except (BadBackup, OSError) as error:
+        raise failed(error) from None
+    if as_json:
+        show([page_of(each) for each in found])
+        return
+    for each in found:
+        said(each, as_json=False)
+
+
+def said(manifest: "Manifest", *, as_json: bool) -> None:
+    """Tell what a backup is."""
+    if as_json:
+        show(page_of(manifest))
+        return
+    kind = "all" if manifest.number == 1 else "what came since the one before"
+    typer.echo(
+        f"backup {manifest.number}: {kind}, as of {manifest.as_of}:"
+        f" {manifest.rows} rows, {manifest.length / 1e6:.1f} MB"
+    )
+
+
+def page_of(manifest: "Manifest") -> dict[str, Any]:
+    """Return what programs are told of a backup."""
+    known = asdict(manifest)
+    known["asOf"] = known.pop("as_of")
+    return {
+        **{name: known[name] for name in SHOWN},
+        "beganTimeMicros": manifest.began_us,
+        "rows": manifest.rows,
+        "bytes": manifest.length,
+    }
+
+
+@contextmanager
+def progress() -> Iterator[Callable[["Part"], None]]:
+    """Show on a terminal how far it is: called with each file that is done."""
+    from rich.progress import Progress, TextColumn, TimeElapsedColumn
+
+    rows = files = 0
+    columns = (TextColumn("{task.description}"), TimeElapsedColumn())
+    out = console(stderr=True)
+    with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as shown:
+        task = shown.add_task("it begins", total=None)
+
+        def tell(part: "Part") -> None:
+            nonlocal rows, files
+            rows, files = rows + part.rows, files + 1
+            shown.update(task, description=f"{files} files, {rows} rows")
+
+        yield tell
