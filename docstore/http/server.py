@@ -19,7 +19,7 @@ from docstore.http.access import Access
 from docstore.http.authority import AUTHORITY, EVERYBODY, authority_of, refusal
 from docstore.http.backend import Backend
 from docstore.http.bulk import Bulk
-from docstore.http.changes import CHANGES, Changes
+from docstore.http.changes import CHANGES, Changes, is_watched
 from docstore.http.changes import METHODS as CHANGES_METHODS
 from docstore.http.core_pages import ENTRY, SELECTORS, CorePages, check_method
 from docstore.http.documents import FACTORY_METHODS, READ_METHODS, Documents, allowed, not_allowed
@@ -207,6 +207,8 @@ class HttpServer:
         path = STAGING if staged else raw if raw == ENTRY else canonical(raw)
         if not authority.enter(method, path):
             return await self._list_below(request, path)
+        if is_watched(request):
+            return await self._changes.watch(request, path)
         if raw == BULK:
             return await self._serve_bulk(request)
         if staged is not None:
@@ -230,7 +232,8 @@ class HttpServer:
     async def _list_below(self, request: web.BaseRequest, path: str) -> Reply:
         """Answer who may read only some of what is below a path: what of it a factory has."""
         service = await self._find(request, path)
-        is_more = request.method == "OPTIONS" or is_query(request.rel_url.query)
+        query = request.rel_url.query
+        is_more = request.method == "OPTIONS" or is_query(query) or is_watched(request)
         if service is None or is_more:
             raise refusal(request.method, path)
         return await listing(self._backend, request, path, service)
