@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from docstore.errors import BadConfig
-from docstore.limits import LOG_LEVELS, Limits
+from docstore.limits import LOG_LEVELS, Limits, limits_of
 from docstore.model.address import Address, Ports, ports_of, reachable, split_url
 from docstore.protocol.group.configuration import NODE_ID, Founder, is_node_id
 from docstore.settings import choice, flag, integer, listed, seconds
@@ -273,7 +273,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
         allowed_hosts=_host_names(settings.get("allowed_hosts", "")),
         log=choice(settings.get("log", "auto"), "log", ("auto", "text", "json")),
         log_level=choice(settings.get("log_level", "info"), "log_level", LOG_LEVELS),
-        limits=_limits(settings),
+        limits=limits_of(settings),
         streams=_streams(settings),
     )
     _check_together(config)
@@ -387,14 +387,3 @@ def _streams(settings: Mapping[str, Any]) -> StreamsConfig:
         memory=MemoryBounds(tails_bytes=tails_mb << 20),
         upkeep=Upkeep(retention_s=said("streams_retention_check_s", upkeep.retention_s)),
     )
-
-
-def _limits(settings: Mapping[str, Any]) -> Limits:
-    chosen: dict[str, Any] = {}
-    for each in fields(Limits):
-        if each.name in settings:
-            if each.name.endswith("_s"):
-                chosen[each.name] = seconds(settings, each.name, 1.0)
-            else:
-                chosen[each.name] = integer(settings[each.name], each.name, 1, 1 << 40)
-    return Limits(**chosen)
