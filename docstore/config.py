@@ -24,6 +24,7 @@ from docstore.streams.timing import (
     TransferBounds,
     Upkeep,
 )
+from docstore.subscriptions.settings import CALLBACK_KEYS, CallbackSettings, callback_settings
 from docstore.tls.settings import TLS_KEYS, TlsFiles, plain_ports, tls_files
 
 ENVIRONMENT_PREFIX = "DOCSTORE_"
@@ -159,6 +160,9 @@ class Config:
     log_level: str = "info"
     """Lines of this level and above are logged: debug, info, warning or error."""
 
+    callbacks: CallbackSettings = field(default_factory=CallbackSettings)
+    """Whom it may call for subscriptions; the settings begin with `callback_`."""
+
     limits: Limits = field(default_factory=Limits)
 
     streams: StreamsConfig = field(default_factory=StreamsConfig)
@@ -203,7 +207,7 @@ KEYS = (
     "points_per_node", "replication_factor", "reads", "heartbeat_interval_s", "owner_timeout_s",
     "repair_interval_s", "journal_mb", "segments_mb",
     "gossip_preset", "gossip_key_file", "access_file", "token_file", *TLS_KEYS, "insecure",
-    "allowed_hosts", "log", "log_level", *(each.name for each in fields(Limits)),
+    "allowed_hosts", *CALLBACK_KEYS, "log", "log_level", *(each.name for each in fields(Limits)),
     "streams_fail_back_s", "streams_gather_s", "streams_confirm_s", "streams_tail_mb",
     "streams_retention_check_s",
 )  # fmt: skip
@@ -271,6 +275,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
         tls=tls,
         insecure=insecure,
         allowed_hosts=_host_names(settings.get("allowed_hosts", "")),
+        callbacks=callback_settings(settings),
         log=choice(settings.get("log", "auto"), "log", ("auto", "text", "json")),
         log_level=choice(settings.get("log_level", "info"), "log_level", LOG_LEVELS),
         limits=limits_of(settings),

@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from docstore import __version__
-from docstore.cli import certs, documents, election, group, groups, leases, records, topics, trace
+from docstore.cli import (
+    certs,
+    documents,
+    election,
+    group,
+    groups,
+    leases,
+    records,
+    subscriptions,
+    topics,
+    trace,
+)
 from docstore.cli.terminal import (
     DEFAULT_URLS,
     AsJson,
@@ -47,6 +58,7 @@ app.add_typer(groups.group, name="group", rich_help_panel=groups.PANEL)
 app.add_typer(groups.role, name="role", rich_help_panel=groups.PANEL)
 app.add_typer(leases.lease, name="lease", rich_help_panel=leases.PANEL)
 app.add_typer(election.app)
+app.add_typer(subscriptions.subscription, name="subscription")
 app.add_typer(election.election, name="election", rich_help_panel=election.PANEL)
 
 

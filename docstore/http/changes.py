@@ -32,7 +32,7 @@ from docstore.http.reply import Reply, header_lines, streamed
 from docstore.model import json
 from docstore.model.service import Service
 from docstore.query.where import parse
-from docstore.scans.cut import CHARACTERS_A_SLOT, Cut, cut_of
+from docstore.scans.cut import CHARACTERS_A_SLOT, Cut
 from docstore.scans.feed import Stretch, Wanted
 from docstore.services.registry import FACTORIES, declaration_link
 
@@ -96,6 +96,11 @@ class Changes:
             raise NotFound("there is no such service")
         return await self._pushed(request, asked)
 
+    async def begun(self, request: web.BaseRequest, path: str, where: str, since: str) -> Cut:
+        """Return from where the feed of a path goes on. Raises as `serve` does."""
+        asked = _asked({"prefix": path, "where": where, "since": since})
+        return await self._begun(request, asked, asked.since)
+
     async def _pushed(self, request: web.BaseRequest, asked: _Asked) -> web.StreamResponse:
         text = request.headers.get("Last-Event-ID") or asked.since
         return await self._push(request, asked, await self._begun(request, asked, text))
@@ -140,17 +145,12 @@ class Changes:
     async def _since(self, since: str, slot: int | None, timeout_s: float) -> Cut:
         """Return from where to go on: in one slot, or in all."""
         if since == "earliest":
-            cut = await self._earliest(timeout_s)
+            cut = await self._backend.changes_earliest(timeout_s)
         else:
             cut = await self._backend.scan_cut(since, timeout_s)
         if not cut.is_whole and slot != cut.first:
-            cut = (await self._earliest(timeout_s)).moved(cut.by_slot())
+            cut = (await self._backend.changes_earliest(timeout_s)).moved(cut.by_slot())
         return cut if slot is None else cut.only(slot)
-
-    async def _earliest(self, timeout_s: float) -> Cut:
-        cluster, positions = await self._backend.scan_positions(timeout_s)
-        kept = {slot: (each.epoch, each.kept) for slot, each in positions.items()}
-        return cut_of(cluster, len(kept), kept)
 
     async def _next(
         self, request: web.BaseRequest, asked: _Asked, since: Cut, wait_s: float

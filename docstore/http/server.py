@@ -42,10 +42,12 @@ from docstore.http.scans import SCAN_PAGES, SCANS, ScanPages
 from docstore.http.staged_files import Staging
 from docstore.http.staging import STAGING, StagedParts
 from docstore.http.streams import STREAM_PATHS, StreamPages
+from docstore.http.subscriptions import SubscriptionPages
 from docstore.limits import Limits
 from docstore.model.paths import SUFFIXES, canonical
 from docstore.model.service import Service
 from docstore.services.leases import LEASES
+from docstore.services.subscriptions import SUBSCRIPTIONS
 from docstore.tls.accepting import TlsServer, listen
 from docstore.trace.context import LENGTH, TRACEPARENT
 
@@ -104,12 +106,13 @@ class HttpServer:
         self._scans = ScanPages(backend, quotas)
         self._queries = QueryPages(backend)
         self._changes = Changes(backend, self._is_over)
-        streams = StreamPages(backend, self._documents, large, limits, self._is_over)
+        self._subscriptions = SubscriptionPages(backend, self._documents, self._changes, limits)
         self._kinds: tuple[tuple[str | tuple[str, ...], Pages], ...] = (
-            (STREAM_PATHS, streams),
+            (STREAM_PATHS, StreamPages(backend, self._documents, large, limits, self._is_over)),
             (LEASES, LeasePages(backend, self._documents, limits)),
             (TURN_PATHS, ElectionPages(backend, self._documents, limits)),
             (GROUP_PATHS, GroupPages(backend, self._documents, limits)),
+            (SUBSCRIPTIONS, self._subscriptions),
         )
         """Prefixes of paths -> what answers everything of its kind below them."""
         self._staged = StagedParts(staging, self._bulk, timeout_s=timeout_s) if staging else None
@@ -261,7 +264,7 @@ class HttpServer:
             return await self._core.selector(request, path[len(SELECTORS) :])
         parent, _, last = path.rpartition("/")
         if last in SUFFIXES:
-            return await self._utility(request, parent, last)
+            return await self._utility(request, parent, last, body)
         factory = await self._find(request, path)
         if factory is not None:
             return await self._factory(request, path, factory, body)
@@ -311,11 +314,15 @@ class HttpServer:
             case _:
                 raise not_allowed(request.method, methods)
 
-    async def _utility(self, request: web.BaseRequest, link: str, suffix: str) -> Reply:
+    async def _utility(
+        self, request: web.BaseRequest, link: str, suffix: str, body: bytes
+    ) -> Reply:
         factory = await self._find(request, link)
         service = factory or await self._find(request, link.rpartition("/")[0])
         if service is None:
             raise NotFound("there is no such service")
+        if suffix == "subscriptions":
+            return await self._subscriptions.of_path(request, link, body)
         if suffix == "available":
             return await self._core.available(request)
         if factory is None and suffix == "versions":

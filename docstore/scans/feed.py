@@ -104,13 +104,17 @@ class Feed:
         """Return the slot in which the changes of a document are."""
         return self._view.slot_of(link)
 
-    async def news(self, since: int, timeout_s: float) -> None:
-        """Return when there may be changes after `seen()` was `since`, or the time is over."""
+    async def news(self, since: int, timeout_s: float) -> bool:
+        """Return when there may be changes after `seen()` was `since`, or the time is over.
+
+        Whether there may be: where others have to be asked, they always may.
+        """
         loop = asyncio.get_running_loop()
         is_all_here = len(self._by_holder(range(self._members.slots))) == 1
         deadline = loop.time() + (timeout_s if is_all_here else min(ELSEWHERE_S, timeout_s))
         while self.seen() == since and loop.time() < deadline:  # noqa: ASYNC110 - a sum has no event
             await asyncio.sleep(min(POLL_S, max(0.0, deadline - loop.time())))
+        return not is_all_here or self.seen() != since
 
     def seen(self) -> int:
         """Return a number that grows with what this node can show; a little late."""

@@ -206,7 +206,7 @@ async def test_who_opens_the_address_of_a_node_is_told_what_it_is(client: Client
 async def test_explain_and_what_is_not_offered_yet(client: Client, factory: str) -> None:
     await client.put(f"{factory}/a", json={})
     assert (await get(client, f"{factory}/a/explain"))["owner"]
-    for suffix in ("stats", "config", "subscriptions", "template"):
+    for suffix in ("stats", "config", "template"):
         async with client.get(f"{factory}/a/{suffix}") as response:
             await problem_of(response, 404)
         async with client.put(f"{factory}/{suffix}", json={}) as response:

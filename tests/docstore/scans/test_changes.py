@@ -263,23 +263,6 @@ async def test_a_document_is_watched_on_a_condition(
 @pytest.mark.parametrize(
     ("asked", "status"),
     [
-        ("/nobody/nothing?watch", 404),
-        ("/core/examples?watch&prefix=/films", 400),
-        ("/core/examples?watch&$limit=5", 400),
-        ("/core/examples?watch&where=n =", 400),
-        ("/core/examples?watch&since=eNonsense", 400),
-    ],
-)
-async def test_what_cannot_be_watched_is_refused(
-    group: LocalCluster, session: aiohttp.ClientSession, asked: str, status: int
-) -> None:
-    async with session.get(group.urls[0] + asked) as answer:
-        assert answer.status == status, await answer.text()
-
-
-@pytest.mark.parametrize(
-    ("asked", "status"),
-    [
         ({"since": "yesterday"}, 404),
         ({"since": "eNonsense"}, 400),
         ({"since": 7}, 400),
