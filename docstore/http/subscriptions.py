@@ -120,6 +120,8 @@ class SubscriptionPages:
     async def _create(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         authority, timeout_s = authority_of(request), headers.timeout_s(request)
         authority.insist_on_all(path)
+        if f"{path}/".startswith(f"{SUBSCRIPTIONS}/"):
+            raise BadRequest("a subscription to subscriptions would tell of itself, without end")
         user, key = authority.user(), headers.idempotency_key(request)
         raw = bodies.json_bytes(body, headers.content_media(request, headers.BODIES))
         fields = Fields(json.parse_object(raw))

@@ -172,9 +172,10 @@ class Deliverer:
         del self._running[run.link]
         if task.cancelled():
             return
-        if task.exception() is not None:
-            log.error("delivering failed", subscription=run.link, exc_info=task.exception())
-        if run.has_begun:  # Perhaps there is more to do, by what the document says then.
+        error = task.exception()
+        if error is not None:
+            log.error("delivering failed", subscription=run.link, exc_info=error)
+        if run.has_begun or error is not None:  # Perhaps there is more to do: the document says it.
             self._fresh.add(run.link)
 
     # One of them

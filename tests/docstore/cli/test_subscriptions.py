@@ -13,6 +13,8 @@ from docstore.client import LocalCluster
 from docstore.subscriptions.signing import secret_of
 from tests.docstore.cli.test_commands import docstore
 
+pytestmark = pytest.mark.thorough
+
 SECRET = secret_of(bytes(32))
 
 

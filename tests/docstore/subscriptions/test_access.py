@@ -14,6 +14,8 @@ from docstore.client import LocalCluster
 from tests.docstore.access.tokens import digest
 from tests.docstore.subscriptions.receiver import Receiver, receiving
 
+pytestmark = pytest.mark.thorough
+
 GRANTS: Mapping[str, Mapping[str, str]] = {
     "ann": {"/films": "read"},
     "ben": {"/films": "read"},
@@ -90,7 +92,8 @@ async def receiver() -> AsyncIterator[Receiver]:
         ("cyd", "/films/b", 404),
         ("eve", "/films", 404),
         ("operator", "/core/factories", 201),
-        ("operator", "/core/subscriptions", 201),
+        ("operator", "/core/subscriptions", 400),
+        ("ann", "/core/subscriptions", 404),
         ("nobody", "/films", 401),
     ],
 )

@@ -130,7 +130,7 @@ async def test_what_is_there_is_told_first(
 ) -> None:
     """Scenario 65: the state as it is, each document once, and from then on each change."""
     await store.declare(f"{factory}/deep")
-    links = [f"{factory}/{n}" for n in range(130)] + [f"{factory}/deep/{n}" for n in range(3)]
+    links = [f"{factory}/{n}" for n in range(105)] + [f"{factory}/deep/{n}" for n in range(3)]
     async with asyncio.TaskGroup() as group:
         for link in links:
             group.create_task(store.put(link, {"n": 0}))
