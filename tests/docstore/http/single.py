@@ -17,6 +17,8 @@ from docstore.protocol.identity import Identity
 from docstore.protocol.road.handle import New, Unchanged, handle
 from docstore.reads.listings import Listed
 from docstore.services.registry import FACTORIES, Registry
+from docstore.subscriptions.calling import Caller
+from docstore.subscriptions.targets import CallbackRefused
 from docstore.trace.lines import About
 
 
@@ -37,6 +39,7 @@ class SingleNode:
         self.draining = False
         self.why_not = ""
         self.slots_count = 1
+        self.caller: Caller | None = None
 
     @property
     def streams(self) -> StreamBackend:
@@ -45,6 +48,12 @@ class SingleNode:
     @property
     def sessions(self) -> SessionBackend:
         raise Unavailable("there are no sessions here")
+
+    @property
+    def callbacks(self) -> Caller:
+        if self.caller is None:
+            raise CallbackRefused("this node calls nobody")
+        return self.caller
 
     def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()

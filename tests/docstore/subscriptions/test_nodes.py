@@ -70,6 +70,10 @@ class Api:
         async with self._session.request(method, self._urls[at] + path, json=body) as answer:
             return answer.status, await answer.json(content_type=None)
 
+    async def status(self, path: str, *, at: int) -> int:
+        async with self._session.get(self._urls[at] + path) as answer:
+            return answer.status
+
     async def subscribe(self, path: str, receiver: Receiver, **members: Any) -> dict[str, Any]:
         """Return the document of a new subscription."""
         body = {"callback": receiver.url, "secret": SECRET, **members}
@@ -255,6 +259,31 @@ async def test_it_survives_the_death_of_whoever_delivers(
     for each in receiver.changes:
         name = each["documentSelfLink"], each["documentVersion"]
         assert told.setdefault(name, each) == each
+
+
+@pytest.mark.thorough
+async def test_history_that_is_gone_ends_it(
+    group: LocalCluster, store: Client, api: Api, receiver: Receiver, factory: str
+) -> None:
+    page = await api.subscribe(factory, receiver)
+    link = page["documentSelfLink"]
+    await api("PATCH", link, {"kind": "PauseRequest"})
+    for n in range(3):
+        last = await store.put(f"{factory}/a", {"n": n})
+    before = {"kind": "CompactRequest", "beforeMicros": last.value["documentUpdateTimeMicros"]}
+    statuses = set()
+    async with asyncio.timeout(60):
+        while statuses != {410}:
+            for at in range(3):
+                await api("PATCH", "/core/management", before, at=at)
+            since = f"/core/changes?prefix={factory}&since={page['position']}"
+            statuses = {(await api.status(since, at=at)) for at in range(3)}
+            await asyncio.sleep(0.1)
+    await api("PATCH", link, {"kind": "ResumeRequest"})
+    page = await api.until(link, state="ended")
+    assert receiver.changes == []
+    told = await changes_since(store, factory, page["earliest"])
+    assert [each["body"] for each in told] in ([{"n": 2}], [])
 
 
 async def test_a_secret_is_shown_once_and_found_nowhere(

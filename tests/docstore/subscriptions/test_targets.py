@@ -183,16 +183,28 @@ async def serving(answer: Any, tls: ssl.SSLContext | None = None) -> AsyncIterat
 
 
 async def test_an_answer_is_bounded() -> None:
-    """In bytes, unpacked or not, and in time."""
+    behind = calling.ANSWER_BYTES_MAX
 
-    async def endless(request: web.BaseRequest) -> web.StreamResponse:
-        response = web.StreamResponse()
-        await response.prepare(request)
-        for _ in range(1000):
-            await response.write(b" " * 4096)
+    async def long(request: web.BaseRequest) -> web.StreamResponse:
+        body = await request.read()
+        return web.Response(body=body + b" " * (behind - len(body)))
+
+    async with serving(long) as url:
+        calls = caller("127.0.0.0/8")
+        await calls.prove(LINK, url, SECRET)
+        behind += 1
+        with pytest.raises(CallbackRefused, match="does not answer with that"):
+            await calls.prove(LINK, url, SECRET)
+        await calls.stop()
+
+
+async def test_what_is_packed_stays_packed() -> None:
+    async def packed(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.Response(body=await request.read())
+        response.enable_compression(web.ContentCoding.gzip)
         return response
 
-    async with serving(endless) as url:
+    async with serving(packed) as url:
         calls = caller("127.0.0.0/8")
         with pytest.raises(CallbackRefused, match="does not answer with that"):
             await calls.prove(LINK, url, SECRET)
