@@ -11,6 +11,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import orjson
+
 from docstore.errors import NoQuorum, SnapshotGone, Unavailable
 from docstore.links.requests import ChangeLines, ReadChanges
 from docstore.links.rpc import Rpc
@@ -20,7 +22,8 @@ from docstore.protocol.view.replica import ReplicaView
 from docstore.scans.cut import Cut, Position
 
 COLUMNS = ("slot", "seq", *document_members.COLUMN_NAMES, "deleted", "body")
-SLOTS_AT_ONCE = 128
+LINK = ("documentSelfLink",)
+SLOTS_AT_ONCE, LINKS_AT_ONCE = 128, 1_000
 FIRST_ROWS, BYTES_MAX = 16, 4 << 20
 """A first page is small, the next are judged by it; a stretch ends soon after so many bytes."""
 POLL_S = 0.05
@@ -28,6 +31,11 @@ ELSEWHERE_S = 0.25
 """How often slots that are only on other nodes are asked for news."""
 ANSWER_S = 2.0
 """Who does not answer by then is asked again with the next stretch."""
+
+_PAGE = {
+    "nested": True, "format": "ndjson", "compression": "", "schema": False, "skipped": False
+}  # fmt: skip
+"""What all pages have in common."""
 
 Pages = Callable[[dict[str, Any]], Awaitable[tuple[dict[str, Any], bytes]]]
 Span = tuple[int, int, int]
@@ -124,6 +132,30 @@ class Feed:
             self._seen = sum(map(self._shown, self._view.logs))
         return self._seen
 
+    async def touched(self, looked: dict[int, int]) -> set[str] | None:
+        """Return the links of new changes, each once; None where there may be others as well.
+
+        looked: slot -> up to which row this was asked before; it is moved on. One look for all who
+        wait tells most of them that there is nothing for them. Raises Unavailable, SnapshotGone.
+        """
+        ends = {slot: self._shown(slot) for slot, log in self._view.logs.items() if log.full}
+        spans = [(s, looked[s], end) for s, end in sorted(ends.items()) if looked.get(s, end) < end]
+        is_known = len(ends) == self._members.slots and ends.keys() <= looked.keys()
+        looked.clear()
+        looked.update(ends)
+        if not is_known or len(spans) > SLOTS_AT_ONCE:
+            return None
+        links: set[str] = set()
+        position: Sequence[Any] | None = (-1, "", -1) if spans else None
+        while position is not None:
+            fields, payload = await self._pages(
+                {**_PAGE, "prefix": "/", "where": "", "ranges": spans, "columns": LINK,
+                 "after": position, "rows": LINKS_AT_ONCE}
+            )  # fmt: skip
+            links.update(orjson.loads(line)[LINK[0]] for line in payload.splitlines())
+            position = fields["next"]
+        return links
+
     # Who has what
 
     def _by_holder(self, slots: Iterable[int]) -> dict[str, list[int]]:
@@ -202,9 +234,8 @@ class Feed:
         position: Sequence[Any] | None = (-1, "", -1)
         while position is not None and left > 0 and len(lines) < bytes_max:
             question = {
-                "prefix": wanted.prefix, "where": wanted.where, "ranges": spans,
-                "columns": COLUMNS, "nested": True, "format": "ndjson", "compression": "",
-                "after": position, "rows": min(left, at_once), "schema": False, "skipped": False,
+                **_PAGE, "prefix": wanted.prefix, "where": wanted.where, "ranges": spans,
+                "columns": COLUMNS, "after": position, "rows": min(left, at_once),
             }  # fmt: skip
             fields, payload = await self._pages(question)
             position, count = fields["next"], fields["rows"]

@@ -1,13 +1,14 @@
 """Delivers, for all subscriptions whose documents this node owns: performs what `delivery.py` says.
 
-Each has a task, which is at one effect at a time. Two read at once, and as many call as a node may
+Each has a task, which is at one effect at a time. One of them reads, and as many call as a node may
 (`calling.py`); the others wait for their turn, so that however many there are costs the node's
-clients little. What is read and not taken yet is one batch for each.
+clients little. News wake only those whose path they are at. What is read and not taken yet is one
+batch for each.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
@@ -31,8 +32,10 @@ from docstore.subscriptions.effects import Call, Confirm, Effect, Leave, Read, S
 from docstore.subscriptions.events import (
     Began,
     Called,
+    Came,
     Confirmed,
     Event,
+    HistoryGone,
     Saved,
     Unread,
     Unsaved,
@@ -45,7 +48,9 @@ BELOW = f"{SUBSCRIPTIONS}/"
 LOOK_S = 0.5
 """Between two looks for subscriptions that nobody delivers yet."""
 DELIVERED_AT_ONCE = 1_000
-READS_AT_ONCE = 2
+READS_AT_ONCE = 1
+RESTS = 2
+"""After a read that found nothing nobody reads for so many times as long as it took."""
 TIMEOUT_S = 5.0
 NEWS_S = 1.0
 
@@ -88,6 +93,7 @@ class Deliverer:
         self._calls = asyncio.Semaphore(CALLS_AT_ONCE)
         self._leaves = False
         self._seen = -1
+        self._looked: dict[int, int] = {}
         self._reigns = -1
         self._fresh: set[str] = set()
         """Links of subscriptions that may have to be delivered."""
@@ -160,8 +166,18 @@ class Deliverer:
             await asyncio.sleep(LOOK_S)
         elif await self._feed.news(self._seen, NEWS_S):
             self._seen = self._feed.seen()
+            touched = await self._touched()
             for run in self._running.values():
-                run.hear()
+                if touched is None or run.about is None or run.about.path in touched:
+                    run.hear()
+
+    async def _touched(self) -> set[str] | None:
+        """Return the paths at or below which there is something new, None if it is not known."""
+        try:
+            links = await self._feed.touched(self._looked)
+        except DocstoreError:
+            return None
+        return None if links is None else {path for link in links for path in _up_from(link)}
 
     def _begin(self, link: str) -> None:
         run = self._running[link] = _Run(link, Delivery(self._retry_s, self._rng))
@@ -200,7 +216,7 @@ class Deliverer:
                 run.has_heard = False
                 try:
                     async with self._reads:
-                        return await self._reading.read(about, effect.mark, effect.rows)
+                        return await self._read(about, effect)
                 except DocstoreError as error:
                     return Unread(str(error))
             case Confirm():
@@ -215,6 +231,13 @@ class Deliverer:
                 raise AssertionError("nothing is to be done")
             case _:
                 assert_never(effect)
+
+    async def _read(self, about: Subscription, effect: Read) -> Came | HistoryGone:
+        began = clock()
+        found = await self._reading.read(about, effect.mark, effect.rows)
+        if isinstance(found, Came) and not found.rows:  # Looking in vain costs a third of a core.
+            await asyncio.sleep(RESTS * (clock() - began))
+        return found
 
     async def _document(self, run: "_Run") -> Subscription | None:
         """Return what the document says, None if it is gone, or another node's.
@@ -304,6 +327,13 @@ class _Run:
         """Go on, to say how far it has come and end."""
         self.leaves = True
         self.bell.set()
+
+
+def _up_from(link: str) -> Iterator[str]:
+    """Yield a path and those above it."""
+    while link:
+        yield link
+        link = link.rpartition("/")[0]
 
 
 def _body(link: str, call: Call) -> bytes:

@@ -240,6 +240,29 @@ async def test_nothing_is_told_after_the_end(
     assert {call["subscription"] for call in receiver.calls} == {witness["documentSelfLink"]}
 
 
+@pytest.mark.thorough
+async def test_a_node_that_leaves_says_how_far_it_has_come(
+    group: LocalCluster, store: Client, api: Api, receiver: Receiver, factory: str
+) -> None:
+    page = await api.subscribe(factory, receiver)
+    link, owner = page["documentSelfLink"], group.node(page["documentOwner"])
+    at = next(n for n, node in enumerate(group.nodes) if node is not owner)
+    async with Client([node.url for node in group.nodes if node is not owner]) as writer:
+        for n in range(3):
+            await writer.put(f"{factory}/a", {"n": n})
+        await receiver.until(lambda: receiver.by_document == {f"{factory}/a": [0, 1, 2]})
+        async with asyncio.timeout(20):
+            await api("DELETE", "/core/management", at=group.nodes.index(owner))
+            while owner.process is not None and owner.process.poll() is None:
+                await asyncio.sleep(0.05)
+        _, page = await api("GET", link, at=at)
+        assert page["delivered"] == 3
+        await writer.put(f"{factory}/a", {"n": 3})
+        await receiver.until(lambda: len(receiver.changes) >= 4)
+    assert [each["documentVersion"] for each in receiver.changes] == [0, 1, 2, 3], "no doubles"
+    owner.process = None
+
+
 async def test_it_survives_the_death_of_whoever_delivers(
     group: LocalCluster, store: Client, api: Api, receiver: Receiver, factory: str
 ) -> None:
