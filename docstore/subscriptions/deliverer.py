@@ -54,6 +54,8 @@ RESTS = 2
 TIMEOUT_S = 5.0
 NEWS_S = 1.0
 
+Tag = tuple[int, int]
+"""Of a version of a document: epoch and number."""
 MayRead = Callable[[str, str], bool]
 """(user, path) -> whether he may read all of it now."""
 
@@ -198,17 +200,27 @@ class Deliverer:
 
     async def _deliver(self, run: "_Run") -> None:
         try:
-            run.about = await self._document(run)
+            found = await self._document(run.link)
         except DocstoreError as error:
             log.info("a subscription could not be read", subscription=run.link, error=str(error))
             run.has_begun = True
             return
-        if run.about is None:
+        if found is None:
             return
+        run.about, run.tag = found
         run.has_begun = run.about.phase is Phase.ACTIVE
         effect = run.delivery.step(Began(run.about), clock())
         while not isinstance(effect, Leave):
-            effect = run.delivery.step(await self._perform(run, run.about, effect), clock())
+            if isinstance(effect, Confirm):
+                async with self._calls:  # First: what was confirmed before a long wait is old.
+                    effect = await self._next(run, run.about, effect)
+                    if isinstance(effect, Call):
+                        effect = await self._next(run, run.about, effect)
+            else:
+                effect = await self._next(run, run.about, effect)
+
+    async def _next(self, run: "_Run", about: Subscription, effect: Effect) -> Effect:
+        return run.delivery.step(await self._perform(run, about, effect), clock())
 
     async def _perform(self, run: "_Run", about: Subscription, effect: Effect) -> Event:
         match effect:
@@ -239,34 +251,32 @@ class Deliverer:
             await asyncio.sleep(RESTS * (clock() - began))
         return found
 
-    async def _document(self, run: "_Run") -> Subscription | None:
+    async def _document(self, link: str) -> tuple[Subscription, Tag] | None:
         """Return what the document says, None if it is gone, or another node's.
 
-        Raises DocstoreError when nobody answers.
+        Raises Unavailable when nobody answers.
         """
-        answer = await self._submit(Operation(verb="GET", link=run.link), TIMEOUT_S)
+        answer = await self._submit(Operation(verb="GET", link=link), TIMEOUT_S)
         if answer.status >= 500:
             raise Unavailable(answer.detail)
         row = answer.row
         if not answer.is_success or row is None or answer.owner != self._me:
             return None
-        run.tag = tag_of(row, LINEARIZABLE)
-        return read_subscription(row.state)
+        about = read_subscription(row.state)
+        return (about, tag_of(row, LINEARIZABLE)) if about is not None else None
 
     async def _confirmed(self, run: "_Run", about: Subscription) -> Event:
-        known = run.tag
         try:
-            found = await self._document(run)
+            found = await self._document(run.link)
         except DocstoreError as error:
             return Unread(str(error))
         is_over = 0 < about.expires_us <= self._view.wall_now_us()
-        is_same = found is not None and run.tag == known and not is_over
+        is_same = found is not None and found[1] == run.tag and not is_over
         return Confirmed(is_same, self._may_read(about.user, about.path))
 
     async def _called(self, run: "_Run", about: Subscription, effect: Call) -> Called:
         body = _body(run.link, effect)
-        async with self._calls:
-            called = await self._caller.deliver(run.link, about.callback, about.sealed, body)
+        called = await self._caller.deliver(run.link, about.callback, about.sealed, body)
         self.counters["calls"] += 1
         if 200 <= called.status < 300:
             self.counters["changes"] += effect.lines.count(b"\n")
@@ -311,7 +321,7 @@ class _Run:
     task: "asyncio.Task[None] | None" = None
     about: Subscription | None = None
     has_begun: bool = False
-    tag: tuple[int, int] = (0, 0)
+    tag: Tag = (0, 0)
     has_heard: bool = False
     wants_news: bool = False
     leaves: bool = False
