@@ -2,10 +2,13 @@
 
 import orjson
 
+from docstore.errors import Conflict
+from docstore.http.backend import Backend
 from docstore.http.representation import JSON_TYPE, document_json, encode
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.service import State
+from docstore.services.declared import options_of
 from docstore.services.unkept import WARNINGS, unkept
 
 
@@ -24,3 +27,19 @@ def without_warnings(raw: bytes, state: State) -> tuple[bytes, State]:
         return raw, state
     own = {name: value for name, value in state.items() if name != WARNINGS}
     return json.dump(own), own
+
+
+async def check_level(backend: Backend, declaration: State, timeout_s: float) -> None:
+    """Refuse to declare a level that documents of this path do not have: they would vanish.
+
+    Raises Conflict, or Refusal for what cannot stand.
+    """
+    declared = options_of(declaration)
+    known = backend.service_at(declared.path)
+    others = {1, 2, 3} - {declared.level}
+    if known is None or known.options.level == declared.level:
+        others = {3} if declared.level < 3 else {1}  # 1 stands for both weaker ones.
+    for level in others:
+        if await backend.counting(declared.path, timeout_s, level=level):
+            detail = f"there are documents of another level; {declared.path} keeps its options"
+            raise Conflict(detail)

@@ -173,13 +173,10 @@ class StatusPages:
 
     def describe(self) -> Json:
         """Return the part of the management page that the protocol knows."""
-        ready, why_not = self.ready()
         return {
             "id": self._view.members.me,
             "version": __version__,
             "protocol": PROTOCOL,
-            "ready": ready,
-            "reason": why_not,
             "slots": {
                 "held": len(self._view.logs),
                 "owned": len(self._view.owners.owned()),

@@ -202,7 +202,7 @@ CHANGES: Mapping[str, Callable[[Subscription, Fields], Subscription]] = {
 class SubscriptionService:
     """The service of subscriptions' documents."""
 
-    options = ServiceOptions(path=SUBSCRIPTIONS, kind=KIND, put_creates=False, read_only=True)
+    options = ServiceOptions(path=SUBSCRIPTIONS, kind=KIND, put_creates=False, methods=())
     checks = True
 
     def check(self, state: State) -> None:

@@ -268,7 +268,8 @@ class Owner:
                 self.core.counters["job_repetitions"] += 1
                 assert cached.newest is not None
                 return Unchanged(cached.newest, REPEATED)
-        return handle(cached.newest, operation, service, floor=log.floor)
+        now_us = self.core.wall_now_us
+        return handle(cached.newest, operation, service, floor=log.floor, now_us=now_us)
 
     def _load_jobs(self, log: SlotLog, reign: Reign, inflight: Inflight) -> None:
         """Look through a document's history for the jobs that wrote it.
