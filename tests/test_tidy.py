@@ -105,7 +105,8 @@ ROOMS = {
 }  # fmt: skip
 # What shells may know of the protocol, and what its HTTP face: alphabets and values, not rules.
 PROTOCOL_SEEN = (
-    "events effects group history.needs messages published quorum road.past slots view".split()
+    "events effects group history.needs messages parts published quorum road.past slots"
+    " view".split()
 )
 PROTOCOL_SEEN_BY_HTTP = ("events", "effects")
 

@@ -14,7 +14,7 @@ from docstore.http import bodies, headers
 from docstore.http.attaching import attached_first, lease_of
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
-from docstore.http.declarations import check_level, declaration_bytes, without_warnings
+from docstore.http.declarations import check_declarable, declaration_bytes, without_warnings
 from docstore.http.headers import Head
 from docstore.http.large import LARGE_BYTES, LargeBodies
 from docstore.http.problems import problem_of_answer
@@ -99,7 +99,7 @@ class Documents:
             link = declaration_link(path_of(state))
             bodies.check_self_link(theirs, link)
             authority_of(request).insist("PUT", link)
-            await check_level(self._backend, state, headers.timeout_s(request))
+            await check_declarable(self._backend, state, headers.timeout_s(request))
         else:
             link = bodies.new_link(theirs, factory, key)
             check_no_factory(self._backend, link)
@@ -144,7 +144,7 @@ class Documents:
         if options.path == FACTORIES:
             raw, state = without_warnings(written.raw, json.load(written.raw))
             check_declaration(link, state)
-            await check_level(self._backend, state, headers.timeout_s(request))
+            await check_declarable(self._backend, state, headers.timeout_s(request))
             written = written._replace(raw=raw, signature=json.signature(state))
         elif options.path == SNAPSHOTS:
             check_snapshot_name(link.rpartition("/")[2])

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from docstore.access.grants import ROOT, Level
 from docstore.model.paths import SUFFIXES, canonical_link
-from docstore.services.registry import FACTORIES
+from docstore.services.registry import FACTORIES, declared_path
 from docstore.services.subscriptions import SUBSCRIPTIONS
 
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -156,4 +156,4 @@ def _to_change(method: str, line: Line, *, is_here: bool) -> Level | Kind:
 def declared_at(link: str) -> str:
     """Return the path of the factory that a declaration's link stands for."""
     name = link.removeprefix(FACTORIES).partition("/")[2].partition("/")[0]
-    return "/" + name.replace(":", "/") if name else link
+    return declared_path(name) if name else link

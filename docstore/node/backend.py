@@ -222,6 +222,10 @@ class NodeBackend:
         await self._gate.inside().group.change(asked, timeout_s)
         return self.node_group()
 
+    async def allow_keys(self, timeout_s: float) -> None:
+        """Return once documents may be stored by keys."""
+        await self._gate.inside().group.allow_keys(timeout_s)
+
     def group_available(self) -> bool:
         """Say whether a majority is connected and the view has converged."""
         running = self._gate.running

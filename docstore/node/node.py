@@ -16,7 +16,7 @@ import structlog
 from docstore.config import Config, database_in, streams_in
 from docstore.errors import BadConfig, StoreBroken, StoreDamaged
 from docstore.http.access import Access
-from docstore.http.declarations import check_level
+from docstore.http.declarations import check_declarable
 from docstore.http.guard import machine_names
 from docstore.http.server import HttpServer
 from docstore.http.staged_files import Staging
@@ -124,7 +124,9 @@ class Node:
         stack.push_async_callback(parts.membership.stop)
         backend = NodeBackend(parts, self.gate, self.drain, self._calls)
         self._offering = Offering(
-            list(self._registry.authors.values()), backend.submit, partial(check_level, backend)
+            list(self._registry.authors.values()),
+            backend.submit,
+            partial(check_declarable, backend),
         )
         stack.push_async_callback(self._offering.stop)
         self._http = self._http_face(backend)

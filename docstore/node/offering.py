@@ -35,11 +35,11 @@ class Offering:
         self,
         services: Sequence[Service],
         submit: Callable[[Operation, float], Awaitable[Answer]],
-        check_level: Callable[[State, float], Awaitable[None]],
+        check_declarable: Callable[[State, float], Awaitable[None]],
     ) -> None:
-        """check_level: raises Conflict for a level that documents at this path do not have."""
+        """check_declarable: raises Conflict for what cannot be declared at this path."""
         self._submit = submit
-        self._check_level = check_level
+        self._check_declarable = check_declarable
         self._waiting = {each.path: "not declared yet" for each in services}
         """Path of a service that is not declared -> why."""
         self._services = services
@@ -81,7 +81,7 @@ class Offering:
                 return await self._renewed(wanted, found.row)
             if found.status != 404:
                 return found.detail
-            await self._check_level(wanted, TIMEOUT_S)
+            await self._check_declarable(wanted, TIMEOUT_S)
             made = Operation(
                 verb="POST",
                 link=link,
@@ -110,7 +110,7 @@ class Offering:
                     service=mine.path, declared=declared.author, mine=mine.author,
                 )  # fmt: skip
             return ""
-        await self._check_level(wanted, TIMEOUT_S)
+        await self._check_declarable(wanted, TIMEOUT_S)
         put = Operation(
             verb="PUT",
             link=row.link,

@@ -9,7 +9,7 @@ from typing import Any
 from docstore.errors import BadRequest
 from docstore.model import patch
 from docstore.model.fields import Fields
-from docstore.model.paths import canonical, check_factory_path
+from docstore.model.paths import canonical, check_factory_path, has_keys
 from docstore.model.service import (
     LEVEL_3,
     LEVELS,
@@ -76,10 +76,12 @@ def options_of(declaration: State) -> ServiceOptions:
     options = _options(declaration.get("options", list(LEVEL_3)))
     _check_wishes(declaration)
     path = path_of(declaration)
+    if has_keys(path) and level_of(options) < LINEARIZABLE:
+        raise Refusal("a factory with keys, whose path ends in a colon, needs ENFORCE_QUORUM")
     author, revision, methods = _author(declaration.get(SERVICE))
     return ServiceOptions(
         path=path,
-        kind=_kind(declaration.get("kind", path[1:].replace("/", ":"))),
+        kind=_kind(declaration.get("kind", path[1:].rstrip(":").replace("/", ":"))),
         options=options,
         put_creates=_flag(declaration, "putCreates", default=True),
         strict_updates="STRICT_UPDATE_CHECKING" in options,

@@ -50,6 +50,11 @@ def declaration_id(path: str) -> str:
     return path[1:].replace("/", ":")
 
 
+def declared_path(name: str) -> str:
+    """Return the path of the factory that is declared under an id."""
+    return "/" + name[:-1].replace(":", "/") + name[-1:]  # A colon at its end is the path's own.
+
+
 def declaration_link(path: str) -> str:
     """Return the link of the declaration of the factory at `path`."""
     return f"{FACTORIES}/{declaration_id(path)}"

@@ -11,7 +11,7 @@ One effect is under way at a time, so there is nothing that could overtake. The 
     WH5  it is saved after a while, not each time; on condition that nobody has changed the document
     WH6  a receiver that fails is tried again later and later, then the subscription is paused
     WH7  410 ends it, and so does history that is gone
-    WH8  one call has so many bytes, unless a single document has more
+    WH8  one call has so many bytes, unless a single document, or an atomic batch, has more
 """
 
 from random import Random

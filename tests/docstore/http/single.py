@@ -180,6 +180,9 @@ class SingleNode:
             raise BadRequest("kind must be RemoveMemberRequest")
         raise TooFewMembers("none would remain")
 
+    async def allow_keys(self, timeout_s: float) -> None:
+        """There is but one slot."""
+
     def group_available(self) -> bool:
         return not self.why_not
 

@@ -198,9 +198,9 @@ async def nothing(declaration: State, timeout_s: float) -> None:
 
 
 async def offered(
-    node: SingleNode, *services: Service, submit: Any = None, check_level: Any = nothing
+    node: SingleNode, *services: Service, submit: Any = None, check_declarable: Any = nothing
 ) -> Offering:
-    offering = Offering(services, submit or node.submit, check_level)
+    offering = Offering(services, submit or node.submit, check_declarable)
     offering.start()
     for _ in range(10):
         await asyncio.sleep(0)
@@ -276,7 +276,7 @@ async def test_a_level_that_documents_do_not_have_is_not_declared() -> None:
         raise Conflict("there are documents of another level")
 
     node = SingleNode(Registry([Counters()]))
-    offering = await offered(node, Counters(), check_level=refuses)
+    offering = await offered(node, Counters(), check_declarable=refuses)
     assert "another level" in offering.why_not()
     assert node.service_at("/counters") is None
     await offering.stop()
