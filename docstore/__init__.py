@@ -58,6 +58,7 @@ The rooms, and who may await there (pure: no clock, no socket, no task):
 | `links/` | messages as bytes between nodes | yes, `links/frames.py` not |
 | `members/` | who belongs to the group; the only place that meets `gossip` | yes |
 | `reads/`, `scans/` | reads of more than one document; processes that read whole slots | yes |
+| `subscriptions/` | changes told to servers of others (webhooks) | three files |
 | `upkeep/` | expiry, repair, resynchronisation | yes |
 | `node/` | one node: its parts, start, stop, pages | yes |
 | `trace/` | what a node did: the last steps of its machines, kept by the drivers | no |

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from docstore.errors import BadConfig
-from docstore.limits import LOG_LEVELS, Limits
+from docstore.limits import LOG_LEVELS, Limits, limits_of
 from docstore.model.address import Address, Ports, ports_of, reachable, split_url
 from docstore.protocol.group.configuration import NODE_ID, Founder, is_node_id
 from docstore.settings import WEEK_S, choice, flag, integer, listed, seconds
 from docstore.streams.settings import STREAMS_KEYS, streams_config
 from docstore.streams.timing import StreamsConfig
+from docstore.subscriptions.settings import CALLBACK_KEYS, CallbackSettings, callback_settings
 from docstore.tls.settings import TLS_KEYS, TlsFiles, plain_ports, tls_files
 
 ENVIRONMENT_PREFIX = "DOCSTORE_"
@@ -156,6 +157,9 @@ class Config:
     log_level: str = "info"
     """Lines of this level and above are logged: debug, info, warning or error."""
 
+    callbacks: CallbackSettings = field(default_factory=CallbackSettings)
+    """Whom it may call for subscriptions; the settings begin with `callback_`."""
+
     limits: Limits = field(default_factory=Limits)
 
     streams: StreamsConfig = field(default_factory=StreamsConfig)
@@ -199,7 +203,8 @@ KEYS = (
     "points_per_node", "replication_factor", "reads", "heartbeat_interval_s", "owner_timeout_s",
     "repair_interval_s", "journal_mb", "segments_mb",
     "gossip_preset", "gossip_key_file", "access_file", "token_file", *TLS_KEYS, "insecure",
-    "service", "allowed_hosts", "log", "log_level", *(each.name for each in fields(Limits)),
+    "service", "allowed_hosts", *CALLBACK_KEYS, "log", "log_level",
+    *(each.name for each in fields(Limits)),
     *STREAMS_KEYS,
 )  # fmt: skip
 """Every key of the file; also a flag, and in capitals after DOCSTORE_ an environment variable."""
@@ -267,9 +272,10 @@ def parse(settings: Mapping[str, Any]) -> Config:
         insecure=insecure,
         services=tuple(listed(settings.get("service", ""))),
         allowed_hosts=_host_names(settings.get("allowed_hosts", "")),
+        callbacks=callback_settings(settings),
         log=choice(settings.get("log", "auto"), "log", ("auto", "text", "json")),
         log_level=choice(settings.get("log_level", "info"), "log_level", LOG_LEVELS),
-        limits=_limits(settings),
+        limits=limits_of(settings),
         streams=streams_config(settings),
     )
     _check_together(config)
@@ -368,14 +374,3 @@ def _factor(value: object) -> int | None:
 
 def _preset(settings: Mapping[str, Any], default: str) -> str:
     return choice(settings.get("gossip_preset", default), "gossip_preset", PRESETS)
-
-
-def _limits(settings: Mapping[str, Any]) -> Limits:
-    chosen: dict[str, Any] = {}
-    for each in fields(Limits):
-        if each.name in settings:
-            if each.name.endswith("_s"):
-                chosen[each.name] = seconds(settings, each.name, 1.0)
-            else:
-                chosen[each.name] = integer(settings[each.name], each.name, 1, 1 << 40)
-    return Limits(**chosen)

@@ -3,7 +3,11 @@
 A file of its own, so that who reads settings need not import a server.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from docstore.settings import integer, seconds
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 """What is logged: lines of this level and of those after it. debug: every request as well."""
@@ -38,3 +42,15 @@ class Limits:
 
     send_timeout_s: float = 60.0
     """For so long a client may take nothing of what is written to it."""
+
+
+def limits_of(settings: Mapping[str, Any]) -> Limits:
+    """Return the limits that the settings say. Raises BadConfig."""
+    chosen: dict[str, Any] = {}
+    for each in fields(Limits):
+        if each.name in settings:
+            if each.name.endswith("_s"):
+                chosen[each.name] = seconds(settings, each.name, 1.0)
+            else:
+                chosen[each.name] = integer(settings[each.name], each.name, 1, 1 << 40)
+    return Limits(**chosen)

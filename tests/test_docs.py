@@ -38,6 +38,7 @@ FAMILIES = {
     "docstore/scans": ("scan",),
     "docstore/sessions": ("sessions",),
     "docstore/streams": ("streams",),
+    "docstore/subscriptions": ("subscriptions",),
     "docstore/upkeep": ("repair",),
     "gossip": ("gossip",),
 }

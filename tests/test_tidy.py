@@ -40,10 +40,12 @@ SHELLS = tuple(
     docstore/storage/sqlite.py docstore/storage/streams_memory.py docstore/storage/streams_sqlite.py
     docstore/storage/submitting.py docstore/beside/documents.py docstore/sessions/driver.py
     docstore/sessions/backend.py docstore/streams/driver.py docstore/streams/backend.py
-    docstore/tokens.py docstore/cli/* docstore/client/* docstore/http/* docstore/members/*
-    docstore/node/* docstore/reads/* docstore/upkeep/* docstore/pipeline/* docstore/tls/accepting.py
-    docstore/tls/alerts.py docstore/tls/authority.py docstore/tls/contexts.py
-    docstore/tls/credentials.py docstore/tls/secret_files.py docstore/tls/strangers.py
+    docstore/subscriptions/calling.py docstore/subscriptions/deliverer.py
+    docstore/subscriptions/reading.py docstore/tokens.py docstore/cli/* docstore/client/*
+    docstore/http/* docstore/members/* docstore/node/* docstore/reads/* docstore/upkeep/*
+    docstore/pipeline/* docstore/tls/accepting.py docstore/tls/alerts.py docstore/tls/authority.py
+    docstore/tls/contexts.py docstore/tls/credentials.py docstore/tls/secret_files.py
+    docstore/tls/strangers.py
     """.split()
 )
 
@@ -116,12 +118,9 @@ BANNED_NAMES = frozenset("utils util helpers helper common base manager data inf
 
 # Real processes need real time; everything else runs on a clock of its own or polls.
 SLEEPERS = (
-    "tests/chaos/*",
-    "tests/pipeline/*",
-    "tests/whole/*",
-    "tests/gossip/test_agent.py",
-    "tests/docstore/watching.py",
-)
+    "tests/chaos/*", "tests/pipeline/*", "tests/whole/*",
+    "tests/gossip/test_agent.py", "tests/docstore/watching.py",
+)  # fmt: skip
 POLL_S_MAX = 0.1
 
 

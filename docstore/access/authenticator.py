@@ -20,12 +20,17 @@ class Authenticator:
     """Says who sends a header, by the rules of the moment."""
 
     def __init__(self, rules: Rules) -> None:
-        self._rules = rules
-        self._known: dict[str, Principal] = {}
+        self.use(rules)
 
     def use(self, rules: Rules) -> None:
         """Go by other rules from now on, also for what has been proven already."""
-        self._rules, self._known = rules, {}
+        self._rules = rules
+        self._known: dict[str, Principal] = {}
+        self._of_users = {each.name: each.grants for each in rules.users.values()}
+
+    def grants_of(self, user: str) -> Grants | None:
+        """Return what a user of the file may do now, None if he is none or has no token."""
+        return self._of_users.get(user)
 
     def principal(self, header: str, now_s: float) -> Principal | None:
         """Return who sends a header, None if it proves nothing. now_s: seconds since 1970."""

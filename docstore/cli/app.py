@@ -21,6 +21,7 @@ from docstore.cli import (
     groups,
     leases,
     records,
+    subscriptions,
     topics,
     trace,
 )
@@ -57,6 +58,7 @@ app.add_typer(groups.group, name="group", rich_help_panel=groups.PANEL)
 app.add_typer(groups.role, name="role", rich_help_panel=groups.PANEL)
 app.add_typer(leases.lease, name="lease", rich_help_panel=leases.PANEL)
 app.add_typer(election.app)
+app.add_typer(subscriptions.subscription, name="subscription")
 app.add_typer(election.election, name="election", rich_help_panel=election.PANEL)
 
 

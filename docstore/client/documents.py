@@ -175,6 +175,30 @@ class Documents(Requests):
             else:
                 return content
 
+    async def subscribe(
+        self,
+        path: str,
+        callback: str,
+        *,
+        where: str = "",
+        since: str = "",
+        replay: bool = False,
+        secret: str = "",
+    ) -> dict[str, Any]:
+        """Have a receiver told what changes at a path and below it; return the subscription.
+
+        since: as of `changes`. replay: first the documents as they are. secret: that deliveries are
+        signed with; without one, one is made, and is the member `secret` of what is returned. It
+        ends by `delete(page["documentSelfLink"])`.
+        Raises RequestFailed: 400 where the nodes may not call it, or it fails the challenge.
+        """
+        asked = {"callback": callback, "where": where, "since": since, "replayState": replay}
+        said = {"secret": secret} if secret else {}
+        page: dict[str, Any] = await self.json(
+            "POST", f"{quote(path)}/subscriptions", {**asked, **said}
+        )
+        return page
+
     async def declare(self, factory: str, **members: Any) -> None:
         """Declare a factory; one that is there already is left as it is.
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from math import inf
 
 import structlog
 from aiohttp.hdrs import AUTHORIZATION
@@ -10,11 +11,10 @@ from docstore.access.authenticator import Authenticator
 from docstore.access.grants import ROOT, Grants, Level
 from docstore.access.rates import Rates
 from docstore.access.rules import Principal
-from docstore.errors import TooManyRequests, Unauthenticated
+from docstore.errors import Forbidden, TooManyRequests, Unauthenticated
 from docstore.http.authority import Authority, refusal
 from docstore.http.headers import Head
-from docstore.http.needs import ANYBODY, INSIDE, OPEN, READ, READS, Need, need_of
-from docstore.model.paths import canonical_link
+from docstore.http.needs import ANYBODY, INSIDE, OPEN, READS, Need, need_of, need_of_all
 from docstore.services.registry import FACTORIES
 
 HEALTH = "/health/"
@@ -57,6 +57,12 @@ class Access:
         ):
             raise TooManyRequests(f"at most {principal.rate:g} requests a second are yours here")
 
+    def may_read_all(self, user: str, path: str) -> bool:
+        """Say whether a user of the file may read what is at a path and below, as things are."""
+        grants = self._authenticator.grants_of(user)
+        what, at = need_of_all(path)
+        return grants is not None and isinstance(what, Level) and grants.allow(what, at)
+
     def _tell(self) -> None:
         """Log that somebody is refused: when it begins, and then once a minute."""
         self._refused += 1
@@ -83,11 +89,18 @@ class Granted(Authority):
 
     def insist_on_all(self, path: str) -> None:
         """Raise NotFound unless all documents at a path and below may be read."""
-        need = Need(READ, ROOT)
-        if path not in ("", ROOT) and isinstance(need_of("GET", canonical_link(path)).what, Level):
-            need = need_of("GET", path)
-        if not self._has(need):
+        if not self._has(need_of_all(path)):
             raise refusal("GET", path or ROOT)
+
+    def user(self) -> str:
+        """Return who it is. Raises Forbidden for the bearer of a signed token."""
+        if self._principal.until_s < inf:
+            raise Forbidden("a signed token proves somebody for an hour: come with a user's token")
+        return self._principal.name
+
+    def runs(self, user: str, path: str) -> bool:
+        """Say whether it is the same user, or an admin of that path."""
+        return self._principal.name == user or self._principal.grants.allow(Level.ADMIN, path)
 
     def insist_on_line(self, method: str, link: str) -> None:
         """Raise what a request of its own would be told now."""

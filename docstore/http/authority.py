@@ -31,6 +31,17 @@ class Authority:
         Or BadRequest, for what is no path.
         """
 
+    def user(self) -> str:
+        """Return on whose behalf something may be done later; "" where nobody is asked.
+
+        Raises Forbidden for those who are known only for a while.
+        """
+        return ""
+
+    def runs(self, user: str, path: str) -> bool:
+        """Say whether what a user has set up at a path is the asker's own, or his to run."""
+        return True
+
     def insist_on_line(self, method: str, link: str) -> None:
         """Raise what a request of its own would be told instead of this line of many.
 

@@ -23,6 +23,7 @@ from docstore.streams import requests
 from docstore.streams.effects import Begun, Problem, Records
 from docstore.streams.messages import Produced
 from docstore.streams.topic import Topic
+from docstore.subscriptions.calling import Caller
 from docstore.trace.lines import About
 
 Json = Any
@@ -254,6 +255,10 @@ class Backend(Protocol):
         """Return a page of rows as they lie on disk, as `scans/stored.py` has them."""
 
     @property
+    def callbacks(self) -> Caller:
+        """Return what calls the receivers of subscriptions. Raises CallbackRefused: nobody does."""
+
+    @property
     def queries(self) -> Queries:
         """Return what looks for documents of the whole group.
 
@@ -264,6 +269,9 @@ class Backend(Protocol):
 
     async def changes(self, wanted: Wanted, since: Cut, rows: int) -> Stretch:
         """Return some changes beyond a cut, in its slots. Raises SnapshotGone, Unavailable."""
+
+    async def changes_earliest(self, timeout_s: float) -> Cut:
+        """Return from where all slots have a feed. Raises Unavailable."""
 
     def slots(self) -> int:
         """Return how many slots the group has, 0 while there is none."""

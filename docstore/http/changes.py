@@ -4,6 +4,7 @@
                                                                   {"complete", "rows", "next"}
     Prefer: wait=30                   wait so many seconds for a change
     Accept: text/event-stream         until the client goes; Last-Event-ID takes it up again
+    GET /films?watch                  the same events, of a document, or of a factory and below
 
 `since` is a token (`next`, or the cut of a snapshot), `earliest`, `latest` (so it is without it), a
 time with its zone, or the name of a snapshot. POST takes the same names in a JSON object: a token
@@ -23,7 +24,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from docstore.errors import BadRequest, Conflict, DocstoreError
+from docstore.errors import BadRequest, Conflict, DocstoreError, NotFound
 from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
@@ -31,7 +32,7 @@ from docstore.http.reply import Reply, header_lines, streamed
 from docstore.model import json
 from docstore.model.service import Service
 from docstore.query.where import parse
-from docstore.scans.cut import CHARACTERS_A_SLOT, Cut, cut_of
+from docstore.scans.cut import CHARACTERS_A_SLOT, Cut
 from docstore.scans.feed import Stretch, Wanted
 from docstore.services.registry import FACTORIES, declaration_link
 
@@ -44,6 +45,7 @@ QUIET_S = 15.0
 """After so long without a change a comment is sent, so that who is between does not give up."""
 RETRY_MS = 1_000
 MEMBERS = frozenset({"since", "prefix", "where", "limit"})
+WATCH = "watch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +71,10 @@ class Changes:
 
     async def serve(self, request: web.BaseRequest, body: bytes) -> Reply | web.StreamResponse:
         """Answer GET and POST. Raises BadRequest, Conflict, NotFound, SnapshotGone, Unavailable."""
-        asked = _asked(request, body)
-        authority_of(request).insist_on_all(asked.wanted.prefix[:-1])
-        timeout_s = headers.timeout_s(request)
-        slot = await self._slot(asked.wanted.prefix[:-1], timeout_s)
-        is_pushed = EVENTS_TYPE in request.headers.get("Accept", "")
-        text = (is_pushed and request.headers.get("Last-Event-ID")) or asked.since
-        since = await self._since(text, slot, timeout_s)
-        if is_pushed:
-            return await self._push(request, asked, since)
+        asked = _asked(_given(request, body))
+        if EVENTS_TYPE in request.headers.get("Accept", ""):
+            return await self._pushed(request, asked)
+        since = await self._begun(request, asked, asked.since)
         wait = headers.preference(request, "wait")
         wait_s = headers.whole_number(wait, "Prefer: wait", 1, WAIT_S_MAX) if wait else 0
         stretch = await self._next(request, asked, since, wait_s)
@@ -86,6 +83,33 @@ class Changes:
             ending["slotsUnheard"] = stretch.unheard
         head = header_lines({"Content-Type": NDJSON_TYPE, "Cache-Control": "no-store"})
         return Reply(200, stretch.lines + orjson.dumps(ending) + b"\n", head)
+
+    async def watch(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+        """Answer GET of a document or a factory with `watch`. Raises as `serve` does."""
+        given = {name: text for name, text in request.rel_url.query.items() if name != WATCH}
+        if "prefix" in given:
+            raise BadRequest("what is watched is said by the path")
+        asked = _asked({**given, "prefix": path})
+        timeout_s = headers.timeout_s(request)
+        parent = path.rpartition("/")[0]
+        if not await self._service(path, timeout_s) and not await self._service(parent, timeout_s):
+            raise NotFound("there is no such service")
+        return await self._pushed(request, asked)
+
+    async def begun(self, request: web.BaseRequest, path: str, where: str, since: str) -> Cut:
+        """Return from where the feed of a path goes on. Raises as `serve` does."""
+        asked = _asked({"prefix": path, "where": where, "since": since})
+        return await self._begun(request, asked, asked.since)
+
+    async def _pushed(self, request: web.BaseRequest, asked: _Asked) -> web.StreamResponse:
+        text = request.headers.get("Last-Event-ID") or asked.since
+        return await self._push(request, asked, await self._begun(request, asked, text))
+
+    async def _begun(self, request: web.BaseRequest, asked: _Asked, since: str) -> Cut:
+        """Return from where a feed goes on that whoever asks may read."""
+        path, timeout_s = asked.wanted.prefix[:-1], headers.timeout_s(request)
+        authority_of(request).insist_on_all(path)
+        return await self._since(since, await self._slot(path, timeout_s), timeout_s)
 
     async def _slot(self, path: str, timeout_s: float) -> int | None:
         """Return the only slot with changes at a path and below it; None if there may be more.
@@ -121,17 +145,12 @@ class Changes:
     async def _since(self, since: str, slot: int | None, timeout_s: float) -> Cut:
         """Return from where to go on: in one slot, or in all."""
         if since == "earliest":
-            cut = await self._earliest(timeout_s)
+            cut = await self._backend.changes_earliest(timeout_s)
         else:
             cut = await self._backend.scan_cut(since, timeout_s)
         if not cut.is_whole and slot != cut.first:
-            cut = (await self._earliest(timeout_s)).moved(cut.by_slot())
+            cut = (await self._backend.changes_earliest(timeout_s)).moved(cut.by_slot())
         return cut if slot is None else cut.only(slot)
-
-    async def _earliest(self, timeout_s: float) -> Cut:
-        cluster, positions = await self._backend.scan_positions(timeout_s)
-        kept = {slot: (each.epoch, each.kept) for slot, each in positions.items()}
-        return cut_of(cluster, len(kept), kept)
 
     async def _next(
         self, request: web.BaseRequest, asked: _Asked, since: Cut, wait_s: float
@@ -191,11 +210,19 @@ def _problem(error: DocstoreError) -> bytes:
     return b"event: problem\ndata: %s\n\n" % orjson.dumps(said)
 
 
-def _asked(request: web.BaseRequest, body: bytes) -> _Asked:
-    given: Mapping[str, Any] = request.rel_url.query
-    if request.method == "POST":
-        headers.content_media(request, {"application/json": ""})
-        given = json.parse_object(body)
+def is_watched(request: web.BaseRequest) -> bool:
+    """Say whether the changes of a path are asked for, and not what is there."""
+    return request.method == "GET" and "?" in request.raw_path and WATCH in request.rel_url.query
+
+
+def _given(request: web.BaseRequest, body: bytes) -> Mapping[str, Any]:
+    if request.method != "POST":
+        return request.rel_url.query
+    headers.content_media(request, {"application/json": ""})
+    return json.parse_object(body)
+
+
+def _asked(given: Mapping[str, Any]) -> _Asked:
     unknown = sorted(set(given) - MEMBERS)
     if unknown:
         raise BadRequest(f"changes have no parameter {unknown[0][:40]!r}")

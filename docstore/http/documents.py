@@ -374,8 +374,6 @@ def at_level(operation: Operation, service: Service) -> Operation:
 
 
 def _selection(query: Mapping[str, str]) -> Select:
-    if "watch" in query:
-        raise BadRequest("watch is not offered yet")
     if "documentVersion" in query:
         version = headers.whole_number(query["documentVersion"], "documentVersion", 0, 1 << 62)
         return ("version", version)

@@ -87,8 +87,6 @@ def _sizes(query: Mapping[str, str]) -> tuple[int, int | None]:
             raise BadRequest(f"{name} is spelt {MISSPELT[name]} here")
         if name.startswith("$") and name not in UNDERSTOOD:
             raise BadRequest(f"a list has no parameter {name[:40]}, nor has a query")
-    if "watch" in query:
-        raise BadRequest("watch is not offered yet")
     limit, top = (
         headers.whole_number(query[name], name, 1, PAGE_MAX) if name in query else None
         for name in ("$limit", "$top")

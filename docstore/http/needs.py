@@ -18,8 +18,10 @@ from enum import Enum, auto
 from functools import lru_cache
 from typing import NamedTuple
 
-from docstore.access.grants import Level
+from docstore.access.grants import ROOT, Level
+from docstore.model.paths import SUFFIXES, canonical_link
 from docstore.services.registry import FACTORIES, declared_path
+from docstore.services.subscriptions import SUBSCRIPTIONS
 
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -60,6 +62,7 @@ class Line:
 
 _DOCUMENTS = Line(READ, WRITE)
 _OTHERS = Line(ADMIN, ADMIN)
+_INSIDE = Line(INSIDE, INSIDE)
 
 TABLE: Mapping[str, Line] = {
     "/core": _OTHERS,
@@ -84,6 +87,7 @@ TABLE: Mapping[str, Line] = {
     "/core/changes": Line(INSIDE, INSIDE),
     "/core/query-tasks": Line(INSIDE, INSIDE),
     "/core/snapshots": _DOCUMENTS,
+    SUBSCRIPTIONS: _INSIDE,
     "/core/spark/plan": Line(INSIDE),
     "/core/spark/layout": Line(ANYBODY),
     "/core/spark/high": Line(ANYBODY),
@@ -108,6 +112,7 @@ TABLE: Mapping[str, Line] = {
 ENTRY = "/"
 ADMINISTERED = frozenset({"config", "synchronization"})
 """Utilities that change what is declared, or have nodes work: as the pages do that they show."""
+OF_A_PATH = "subscriptions"
 
 
 @lru_cache(maxsize=4096)
@@ -125,11 +130,26 @@ def need_of(method: str, path: str) -> Need:
     return Need(what, line.at or path)
 
 
+def need_of_all(path: str) -> Need:
+    """Return what reading all at a path and below needs. Raises BadRequest for what is no path."""
+    if path not in ("", ROOT) and isinstance(need_of("GET", canonical_link(path)).what, Level):
+        return need_of("GET", path)
+    return Need(READ, ROOT)
+
+
 def line_of(path: str) -> tuple[str, Line]:
-    """Return the path in the table that another one falls under, and its line; "" for documents."""
+    """Return the path in the table that another one falls under, and its line; "" for documents.
+
+    The subscriptions of a path are its utility, and need what those in the table do.
+    """
+    last = path.rpartition("/")[2]
+    if last == OF_A_PATH:
+        return path, _INSIDE
     while path:
         if path in TABLE:
-            return path, TABLE[path]
+            # Whoever looks inside of a subscription does not answer for its utilities.
+            is_utility = last in SUFFIXES and TABLE[path] is _INSIDE
+            return path, _OTHERS if is_utility else TABLE[path]
         path = path.rpartition("/")[0]
     return "", _DOCUMENTS
 

@@ -19,7 +19,7 @@ from docstore.http.access import Access
 from docstore.http.authority import AUTHORITY, EVERYBODY, authority_of, refusal
 from docstore.http.backend import Backend
 from docstore.http.bulk import Bulk
-from docstore.http.changes import CHANGES, Changes
+from docstore.http.changes import CHANGES, Changes, is_watched
 from docstore.http.changes import METHODS as CHANGES_METHODS
 from docstore.http.core_pages import ENTRY, CorePages, check_method
 from docstore.http.documents import FACTORY_METHODS, READ_METHODS, Documents, allowed, not_allowed
@@ -44,11 +44,13 @@ from docstore.http.staging import STAGING, StagedParts
 from docstore.http.stored_rows import METHODS as ROWS_METHODS
 from docstore.http.stored_rows import STORED_ROWS, StoredRows
 from docstore.http.streams import STREAM_PATHS, StreamPages
+from docstore.http.subscriptions import SubscriptionPages
 from docstore.http.utilities import Asked, UtilityPages
 from docstore.limits import Limits
 from docstore.model.paths import SUFFIXES, canonical
 from docstore.model.service import Service
 from docstore.services.leases import LEASES
+from docstore.services.subscriptions import SUBSCRIPTIONS
 from docstore.tls.accepting import TlsServer, listen
 from docstore.trace.context import LENGTH, TRACEPARENT
 
@@ -96,7 +98,6 @@ class HttpServer:
         self._documents = Documents(backend, large, state_bytes_max=limits.body_bytes_max)
         self._core = CorePages(backend, self._documents, self.metrics)
         self._selectors = SelectorPages(backend)
-        self._utilities = UtilityPages(backend, self._documents, self._core, limits)
         quotas, timeout_s = Quotas(backend), limits.body_timeout_s
         self._bulk = Bulk(
             backend, quotas, large, state_bytes_max=limits.body_bytes_max, timeout_s=timeout_s
@@ -109,12 +110,14 @@ class HttpServer:
         self._stored_rows = StoredRows(backend, quotas)
         self._queries = QueryPages(backend)
         self._changes = Changes(backend, self._is_over)
-        streams = StreamPages(backend, self._documents, large, limits, self._is_over)
+        subscriptions = SubscriptionPages(backend, self._documents, self._changes, limits)
+        self._utilities = UtilityPages(backend, self._documents, self._core, subscriptions, limits)
         self._kinds: tuple[tuple[str | tuple[str, ...], Pages], ...] = (
-            (STREAM_PATHS, streams),
+            (STREAM_PATHS, StreamPages(backend, self._documents, large, limits, self._is_over)),
             (LEASES, LeasePages(backend, self._documents, limits)),
             (TURN_PATHS, ElectionPages(backend, self._documents, limits)),
             (GROUP_PATHS, GroupPages(backend, self._documents, limits)),
+            (SUBSCRIPTIONS, subscriptions),
         )
         """Prefixes of paths -> what answers everything of its kind below them."""
         self._staged = StagedParts(staging, self._bulk, timeout_s=timeout_s) if staging else None
@@ -212,6 +215,8 @@ class HttpServer:
         path = STAGING if staged else raw if raw == ENTRY else canonical(raw)
         if not authority.enter(method, path):
             return await self._list_below(request, path)
+        if is_watched(request):
+            return await self._changes.watch(request, path)
         if raw == BULK:
             return await self._serve_bulk(request)
         if staged is not None:
@@ -235,7 +240,8 @@ class HttpServer:
     async def _list_below(self, request: web.BaseRequest, path: str) -> Reply:
         """Answer who may read only some of what is below a path: what of it a factory has."""
         service = await self._find(request, path)
-        is_more = request.method == "OPTIONS" or is_query(request.rel_url.query)
+        query = request.rel_url.query
+        is_more = request.method == "OPTIONS" or is_query(query) or is_watched(request)
         if service is None or is_more:
             raise refusal(request.method, path)
         return await listing(self._backend, request, path, service)

@@ -19,6 +19,7 @@ from docstore.http.documents import READ_METHODS, Documents, allowed, at_level
 from docstore.http.history import CONFLICT_METHODS, HistoryPages
 from docstore.http.reply import Reply
 from docstore.http.representation import decode, encode, page_reply
+from docstore.http.subscriptions import PATH_METHODS, SubscriptionPages
 from docstore.limits import Limits
 from docstore.model.operation import Operation
 from docstore.model.service import Refusal, Service
@@ -54,8 +55,9 @@ class UtilityPages:
     """Answers them."""
 
     def __init__(
-        self, backend: Backend, documents: Documents, core: CorePages, limits: Limits
-    ) -> None:
+        self, backend: Backend, documents: Documents, core: CorePages,
+        subscriptions: SubscriptionPages, limits: Limits,
+    ) -> None:  # fmt: skip
         self._backend = backend
         self._documents = documents
         self._core = core
@@ -71,6 +73,10 @@ class UtilityPages:
             ),
             "explain": Utility(lambda it: core.explain(it.request, it.link), reads, nothing),
             "stats": Utility(self._stats, reads, reads),
+            "subscriptions": Utility(
+                lambda it: subscriptions.of_path(it.request, it.link, it.body),
+                PATH_METHODS, PATH_METHODS,
+            ),
             "synchronization": Utility(self._synchronization, PATCH_METHODS, PATCH_METHODS),
             "template": Utility(self._template, reads, reads),
             "versions": Utility(
@@ -80,9 +86,7 @@ class UtilityPages:
 
     async def serve(self, asked: Asked, name: str) -> Reply:
         """Answer a request for a utility."""
-        utility = self._utilities.get(name)
-        if utility is None:
-            raise NotFound(f"{name} is not offered yet")
+        utility = self._utilities[name]
         methods = utility.of_factory if asked.is_factory else utility.of_document
         if not methods:
             raise NotFound(f"{name} is of documents, and this is a factory")

@@ -34,6 +34,8 @@ from docstore.sessions.measures import session_metrics
 from docstore.stepping import clock
 from docstore.streams.backend import StreamBackend
 from docstore.streams.measures import partition_metrics, partitions_page
+from docstore.subscriptions.calling import Caller
+from docstore.subscriptions.targets import CallbackRefused
 from docstore.trace.lines import About
 
 
@@ -332,6 +334,9 @@ class NodeBackend:
             values.update(partition_metrics(running.streams.machine))
             values.update(session_metrics(running.sessions.machine))
             families |= {"scan": running.scans.counters, "repair": running.repair.counters}
+            if running.deliverer is not None:
+                values.update(running.deliverer.metrics())
+                families["subscriptions"] = running.deliverer.counters
         for family, counters in families.items():
             for name, count in counters.items():
                 values[f"docstore_{family}_{name}_total"] = float(count)
@@ -373,6 +378,14 @@ class NodeBackend:
         return await self._gate.inside().scans.stored(question)
 
     @property
+    def callbacks(self) -> Caller:
+        """Return what calls the receivers of subscriptions."""
+        caller = self._parts.caller
+        if caller is None:
+            raise CallbackRefused("callback: this node calls nobody: it has no callback_hosts")
+        return caller
+
+    @property
     def queries(self) -> Queries:
         """Return what looks for documents of the whole group."""
         return self._gate.inside().queries
@@ -395,6 +408,10 @@ class NodeBackend:
     def changes_seen(self) -> int:
         """Return a number that grows with what this node can show."""
         return self._gate.inside().feed.seen()
+
+    async def changes_earliest(self, timeout_s: float) -> Cut:
+        """Return from where all slots have a feed."""
+        return await self._gate.inside().scans.earliest(timeout_s)
 
     async def changes_news(self, since: int, timeout_s: float) -> None:
         """Return when there may be more, or the time is over."""

@@ -53,6 +53,7 @@ from docstore.storage.store import Recovered, Store
 from docstore.storage.streams_sqlite import SqliteStreamStore
 from docstore.streams import events as streams
 from docstore.streams.messages import is_streaming
+from docstore.subscriptions.calling import caller_of
 from docstore.tls.credentials import Credentials
 from docstore.tls.secret_files import warn_of_open
 from docstore.tokens import Token, token_in, with_token
@@ -110,7 +111,8 @@ class Node:
         streams_recovered = await self._streams_store.open()
         tell_lost_records(config.data / "streams.db", recovered.boot, streams_recovered)
         parts = self.parts = self._parts(recovered, streams_recovered, restored)
-        secrets = (config.token_file, config.gossip_key_file)  # All are fit for use, by now.
+        # All are fit for use, by now.
+        secrets = (config.token_file, config.gossip_key_file, config.callbacks.key_file)
         warn_of_open(Path(each) for each in secrets if each)
         if parts.credentials is not None:
             watching = asyncio.get_running_loop().create_task(parts.credentials.watch())
@@ -141,22 +143,24 @@ class Node:
         stack.callback(self.gate.close)
 
     def _http_face(self, backend: NodeBackend) -> HttpServer:
-        """Return it; from now on the access file is looked at. Raises BadConfig."""
         config, credentials = self.config, self.parts.credentials
-        access = None
-        if config.access_file:
-            watched = AccessFile(Path(config.access_file))
-            access = Access(watched.authenticator)
-            watching = asyncio.get_running_loop().create_task(watched.watch())
-            self._stack.push_async_callback(_cancel, watching)
         return HttpServer(
             backend,
             config.limits,
             Staging(config.data / "staging"),
             names=config.host_names | machine_names(),
-            access=access,
+            access=self.parts.access,
             tls=credentials.clients if credentials and config.tls.clients else None,
         )
+
+    def _access(self) -> Access | None:
+        """Return who may ask for what; from now on the file is looked at. Raises BadConfig."""
+        if not self.config.access_file:
+            return None
+        watched = AccessFile(Path(self.config.access_file))
+        watching = asyncio.get_running_loop().create_task(watched.watch())
+        self._stack.push_async_callback(_cancel, watching)
+        return Access(watched.authenticator)
 
     def _token(self) -> Token:
         """Return what reads the token that this node shows. Raises BadConfig."""
@@ -209,6 +213,8 @@ class Node:
             links=links,
             rpc=Rpc(node_id, links),
             membership=Membership(self.config, node_id, recovered, self._view_changed),
+            access=self._access(),
+            caller=caller_of(self.config.callbacks),
         )
 
     def _why_not(self) -> str:

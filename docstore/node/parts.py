@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from docstore.config import Config
+from docstore.http.access import Access
 from docstore.links.peers import PeerLinks
 from docstore.links.rpc import Rpc
 from docstore.members.founding import Founding
@@ -12,6 +13,7 @@ from docstore.members.membership import Membership
 from docstore.services.registry import Registry
 from docstore.storage.partitions import StreamsRecovered, StreamStore
 from docstore.storage.store import Store
+from docstore.subscriptions.calling import Caller
 from docstore.tls.credentials import Credentials
 
 
@@ -34,3 +36,7 @@ class Parts:
     links: PeerLinks
     rpc: Rpc
     membership: Membership
+    access: Access | None
+    """Who may ask for what; None: everybody for everything."""
+    caller: Caller | None
+    """What calls the receivers of subscriptions; None: nobody does."""

@@ -30,6 +30,7 @@ from docstore.scans.searches import Searches
 from docstore.services.announcing import Announcing
 from docstore.services.declaring import Declaring
 from docstore.services.registry import FACTORIES
+from docstore.services.subscriptions import SUBSCRIPTIONS
 from docstore.sessions import events as sessions
 from docstore.sessions.backend import SessionBackend
 from docstore.sessions.driver import SessionsDriver
@@ -41,6 +42,8 @@ from docstore.streams.backend import StreamBackend
 from docstore.streams.driver import StreamsDriver
 from docstore.streams.partitions import Partitions
 from docstore.streams.replica_set import STREAMS
+from docstore.subscriptions.deliverer import Deliverer
+from docstore.subscriptions.reading import Reading
 from docstore.trace.trace import Trace
 from docstore.upkeep.expiring import Expiring
 from docstore.upkeep.needs import NeedsReader
@@ -96,6 +99,7 @@ class RunningNode:
         self.availability = Availability(driver.view, rpc)
         self.announcing = Announcing(driver, parts.registry, rpc, owners)
         self.needs = NeedsReader(driver, self.listings)
+        self.deliverer = self._deliverer(view)
         self.group = Group(
             parts.node_id, driver, founding=parts.founding, lookup=parts.lookup,
             links=parts.links, membership=parts.membership, rpc=rpc,
@@ -103,6 +107,17 @@ class RunningNode:
         self.status = StatusPages(
             driver.view, store, rpc, self.resync, parts.membership.describe, self.group
         )
+
+    def _deliverer(self, view: GroupView) -> Deliverer | None:
+        parts = self._parts
+        if parts.caller is None:
+            return None
+        reading = Reading(self.feed, self.scans, self.queries, self.listings, parts.registry)
+        may_read = parts.access.may_read_all if parts.access else lambda user, path: True
+        return Deliverer(
+            parts.node_id, view, parts.store, self.driver.submit, self.feed, reading, parts.caller,
+            may_read, retry_s=parts.config.callbacks.retry_s, rng=random.Random(),
+        )  # fmt: skip
 
     def _blocks(self, slot: int) -> bool:
         return self.streams.machine.duties.reassignment.blocks(slot)
@@ -114,6 +129,10 @@ class RunningNode:
         """Tell those parts of the node of a decided row that it concerns."""
         if row.link.startswith(f"{FACTORIES}/"):
             self._parts.registry.publish(row)
+            return
+        if row.link.startswith(SUBSCRIPTIONS):
+            if self.deliverer is not None:
+                self.deliverer.noticed(row)
             return
         # Later: the driver of documents is in the middle of a list, and may be asked something.
         machine = self.sessions.machine
@@ -138,6 +157,8 @@ class RunningNode:
 
     def drain(self) -> None:
         """Begin to give all slots and partitions away."""
+        if self.deliverer is not None:
+            self.deliverer.drain()
         self.stream_backend.end()
         self.session_backend.end()
         self.driver.feed(DrainAsked())
@@ -164,12 +185,16 @@ class RunningNode:
         self.group.start()
         self.streams.start()
         self.sessions.start()
+        if self.deliverer is not None:
+            self.deliverer.start()
         for peer in self.driver.view.members.links:
             self.streams.feed(streams.LinkMade(peer))
 
     async def stop(self) -> None:
         """End all of it; what was answered is on the disk."""
         self.group.stop()
+        if self.deliverer is not None:
+            await self.deliverer.stop()
         await self.expiring.stop()
         await self.needs.stop()
         await self._declaring.stop()

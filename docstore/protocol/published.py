@@ -10,6 +10,7 @@ PUBLISHED = (
     "/core/locks/",
     GROUPS,
     "/core/roles/",
+    "/core/subscriptions/",
 )
 """The paths that they are below."""
 

@@ -11,6 +11,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import orjson
+
 from docstore.errors import NoQuorum, SnapshotGone, Unavailable
 from docstore.links.requests import ChangeLines, ReadChanges
 from docstore.links.rpc import Rpc
@@ -20,7 +22,8 @@ from docstore.protocol.view.replica import ReplicaView
 from docstore.scans.cut import Cut, Position
 
 COLUMNS = ("slot", "seq", *document_members.COLUMN_NAMES, "deleted", "body")
-SLOTS_AT_ONCE = 128
+LINK = ("documentSelfLink",)
+SLOTS_AT_ONCE, LINKS_AT_ONCE = 128, 1_000
 FIRST_ROWS, BYTES_MAX = 16, 4 << 20
 """A first page is small, the next are judged by it; a stretch ends soon after so many bytes."""
 POLL_S = 0.05
@@ -113,13 +116,17 @@ class Feed:
         """Return the slot in which the changes of a document are."""
         return self._view.slot_of(link)
 
-    async def news(self, since: int, timeout_s: float) -> None:
-        """Return when there may be changes after `seen()` was `since`, or the time is over."""
+    async def news(self, since: int, timeout_s: float) -> bool:
+        """Return when there may be changes after `seen()` was `since`, or the time is over.
+
+        Whether there may be: where others have to be asked, they always may.
+        """
         loop = asyncio.get_running_loop()
         is_all_here = len(self._by_holder(range(self._members.slots))) == 1
         deadline = loop.time() + (timeout_s if is_all_here else min(ELSEWHERE_S, timeout_s))
         while self.seen() == since and loop.time() < deadline:  # noqa: ASYNC110 - a sum has no event
             await asyncio.sleep(min(POLL_S, max(0.0, deadline - loop.time())))
+        return not is_all_here or self.seen() != since
 
     def seen(self) -> int:
         """Return a number that grows with what this node can show; a little late."""
@@ -128,6 +135,28 @@ class Feed:
             self._seen_at = now
             self._seen = sum(map(self._shown, self._view.logs))
         return self._seen
+
+    async def touched(self, looked: dict[int, int]) -> set[str] | None:
+        """Return the links of new changes, each once; None where there may be others as well.
+
+        looked: slot -> up to which row this was asked before; it is moved on. One look for all who
+        wait tells most of them that there is nothing for them. Raises Unavailable, SnapshotGone.
+        """
+        ends = {slot: self._shown(slot) for slot, log in self._view.logs.items() if log.full}
+        spans = [(s, looked[s], end) for s, end in sorted(ends.items()) if looked.get(s, end) < end]
+        is_known = len(ends) == self._members.slots and ends.keys() <= looked.keys()
+        looked.clear()
+        looked.update(ends)
+        if not is_known or len(spans) > SLOTS_AT_ONCE:
+            return None
+        links: set[str] = set()
+        position: Sequence[Any] | None = (-1, "", -1) if spans else None
+        while position is not None:
+            question = _question(Wanted("/"), spans, position, LINKS_AT_ONCE, LINK)
+            fields, payload = await self._pages(question)
+            links.update(orjson.loads(line)[LINK[0]] for line in payload.splitlines())
+            position = fields["next"]
+        return links
 
     # Who has what
 
@@ -224,11 +253,15 @@ class Feed:
 
 
 def _question(
-    wanted: Wanted, spans: Sequence[Span], after: Sequence[Any], rows: int
+    wanted: Wanted,
+    spans: Sequence[Span],
+    after: Sequence[Any],
+    rows: int,
+    columns: Sequence[str] = COLUMNS,
 ) -> dict[str, Any]:
     """Return the question for a page of changes."""
     return {
-        "prefix": wanted.prefix, "where": wanted.where, "ranges": spans, "columns": COLUMNS,
+        "prefix": wanted.prefix, "where": wanted.where, "ranges": spans, "columns": columns,
         "nested": True, "format": "ndjson", "compression": "", "after": after, "rows": rows,
         "schema": False, "skipped": False,
     }  # fmt: skip

@@ -95,6 +95,12 @@ class Scans:
         found = {slot: (each.epoch, each.n) for slot, each in positions.items()}
         return cut_of(self.cluster, self.slots, found)
 
+    async def earliest(self, timeout_s: float) -> Cut:
+        """Return from where each slot has history, as a feed begins there. Raises Unavailable."""
+        positions = await self.positions(None, timeout_s)
+        kept = {slot: (each.epoch, each.kept) for slot, each in positions.items()}
+        return cut_of(self.cluster, self.slots, kept)
+
     async def _named(self, name: str, timeout_s: float) -> Cut:
         """Return the cut of a named snapshot."""
         link = f"{SNAPSHOTS}/{name}"

@@ -29,6 +29,7 @@ from docstore.services.groups import GroupService
 from docstore.services.leases import LeaseService
 from docstore.services.offsets import OffsetService, is_of_offsets
 from docstore.services.snapshots import SnapshotService
+from docstore.services.subscriptions import SubscriptionService
 from docstore.services.turns import ELECTIONS, LOCKS, TurnService
 from docstore.sessions.groups import GROUPS, ROLES
 from docstore.streams.replica_set import PartitionService, is_of_partitions
@@ -104,6 +105,7 @@ class Registry:
             TurnService(ELECTIONS, "docstore:Election"),
             TurnService(LOCKS, "docstore:Lock"),
             SnapshotService(SNAPSHOTS),
+            SubscriptionService(),
             DeclaredService(ServiceOptions(path=JOBS, kind="docstore:Job")),
             DeclaredService(ServiceOptions(path=DEAD_LETTERS, kind="docstore:DeadLetter")),
             DeclaredService(ServiceOptions(path=QUOTAS, kind="docstore:Quota")),

@@ -19,6 +19,8 @@ from docstore.protocol.road.handle import New, Unchanged, handle
 from docstore.reads.listings import Listed
 from docstore.reads.pages import Pages
 from docstore.services.registry import FACTORIES, Registry
+from docstore.subscriptions.calling import Caller
+from docstore.subscriptions.targets import CallbackRefused
 from docstore.trace.lines import About
 
 
@@ -39,6 +41,7 @@ class SingleNode:
         self.draining = False
         self.why_not = ""
         self.slots_count = 1
+        self.caller: Caller | None = None
 
     @property
     def streams(self) -> StreamBackend:
@@ -47,6 +50,12 @@ class SingleNode:
     @property
     def sessions(self) -> SessionBackend:
         raise Unavailable("there are no sessions here")
+
+    @property
+    def callbacks(self) -> Caller:
+        if self.caller is None:
+            raise CallbackRefused("this node calls nobody")
+        return self.caller
 
     def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()

@@ -42,7 +42,7 @@ async def store(group: LocalCluster) -> AsyncIterator[Client]:
 
 @pytest.fixture
 async def factory(store: Client, request: pytest.FixtureRequest) -> str:
-    path = "/" + request.node.name.split("[")[0].replace("_", "-")
+    path = "/" + request.node.name.translate(str.maketrans("_[", "--", "]"))
     await store.declare(path)
     return path
 
@@ -170,11 +170,16 @@ async def test_a_change_ends_a_wait_and_so_does_time(
     assert change["documentSelfLink"] == f"{factory}/a"
 
 
+@pytest.mark.parametrize(
+    ("form", "pushed"),
+    [("/core/changes?prefix={}", {"Accept": "text/event-stream"}), ("{}?watch", {})],
+    ids=["changes", "watch"],
+)
 async def test_events_are_pushed_and_taken_up_again(
-    group: LocalCluster, store: Client, session: aiohttp.ClientSession, factory: str
-) -> None:
-    asked = f"/core/changes?prefix={factory}"
-    pushed = {"Accept": "text/event-stream"}
+    group: LocalCluster, store: Client, session: aiohttp.ClientSession, factory: str,
+    form: str, pushed: dict[str, str],
+) -> None:  # fmt: skip
+    asked = form.format(factory)
     token, seen = "", []
     for turn in range(2):  # Once from the beginning, once where the first stream ended.
         headers = pushed | ({"Last-Event-ID": token} if token else {})
@@ -235,6 +240,24 @@ async def test_the_command_prints_what_there_is(
     assert done.returncode == 0
     links = sorted(json.loads(line)["documentSelfLink"] for line in out.splitlines())
     assert links == [f"{factory}/1", f"{factory}/2"]
+
+
+async def test_a_document_is_watched_on_a_condition(
+    group: LocalCluster, store: Client, session: aiohttp.ClientSession, factory: str
+) -> None:
+    asked = {"watch": "", "where": "n > 1", "since": "earliest"}
+    async with session.get(f"{group.urls[0]}{factory}/a", params=asked) as response:
+        for n in range(4):
+            await store.put(f"{factory}/a", {"n": n})
+            await store.put(f"{factory}/b", {"n": n})
+        seen: list[tuple[str, int]] = []
+        async for event in events(response):
+            if event.get("event") == "change":
+                change = json.loads(event["data"])
+                seen.append((change["documentSelfLink"], change["body"]["n"]))
+            if len(seen) == 2:
+                break
+    assert seen == [(f"{factory}/a", 2), (f"{factory}/a", 3)]
 
 
 @pytest.mark.parametrize(

@@ -118,3 +118,25 @@ async def test_a_feed_shows_what_the_file_has_and_has_it_follow(node: Node) -> N
     assert node.store.hurries > hurries
     await feed.read(Wanted("/"), since, 9)
     assert asked[-1] == (SLOT, 0, node.end)
+
+
+async def test_one_look_tells_which_links_have_changed(node: Node) -> None:
+    asked: list[Any] = []
+
+    async def pages(question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        asked.append(question["ranges"])
+        return {"next": None, "rows": 1}, b'{"documentSelfLink":"%b"}\n' % LINK.encode()
+
+    until, batch_end = node.driver.view.readable_until, node.scans.batch_end
+    feed = Feed(node.driver.view, node.rpc, pages, until, batch_end)
+    looked: dict[int, int] = {}
+    assert await feed.touched(looked) is None, "nothing is known before the first look"
+    assert looked[SLOT] == node.end
+    assert await feed.touched(looked) == set()
+    assert asked == [], "nobody is asked for nothing"
+    put = Operation(verb="PUT", link=LINK, body=b'{"name": "b"}')
+    assert (await node.driver.submit(put, 5.0)).status == 200
+    assert await feed.touched(looked) == {LINK}
+    assert asked == [[(SLOT, node.end, node.end + 1)]]
+    del looked[SLOT]
+    assert await feed.touched(looked) is None, "a slot that has come may have anything"

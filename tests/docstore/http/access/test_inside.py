@@ -197,8 +197,35 @@ async def test_no_feed_and_no_scan_of_what_may_not_be_read(
     assert (await asker.ask(role, "POST", "/core/spark/changes", log))[0] in (400, 404)
     query = json.dumps({"path": prefix}).encode()
     assert (await asker.ask(role, "POST", "/core/query-tasks", query))[0] in (400, 404)
+    hook = b'{"callback": "https://hooks.example/"}'
     if prefix:
         assert (await asker.ask(role, "GET", f"/core/spark/plan?path={prefix}"))[0] in (400, 404)
+        assert (await asker.ask(role, "GET", f"{prefix}?watch"))[0] in (400, 404)
+        target = f"{prefix}/subscriptions"
+        made = 405 if prefix == "/core" else 404  # There they are, and none is made.
+        assert (await asker.ask(role, "POST", target, hook))[0] in (400, made)
+
+
+@pytest.mark.parametrize(
+    ("role", "path", "status", "code"),
+    [
+        ("tenant-reader", "/tenant1", 400, "callback-refused"),
+        ("one-document", "/tenant1/a", 400, "callback-refused"),
+        ("one-document", "/tenant1", 404, "not-found"),
+        ("one-document", "/tenant1/b", 404, "not-found"),
+        ("tenant", "/tenant1x", 404, "not-found"),
+        ("tenant", "/core/subscriptions", 404, "not-found"),
+        ("reader", "/core/subscriptions", 400, "malformed"),
+        ("reader", "/core/subscriptions/1", 400, "malformed"),
+    ],
+)
+async def test_who_may_read_all_of_a_path_may_have_it_told(
+    asker: Asker, role: str, path: str, status: int, code: str
+) -> None:
+    """No further than to the node's settings: this one calls nobody."""
+    hook = b'{"callback": "https://hooks.example/"}'
+    answered, content, _ = await asker.ask(role, "POST", f"{path}/subscriptions", hook)
+    assert (answered, json.loads(content)["errorCode"]) == (status, code)
 
 
 @pytest.mark.parametrize("role", ["nobody", "one-document", "scraper", "producer"])

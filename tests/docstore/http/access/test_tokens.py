@@ -55,6 +55,12 @@ async def test_a_signed_token_is_let_in(asker: Asker) -> None:
     assert (await asker.ask(token, "PUT", "/tenant1/a", b"{}"))[0] == 403
 
 
+async def test_a_signed_token_has_nobody_told_later(asker: Asker) -> None:
+    hook = b'{"callback": "https://hooks.example/"}'
+    status, content, _ = await asker.ask(web_token(), "POST", "/tenant1/subscriptions", hook)
+    assert (status, json.loads(content)["errorCode"]) == (403, "forbidden")
+
+
 async def test_health_asks_nobody(asker: Asker) -> None:
     for target in ("/health/live", "/health/ready"):
         for name in ("", "wrong", "nobody"):

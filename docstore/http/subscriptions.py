@@ -1,0 +1,244 @@
+"""Subscriptions over HTTP; what they are is in `services/subscriptions.py`.
+
+    <path>/subscriptions            POST: a receiver is told what changes there; GET; DELETE ?id=
+    /core/subscriptions             GET: all of them
+    /core/subscriptions/<id>        GET, PATCH (PauseRequest, ResumeRequest), DELETE
+
+A receiver proves first that it wants to be called (`subscriptions/calling.py`); only then there is
+a document. Whoever may read all of the path may make one, and sees his own; who is `admin` there
+sees all.
+"""
+
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from docstore.errors import BadRequest, NotFound, TooManyRequests, Unavailable
+from docstore.http import bodies, headers
+from docstore.http.authority import authority_of, refusal
+from docstore.http.backend import Backend
+from docstore.http.changes import Changes
+from docstore.http.documents import Documents, allowed, not_allowed
+from docstore.http.ids import id_of_key, new_id
+from docstore.http.reply import Reply
+from docstore.http.representation import document_json, encode, page_reply
+from docstore.limits import Limits
+from docstore.model import json
+from docstore.model.document import EXPIRY, EXPIRY_US_MAX, Row
+from docstore.model.fields import Fields
+from docstore.model.operation import Answer, Operation
+from docstore.model.paths import SUFFIXES
+from docstore.model.service import Refusal, Service
+from docstore.services.subscriptions import (
+    KIND,
+    SUBSCRIPTIONS,
+    Mark,
+    Replay,
+    Subscription,
+    read_subscription,
+)
+from docstore.subscriptions.signing import MADE_BYTES, key_of, secret_of
+
+METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH"
+FACTORY_METHODS = "GET, HEAD, OPTIONS"
+PATH_METHODS = "DELETE, GET, HEAD, OPTIONS, POST"
+PATCHES = {"application/json": "", "application/msgpack": ""}
+CLIENTS = ("PauseRequest", "ResumeRequest")
+"""What clients may ask of a subscription; how far it has come, only its node says."""
+SUBSCRIPTIONS_MAX = 1_000
+"""Of a group."""
+WHY_CHARACTERS_MAX = 200
+
+
+class TooManySubscriptions(TooManyRequests):
+    """The group has as many subscriptions as it keeps."""
+
+    code = "too-many-subscriptions"
+
+
+class SubscriptionPages:
+    """Answers everything under /core/subscriptions, and behind a path."""
+
+    def __init__(
+        self, backend: Backend, documents: Documents, changes: Changes, limits: Limits
+    ) -> None:
+        self._backend = backend
+        self._documents = documents
+        self._changes = changes
+        self._limits = limits
+
+    def takes(self, path: str) -> bool:
+        """Say whether a canonical path is ours: utilities of the documents are not."""
+        parent, _, last = path.rpartition("/")
+        return path == SUBSCRIPTIONS or (parent == SUBSCRIPTIONS and last not in SUFFIXES)
+
+    async def serve(self, request: web.BaseRequest, path: str) -> Reply:
+        """Answer a request; its body has not been received yet."""
+        methods = FACTORY_METHODS if path == SUBSCRIPTIONS else METHODS
+        if request.method == "OPTIONS":
+            return allowed(methods)
+        if request.method not in methods.split(", "):
+            raise not_allowed(request.method, methods)
+        body = await bodies.receive(
+            request,
+            bytes_max=self._limits.body_bytes_max,
+            timeout_s=self._limits.body_timeout_s,
+        )
+        if path == SUBSCRIPTIONS:
+            return await self._list(request, path, lambda about: True)
+        match request.method:
+            case "PATCH":
+                return await self._patch(request, path, body)
+            case "DELETE":
+                return await self._delete(request, path)
+        return self._reply(request, await self._found(request, path))
+
+    async def of_path(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer a request for the subscriptions of a document or a factory."""
+        match request.method:
+            case "POST":
+                return await self._create(request, path, body)
+            case "GET" | "HEAD":
+                own = f"{path}/subscriptions"
+                return await self._list(request, own, lambda about: about.path == path)
+            case "DELETE":
+                query = request.rel_url.query
+                if set(query) != {"id"}:
+                    raise BadRequest("?id= says which subscription ends")
+                link = f"{SUBSCRIPTIONS}/{query['id'].rpartition('/')[2]}"
+                return await self._delete(request, link, path)
+            case "OPTIONS":
+                return allowed(PATH_METHODS)
+            case _:
+                raise not_allowed(request.method, PATH_METHODS)
+
+    # Making one
+
+    async def _create(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        authority, timeout_s = authority_of(request), headers.timeout_s(request)
+        authority.insist_on_all(path)
+        if f"{path}/".startswith(f"{SUBSCRIPTIONS}/"):
+            raise BadRequest("a subscription to subscriptions would tell of itself, without end")
+        user, key = authority.user(), headers.idempotency_key(request)
+        raw = bodies.json_bytes(body, headers.content_media(request, headers.BODIES))
+        fields = Fields(json.parse_object(raw))
+        callback, where = fields.text("callback"), fields.text("where", default="")
+        since, given = fields.text("since", default=""), fields.text("secret", default="")
+        is_replayed = fields.flag("replayState", default=False)
+        expires_us = fields.whole(EXPIRY, 0, EXPIRY_US_MAX, default=0)
+        fields.end()
+        if is_replayed and since:
+            raise BadRequest("replayState begins with what is there: without since")
+        secret = given or secret_of(secrets.token_bytes(MADE_BYTES))
+        key_of(secret)
+        caller = self._backend.callbacks
+        if await self._backend.counting(SUBSCRIPTIONS, timeout_s) >= SUBSCRIPTIONS_MAX:
+            raise TooManySubscriptions(f"a group has at most {SUBSCRIPTIONS_MAX} subscriptions")
+        cut = await self._changes.begun(request, path, where, since)
+        link = f"{SUBSCRIPTIONS}/{id_of_key(SUBSCRIPTIONS, key) if key else new_id()}"
+        await caller.prove(link, callback, secret)
+        about = Subscription(
+            path=path, callback=callback, where=where, user=user, expires_us=expires_us,
+            sealed=caller.seal.seal(link, secret),
+            mark=Mark(cut.pack(), Replay() if is_replayed else None),
+        )  # fmt: skip
+        state = about.state()
+        operation = Operation(
+            verb="POST", link=link, body=json.dump(state), signature=json.signature(state)
+        )
+        answer = await self._backend.submit(operation, timeout_s)
+        reply = self._reply(request, answer)
+        if answer.status == 201 and answer.row is not None and not given:
+            page = orjson.loads(document_json(answer.row, KIND)) | {"secret": secret}
+            reply.body = encode(page, headers.accepted_media(request))
+            reply.head += b"Cache-Control: no-store\r\n"
+        return reply
+
+    # Those that there are
+
+    async def _list(
+        self, request: web.BaseRequest, at: str, is_wanted: Callable[[Subscription], bool]
+    ) -> Reply:
+        authority, query = authority_of(request), request.rel_url.query
+        if not set(query) <= {"expand", "$expand"}:
+            raise BadRequest("a list of subscriptions has no parameter but expand")
+        shown: dict[str, Row] = {}
+        after = ""
+        while True:
+            listed = await self._backend.listing(
+                SUBSCRIPTIONS, after=after, limit=SUBSCRIPTIONS_MAX, expand=True,
+                timeout_s=headers.timeout_s(request),
+            )  # fmt: skip
+            for link, _, row in listed.entries:
+                about = read_subscription(row.state) if row is not None else None
+                if row is None or about is None or not is_wanted(about):
+                    continue
+                if authority.runs(about.user, about.path):
+                    shown[link] = row
+            after = listed.horizon
+            if not after:
+                break
+        page: dict[str, Any] = {
+            "documentSelfLink": at,
+            "documentKind": KIND,
+            "documentLinks": list(shown),
+        }
+        if query:
+            rows = shown.items()
+            page["documents"] = {link: orjson.loads(document_json(row, KIND)) for link, row in rows}
+        return page_reply(page, headers.accepted_media(request))
+
+    async def _found(self, request: web.BaseRequest, link: str) -> Answer:
+        """Return what a read of one has come to. Raises NotFound, also for those of others."""
+        operation = Operation(verb="GET", link=link)
+        answer = await self._backend.submit(operation, headers.timeout_s(request))
+        if answer.status >= 500:
+            raise Unavailable(answer.detail)
+        row = answer.row
+        about = read_subscription(row.state) if answer.is_success and row is not None else None
+        if about is None or not authority_of(request).runs(about.user, about.path):
+            raise refusal("GET", link)
+        return answer
+
+    async def _patch(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
+        await self._found(request, link)
+        fields = Fields(
+            json.parse_object(bodies.json_bytes(body, headers.content_media(request, PATCHES)))
+        )
+        kind, why = fields.text("kind"), fields.text("why", default="somebody has asked for it")
+        fields.end()
+        if kind not in CLIENTS or len(why) > WHY_CHARACTERS_MAX:
+            raise Refusal(f"kind is one of {', '.join(CLIENTS)}; why is short", status=400)
+        change = {"kind": kind} | ({"why": why} if kind == "PauseRequest" else {})
+        operation = Operation(
+            verb="PATCH", link=link, body=json.dump(change), media="handler",
+            conditions=headers.conditions(request, None), key=headers.idempotency_key(request),
+        )  # fmt: skip
+        answer = await self._backend.submit(operation, headers.timeout_s(request))
+        return self._reply(request, answer)
+
+    async def _delete(self, request: web.BaseRequest, link: str, path: str = "") -> Reply:
+        """End one. path: only if it is of this path; "" for any."""
+        found = await self._found(request, link)
+        about = read_subscription(found.row.state) if found.row is not None else None
+        if path and (about is None or about.path != path):
+            raise NotFound(f"{path} has no such subscription")
+        operation = Operation(
+            verb="DELETE", link=link, conditions=headers.conditions(request, None),
+            key=headers.idempotency_key(request),
+        )  # fmt: skip
+        answer = await self._backend.submit(operation, headers.timeout_s(request))
+        return self._reply(request, answer)
+
+    def _reply(self, request: web.BaseRequest, answer: Answer) -> Reply:
+        media = headers.accepted_media(request)
+        return self._documents.reply(request, answer, self._service, media)
+
+    @property
+    def _service(self) -> Service:
+        service = self._backend.service_at(SUBSCRIPTIONS)
+        assert service is not None
+        return service

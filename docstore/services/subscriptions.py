@@ -1,0 +1,223 @@
+"""A subscription: whom changes of a path are told by webhook, and how far that has come.
+
+Its document lies at `/core/subscriptions/<id>`, at level 3. Who owns its slot delivers
+(`docstore/subscriptions/`), and says here how far: seldom, since each time is a version. The secret
+by which deliveries are signed is in it as nobody but nodes can read it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import NamedTuple
+
+from docstore.errors import BadRequest
+from docstore.model import json
+from docstore.model.document import EXPIRY, EXPIRY_US_MAX
+from docstore.model.fields import Fields
+from docstore.model.service import Refusal, ServiceOptions, State
+
+SUBSCRIPTIONS = "/core/subscriptions"
+NUMBER_MAX = (1 << 62) - 1
+WHY_CHARACTERS_MAX = 512
+KIND = "docstore:Subscription"
+
+
+class Phase(StrEnum):
+    """How a subscription stands."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    """Nothing is delivered until somebody resumes it; it goes on from where it was."""
+    ENDED = "ended"
+    """Nothing will ever be: its receiver wants no more, or there is no history to go on from."""
+
+
+PHASES: Mapping[str, Phase] = {str(each): each for each in Phase}
+
+
+class Replay(NamedTuple):
+    """How far the documents that were there at first have been told: behind which one.
+
+    factory: of which it is; "" and "" before the first one.
+    """
+
+    factory: str = ""
+    link: str = ""
+    version: int = -1
+
+
+class Mark(NamedTuple):
+    """Up to where everything has been taken. position: token of a feed.
+
+    replay: while the documents as of that position are told; None: what comes behind it is.
+    """
+
+    position: str
+    replay: Replay | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """What the document says.
+
+    user: who has made it, "" where nobody was asked who he is. sealed: its secret. why: it is
+    paused or has ended. earliest: from where there is a feed, if it has ended since there is none
+    from its mark on. delivered: changes that the receiver has taken, doubles as well. expires_us:
+    since 1970, 0 for never.
+    """
+
+    path: str
+    callback: str
+    where: str = ""
+    user: str = ""
+    sealed: str
+    mark: Mark
+    delivered: int = 0
+    phase: Phase = Phase.ACTIVE
+    why: str = ""
+    earliest: str = ""
+    expires_us: int = 0
+
+    def state(self) -> State:
+        """Return the document's state."""
+        expiry = {EXPIRY: self.expires_us} if self.expires_us else {}
+        return {
+            "path": self.path,
+            "callback": self.callback,
+            "where": self.where,
+            "user": self.user,
+            "sealedSecret": self.sealed,
+            "state": str(self.phase),
+            "why": self.why,
+            "delivered": self.delivered,
+            "position": self.mark.position,
+            "replay": list(self.mark.replay) if self.mark.replay is not None else None,
+            "earliest": self.earliest,
+            **expiry,
+        }
+
+
+def subscription_of(state: State) -> Subscription:
+    """Return what a document says. Raises Refusal when it cannot be a subscription's."""
+    fields = Fields(state)
+    phase = PHASES.get(fields.text("state"))
+    if phase is None:
+        raise Refusal(f"state is one of {', '.join(Phase)}", status=400)
+    found = Subscription(
+        path=fields.text("path"),
+        callback=fields.text("callback"),
+        where=fields.text("where"),
+        user=fields.text("user"),
+        sealed=fields.text("sealedSecret"),
+        mark=_mark(fields),
+        delivered=fields.whole("delivered", 0, NUMBER_MAX),
+        phase=phase,
+        why=fields.text("why"),
+        earliest=fields.text("earliest"),
+        expires_us=fields.whole(EXPIRY, 0, EXPIRY_US_MAX, default=0),
+    )
+    fields.end()
+    return found
+
+
+def read_subscription(state: bytes) -> Subscription | None:
+    """Return what a document says, None if it is not one of ours."""
+    try:
+        return subscription_of(json.load(state))
+    except (Refusal, BadRequest):
+        return None
+
+
+def _mark(fields: Fields) -> Mark:
+    position, replay = fields.text("position"), fields.value("replay")
+    if replay is None:
+        return Mark(position)
+    try:
+        factory, link, version = replay
+    except (TypeError, ValueError):
+        raise Refusal("replay is a factory, a link and a version", status=400) from None
+    if not isinstance(factory, str) or not isinstance(link, str) or type(version) is not int:
+        raise Refusal("replay is a factory, a link and a version", status=400)
+    return Mark(position, Replay(factory, link, version))
+
+
+# --- changes ---------------------------------------------------------------------------------
+
+
+def advance_request(mark: Mark, delivered: int) -> State:
+    """Return the PATCH that says how far a subscription has come."""
+    return {"kind": "AdvanceRequest", **_progress(mark, delivered)}
+
+
+def pause_request(mark: Mark, delivered: int, why: str) -> State:
+    """Return the PATCH that pauses it there."""
+    return {"kind": "PauseRequest", **_progress(mark, delivered), "why": why[:WHY_CHARACTERS_MAX]}
+
+
+def end_request(mark: Mark, delivered: int, why: str, earliest: str) -> State:
+    """Return the PATCH that ends it there. earliest: from where there is a feed, or ""."""
+    progress = _progress(mark, delivered)
+    why = why[:WHY_CHARACTERS_MAX]
+    return {"kind": "EndRequest", **progress, "why": why, "earliest": earliest}
+
+
+def _progress(mark: Mark, delivered: int) -> State:
+    replay = list(mark.replay) if mark.replay is not None else None
+    return {"position": mark.position, "replay": replay, "delivered": delivered}
+
+
+def _advance(before: Subscription, request: Fields) -> Subscription:
+    if not request.has("position"):
+        return before
+    delivered = request.whole("delivered", before.delivered, NUMBER_MAX)
+    return replace(before, mark=_mark(request), delivered=delivered)
+
+
+def _pause(before: Subscription, request: Fields) -> Subscription:
+    why = request.text("why", default="somebody has asked for it")
+    if before.phase is Phase.PAUSED:
+        return before
+    return replace(_advance(before, request), phase=Phase.PAUSED, why=why)
+
+
+def _end(before: Subscription, request: Fields) -> Subscription:
+    why, earliest = request.text("why"), request.text("earliest")
+    after = _advance(before, request)
+    return replace(after, phase=Phase.ENDED, why=why, earliest=earliest)
+
+
+def _resume(before: Subscription, request: Fields) -> Subscription:
+    return replace(before, phase=Phase.ACTIVE, why="")
+
+
+CHANGES: Mapping[str, Callable[[Subscription, Fields], Subscription]] = {
+    "AdvanceRequest": _advance,
+    "PauseRequest": _pause,
+    "EndRequest": _end,
+    "ResumeRequest": _resume,
+}
+"""kind of a PATCH -> what it makes of a subscription. One that has ended never changes again."""
+
+
+class SubscriptionService:
+    """The service of subscriptions' documents."""
+
+    options = ServiceOptions(path=SUBSCRIPTIONS, kind=KIND, put_creates=False, methods=())
+    checks = True
+
+    def check(self, state: State) -> None:
+        """Refuse what cannot be a subscription's state."""
+        subscription_of(state)
+
+    def patch(self, state: State, change: State) -> State | None:
+        """Make the change of its kind; one that is made already changes nothing."""
+        request = Fields(change)
+        make = CHANGES.get(request.text("kind"))
+        if make is None:
+            raise Refusal(f"kind is one of {', '.join(CHANGES)}", status=400)
+        before = subscription_of(state)
+        if before.phase is Phase.ENDED:
+            raise Refusal("the subscription has ended", status=409, code="conflict")
+        after = make(before, request)
+        request.end()
+        return None if after == before else after.state()

@@ -1,0 +1,185 @@
+"""One subscription, as the node that owns its document delivers it: what is done next. Pure.
+
+    Read -> Confirm -> Call -> (Save) -> Read ...
+
+One effect is under way at a time, so there is nothing that could overtake. The rules:
+
+    WH1  one call at a time, and the next lines only once these are taken: in order, without a gap
+    WH2  before each call the document is confirmed: to be active, as known, and this node's
+    WH3  and whoever has made it must still be allowed to read what it tells
+    WH4  the mark moves behind what was taken, and nothing else moves it
+    WH5  it is saved after a while, not each time; on condition that nobody has changed the document
+    WH6  a receiver that fails is tried again later and later, then the subscription is paused
+    WH7  410 ends it, and so does history that is gone
+    WH8  one call has so many bytes, unless a single document, or an atomic batch, has more
+"""
+
+from random import Random
+from typing import assert_never
+
+from docstore.model.service import State
+from docstore.services.subscriptions import (
+    Mark,
+    Phase,
+    advance_request,
+    end_request,
+    pause_request,
+)
+from docstore.subscriptions.effects import Call, Confirm, Effect, Leave, Read, Save, Wait
+from docstore.subscriptions.events import (
+    Began,
+    Called,
+    Came,
+    Confirmed,
+    Event,
+    HistoryGone,
+    Saved,
+    Unread,
+    Unsaved,
+    Woken,
+)
+
+ROWS_MAX, BYTES_MAX = 100, 512 << 10
+"""Of one call: what common receivers take without being told to (1 MiB), and half of it."""
+FAILURES_MAX = 5
+"""In a row; the subscription is paused then."""
+LATER = 4
+"""Each pause after a failure is so many times as long as the one before."""
+READ_AGAIN_S = 1.0
+"""When what there is could not be read, by no fault of the receiver's."""
+SAVE_S, SAVE_IDLE_S = 5.0, 60.0
+"""After so long the mark is saved: behind what was taken, and behind what was passed over."""
+GONE = 410
+
+
+class Delivery:
+    """What is known of one subscription, from its beginning here to its end here."""
+
+    def __init__(self, retry_s: float, rng: Random) -> None:
+        """retry_s: the first pause after a failure. rng: spreads pauses, up to a fifth longer."""
+        self._retry_s = retry_s
+        self._rng = rng
+        self.behind_since: float | None = None
+        """Since when there is something that the receiver has not taken."""
+        self._mark = self._saved = Mark("")
+        self._saved_at = 0.0
+        self._delivered = self._saved_delivered = 0
+        self._rows = ROWS_MAX
+        self._batch: Came | None = None
+        """What is to be taken next."""
+        self._failures = 0
+        self._leaves = False
+        """Once the document says what is to be said, there is nothing more."""
+
+    def step(self, event: Event, now: float) -> Effect:
+        """Return what is done next. now: seconds, of a clock that never goes back."""
+        match event:
+            case Began():
+                return self._begin(event, now)
+            case Came():
+                return self._came(event, now)
+            case Unread():
+                return Wait(now + READ_AGAIN_S)
+            case HistoryGone():  # WH7
+                return self._last(
+                    end_request(self._mark, self._delivered, event.why, event.earliest)
+                )
+            case Confirmed():
+                return self._confirmed(event)
+            case Called():
+                return self._called(event, now)
+            case Saved():
+                return Leave() if self._leaves else self._read()
+            case Unsaved():
+                return Leave()
+            case Woken():
+                return self._woken(event)
+            case _:
+                assert_never(event)
+
+    def _begin(self, event: Began, now: float) -> Effect:
+        found = event.subscription
+        if found.phase is not Phase.ACTIVE:
+            return Leave()
+        self._mark = self._saved = found.mark
+        self._saved_at = now
+        self._delivered = self._saved_delivered = found.delivered
+        return self._read()
+
+    def _read(self) -> Effect:
+        return Read(self._mark, self._rows)
+
+    def _came(self, event: Came, now: float) -> Effect:
+        if not event.rows:
+            return self._passed_over(event.until, now)
+        if len(event.lines) > BYTES_MAX and self._rows > 1:  # WH8
+            self._rows //= 2
+            return self._read()
+        self._rows = min(ROWS_MAX, 2 * self._rows)
+        if self.behind_since is None:
+            self.behind_since = now
+        self._batch = event
+        return Confirm()
+
+    def _passed_over(self, until: Mark, now: float) -> Effect:
+        """Nothing that there is concerns the receiver."""
+        was_replayed = self._mark.replay is not None
+        self._mark = until
+        if was_replayed:
+            return self._read() if until.replay is not None else self._save(now)
+        self.behind_since = None
+        if self._mark == self._saved:
+            return Wait(now + SAVE_IDLE_S, for_news=True)
+        has_taken = self._delivered > self._saved_delivered
+        due = self._saved_at + (SAVE_S if has_taken else SAVE_IDLE_S)
+        return self._save(now) if now >= due else Wait(due, for_news=True)
+
+    def _confirmed(self, event: Confirmed) -> Effect:
+        if not event.is_same:  # WH2
+            return self._save_and_leave()
+        if not event.may_read:  # WH3
+            why = "whoever has made it may not read all of its path any more"
+            return self._last(pause_request(self._mark, self._delivered, why))
+        assert self._batch is not None
+        return Call(self._batch.lines, self._mark, self._batch.until)
+
+    def _called(self, event: Called, now: float) -> Effect:
+        assert self._batch is not None
+        if 200 <= event.status < 300:
+            self._mark, self._failures = self._batch.until, 0  # WH4
+            self._delivered += self._batch.rows
+            self._batch = None
+            return self._save(now) if now - self._saved_at >= SAVE_S else self._read()  # WH5
+        if event.status == GONE:  # WH7
+            why = "its receiver has answered 410: it wants no more"
+            return self._last(end_request(self._mark, self._delivered, why, ""))
+        self._failures += 1
+        if self._failures >= FAILURES_MAX:  # WH6
+            why = f"its receiver has failed {self._failures} times: {_failure(event)}"
+            return self._last(pause_request(self._mark, self._delivered, why))
+        pause_s = self._retry_s * LATER ** (self._failures - 1)
+        return Wait(now + pause_s * (1 + self._rng.random() / 5))
+
+    def _woken(self, event: Woken) -> Effect:
+        if event.leaves:
+            return self._save_and_leave()
+        return Confirm() if self._batch is not None else self._read()
+
+    # What the document is to say
+
+    def _save(self, now: float) -> Effect:
+        self._saved, self._saved_at, self._saved_delivered = self._mark, now, self._delivered
+        return Save(advance_request(self._mark, self._delivered))
+
+    def _last(self, change: State) -> Effect:
+        self._leaves = True
+        return Save(change)
+
+    def _save_and_leave(self) -> Effect:
+        if self._mark == self._saved:
+            return Leave()
+        return self._last(advance_request(self._mark, self._delivered))
+
+
+def _failure(event: Called) -> str:
+    return f"it answers {event.status}" if event.status else event.why

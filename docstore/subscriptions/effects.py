@@ -1,0 +1,52 @@
+"""What a delivery wants done. Each is answered by an event, Leave by none."""
+
+from dataclasses import dataclass
+
+from docstore.model.service import State
+from docstore.services.subscriptions import Mark
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Read what there is behind a mark, so many rows; answered by Came, Unread or HistoryGone."""
+
+    mark: Mark
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm:
+    """Read the document as a majority confirms it; answered by Confirmed, or Unread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Send the receiver these lines; answered by Called. mark, until: before them and behind."""
+
+    lines: bytes
+    mark: Mark
+    until: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class Save:
+    """Change the document, on condition that it is as known; answered by Saved or Unsaved."""
+
+    change: State
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Answer with Woken at a time, or at once when this node begins to leave."""
+
+    until: float
+    for_news: bool = False
+    """Or as soon as there may be something new to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Nothing more: whoever owns the document goes on from what it says."""
+
+
+Effect = Read | Confirm | Call | Save | Wait | Leave

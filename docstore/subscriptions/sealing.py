@@ -1,0 +1,55 @@
+"""How a secret is kept in a document: sealed by a key that nodes have and documents have not.
+
+A subscription's document is read by whoever may read all: in feeds, scans, copies of the disk. Its
+secret must be readable by each node that may come to deliver, and by nobody else. So the operator
+gives all nodes the same file of keys. The first one seals and all of them open, so that a key can
+be changed: add the new one behind the first on all nodes, then put it first, then drop the old one
+once no subscription is left that it has sealed.
+
+Source: Fernet (AES-128-CBC and HMAC-SHA256), and its rotation, of the `cryptography` package.
+"""
+
+import binascii
+from pathlib import Path
+
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+
+from docstore.errors import BadConfig, DocstoreError
+
+
+class SealedByAnother(DocstoreError):
+    """None of this node's keys has sealed this secret, or it is another subscription's."""
+
+
+class Seal:
+    """The keys of a node."""
+
+    def __init__(self, keys: MultiFernet) -> None:
+        self._keys = keys
+
+    def seal(self, link: str, secret: str) -> str:
+        """Return a secret of a subscription as it may be shown."""
+        return self._keys.encrypt(f"{link} {secret}".encode()).decode()
+
+    def open(self, link: str, sealed: str) -> str:
+        """Return the secret of a subscription. Raises SealedByAnother."""
+        try:
+            named, _, secret = self._keys.decrypt(sealed).decode().partition(" ")
+        except (InvalidToken, ValueError):
+            named, secret = "", ""
+        if named != link:
+            raise SealedByAnother("callback_key_file has no key that opens its secret")
+        return secret
+
+
+def seal_in(path: str) -> Seal:
+    """Return the keys in a file: base64, one a line. Raises BadConfig."""
+    try:
+        lines = Path(path).read_text("ascii").split()
+        if not lines:
+            raise BadConfig(f"callback_key_file: {path}: there is no key in it")
+        return Seal(MultiFernet([Fernet(line) for line in lines]))
+    except OSError as error:
+        raise BadConfig(f"callback_key_file: {path}: {error.strerror}") from None
+    except (ValueError, binascii.Error):
+        raise BadConfig(f"callback_key_file: {path}: a key is 32 bytes in base64") from None

@@ -1,0 +1,77 @@
+"""Whom a node may call, as its operator says. Nobody, unless he says so.
+
+`callback_hosts` are patterns of hosts, of https unless `http://` is written before; addresses are
+public ones, or in `callback_networks`.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Any
+
+from docstore.errors import BadConfig
+from docstore.settings import listed, seconds
+
+CALLBACK_KEYS = ("callback_hosts", "callback_networks", "callback_key_file", "callback_retry_s")
+RETRY_S = 5.0
+_PATTERN = re.compile(
+    r"(?:(https?)://)?(\*|(?:\*\.)?[a-z0-9_](?:[a-z0-9._-]{0,251}[a-z0-9])?|\[[0-9a-f:.]+\])\Z"
+)
+
+Network = IPv4Network | IPv6Network
+
+
+@dataclass(frozen=True, slots=True)
+class HostPattern:
+    """Hosts of one scheme. host: a name, an address, `*.` and a name for those below, `*`."""
+
+    scheme: str
+    host: str
+
+    def fits(self, scheme: str, host: str) -> bool:
+        """Say whether a URL with these may be called."""
+        if scheme != self.scheme:
+            return False
+        if self.host.startswith("*"):
+            return host.endswith(self.host[1:])
+        return host == self.host
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackSettings:
+    """What a node is told; nothing: it calls nobody."""
+
+    hosts: tuple[HostPattern, ...] = ()
+    networks: tuple[Network, ...] = ()
+    """What may be called though it is not public."""
+    key_file: str = ""
+    """Keys in base64, 32 bytes each, one a line: the first seals, all open."""
+    retry_s: float = RETRY_S
+
+
+def callback_settings(settings: Mapping[str, Any]) -> CallbackSettings:
+    """Return what the settings say. Raises BadConfig in one line."""
+    found = CallbackSettings(
+        tuple(map(_pattern, listed(settings.get("callback_hosts", "")))),
+        tuple(map(_network, listed(settings.get("callback_networks", "")))),
+        str(settings.get("callback_key_file", "")),
+        seconds(settings, "callback_retry_s", RETRY_S),
+    )
+    if found.hosts and not found.key_file:
+        raise BadConfig("callback_hosts: goes with callback_key_file, which is not said")
+    return found
+
+
+def _pattern(text: str) -> HostPattern:
+    match = _PATTERN.match(text.lower())
+    if match is None:
+        raise BadConfig(f"callback_hosts: {text[:80]!r} is no host: name, *.name, * or an address")
+    return HostPattern(match[1] or "https", match[2].strip("[]"))
+
+
+def _network(text: str) -> Network:
+    try:
+        return ip_network(text)
+    except ValueError:
+        raise BadConfig(f"callback_networks: {text[:80]!r} is no network: 10.0.0.0/8") from None

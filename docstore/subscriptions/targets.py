@@ -1,0 +1,87 @@
+"""Which URLs a node may be made to call, and at which addresses. Pure.
+
+Whoever makes a subscription makes the nodes send requests, from where they stand: behind the
+firewall, beside the metadata service of a cloud. So a URL has to fit a pattern of the operator's,
+and what its name leads to is looked at where the connection is made (`calling.py`): what a name
+led to a moment before says nothing. Addresses are public ones, or in a network that the operator
+names; an IPv4 address that is written as an IPv6 one (mapped, NAT64) counts as what it is.
+
+Source: OWASP, Server Side Request Forgery Prevention; IANA's special-purpose address registries.
+"""
+
+import re
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+
+from yarl import URL
+
+from docstore.errors import BadRequest
+from docstore.subscriptions.settings import CallbackSettings
+
+URL_CHARACTERS_MAX = 2048
+_WRITTEN = re.compile(r"https?://[^\s\\@#/?]+(?:[/?][^\s\\#]*)?\Z", re.ASCII | re.IGNORECASE)
+"""No user, no fragment, and nothing that two readers of a URL may read differently."""
+_NAT64 = IPv6Network("64:ff9b::/96")
+_UNICAST = tuple(map(ip_network, ("0.0.0.0/0", "2000::/3")))
+_SPECIAL = tuple(
+    map(
+        ip_network,
+        "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24"
+        " 192.0.2.0/24 192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24"
+        " 224.0.0.0/3 2001::/23 2001:db8::/32 2002::/16 3fff::/20"
+        " 168.63.129.16/32".split(),
+    )
+)
+"""Addresses that are not public, written out since Python's own list is another one in each of its
+versions. The last is public by its number, and yet a machine's own: Azure's metadata."""
+
+Ip = IPv4Address | IPv6Address
+
+
+class CallbackRefused(BadRequest):
+    """Nobody is called at this URL: it is not allowed, or does not answer as it should."""
+
+    code = "callback-refused"
+
+
+class Targets:
+    """What the settings of a node allow."""
+
+    def __init__(self, settings: CallbackSettings) -> None:
+        self._hosts = settings.hosts
+        self._networks = settings.networks
+
+    def url(self, text: str) -> URL:
+        """Return a URL that may be called, if the address allows it too. Raises CallbackRefused."""
+        url = _parsed(text)
+        host = (url.host or "").rstrip(".")
+        if not any(each.fits(url.scheme, host) for each in self._hosts):
+            raise CallbackRefused(f"callback: {url.scheme}://{host[:100]} is not in callback_hosts")
+        return url
+
+    def allow(self, address: str) -> bool:
+        """Say whether a connection may be made to an address."""
+        ip = _meant(ip_address(address.partition("%")[0]))
+        if any(ip in each for each in self._networks):
+            return True
+        return any(ip in each for each in _UNICAST) and not any(ip in each for each in _SPECIAL)
+
+
+def _parsed(text: str) -> URL:
+    if len(text) > URL_CHARACTERS_MAX or not text.isprintable() or not _WRITTEN.match(text):
+        raise CallbackRefused("callback: a URL such as https://host/path, without user and #")
+    try:
+        url = URL(text)
+    except ValueError:
+        raise CallbackRefused("callback: this is no URL") from None
+    if not url.host or url.port == 0 or url.user or url.password:
+        raise CallbackRefused("callback: a URL such as https://host/path, without user and #")
+    return url
+
+
+def _meant(ip: Ip) -> Ip:
+    """Return the IPv4 address that an IPv6 one leads to, if it does."""
+    if isinstance(ip, IPv4Address):
+        return ip
+    if ip in _NAT64:
+        return IPv4Address(int(ip) & 0xFFFFFFFF)
+    return ip.ipv4_mapped or ip

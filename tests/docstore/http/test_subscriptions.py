@@ -1,0 +1,78 @@
+"""Requests about subscriptions that end before anybody is called."""
+
+import aiohttp
+import pytest
+from cryptography.fernet import Fernet, MultiFernet
+
+from docstore.http import subscriptions
+from docstore.subscriptions.calling import Caller
+from docstore.subscriptions.sealing import Seal
+from docstore.subscriptions.settings import callback_settings
+from docstore.subscriptions.targets import Targets
+from tests.docstore.http.problem import problem_of
+from tests.docstore.http.single import SingleNode
+
+PATH = "/core/examples/subscriptions"
+HOOK = {"callback": "https://hooks.example/"}
+
+
+async def test_without_the_setting_nobody_is_called(client: aiohttp.ClientSession) -> None:
+    async with client.post(PATH, json=HOOK) as response:
+        assert (await problem_of(response, 400))["errorCode"] == "callback-refused"
+
+
+async def test_a_group_has_so_many(
+    client: aiohttp.ClientSession, node: SingleNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = callback_settings({"callback_hosts": "*", "callback_key_file": "keys"})
+    node.caller = Caller(Targets(settings), Seal(MultiFernet([Fernet(Fernet.generate_key())])))
+    monkeypatch.setattr(subscriptions, "SUBSCRIPTIONS_MAX", 0)
+    async with client.post(PATH, json=HOOK) as response:
+        assert (await problem_of(response, 429))["errorCode"] == "too-many-subscriptions"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "allow"),
+    [
+        ("OPTIONS", PATH, 204, "DELETE, GET, HEAD, OPTIONS, POST"),
+        ("PUT", PATH, 405, "DELETE, GET, HEAD, OPTIONS, POST"),
+        ("OPTIONS", "/core/subscriptions", 204, "GET, HEAD, OPTIONS"),
+        ("POST", "/core/subscriptions", 405, "GET, HEAD, OPTIONS"),
+        ("OPTIONS", "/core/subscriptions/1", 204, "DELETE, GET, HEAD, OPTIONS, PATCH"),
+        ("PUT", "/core/subscriptions/1", 405, "DELETE, GET, HEAD, OPTIONS, PATCH"),
+    ],
+)
+async def test_methods(
+    client: aiohttp.ClientSession, method: str, path: str, status: int, allow: str
+) -> None:
+    async with client.request(method, path, json={}) as response:
+        assert (response.status, response.headers["Allow"]) == (status, allow)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/core/subscriptions/1", 404),
+        ("PATCH", "/core/subscriptions/1", 404),
+        ("DELETE", "/core/subscriptions/1", 404),
+        ("DELETE", f"{PATH}?id=1", 404),
+        ("DELETE", PATH, 400),
+        ("DELETE", f"{PATH}?name=1", 400),
+        ("GET", f"{PATH}?$limit=1", 400),
+        ("GET", "/no/where/subscriptions", 404),
+        ("POST", "/subscriptions", 404),
+    ],
+)
+async def test_what_is_not_there(
+    client: aiohttp.ClientSession, method: str, path: str, status: int
+) -> None:
+    async with client.request(method, path, json={"kind": "PauseRequest"}) as response:
+        await problem_of(response, status)
+
+
+async def test_nobody_writes_one_otherwise(client: aiohttp.ClientSession) -> None:
+    line = {"op": "PUT", "link": "/core/subscriptions/1", "body": {}}
+    async with client.post(
+        "/core/bulk", json=line, headers={"Content-Type": "application/x-ndjson"}
+    ) as response:
+        assert (await response.json(content_type=None))["status"] == 405

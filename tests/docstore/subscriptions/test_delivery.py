@@ -1,0 +1,273 @@
+"""The rules of a delivery (WH1 to WH8): each by a transcript, and all of them by seeds."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from docstore.services.subscriptions import Mark, Phase, Replay
+from docstore.subscriptions import delivery
+from docstore.subscriptions.delivery import Delivery
+from docstore.subscriptions.effects import Call, Confirm, Effect, Leave, Read, Save, Wait
+from docstore.subscriptions.events import (
+    Began,
+    Called,
+    Came,
+    Confirmed,
+    Event,
+    HistoryGone,
+    Saved,
+    Unread,
+    Unsaved,
+    Woken,
+)
+from tests.docstore.subscriptions.world import RETRY_S, World, subscription
+
+GOOD = Confirmed(is_same=True, may_read=True)
+TAKEN, FAILED = Called(204), Called(500)
+
+
+class Talk:
+    """A delivery that is told one thing after the other."""
+
+    def __init__(self, **members: Any) -> None:
+        self.now = 100.0
+        self.delivery = Delivery(RETRY_S, Random(1))
+        self.last: Effect = self.tell(Began(subscription(**members)))
+
+    def tell(self, event: Event, *, after_s: float = 0.0) -> Effect:
+        self.now += after_s
+        self.last = self.delivery.step(event, self.now)
+        return self.last
+
+    def bring(self, *lines: str, until: str) -> Effect:
+        """Tell it of lines, up to its call."""
+        text = "".join(f"{line}\n" for line in lines).encode()
+        assert self.tell(Came(text, len(lines), Mark(until))) == Confirm()
+        return self.tell(GOOD)
+
+
+def test_it_begins_where_the_document_says() -> None:
+    assert Talk(mark=Mark("7")).last == Read(Mark("7"), delivery.ROWS_MAX)
+    replay = Mark("7", Replay("/a", "/a/1", 3))
+    assert Talk(mark=replay).last == Read(replay, delivery.ROWS_MAX)
+
+
+@pytest.mark.parametrize("phase", [Phase.PAUSED, Phase.ENDED])
+def test_what_is_not_active_is_left(phase: Phase) -> None:
+    assert Talk(phase=phase).last == Leave()
+
+
+def test_wh1_the_next_lines_are_read_once_these_are_taken() -> None:
+    talk = Talk()
+    assert talk.bring("x", until="1") == Call(b"x\n", Mark("0"), Mark("1"))
+    assert talk.tell(TAKEN) == Read(Mark("1"), delivery.ROWS_MAX)
+
+
+def test_wh1_what_failed_is_sent_again_as_it_was() -> None:
+    talk = Talk()
+    call = talk.bring("x", "y", until="2")
+    assert isinstance(talk.tell(FAILED), Wait)
+    assert talk.tell(Woken()) == Confirm()
+    assert talk.tell(GOOD) == call
+
+
+def test_wh2_nobody_is_called_for_a_document_that_has_changed() -> None:
+    talk = Talk()
+    talk.tell(Came(b"x\n", 1, Mark("1")))
+    assert talk.tell(Confirmed(is_same=False, may_read=True)) == Leave()
+
+
+def test_wh2_what_was_taken_is_said_before_leaving() -> None:
+    talk = Talk()
+    talk.bring("x", until="1")
+    talk.tell(TAKEN)
+    talk.tell(Came(b"y\n", 1, Mark("2")))
+    save = talk.tell(Confirmed(is_same=False, may_read=True))
+    assert isinstance(save, Save)
+    assert (save.change["kind"], save.change["position"]) == ("AdvanceRequest", "1")
+    assert talk.tell(Saved()) == Leave()
+
+
+def test_wh2_each_try_is_confirmed() -> None:
+    talk = Talk()
+    talk.bring("x", until="1")
+    talk.tell(FAILED)
+    assert talk.tell(Woken(), after_s=2) == Confirm()
+
+
+def test_wh3_whoever_may_not_read_is_told_nothing() -> None:
+    talk = Talk()
+    talk.tell(Came(b"x\n", 1, Mark("1")))
+    save = talk.tell(Confirmed(is_same=True, may_read=False))
+    assert isinstance(save, Save)
+    assert (save.change["kind"], save.change["position"]) == ("PauseRequest", "0")
+    assert talk.tell(Saved()) == Leave()
+
+
+def test_wh4_the_mark_waits_for_what_is_not_taken() -> None:
+    talk = Talk()
+    talk.bring("x", until="1")
+    talk.tell(FAILED)
+    assert talk.tell(Woken(leaves=True)) == Leave(), "there is nothing to say"
+
+
+def test_wh5_the_mark_is_saved_after_a_while() -> None:
+    talk = Talk()
+    talk.bring("x", until="1")
+    assert isinstance(talk.tell(TAKEN, after_s=delivery.SAVE_S - 0.1), Read)
+    talk.bring("y", until="2")
+    save = talk.tell(TAKEN, after_s=0.1)
+    assert isinstance(save, Save)
+    assert (save.change["position"], save.change["delivered"]) == ("2", 2)
+    assert talk.tell(Saved()) == Read(Mark("2"), delivery.ROWS_MAX)
+
+
+def test_wh5_so_it_is_where_nothing_more_comes() -> None:
+    talk = Talk()
+    talk.bring("x", until="1")
+    talk.tell(TAKEN)
+    wait = talk.tell(Came(b"", 0, Mark("1")))
+    assert wait == Wait(100 + delivery.SAVE_S, for_news=True)
+    talk.tell(Woken(), after_s=delivery.SAVE_S)
+    assert isinstance(talk.tell(Came(b"", 0, Mark("1"))), Save)
+
+
+def test_wh5_what_concerns_nobody_is_saved_seldom() -> None:
+    talk = Talk()
+    wait = talk.tell(Came(b"", 0, Mark("1")))
+    assert wait == Wait(100 + delivery.SAVE_IDLE_S, for_news=True)
+    talk.tell(Woken(), after_s=delivery.SAVE_IDLE_S - 1)
+    assert isinstance(talk.tell(Came(b"", 0, Mark("2"))), Wait)
+    talk.tell(Woken(), after_s=1)
+    save = talk.tell(Came(b"", 0, Mark("3")))
+    assert isinstance(save, Save)
+    assert save.change["position"] == "3"
+
+
+def test_wh5_what_nobody_can_say_was_saved_is_left_to_the_document() -> None:
+    talk = Talk()
+    talk.bring("x", until="1")
+    talk.tell(TAKEN, after_s=delivery.SAVE_S)
+    assert talk.tell(Unsaved()) == Leave()
+
+
+def test_wh6_pauses_grow_and_come_to_an_end() -> None:
+    talk = Talk()
+    talk.bring("x", until="1")
+    pauses_s = []
+    for _ in range(delivery.FAILURES_MAX - 1):
+        wait = talk.tell(FAILED)
+        assert isinstance(wait, Wait)
+        assert not wait.for_news
+        pauses_s.append(wait.until - talk.now)
+        talk.tell(Woken(), after_s=pauses_s[-1])
+        talk.tell(GOOD)
+    for n, pause_s in enumerate(pauses_s):
+        least_s = RETRY_S * delivery.LATER**n
+        assert least_s <= pause_s <= 1.2 * least_s
+    save = talk.tell(FAILED)
+    assert isinstance(save, Save)
+    assert (save.change["kind"], save.change["position"]) == ("PauseRequest", "0")
+    assert save.change["why"] == "its receiver has failed 5 times: it answers 500"
+    assert talk.tell(Saved()) == Leave()
+
+
+def test_wh6_a_receiver_that_takes_something_has_not_failed() -> None:
+    talk = Talk()
+    for n in range(3 * delivery.FAILURES_MAX):
+        talk.bring(str(n), until=str(n + 1))
+        assert isinstance(talk.tell(FAILED), Wait)
+        talk.tell(Woken())
+        talk.tell(GOOD)
+        assert not isinstance(talk.tell(TAKEN), Wait)
+
+
+def test_wh6_a_group_in_trouble_is_not_the_receivers_fault() -> None:
+    talk = Talk()
+    for _ in range(2 * delivery.FAILURES_MAX):
+        assert talk.tell(Unread("no quorum")) == Wait(talk.now + delivery.READ_AGAIN_S)
+        assert isinstance(talk.tell(Woken()), Read)
+
+
+def test_wh7_a_receiver_ends_it() -> None:
+    talk = Talk()
+    talk.bring("x", until="1")
+    save = talk.tell(Called(410))
+    assert isinstance(save, Save)
+    assert (save.change["kind"], save.change["position"]) == ("EndRequest", "0")
+    assert talk.tell(Saved()) == Leave()
+
+
+def test_wh7_history_that_is_gone_ends_it() -> None:
+    save = Talk().tell(HistoryGone("rows were let go of", "~token"))
+    assert isinstance(save, Save)
+    assert save.change["kind"] == "EndRequest"
+    assert (save.change["why"], save.change["earliest"]) == ("rows were let go of", "~token")
+
+
+def test_wh8_less_is_read_where_it_is_too_much() -> None:
+    talk = Talk()
+    large = Came(b"x" * (delivery.BYTES_MAX + 1), 100, Mark("100"))
+    rows = [talk.last.rows] if isinstance(talk.last, Read) else []
+    while isinstance(read := talk.tell(large), Read):
+        assert read.mark == Mark("0")
+        rows.append(read.rows)
+    assert rows == [100, 50, 25, 12, 6, 3, 1], "a document alone is as large as it is"
+    assert read == Confirm()
+    talk.tell(GOOD)
+    assert talk.tell(TAKEN) == Read(Mark("100"), 2), "and then more again"
+
+
+def test_documents_are_told_to_the_end_and_the_mark_saved_there() -> None:
+    talk = Talk(mark=Mark("7", Replay()))
+    assert talk.tell(Came(b"", 0, Mark("7", Replay("/a/b")))) == Read(
+        Mark("7", Replay("/a/b")), delivery.ROWS_MAX
+    )
+    save = talk.tell(Came(b"", 0, Mark("7")))
+    assert isinstance(save, Save)
+    assert save.change["replay"] is None
+    assert talk.tell(Saved()) == Read(Mark("7"), delivery.ROWS_MAX)
+
+
+def test_it_lags_until_what_there_is_was_taken() -> None:
+    talk = Talk()
+    talk.bring("x", until="1")
+    talk.tell(FAILED, after_s=3)
+    assert talk.delivery.behind_since == 100
+    talk.tell(Woken())
+    talk.tell(GOOD)
+    talk.tell(TAKEN)
+    talk.tell(Came(b"", 0, Mark("1")))
+    assert talk.delivery.behind_since is None
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nothing_is_missing_by_seed(seed: int) -> None:
+    play(seed)
+
+
+@pytest.mark.thorough
+def test_nothing_is_missing_by_many_seeds() -> None:
+    for seed in range(6, 100):
+        play(seed)
+
+
+def play(seed: int) -> None:
+    world = World(seed)
+    for _ in range(1500):
+        world.turn()
+    world.check()
+    world.is_dead = False
+    for _ in range(4000):  # Whatever was wrong, it comes to the end.
+        if world.about.phase is Phase.PAUSED:
+            world.change({"kind": "ResumeRequest"})
+        world.now += 1
+        if world.owner is None and world.about.phase is Phase.ACTIVE:
+            world.turn()
+        elif world.owner is not None:
+            world.perform(world.owner)
+    world.check()
+    told = {n for batch in world.taken for n in batch}
+    assert told >= set(range(1, len(world.log) - 200, 2))
+    assert world.seen["Called"] > 10
