@@ -86,6 +86,7 @@ COMMANDS = (
 )
 NODES_OWN = (
     "docstore/cli/serve.py", "docstore/cli/serve_flags.py", "docstore/cli/force.py",
+    "docstore/cli/directory.py",
     "docstore/tls/authority.py",
 )  # fmt: skip
 """What is a node, works on a node's disk or makes its certificates: imported late, by commands."""

@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from docstore import __version__
-from docstore.cli import certs, documents, election, group, groups, leases, records, topics, trace
+from docstore.cli import (
+    certs,
+    doctor,
+    documents,
+    election,
+    group,
+    groups,
+    leases,
+    records,
+    topics,
+    trace,
+)
 from docstore.cli.terminal import (
     DEFAULT_URLS,
     AsJson,
@@ -39,6 +50,7 @@ NODES = "Nodes"
 app.add_typer(documents.app)
 app.add_typer(group.app)
 app.add_typer(trace.app)
+app.add_typer(doctor.app)
 app.add_typer(certs.certs, name="certs", rich_help_panel=certs.PANEL)
 app.add_typer(topics.topic, name="topic", rich_help_panel=topics.PANEL)
 app.add_typer(topics.partition, name="partition", rich_help_panel=topics.PANEL)

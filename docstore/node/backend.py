@@ -12,6 +12,7 @@ from docstore.model.operation import Answer, Operation
 from docstore.model.service import EVENTUAL, Service
 from docstore.node import logs
 from docstore.node.gate import Gate
+from docstore.node.machine import machine_page
 from docstore.node.parts import Parts
 from docstore.node.status import StatusPages
 from docstore.node.usage import process_metrics
@@ -164,7 +165,7 @@ class NodeBackend:
             "id": self._parts.node_id,
             "storeId": self._parts.store_id,
         }
-        page |= self._parts.config.public()
+        page |= self._parts.config.public() | machine_page(self._parts.config)
         page["logLevel"] = logs.LEVEL.name
         running = self._gate.running
         if running is None:
