@@ -13,6 +13,7 @@ from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.documents import READ_METHODS, Documents, allowed, not_allowed
 from docstore.http.metrics import CONTENT_TYPE, HttpMetrics
+from docstore.http.openapi import document as openapi
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import JSON_TYPE, page_reply
@@ -32,6 +33,7 @@ ENTRY_LINKS = {
     "/core/node-selectors/default": "slots, their owners and replicas",
     "/core/factories": "which documents there are",
     "/core/streams": "topics",
+    openapi.PATH: "all of this, as OpenAPI describes it",
 }
 """For people who open the address of a node in a browser: path -> what is there."""
 SELECTORS = "/core/node-selectors/"
@@ -59,6 +61,7 @@ class CorePages:
             "/core/node-groups/default": ("GET, HEAD, OPTIONS, PATCH", self._node_group),
             "/core/node-groups/default/available": (READ_METHODS, self._available),
             "/core/document-index": (READ_METHODS, self._document_index),
+            openapi.PATH: (READ_METHODS, self._openapi),
             "/health/live": (READ_METHODS, self._live),
             "/health/ready": (READ_METHODS, self._ready),
             "/metrics": (READ_METHODS, self._metrics_text),
@@ -193,6 +196,13 @@ class CorePages:
         if service is None:
             raise NotFound("there is no such document")
         return await self._documents.serve(request, link, service, b"")
+
+    async def _openapi(self, request: web.BaseRequest, body: bytes) -> Reply:
+        authority = authority_of(request)
+        described = openapi.described(
+            self._backend.services(), lambda path: authority.may("GET", path)
+        )
+        return _json(request, described, more={"Cache-Control": "no-store"})
 
     async def _live(self, request: web.BaseRequest, body: bytes) -> Reply:
         return page_reply({"live": True}, JSON_TYPE)

@@ -64,12 +64,12 @@ class HistoryPages:
 
     async def conflicts(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
         """Answer <link>/conflicts: GET the branches that lost; DELETE declares them seen."""
+        if service.options.level == 3:
+            raise NotFound("documents of level 3 have no conflicts")
         if request.method == "OPTIONS":
             return allowed(CONFLICT_METHODS)
         if request.method not in ("GET", "HEAD", "DELETE"):
             raise not_allowed(request.method, CONFLICT_METHODS)
-        if service.options.level == 3:
-            raise NotFound("documents of level 3 have no conflicts")
         if request.method == "DELETE":
             return await self._documents.submit(
                 request, Operation(verb="RESOLVE", link=link), service

@@ -73,6 +73,7 @@ TABLE: Mapping[str, Line] = {
     "/core/management/trace": Line(ADMIN),
     "/core/node-groups": Line(ANYBODY),
     "/core/node-selectors": Line(ANYBODY),
+    "/core/openapi.json": Line(ANYBODY),
     # Documents, many at a time.
     "/core/examples": _DOCUMENTS,
     FACTORIES: Line(DECLARED, DECLARED, makes=INSIDE),
