@@ -2,6 +2,7 @@
 
 from docstore.http.openapi.operation import EVENTS_TYPE, About, Op
 
+CACHED = ("If-None-Match",)
 WAITS = ("Docstore-Timeout-Ms",)
 
 NODES = About(
@@ -63,6 +64,13 @@ NODES = About(
                 "This description", {200: "Object"},
                 tells="With the factories that whoever asks may read.",
             ),
+        },
+        "/core/docs": {
+            "GET": Op("This description, for people", {200: "text/html", 304: ""}, headers=CACHED),
+        },
+        "/core/ui": {"GET": Op("The console", {200: "text/html", 304: ""}, headers=CACHED)},
+        "/core/ui/{file}": {
+            "GET": Op("A file of the console", {200: "text/javascript", 304: ""}, headers=CACHED),
         },
     },
 )  # fmt: skip

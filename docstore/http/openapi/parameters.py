@@ -23,6 +23,7 @@ IN_PATHS: Mapping[str, str] = {
     "member": "The id under which a process has joined",
     "job": "Name of a job",
     "part": "Name of a part of it",
+    "file": "A file of the console",
     "selector": "`default`, `default-1x` or `default-3x`",
 }
 

@@ -28,7 +28,13 @@ from tests.docstore.http.access.test_needs import routes
 from tests.docstore.http.conftest import FAST, Declare
 from tests.docstore.http.single import SingleNode
 
-SAMPLES = {"partition": "0", "offset": "7", "selector": "default", "topic": "orders"}
+SAMPLES = {
+    "partition": "0",
+    "offset": "7",
+    "selector": "default",
+    "topic": "orders",
+    "file": "main.js",
+}
 SEGMENTS = frozenset({"a", "0", "partitions", "records", "members", "offsets"}) | SUFFIXES
 METHODS = frozenset("get head post put patch delete options".split())
 

@@ -1,0 +1,103 @@
+// The console: which page is shown, and the token. Each page is a module with one function
+// (place, route, signal) that fills its place; the signal ends whatever it keeps going.
+
+import { changes } from "/core/ui/changes.js";
+import { document_, newDocument } from "/core/ui/document.js";
+import { dialog, fill, h } from "/core/ui/dom.js";
+import { factories } from "/core/ui/factories.js";
+import { group } from "/core/ui/group.js";
+import { interface_ } from "/core/ui/interface.js";
+import { list } from "/core/ui/list.js";
+import { askForToken, askWith, keepToken, page, Refused, Silent, token } from "/core/ui/node.js";
+import { stream, streams } from "/core/ui/streams.js";
+
+const VIEWS = {
+  changes: [changes, "Changes"],
+  document: [document_, "Documents"],
+  factories: [factories, "Documents"],
+  group: [group, "Group"],
+  interface: [interface_, "Interface"],
+  list: [list, "Documents"],
+  new: [newDocument, "Documents"],
+  stream: [stream, "Streams"],
+  streams: [streams, "Streams"],
+};
+const FIRST = location.pathname === "/core/docs" ? "interface" : "group";
+
+let leaving = new AbortController();
+
+// #/document/notes/a?version=3 is {view: "document", link: "/notes/a", query}.
+function routeOf(hash) {
+  const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");
+  const [view, ...segments] = path.split("/");
+  const link = segments.map((each) => `/${decodeURIComponent(each)}`).join("");
+  return { view: view || FIRST, link, query: new URLSearchParams(query) };
+}
+
+async function show() {
+  leaving.abort();
+  leaving = new AbortController();
+  const { signal } = leaving;
+  const place = document.getElementById("main");
+  try {
+    const route = routeOf(location.hash);
+    const [view, title] = VIEWS[route.view] ?? VIEWS[FIRST];
+    mark(title);
+    document.title = `${route.link || title} – docstore`;
+    const content = h("div", {});
+    fill(place, content);
+    await view(content, route, signal);
+  } catch (error) {
+    if (!signal.aborted) fill(place, trouble(error));
+  }
+}
+
+// What went wrong: at the node, on the way to it, or in here.
+function trouble(error) {
+  const isRefused = error instanceof Refused;
+  if (!isRefused && !(error instanceof Silent)) console.error(error);
+  return h("section", { role: "alert" },
+    h("h1", {}, isRefused ? `${error.status} ${error.problem.errorCode ?? ""}` : "This page cannot be shown"),
+    h("p", {}, error.message),
+    h("p", {}, h("button", { type: "button", onClick: show }, "Try again")));
+}
+
+function mark(title) {
+  for (const each of document.querySelectorAll("nav a")) {
+    if (each.textContent === title) each.setAttribute("aria-current", "page");
+    else each.removeAttribute("aria-current");
+  }
+}
+
+async function tokenForm() {
+  const field = h("input", { type: "password", id: "said", autocomplete: "off", value: token() });
+  const content = [
+    h("h2", {}, "Token"),
+    h("p", {}, "Where nodes have an access file, each request shows a token. It is kept in this tab until it is closed."),
+    h("label", { for: "said" }, "Token"), field,
+  ];
+  const said = await dialog(content, [["keep", "Use it", "main"], ["forget", "Forget it"], ["", "Cancel"]]);
+  if (!said) return false;
+  keepToken(said === "keep" ? field.value.trim() : "");
+  named();
+  return said === "keep" && field.value.trim() !== "";
+}
+
+// Say which node this is, if it says so, and whether a token is shown.
+async function named() {
+  document.getElementById("token").classList.toggle("given", token() !== "");
+  const entry = await page("/").catch(() => ({}));
+  fill(document.getElementById("node"), entry.id ? `${entry.id}, ${entry.version}` : "");
+}
+
+document.getElementById("token").addEventListener("click", async () => {
+  if (await askForToken()) show();
+});
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  document.getElementById("main").focus();
+});
+window.addEventListener("hashchange", show);
+askWith(tokenForm);
+named();
+show();
