@@ -1,9 +1,9 @@
 // What changes, as it is decided, the newest first.
 
-import { fill, h } from "/core/ui/dom.js";
+import { field, fill, h } from "/core/ui/dom.js";
 import { follow } from "/core/ui/events.js";
 import { excerpt, objectOf } from "/core/ui/json.js";
-import { encoded } from "/core/ui/node.js";
+import { toChanges, toDocument } from "/core/ui/places.js";
 import { many, time } from "/core/ui/words.js";
 
 const SHOWN_MAX = 200;
@@ -23,34 +23,35 @@ export async function changes(place, route, signal) {
     fill(state, `connected, ${many(count, "change")}`);
   };
   const path = `/core/changes${prefix ? `?prefix=${encodeURIComponent(prefix)}` : ""}`;
-  await follow(path, signal, heard, (told) => fill(state, count ? `${told}, ${many(count, "change")}` : told));
+  await follow(path, signal, heard, (told) => {
+    fill(state, count ? `${told}, ${many(count, "change")}` : told);
+  });
 }
 
 function form(prefix) {
   const find = (event) => {
     event.preventDefault();
-    const wanted = event.target.elements.prefix.value.trim();
-    location.hash = wanted ? `#/changes?prefix=${encodeURIComponent(wanted)}` : "#/changes";
+    location.hash = toChanges(event.target.elements.prefix.value.trim());
   };
   return h("form", { onSubmit: find, class: "line" },
-    h("label", { for: "prefix" }, "At and below"),
-    h("input", { id: "prefix", name: "prefix", value: prefix, placeholder: "everything", spellcheck: "false", class: "code" }),
+    field("At and below", "prefix", { value: prefix, placeholder: "everything", class: "code" }),
     h("button", {}, "Follow"));
 }
 
 function head() {
-  const titles = [["written", ""], ["document", ""], ["version", "number"], ["by", ""], ["what it says", ""]];
-  return h("thead", {}, h("tr", {}, titles.map(([title, style]) => h("th", { scope: "col", class: style }, title))));
+  const titles = ["written", "document", "version", "by", "what it says"];
+  const cell = (title) => h("th", { scope: "col", class: title === "version" && "number" }, title);
+  return h("thead", {}, h("tr", {}, titles.map(cell)));
 }
 
 function line(text) {
   const said = objectOf(text);
   const link = JSON.parse(said.documentSelfLink);
-  const isDeleted = said.deleted === "true";
+  const told = said.deleted === "true" ? h("em", {}, "deleted") : excerpt(said.body ?? "");
   return h("tr", {},
     h("td", {}, time(Number(said.documentUpdateTimeMicros))),
-    h("td", { class: "code name" }, h("a", { href: `#/document${encoded(link)}` }, link)),
+    h("td", { class: "code name" }, h("a", { href: toDocument(link) }, link)),
     h("td", { class: "number" }, said.documentVersion),
     h("td", {}, JSON.parse(said.documentUpdateAction)),
-    h("td", { class: "code excerpt" }, isDeleted ? h("em", {}, "deleted") : excerpt(said.body ?? "")));
+    h("td", { class: "code excerpt" }, told));
 }

@@ -1,38 +1,47 @@
 // One document: what it says, its versions, where it is and why; changing and deleting it.
 
-import { dialog, facts, fill, h, table } from "/core/ui/dom.js";
+import { button, dialog, facts, field, fill, h, table } from "/core/ui/dom.js";
 import { authors, indented, membersOf, objectOf } from "/core/ui/json.js";
 import { ask, encoded, page, Refused } from "/core/ui/node.js";
+import { FACTORIES, toChanges, toDocument, toList } from "/core/ui/places.js";
 import { many, number, time } from "/core/ui/words.js";
+
+const ROWS_MAX = 30;
+const CHANGED = "It has changed since you have opened it. Copy what you have written, and open it "
+  + "again.";
 
 export async function document_(place, route, signal) {
   const { link, query } = route;
   const version = query.get("version");
+  const path = encoded(link);
+  const past = version ? `?${new URLSearchParams({ documentVersion: version })}` : "";
   const [said, versions, where] = await Promise.all([
-    ask("GET", `${encoded(link)}${version ? `?documentVersion=${encodeURIComponent(version)}` : ""}`, { signal })
-      .catch(absent),
-    page(`${encoded(link)}/versions?limit=20`, signal).catch(() => ({ versions: [] })),
-    page(`${encoded(link)}/explain`, signal).catch(() => null),
+    ask("GET", `${path}${past}`, { signal }).catch(absent),
+    page(`${path}/versions?limit=20`, signal).catch(() => ({ versions: [] })),
+    page(`${path}/explain`, signal).catch(() => null),
   ]);
   if (signal.aborted) return;
   const content = h("section", {});
   fill(place, trail(link), h("h1", { class: "code" }, link), content,
-    history(link, versions, version), where && explained(where));
+    versionsOf(link, versions, version), where && explained(where));
   if (said instanceof Refused) fill(content, h("p", { class: "warning" }, gone(said)));
   else read(content, link, said, version);
 }
 
 export async function newDocument(place, { link }) {
-  const id = h("input", { id: "id", class: "code", spellcheck: "false", placeholder: "one is made if it is left empty" });
+  const placeholder = "one is made if it is left empty";
+  const [label, input] = field("Its name", "name", { class: "code long", placeholder });
   const content = h("section", {});
-  fill(place, trail(`${link}/`), h("h1", {}, "New document in ", h("span", { class: "code" }, link)),
-    h("p", { class: "line" }, h("label", { for: "id" }, "Its name"), id), content);
-  editor(content, "{\n  \n}", async (text) => {
-    const name = id.value.trim();
-    const named = name ? withMember(text, '"documentSelfLink"', JSON.stringify(`${link}/${name}`)) : text;
-    const { headers } = await ask("POST", encoded(link), { body: named });
-    location.hash = `#/document${headers.get("Location")}`;
-  }, () => history.back());
+  fill(place, trail(`${link}/`),
+    h("h1", {}, "New document in ", h("span", { class: "code" }, link)),
+    h("p", { class: "line" }, label, input), content);
+  const save = async (text) => {
+    const name = input.value.trim();
+    const body = name ? withSelfLink(text, `${link}/${name}`) : text;
+    const { headers } = await ask("POST", encoded(link), { body });
+    location.hash = toDocument(decodeURIComponent(headers.get("Location")));
+  };
+  editor(content, "{\n  \n}", save, () => history.back());
 }
 
 function absent(error) {
@@ -42,48 +51,55 @@ function absent(error) {
 
 function gone(refused) {
   const version = refused.headers.get("Docstore-Version");
-  return version === null ? refused.message : `It was deleted; the deletion is its version ${version}.`;
+  if (version === null) return refused.message;
+  return `It was deleted; the deletion is its version ${version}.`;
 }
 
 function trail(link) {
   const factory = link.slice(0, link.lastIndexOf("/"));
-  return h("p", { class: "trail" }, h("a", { href: "#/factories" }, "Documents"), " / ",
-    h("a", { href: `#/list${encoded(factory)}`, class: "code" }, factory));
+  return h("p", { class: "trail" }, h("a", { href: FACTORIES }, "Documents"), " / ",
+    h("a", { href: toList(factory), class: "code" }, factory));
 }
 
 function read(content, link, said, version) {
   const store = objectOf(said.text);
-  const told = (name) => (store[name] === undefined ? null : JSON.parse(store[name]));
-  const change = () => edit(content, link, said);
+  const told = (name) => JSON.parse(store[name] ?? "null");
+  const expires = told("documentExpirationTimeMicros") || null;
   fill(content,
     facts([
-      ["version", version ? `${told("documentVersion")}, of the past` : told("documentVersion")],
+      ["version", version ? `${version}, of the past` : told("documentVersion")],
       ["written", time(told("documentUpdateTimeMicros"))],
-      ["by", `${told("documentUpdateAction")} on ${told("documentOwner")}, epoch ${told("documentEpoch")}`],
+      ["by", `${told("documentUpdateAction")} on ${told("documentOwner")}`],
+      ["epoch", told("documentEpoch")],
       ["kind", told("documentKind")],
-      ["expires", store.documentExpirationTimeMicros > 0 ? time(told("documentExpirationTimeMicros")) : null],
+      ["expires", expires && time(expires)],
       ["lease", told("documentLeaseLink")],
     ]),
     h("pre", { class: "code" }, authors(said.text)),
     h("p", { class: "buttons" }, version
-      ? h("a", { href: `#/document${encoded(link)}`, class: "button" }, "The current version")
+      ? button("The current version", toDocument(link))
       : [
-        h("button", { type: "button", onClick: change }, "Change"),
+        h("button", { type: "button", onClick: () => edit(content, link, said) }, "Change"),
         h("button", { type: "button", onClick: () => remove(content, link, said) }, "Delete"),
-        h("a", { href: `#/changes?prefix=${encodeURIComponent(link)}`, class: "button" }, "Changes"),
+        button("Changes", toChanges(link)),
       ]));
 }
 
 function edit(content, link, said) {
-  editor(content, authors(said.text), async (text) => {
-    await ask("PUT", encoded(link), { body: text, headers: { "If-Match": said.headers.get("ETag") } });
+  const save = async (body) => {
+    await ask("PUT", encoded(link), { body, headers: ifStill(said) });
     again();
-  }, () => read(content, link, said, null));
+  };
+  editor(content, authors(said.text), save, () => read(content, link, said, null));
 }
+
+// That it is what was read, or is left as it is.
+const ifStill = (said) => ({ "If-Match": said.headers.get("ETag") });
 
 // A text to be changed. save(text): throws what the node says to it.
 function editor(content, text, save, cancel) {
-  const area = h("textarea", { class: "code", spellcheck: "false", rows: Math.min(30, text.split("\n").length + 4), "aria-label": "JSON" });
+  const rows = Math.min(ROWS_MAX, text.split("\n").length + 4);
+  const area = h("textarea", { class: "code", spellcheck: "false", rows, "aria-label": "JSON" });
   area.value = text;
   const told = h("p", { role: "alert" });
   const saving = h("button", { class: "main" }, "Save");
@@ -101,15 +117,16 @@ function editor(content, text, save, cancel) {
       saving.disabled = false;
     }
   };
+  const indent = () => { area.value = indented(area.value); };
   fill(content, h("form", { onSubmit: submit }, area, told, h("p", { class: "buttons" }, saving,
     h("button", { type: "button", onClick: cancel }, "Cancel"),
-    h("button", { type: "button", onClick: () => { area.value = indented(area.value); } }, "Indent"))));
+    h("button", { type: "button", onClick: indent }, "Indent"))));
   area.focus();
 }
 
 function reason(error) {
   if (error instanceof SyntaxError) return `This is no JSON: ${error.message}`;
-  if (error.status === 412) return "It has changed since you have opened it. Copy what you have written, and open it again.";
+  if (error.status === 412) return CHANGED;
   return error.message;
 }
 
@@ -118,7 +135,7 @@ async function remove(content, link, said) {
     h("p", {}, "Its versions stay for as long as history is kept.")];
   if (await dialog(question, [["", "Cancel"], ["delete", "Delete", "main"]]) !== "delete") return;
   try {
-    await ask("DELETE", encoded(link), { headers: { "If-Match": said.headers.get("ETag") } });
+    await ask("DELETE", encoded(link), { headers: ifStill(said) });
     again();
   } catch (error) {
     content.append(h("p", { class: "warning", role: "alert" }, reason(error)));
@@ -129,19 +146,20 @@ function again() {
   window.dispatchEvent(new HashChangeEvent("hashchange"));
 }
 
-function withMember(text, name, value) {
-  const kept = membersOf(text).filter(([each]) => each !== name);
-  return `{${[[name, value], ...kept].map((pair) => pair.join(":")).join(",")}}`;
+function withSelfLink(text, link) {
+  const kept = membersOf(text).filter(([name]) => name !== '"documentSelfLink"');
+  const all = [['"documentSelfLink"', JSON.stringify(link)], ...kept];
+  return `{${all.map((pair) => pair.join(":")).join(",")}}`;
 }
 
-function history(link, found, version) {
+function versionsOf(link, found, version) {
   const latest = found.versions[0]?.documentVersion;
-  const at = (each) => (each.documentVersion === latest ? "" : `?version=${each.documentVersion}`);
+  const isShown = (each) => String(each) === (version ?? String(latest));
   return h("section", {}, h("h2", {}, "Versions"), table([
-    ["version", (each) => h("a", {
-      href: `#/document${encoded(link)}${at(each)}`,
-      "aria-current": String(each.documentVersion) === (version ?? String(latest)) ? "true" : null,
-    }, number(each.documentVersion)), "number"],
+    ["version", ({ documentVersion: each }) => h("a", {
+      href: toDocument(link, each === latest ? "" : each),
+      "aria-current": isShown(each) && "true",
+    }, number(each)), "number"],
     ["epoch", (each) => number(each.documentEpoch), "number"],
     ["written", (each) => time(each.documentUpdateTimeMicros)],
     ["by", (each) => each.documentUpdateAction],

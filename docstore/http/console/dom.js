@@ -1,5 +1,5 @@
-// Making elements. Whatever is shown goes in as text: there is no other way in this console for what
-// a document says to get into a page (docs/decisions/0063-the-console-is-plain-files.md).
+// Making elements. Whatever is shown goes in as text: there is no other way in this console for
+// what a document says to get into a page (docs/decisions/0063-the-console-is-plain-files.md).
 
 // Attributes that a view may set; anything else is a mistake, and is said to be one.
 const ATTRIBUTES = new Set([
@@ -46,8 +46,18 @@ export function table(columns, rows, nothing = "None.") {
 // Pairs of a name and what it is.
 export function facts(pairs) {
   const shown = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
-  return h("dl", {}, shown.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+  const pair = ([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
+  return h("dl", {}, shown.map(pair));
 }
+
+// A field to type in, behind what it is for. id: also its name in a form.
+export function field(title, id, attributes = {}) {
+  const input = h("input", { id, name: id, spellcheck: "false", ...attributes });
+  return [h("label", { for: id }, title), input];
+}
+
+// A link that looks like a button.
+export const button = (title, href) => h("a", { href, class: "button" }, title);
 
 // A dialog that is there until it is closed; resolves with the value of the button that closed it,
 // "" if none did. Enter is as the first of the buttons.

@@ -1,7 +1,8 @@
 // Which documents there are: the factories that are declared, and those of the store itself.
 
-import { fill, h, table } from "/core/ui/dom.js";
-import { encoded, page } from "/core/ui/node.js";
+import { field, fill, h, table } from "/core/ui/dom.js";
+import { page } from "/core/ui/node.js";
+import { toDocument, toList } from "/core/ui/places.js";
 import { number } from "/core/ui/words.js";
 
 const OF_THE_STORE = [
@@ -17,6 +18,12 @@ const OF_THE_STORE = [
   ["/core/spark/dead", "rows that jobs could not write"],
   ["/core/spark/quotas", "what jobs may take"],
 ];
+// Options that change what a request meets, in a few words.
+const OPTIONS = {
+  STRICT_UPDATE_CHECKING: "strict updates",
+  IDEMPOTENT_POST: "POST replaces",
+  IMMUTABLE: "immutable",
+};
 
 export async function factories(place, route, signal) {
   const { documents = {} } = await page("/core/factories?expand", signal);
@@ -24,20 +31,19 @@ export async function factories(place, route, signal) {
   fill(place,
     h("h1", {}, "Documents"),
     h("form", { onSubmit: open, class: "line" },
-      h("label", { for: "link" }, "Open a document"),
-      h("input", { id: "link", name: "link", placeholder: "/notes/a", required: true, spellcheck: "false" }),
+      field("Open a document", "link", { placeholder: "/notes/a", required: true }),
       h("button", {}, "Open")),
     table([
-      ["factory", (each) => h("a", { href: `#/list${encoded(each.path)}` }, each.path), "code"],
+      ["factory", (each) => h("a", { href: toList(each.path) }, each.path), "code"],
       ["level", (each) => level(each.options), "number"],
       ["versions kept", (each) => number(each.retention?.versions), "number"],
       ["schema", (each) => (each.schema ? "yes" : "–")],
       ["options", (each) => others(each)],
-      ["declaration", (each) => h("a", { href: `#/document${encoded(each.documentSelfLink)}` }, `version ${each.documentVersion}`)],
+      ["declaration", declaration],
     ], declared, "No factory is declared."),
     h("h2", {}, "Of the store itself"),
     table([
-      ["factory", ([path]) => h("a", { href: `#/list${encoded(path)}` }, path), "code"],
+      ["factory", ([path]) => h("a", { href: toList(path) }, path), "code"],
       ["what", ([, what]) => what],
     ], OF_THE_STORE));
 }
@@ -45,7 +51,7 @@ export async function factories(place, route, signal) {
 function open(event) {
   event.preventDefault();
   const link = event.target.elements.link.value.trim();
-  location.hash = `#/document${encoded(link.startsWith("/") ? link : `/${link}`)}`;
+  location.hash = toDocument(link.startsWith("/") ? link : `/${link}`);
 }
 
 function level(options) {
@@ -53,10 +59,13 @@ function level(options) {
   return options.includes("OWNER_SELECTION") ? 2 : 1;
 }
 
-function others(declaration) {
-  const told = { STRICT_UPDATE_CHECKING: "strict updates", IDEMPOTENT_POST: "POST replaces", IMMUTABLE: "immutable" };
-  const found = (declaration.options ?? []).map((each) => told[each]).filter(Boolean);
-  if (declaration.requiresFence) found.push("needs a fence");
-  if (declaration.requiresPrecondition) found.push("needs a precondition");
+function declaration({ documentSelfLink, documentVersion }) {
+  return h("a", { href: toDocument(documentSelfLink) }, `version ${documentVersion}`);
+}
+
+function others(declared) {
+  const found = (declared.options ?? []).map((each) => OPTIONS[each]).filter(Boolean);
+  if (declared.requiresFence) found.push("needs a fence");
+  if (declared.requiresPrecondition) found.push("needs a precondition");
   return found.join(", ") || "–";
 }

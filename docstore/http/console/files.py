@@ -26,8 +26,8 @@ TYPES = {
 }
 NAMES = (
     "changes.js", "console.css", "document.js", "dom.js", "events.js", "factories.js", "group.js",
-    "icon.svg", "interface.js", "json.js", "list.js", "main.js", "node.js", "streams.js",
-    "words.js",
+    "icon.svg", "interface.js", "json.js", "list.js", "main.js", "node.js", "places.js",
+    "streams.js", "types.js", "words.js",
 )  # fmt: skip
 PATHS: Mapping[str, str] = {UI: PAGE, DOCS: PAGE} | {f"{UI}/{name}": name for name in NAMES}
 """Path -> file. The page looks at its own path for what it shows first."""

@@ -24,7 +24,8 @@ function shown(found, selector, node) {
   const { configuration } = found;
   const vacant = selector.table.filter((slot) => !slot.owner).length;
   const warnings = [...(found.warnings ?? [])];
-  if (vacant) warnings.unshift(`${number(vacant)} of ${many(selector.slots, "slot")} have no owner.`);
+  const all = many(selector.slots, "slot");
+  if (vacant) warnings.unshift(`${number(vacant)} of ${all} have no owner.`);
   return [
     h("h1", {}, "Group"),
     facts([
@@ -50,26 +51,25 @@ function members(found, selector) {
     ["zone", (each) => each.zone || "–"],
     ["slots owned", (each) => number(selector.shares[each.id]?.owned ?? 0), "number"],
     ["share", (each) => share(selector.shares[each.id]?.share ?? 0), "number"],
-    ["unchanged for", (each) => (known[each.id] ? duration(known[each.id].secondsSinceChange) : "–"), "number"],
+    ["unchanged for", (each) => duration(known[each.id]?.secondsSinceChange), "number"],
     ["address", (each) => each.address, "code"],
   ], found.configuration.members);
 }
 
 function state(member, known) {
   const style = { ALIVE: "well", SUSPECT: "doubtful" }[member.status] ?? "ill";
-  const why = known?.why?.at(-1);
-  return h("span", { class: `state ${style}`, title: why && member.status !== "ALIVE" ? why.cause : null },
-    member.status.toLowerCase());
+  const title = member.status === "ALIVE" ? null : known?.why?.at(-1)?.cause;
+  return h("span", { class: `state ${style}`, title }, member.status.toLowerCase());
 }
 
 function share(part) {
-  return [h("progress", { value: part, max: 1, "aria-label": "share of the slots" }), percent(part)];
+  const bar = h("progress", { value: part, max: 1, "aria-label": "share of the slots" });
+  return [bar, percent(part)];
 }
 
 function thisNode(node) {
-  const lag = Object.entries(node.replicationLag ?? {}).map(([peer, rows]) => `${peer} ${number(rows)}`);
-  const parts = node.partitions ?? {};
-  const disk = node.disk ? `${bytes(node.disk.freeBytes)} of ${bytes(node.disk.totalBytes)} free` : "";
+  const { replicationLag = {}, partitions: parts = {}, disk } = node;
+  const lag = Object.entries(replicationLag).map(([peer, rows]) => `${peer} ${number(rows)}`);
   return h("section", {},
     h("h2", {}, `This node: ${node.id}`),
     facts([
@@ -82,7 +82,7 @@ function thisNode(node) {
       ["partitions short", number(parts.short)],
       ["event loop late", `${node.eventLoopLagMs ?? 0} ms`],
       ["requests now", number(node.requestsInFlight)],
-      ["disk", disk],
+      ["disk", disk && `${bytes(disk.freeBytes)} of ${bytes(disk.totalBytes)} free`],
       ["log level", node.logLevel],
     ]));
 }

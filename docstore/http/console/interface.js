@@ -1,11 +1,12 @@
-// The description of the HTTP interface, as this node gives it to whoever looks: /core/openapi.json.
+// The HTTP interface, as this node describes it to whoever looks: /core/openapi.json.
 
-import { fill, h, table } from "/core/ui/dom.js";
+import { button, field, fill, h, table } from "/core/ui/dom.js";
 import { page } from "/core/ui/node.js";
+import { resolved, typed } from "/core/ui/types.js";
 import { many } from "/core/ui/words.js";
 
 const METHODS = ["get", "post", "put", "patch", "delete"];
-const DEEP = 4;
+const PROBLEM = "application/problem+json";
 
 export async function interface_(place, route, signal) {
   const described = await page("/core/openapi.json", signal);
@@ -15,15 +16,16 @@ export async function interface_(place, route, signal) {
   const find = (words) => {
     const found = operations.filter((each) => words.every((word) => each.searched.includes(word)));
     fill(count, many(found.length, "operation"));
-    fill(shown, described.tags.map((tag) => section(described, tag, found.filter((each) => each.tag === tag.name))));
+    const of = (tag) => found.filter((each) => each.tag === tag.name);
+    fill(shown, described.tags.map((tag) => section(described, tag, of(tag))));
   };
-  const typed = (event) => find(event.target.value.toLowerCase().split(/\s+/));
+  const onInput = (event) => find(event.target.value.toLowerCase().split(/\s+/));
   fill(place,
     h("h1", {}, "Interface"),
     described.info.description.split("\n\n").map((each) => h("p", { class: "prose" }, prose(each))),
-    h("p", { class: "line" }, h("label", { for: "words" }, "Find"),
-      h("input", { id: "words", type: "search", onInput: typed, placeholder: "path, method or word" }), count,
-      h("a", { href: "/core/openapi.json", class: "button" }, "openapi.json")),
+    h("p", { class: "line" },
+      field("Find", "words", { type: "search", onInput, placeholder: "path, method or word" }),
+      count, button("openapi.json", "/core/openapi.json")),
     shown);
   find([]);
 }
@@ -61,30 +63,31 @@ function told(described, { method, path, told: op, inPath }) {
     parameters.length > 0 && table([
       ["parameter", (each) => each.name, "code name"],
       ["in", (each) => each.in],
-      ["type", (each) => typed(described, each.schema, DEEP), "code"],
+      ["type", (each) => typed(described, each.schema), "code"],
       ["what", (each) => prose(each.description)],
     ], parameters),
     op.requestBody && Object.entries(op.requestBody.content).map(([media, { schema }]) =>
       body("Body", media, described, schema)),
-    Object.entries(op.responses).map(([status, answer]) => answered(described, status, resolved(described, answer))),
+    Object.entries(op.responses).map(([status, each]) =>
+      answered(described, status, resolved(described, each))),
     h("pre", { class: "code" }, example(method, path, op)),
   ];
 }
 
-function body(title, media, described, schema) {
+function body(title, media, described, schema = {}) {
+  const isKnown = Object.keys(schema).length > 0;
   return [
     h("h3", {}, title, " ", h("span", { class: "quiet" }, media)),
-    schema && Object.keys(schema).length > 0 && h("pre", { class: "code" }, typed(described, schema, 0)),
+    isKnown && h("pre", { class: "code" }, typed(described, schema)),
   ];
 }
 
 function answered(described, status, answer) {
-  const title = `${status === "default" ? "Else" : status}: ${answer.description}`;
+  if (status === "default") return body(`Else: ${answer.description}`, PROBLEM, described);
+  const title = prose(`${status}: ${answer.description}`);
   const found = Object.entries(answer.content ?? {});
-  if (found.length === 0 || status === "default") {
-    return h("h3", {}, prose(title), status === "default" && h("span", { class: "quiet" }, " application/problem+json"));
-  }
-  return found.map(([media, { schema }]) => body(prose(title), media, described, schema));
+  if (found.length === 0) return h("h3", {}, title);
+  return found.map(([media, { schema }]) => body(title, media, described, schema));
 }
 
 // A command that asks for it.
@@ -98,46 +101,5 @@ function example(method, path, op) {
 
 // What stands between backquotes is code; all else is text.
 function prose(text) {
-  return [text].flat().map((each) => (typeof each === "string"
-    ? each.split("`").map((part, number) => (number % 2 ? h("code", {}, part) : part))
-    : each));
-}
-
-function resolved(described, value) {
-  if (!value?.$ref?.startsWith("#/")) return value;
-  const names = value.$ref.slice(2).split("/");
-  return names.reduce((found, name) => found?.[name.replace(/~1/g, "/").replace(/~0/g, "~")], described) ?? {};
-}
-
-// A schema in a few words, as one writes types: {name: text, size?: integer}.
-function typed(described, schema, depth) {
-  if (schema === true || schema === undefined || Object.keys(schema).length === 0) return "anything";
-  if (schema === false) return "nothing";
-  if (schema.$ref) {
-    return depth >= DEEP ? schema.$ref.split("/").at(-1) : typed(described, resolved(described, schema), depth);
-  }
-  if ("const" in schema) return JSON.stringify(schema.const);
-  if (schema.enum) return schema.enum.map((each) => JSON.stringify(each)).join(" | ");
-  for (const key of ["oneOf", "anyOf"]) {
-    if (schema[key]) return schema[key].map((each) => typed(described, each, depth + 1)).join("\n| ");
-  }
-  if (schema.allOf) return schema.allOf.map((each) => typed(described, each, depth + 1)).join("\n& ");
-  if (schema.type === "array") return `[${typed(described, schema.items, depth + 1)}]`;
-  if (schema.properties && depth < DEEP) return members(described, schema, depth);
-  return [schema.type ?? "object"].flat().join(" | ") + bounds(schema);
-}
-
-function members(described, schema, depth) {
-  const needed = new Set(schema.required ?? []);
-  const lines = Object.entries(schema.properties).map(([name, each]) => {
-    const value = typed(described, each, depth + 1).replaceAll("\n", "\n  ");
-    return `${name}${needed.has(name) ? "" : "?"}: ${value}`;
-  });
-  const short = `{${lines.join(", ")}}`;
-  return short.length < 72 && !short.includes("\n") ? short : `{\n${lines.map((each) => `  ${each},\n`).join("")}}`;
-}
-
-function bounds({ minimum, maximum }) {
-  if (maximum !== undefined) return ` ${minimum ?? ""}–${maximum}`;
-  return minimum === undefined ? "" : ` ≥ ${minimum}`;
+  return text.split("`").map((part, number) => (number % 2 ? h("code", {}, part) : part));
 }

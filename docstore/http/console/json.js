@@ -38,16 +38,14 @@ function parts(text) {
   let depth = 0;
   let part = [];
   for (const [token] of text.matchAll(TOKEN)) {
-    if (token === "}" || token === "]") depth -= 1;
+    if (isEnd(token)) depth -= 1;
     if (depth === 1 && token === ",") {
       found.push(part);
       part = [];
     } else if (depth >= 1) {
       part.push(token);
     }
-    if (token === "{" || token === "[") {
-      depth += 1;
-    }
+    if (isBegin(token)) depth += 1;
   }
   if (part.length > 0) found.push(part);
   return found;
@@ -63,16 +61,16 @@ export function indented(text) {
   let told = "";
   let depth = 0;
   let before = "";
-  const line = () => `\n${"  ".repeat(depth)}`;
   for (const [token] of text.matchAll(TOKEN)) {
-    const closes = token === "}" || token === "]";
-    if (closes) depth -= 1;
-    if (closes ? before !== "{" && before !== "[" : before === "{" || before === "[" || before === ",") {
-      told += line();
-    }
+    if (isEnd(token)) depth -= 1;
+    const beginsLine = isEnd(token) ? !isBegin(before) : isBegin(before) || before === ",";
+    if (beginsLine) told += `\n${"  ".repeat(depth)}`;
     told += token === ":" ? ": " : token;
-    if (token === "{" || token === "[") depth += 1;
+    if (isBegin(token)) depth += 1;
     before = token;
   }
   return told;
 }
+
+const isBegin = (token) => token === "{" || token === "[";
+const isEnd = (token) => token === "}" || token === "]";

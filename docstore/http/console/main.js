@@ -3,12 +3,13 @@
 
 import { changes } from "/core/ui/changes.js";
 import { document_, newDocument } from "/core/ui/document.js";
-import { dialog, fill, h } from "/core/ui/dom.js";
+import { dialog, field, fill, h } from "/core/ui/dom.js";
 import { factories } from "/core/ui/factories.js";
 import { group } from "/core/ui/group.js";
 import { interface_ } from "/core/ui/interface.js";
 import { list } from "/core/ui/list.js";
 import { askForToken, askWith, keepToken, page, Refused, Silent, token } from "/core/ui/node.js";
+import { routeOf } from "/core/ui/places.js";
 import { stream, streams } from "/core/ui/streams.js";
 
 const VIEWS = {
@@ -24,15 +25,10 @@ const VIEWS = {
 };
 const FIRST = location.pathname === "/core/docs" ? "interface" : "group";
 
-let leaving = new AbortController();
+const TOLD_OF_TOKENS = "Where nodes have an access file, each request shows a token. It is kept in "
+  + "this tab until it is closed.";
 
-// #/document/notes/a?version=3 is {view: "document", link: "/notes/a", query}.
-function routeOf(hash) {
-  const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");
-  const [view, ...segments] = path.split("/");
-  const link = segments.map((each) => `/${decodeURIComponent(each)}`).join("");
-  return { view: view || FIRST, link, query: new URLSearchParams(query) };
-}
+let leaving = new AbortController();
 
 async function show() {
   leaving.abort();
@@ -41,7 +37,7 @@ async function show() {
   const place = document.getElementById("main");
   try {
     const route = routeOf(location.hash);
-    const [view, title] = VIEWS[route.view] ?? VIEWS[FIRST];
+    const [view, title] = VIEWS[route.view || FIRST] ?? VIEWS[FIRST];
     mark(title);
     document.title = `${route.link || title} – docstore`;
     const content = h("div", {});
@@ -56,8 +52,9 @@ async function show() {
 function trouble(error) {
   const isRefused = error instanceof Refused;
   if (!isRefused && !(error instanceof Silent)) console.error(error);
+  const code = isRefused && `${error.status} ${error.problem.errorCode ?? ""}`;
   return h("section", { role: "alert" },
-    h("h1", {}, isRefused ? `${error.status} ${error.problem.errorCode ?? ""}` : "This page cannot be shown"),
+    h("h1", {}, code || "This page cannot be shown"),
     h("p", {}, error.message),
     h("p", {}, h("button", { type: "button", onClick: show }, "Try again")));
 }
@@ -70,17 +67,16 @@ function mark(title) {
 }
 
 async function tokenForm() {
-  const field = h("input", { type: "password", id: "said", autocomplete: "off", value: token() });
-  const content = [
-    h("h2", {}, "Token"),
-    h("p", {}, "Where nodes have an access file, each request shows a token. It is kept in this tab until it is closed."),
-    h("label", { for: "said" }, "Token"), field,
-  ];
-  const said = await dialog(content, [["keep", "Use it", "main"], ["forget", "Forget it"], ["", "Cancel"]]);
+  const hidden = { type: "password", autocomplete: "off", value: token() };
+  const [label, input] = field("Token", "said", hidden);
+  const said = await dialog(
+    [h("h2", {}, "Token"), h("p", {}, TOLD_OF_TOKENS), label, input],
+    [["keep", "Use it", "main"], ["forget", "Forget it"], ["", "Cancel"]],
+  );
   if (!said) return false;
-  keepToken(said === "keep" ? field.value.trim() : "");
+  keepToken(said === "keep" ? input.value.trim() : "");
   named();
-  return said === "keep" && field.value.trim() !== "";
+  return token() !== "";
 }
 
 // Say which node this is, if it says so, and whether a token is shown.

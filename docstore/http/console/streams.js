@@ -3,16 +3,17 @@
 import { facts, fill, h, table } from "/core/ui/dom.js";
 import { elementsOf, excerpt, objectOf } from "/core/ui/json.js";
 import { ask, encoded, page } from "/core/ui/node.js";
+import { STREAMS, toStream } from "/core/ui/places.js";
 import { bytes, duration, number, time } from "/core/ui/words.js";
 
 const LOOK_AGAIN_MS = 3_000;
 const LAST_RECORDS = 20;
-const STREAMS = "/core/streams";
+const TOPICS = "/core/streams";
 
 export async function streams(place, route, signal) {
-  const { documents = {} } = await page(`${STREAMS}?expand`, signal);
+  const { documents = {} } = await page(`${TOPICS}?expand`, signal);
   fill(place, h("h1", {}, "Streams"), table([
-    ["topic", (each) => h("a", { href: `#/stream${encoded(`/${each.name}`)}` }, each.name), "name"],
+    ["topic", (each) => h("a", { href: toStream(`/${each.name}`) }, each.name), "name"],
     ["partitions", (each) => number(each.partitions), "number"],
     ["replicas", (each) => number(each.replicationFactor), "number"],
     ["needed in sync", (each) => number(each.minInSync), "number"],
@@ -22,15 +23,16 @@ export async function streams(place, route, signal) {
 }
 
 export async function stream(place, route, signal) {
-  const link = `${STREAMS}${route.link}`;
+  const link = `${TOPICS}${route.link}`;
   const shown = h("div", {});
   const records = h("section", {});
-  fill(place, h("p", { class: "trail" }, h("a", { href: "#/streams" }, "Streams")),
+  fill(place, h("p", { class: "trail" }, h("a", { href: STREAMS }, "Streams")),
     h("h1", {}, route.link.slice(1)), shown, records);
   const partition = Number(route.query.get("partition") ?? 0);
   for (let looks = 0; !signal.aborted; looks += 1) {
     const topic = await page(encoded(link), signal);
-    if (!shown.contains(document.activeElement)) fill(shown, ...ofTopic(route.link, topic, partition));
+    const isUsed = shown.contains(document.activeElement);
+    if (!isUsed) fill(shown, ...ofTopic(route.link, topic, partition));
     if (looks === 0) await last(records, link, partition, signal);
     await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
   }
@@ -47,7 +49,7 @@ function ofTopic(link, topic, chosen) {
     ]),
     table([
       ["partition", (each) => h("a", {
-        href: `#/stream${encoded(link)}?partition=${each.partition}`,
+        href: toStream(link, each.partition),
         "aria-current": each.partition === chosen ? "true" : null,
       }, number(each.partition)), "number"],
       ["leader", (each) => each.leader || h("span", { class: "state ill" }, "nobody"), "name"],
@@ -74,10 +76,11 @@ function lag(partition) {
 }
 
 async function last(place, link, partition, signal) {
-  const path = `${encoded(link)}/partitions/${partition}/records?from=end-${LAST_RECORDS}&maxRecords=${LAST_RECORDS}`;
-  const { text } = await ask("GET", path, { signal, headers: { Accept: "application/json" } });
-  const records = objectOf(text).records;
-  const rows = elementsOf(records).reverse().map(objectOf);
+  const records = `${encoded(link)}/partitions/${partition}/records`;
+  const asked = new URLSearchParams({ from: `end-${LAST_RECORDS}`, maxRecords: LAST_RECORDS });
+  const headers = { Accept: "application/json" };
+  const { text } = await ask("GET", `${records}?${asked}`, { signal, headers });
+  const rows = elementsOf(objectOf(text).records).reverse().map(objectOf);
   fill(place, h("h2", {}, `Last records of partition ${partition}`), table([
     ["offset", (each) => each.offset, "number"],
     ["appended", (each) => time(Number(each.timestampMicros))],
@@ -87,6 +90,6 @@ async function last(place, link, partition, signal) {
 }
 
 function kept(retention = {}) {
-  const told = [retention.ms && duration(retention.ms / 1_000), retention.bytes && bytes(retention.bytes)];
-  return told.filter(Boolean).join(", ") || "ever";
+  const { ms, bytes: size } = retention;
+  return [ms && duration(ms / 1_000), size && bytes(size)].filter(Boolean).join(", ") || "ever";
 }

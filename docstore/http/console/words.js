@@ -21,6 +21,7 @@ export function time(micros) {
 }
 
 export function duration(seconds) {
+  if (typeof seconds !== "number") return "–";
   for (const [unit, size] of [["d", 86_400], ["h", 3_600], ["min", 60]]) {
     if (seconds >= size) return `${Math.floor(seconds / size)} ${unit}`;
   }

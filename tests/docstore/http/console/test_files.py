@@ -105,3 +105,11 @@ def test_nothing_comes_from_elsewhere() -> None:
     for name in NAMES:
         used |= set(re.findall(r"from \"([^\"]+)\"", (FOLDER / name).read_text("utf-8")))
     assert used == set(PATHS) - {UI, DOCS}
+
+
+@pytest.mark.parametrize("name", [each for each in NAMES if each.endswith(".js")])
+def test_modules_are_of_the_house(name: str) -> None:
+    lines = (FOLDER / name).read_text("utf-8").splitlines()
+    assert lines[0].startswith("// "), "the head of a file says what it is"
+    assert not [number for number, line in enumerate(lines, 1) if len(line) > 100]
+    assert len(lines) <= 400

@@ -7,9 +7,11 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 import pytest
+from yarl import URL
 
 from docstore.access.authenticator import Authenticator
 from docstore.access.rules import rules_of
@@ -29,7 +31,10 @@ HOSTILE = (
     "<script>window.done = 1</script><img src=x onerror='window.done = 2'>"
     "<a href='javascript:window.done = 3'>x</a>"
 )
-MADE = {"/core/factories": {"path": "/notes"}, "/core/streams": {"name": "orders"}}
+MADE = (
+    ("/core/factories", {"path": "/notes"}), ("/core/factories", {"path": "/many"}),
+    ("/core/factories", {"path": "/odd"}), ("/core/streams", {"name": "orders"}),
+)  # fmt: skip
 EXACT = '{"big":9007199254740993,"exact":1.50}'
 VIEWS = (
     "group", "factories", "list/notes", "document/notes/a", "new/notes", "changes", "streams",
@@ -48,7 +53,7 @@ async def node(url: str) -> AsyncIterator[aiohttp.ClientSession]:
     """Return a session with the node, which has what the pages show."""
     headers = {"Content-Type": "application/json"}
     async with aiohttp.ClientSession(url, headers=headers) as session:
-        for path, asked in MADE.items():
+        for path, asked in MADE:
             async with session.post(path, json=asked) as answer:
                 assert answer.status in (201, 409)
         await put(session, "/notes/a", EXACT)
@@ -61,8 +66,8 @@ async def browser(tmp_path: Path) -> AsyncIterator[Browser]:
         yield found
 
 
-async def put(session: aiohttp.ClientSession, link: str, body: str) -> None:
-    async with session.put(link, data=body) as answer:
+async def put(session: aiohttp.ClientSession, path: str, body: str) -> None:
+    async with session.put(URL(path, encoded=True), data=body) as answer:
         assert answer.status in (200, 201), await answer.text()
 
 
@@ -164,7 +169,7 @@ async def test_a_document_is_made_and_deleted(
     browser: Browser, url: str, node: aiohttp.ClientSession
 ) -> None:
     await shown(browser, url, "new/notes")
-    await browser.run("document.querySelector('#id').value = 'made here'")
+    await browser.run("document.querySelector('#name').value = 'made here'")
     await click(browser, "Save")
     await browser.until("document.querySelector('h1').textContent === '/notes/made here'")
     await click(browser, "Delete")
@@ -176,6 +181,55 @@ async def test_a_document_is_made_and_deleted(
     await browser.until("document.body.innerText.includes('It was deleted')")
     async with node.get("/notes/made%20here") as answer:
         assert answer.status == 404
+
+
+async def test_documents_are_found_and_turned_over_in_pages(
+    browser: Browser, url: str, node: aiohttp.ClientSession
+) -> None:
+    for number in range(60):
+        await put(node, f"/many/{number:02}", json.dumps({"n": number}))
+    await shown(browser, url, "list/many")
+    await browser.until("document.body.innerText.includes('50 documents, more follow')")
+    await click(browser, "Next page")
+    await browser.until("document.body.innerText.includes('10 documents')")
+    await browser.run("history.back()")
+    await browser.until("document.body.innerText.includes('50 documents, more follow')")
+    await browser.run("document.querySelector('#filter').value = 'n ge 57'")
+    await browser.run("document.querySelector('#order').value = 'n desc'")
+    await click(browser, "Find")
+    await browser.until("document.body.innerText.includes('3 documents')")
+    found = "[...document.querySelectorAll('td a')].map((it) => it.textContent)"
+    assert await browser.run(found) == ["59", "58", "57"]
+    await browser.run("document.querySelector('#filter').value = 'n ge'")
+    await click(browser, "Find")
+    await browser.until("document.querySelector('h1').textContent.startsWith('400')")
+
+
+async def test_a_name_may_have_any_characters(
+    browser: Browser, url: str, node: aiohttp.ClientSession
+) -> None:
+    name = "<b>a'\"?#&+ %25 ü"
+    await put(node, f"/odd/{quote(name, safe='')}", '{"version": "first"}')
+    await put(node, f"/odd/{quote(name, safe='')}", '{"version": "second"}')
+    await shown(browser, url, "list/odd")
+    await click(browser, name)
+    await browser.until("document.querySelector('pre')?.textContent.includes('second')")
+    assert await browser.run("document.querySelector('h1').textContent") == f"/odd/{name}"
+    await click(browser, "0")
+    await browser.until("document.querySelector('pre')?.textContent.includes('first')")
+    await click(browser, "The current version")
+    await browser.until("document.querySelector('pre')?.textContent.includes('second')")
+
+
+async def test_the_interface_is_searched(
+    browser: Browser, url: str, node: aiohttp.ClientSession
+) -> None:
+    await shown(browser, url, "interface")
+    await browser.run("document.querySelector('#words').value = 'post /notes'")
+    await browser.run("document.querySelector('#words').dispatchEvent(new Event('input'))")
+    await browser.until("document.querySelectorAll('details').length === 1")
+    await browser.run("document.querySelector('details').open = true")
+    await browser.until("document.body.innerText.includes('curl -X POST')")
 
 
 async def test_it_is_used_by_keys_alone(
