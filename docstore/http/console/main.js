@@ -28,6 +28,8 @@ const FIRST = location.pathname === "/core/docs" ? "interface" : "group";
 const TOLD_OF_TOKENS = "Where nodes have an access file, each request shows a token. It is kept in "
   + "this tab until it is closed.";
 
+const AGAIN_MS = 3_000;
+
 let leaving = new AbortController();
 
 async function show() {
@@ -44,8 +46,17 @@ async function show() {
     fill(place, content);
     await view(content, route, signal);
   } catch (error) {
-    if (!signal.aborted) fill(place, trouble(error));
+    if (signal.aborted) return;
+    fill(place, trouble(error));
+    if (error instanceof Silent) setTimeout(() => signal.aborted || show(), AGAIN_MS);
   }
+}
+
+// Another place: whoever uses keys goes on from its beginning.
+function go() {
+  document.getElementById("main").focus({ preventScroll: true });
+  window.scrollTo(0, 0);
+  show();
 }
 
 // What went wrong: at the node, on the way to it, or in here.
@@ -93,7 +104,7 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   document.getElementById("main").focus();
 });
-window.addEventListener("hashchange", show);
+window.addEventListener("hashchange", go);
 askWith(tokenForm);
 named();
 show();

@@ -1,6 +1,8 @@
 // Asking the node that has served this page, with a token if one was given.
 
 const KEPT_AS = "docstore-token";
+const SILENT = "The node does not answer. It is asked again every three seconds.";
+
 let form = async () => false;
 let asking = null;
 
@@ -44,7 +46,7 @@ export async function send(method, path, { body, headers = {}, signal } = {}) {
   try {
     return await fetch(path, { method, body, signal, cache: "no-store", headers: all });
   } catch (error) {
-    throw signal?.aborted ? error : new Silent("The node does not answer.");
+    throw signal?.aborted ? error : new Silent(SILENT);
   }
 }
 

@@ -11,7 +11,7 @@ from docstore.http.openapi.of_nodes import CHANGES, NODES, SCANS
 from docstore.http.openapi.of_owners import OWNERS
 from docstore.http.openapi.of_streams import STREAMS
 from docstore.http.openapi.operation import About, Op, path_item, schema_of
-from docstore.http.openapi.parameters import components
+from docstore.http.openapi.parameters import headers, parameters
 from docstore.http.openapi.schemas import SCHEMAS
 from docstore.model.service import Service, ServiceOptions
 from docstore.services.schemas import DIALECT
@@ -61,7 +61,8 @@ def described(services: Sequence[Service], may_read: Callable[[str], bool]) -> J
         "paths": paths,
         "components": {
             "schemas": schemas,
-            "parameters": components(),
+            "parameters": parameters(),
+            "headers": headers(),
             "responses": {
                 "Problem": {
                     "description": "It was refused, or its outcome is not known",

@@ -18,6 +18,10 @@ JSON_TYPE, NDJSON_TYPE, EVENTS_TYPE = (
     "application/x-ndjson",
     "text/event-stream",
 )
+OF_DOCUMENTS = (
+    "ETag", "Docstore-Version", "Docstore-Owner", "Docstore-Epoch", "Docstore-Replicas",
+)  # fmt: skip
+"""Headers of an answer that is a document."""
 _PLACE = re.compile(r"\{(\w+)\}")
 
 
@@ -110,6 +114,9 @@ def _answer(status: int, what: str) -> Json:
         is_media = "/" in what
         schema = {"type": "string"} if is_media else schema_of(what)
         told["content"] = {what if is_media else JSON_TYPE: {"schema": schema}}
+    named = (*OF_DOCUMENTS, *(("Location",) if status in (201, 202) else ()))
+    if what == "Document":
+        told["headers"] = {each: {"$ref": f"#/components/headers/{each}"} for each in named}
     return told
 
 

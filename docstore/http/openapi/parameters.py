@@ -1,4 +1,7 @@
-"""Parameters of requests: in the query, in headers, in paths. A name behind `@` tells two apart."""
+"""Parameters of requests, in the query, in headers, in paths; and headers of answers.
+
+A word behind `@` tells two apart that have one name.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -83,9 +86,25 @@ IN_HEADERS: Mapping[str, tuple[Json, str]] = {
     "Prefer": (TEXT, "`wait=<seconds>`, `recreate`"),
 }  # fmt: skip
 
+IN_ANSWERS: Mapping[str, tuple[Json, str]] = {
+    "ETag": (TEXT, "Of this version: for `If-Match` and `If-None-Match`"),
+    "Location": (TEXT, "Where what was made is"),
+    "Docstore-Version": (number(0), "Its version"),
+    "Docstore-Owner": (TEXT, "The node that owns it now"),
+    "Docstore-Epoch": (number(0), "The reign of that owner"),
+    "Docstore-Replicas": (number(0), "On how many disks it was when this was answered"),
+}
 
-def components() -> dict[str, Json]:
-    """Return all of them, by the names that operations refer to them by."""
+
+def headers() -> dict[str, Json]:
+    """Return the headers of answers, by the names that operations refer to them by."""
+    return {
+        name: {"description": told, "schema": schema} for name, (schema, told) in IN_ANSWERS.items()
+    }
+
+
+def parameters() -> dict[str, Json]:
+    """Return those of requests, by the names that operations refer to them by."""
     found = {}
     for place, table in (("query", IN_QUERIES), ("header", IN_HEADERS)):
         for key, (schema, told) in table.items():

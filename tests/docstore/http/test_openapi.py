@@ -16,7 +16,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from docstore.http.openapi import document
 from docstore.http.openapi.document import FACTORIES_MAX, PATH
-from docstore.http.openapi.parameters import IN_HEADERS, IN_PATHS, IN_QUERIES
+from docstore.http.openapi.parameters import IN_ANSWERS, IN_HEADERS, IN_PATHS, IN_QUERIES
 from docstore.http.openapi.schemas import SCHEMAS
 from docstore.http.server import HttpServer
 from docstore.http.staged_files import Staging
@@ -147,6 +147,7 @@ async def test_what_is_named_is_there_and_what_is_there_is_named(
     parameters = set(re.findall(r"#/components/parameters/([\w.-]+)", text))
     keys = {each.replace("$", "_").replace("@", ".") for each in (*IN_QUERIES, *IN_HEADERS)}
     assert parameters == keys
+    assert set(re.findall(r"#/components/headers/([\w-]+)", text)) == set(IN_ANSWERS)
     assert set(re.findall(r"\{(\w+)\}", " ".join(orjson.loads(text)))) == set(IN_PATHS)
 
 

@@ -244,6 +244,7 @@ async def test_it_is_used_by_keys_alone(
     assert await browser.run("document.activeElement.textContent") == "orders"
     await browser.press("Enter")
     await browser.until("document.querySelector('h1').textContent === 'orders'")
+    assert await browser.run("document.activeElement.id") == "main"
 
 
 async def test_it_fits_on_a_narrow_screen(
@@ -279,4 +280,19 @@ async def test_a_token_is_asked_for_shown_and_kept_in_its_tab(browser: Browser) 
     assert list(kept.values()) == ["right"]
     assert await browser.run("localStorage.length + document.cookie.length") == 0
     assert "right" not in await browser.run("location.href")
+    await server.stop(0.1)
+
+
+async def test_a_node_that_comes_back_is_shown_again(browser: Browser) -> None:
+    server = HttpServer(SingleNode(), FAST)
+    port = await server.start("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{port}"
+    await browser.open(f"{url}/core/ui#/list/core/factories")
+    await browser.until("document.querySelector('h1')?.textContent === '/core/factories'")
+    await server.stop(0.1)
+    await browser.run("location.hash = '#/list/core/examples'")
+    await browser.until("document.body.innerText.includes('The node does not answer')")
+    server = HttpServer(SingleNode(), FAST)
+    await server.start("127.0.0.1", port)
+    await browser.until("document.querySelector('h1')?.textContent === '/core/examples'")
     await server.stop(0.1)
