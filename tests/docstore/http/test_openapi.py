@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from docstore.http.openapi import document
-from docstore.http.openapi.document import FACTORIES_MAX, PATH
+from docstore.http.openapi.document import PATH
 from docstore.http.openapi.parameters import IN_ANSWERS, IN_HEADERS, IN_PATHS, IN_QUERIES
 from docstore.http.openapi.schemas import SCHEMAS
 from docstore.http.server import HttpServer
@@ -78,7 +78,8 @@ def candidates(paths: set[str]) -> set[str]:
     """Return paths of every kind, and whatever is one segment below them."""
     found = (paths | routes()) - {"/"}
     found -= {f"{STAGING}/a/a"}  # Names of parts may have slashes.
-    return found | {f"{path}/{segment}" for path in found for segment in SEGMENTS}
+    last = {path for path in found if path.rpartition("/")[2] in SUFFIXES}
+    return found | {f"{path}/{segment}" for path in found - last for segment in SEGMENTS}
 
 
 async def test_each_path_and_method_is_described_and_answered(
@@ -177,9 +178,10 @@ def test_factories_of_like_names_have_schemas_of_their_own() -> None:
     assert len(names) == len(set(names))
 
 
-def test_a_description_has_an_end() -> None:
-    count = FACTORIES_MAX + 5
-    services = [DeclaredService(ServiceOptions(path=f"/f{n}", kind="k")) for n in range(count)]
+def test_a_description_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "FACTORIES_MAX", 2)
+    services = [DeclaredService(ServiceOptions(path=f"/f{n}", kind="k")) for n in range(5)]
     page = document.described(services, lambda _: True)
-    assert sum(path.startswith("/f") and path.count("/") == 1 for path in page["paths"]) == 200
-    assert "Of 205 factories the first 200 are described." in page["info"]["description"]
+    assert {path for path in page["paths"] if path.startswith("/f")} >= {"/f0", "/f1"}
+    assert not any(path.startswith("/f2") for path in page["paths"])
+    assert "Of 5 factories the first 2 are described." in page["info"]["description"]
