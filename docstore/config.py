@@ -8,7 +8,6 @@ the environment is done where a process starts.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,9 @@ from docstore.errors import BadConfig
 from docstore.limits import LOG_LEVELS, Limits
 from docstore.model.address import Address, Ports, ports_of, reachable, split_url
 from docstore.protocol.group.configuration import NODE_ID, Founder, is_node_id
-from docstore.settings import choice, flag, integer, listed, seconds
-from docstore.streams.timing import (
-    ElectionTimes,
-    MemoryBounds,
-    StreamsConfig,
-    TransferBounds,
-    Upkeep,
-)
+from docstore.settings import WEEK_S, choice, flag, integer, listed, seconds
+from docstore.streams.settings import STREAMS_KEYS, streams_config
+from docstore.streams.timing import StreamsConfig
 from docstore.tls.settings import TLS_KEYS, TlsFiles, plain_ports, tls_files
 
 ENVIRONMENT_PREFIX = "DOCSTORE_"
@@ -192,7 +186,6 @@ class Config:
         }
 
 
-WEEK_S = 7 * 86_400.0
 CENTURY_S = 36_600 * 86_400.0
 RETENTION_S_MIN = 600.0
 
@@ -204,8 +197,7 @@ KEYS = (
     "repair_interval_s", "journal_mb", "segments_mb",
     "gossip_preset", "gossip_key_file", "access_file", "token_file", *TLS_KEYS, "insecure",
     "allowed_hosts", "log", "log_level", *(each.name for each in fields(Limits)),
-    "streams_fail_back_s", "streams_gather_s", "streams_confirm_s", "streams_tail_mb",
-    "streams_retention_check_s",
+    *STREAMS_KEYS,
 )  # fmt: skip
 """Every key of the file; also a flag, and in capitals after DOCSTORE_ an environment variable."""
 
@@ -249,7 +241,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
         node_id=_node_id(settings, "node_id"),
         zone=str(settings.get("zone", "")),
         bootstrap=founders,
-        join=_urls(settings.get("join", "")),
+        join=_urls(settings.get("join", ""), tls.scheme),
         replaces=_node_id(settings, "replaces"),
         observer=flag(settings.get("observer", False), "observer"),
         standby=flag(settings.get("standby", False), "standby"),
@@ -274,7 +266,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
         log=choice(settings.get("log", "auto"), "log", ("auto", "text", "json")),
         log_level=choice(settings.get("log_level", "info"), "log_level", LOG_LEVELS),
         limits=_limits(settings),
-        streams=_streams(settings),
+        streams=streams_config(settings),
     )
     _check_together(config)
     return config
@@ -338,13 +330,15 @@ def _host_names(value: object) -> tuple[str, ...]:
     return names
 
 
-def _urls(value: object) -> tuple[str, ...]:
+def _urls(value: object, scheme: str) -> tuple[str, ...]:
     urls = tuple(text.rstrip("/") for text in listed(value))
     for url in urls:
         try:
-            split_url(url)
+            said, _ = split_url(url)
         except ValueError as error:
             raise BadConfig(f"join: {error}") from None
+        if scheme == "https" and said != scheme:  # It would never answer, and hears our token.
+            raise BadConfig(f"join: {url!r}: with tls_cert_file nodes are at https://")
     return urls
 
 
@@ -370,23 +364,6 @@ def _factor(value: object) -> int | None:
 
 def _preset(settings: Mapping[str, Any], default: str) -> str:
     return choice(settings.get("gossip_preset", default), "gossip_preset", PRESETS)
-
-
-def _streams(settings: Mapping[str, Any]) -> StreamsConfig:
-    elections, transfers, upkeep = ElectionTimes(), TransferBounds(), Upkeep()
-    tails_mb = integer(settings.get("streams_tail_mb", 64), "streams_tail_mb", 1, 65_536)
-    said = partial(seconds, settings)
-    fail_back_s = said("streams_fail_back_s", transfers.fail_back_s, least=0, most=WEEK_S)
-    return StreamsConfig(
-        elections=ElectionTimes(
-            owner_timeout_s=said("owner_timeout_s", elections.owner_timeout_s),
-            gather_s=said("streams_gather_s", elections.gather_s, most=60),
-            confirm_s=said("streams_confirm_s", elections.confirm_s, most=60),
-        ),
-        transfers=TransferBounds(fail_back_s=fail_back_s),
-        memory=MemoryBounds(tails_bytes=tails_mb << 20),
-        upkeep=Upkeep(retention_s=said("streams_retention_check_s", upkeep.retention_s)),
-    )
 
 
 def _limits(settings: Mapping[str, Any]) -> Limits:

@@ -5,6 +5,8 @@ from typing import Any
 
 from docstore.errors import BadConfig
 
+WEEK_S = 7 * 86_400.0
+
 
 def listed(value: object) -> list[str]:
     """Return the members of a list, or of a text with commas between them; empty ones are none."""

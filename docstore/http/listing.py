@@ -66,14 +66,16 @@ async def listing(
     if expand:
         pairs = [(link, row) for link, _, row in found if row is not None]
         page["documents"] = stitched({link: document_json(row, kind) for link, row in pairs})
-    if query.get("$count", "false") != "false":
+    counts = query.get("$count", "false") != "false"
+    if counts:
         if not sees_all:
             raise Forbidden(f"no grant to count what is at {factory}: you may read some of it")
         page["documentCount"] = await backend.counting(factory, patience_s)
     left = None if top is None else top - len(found)
     if has_more and left != 0:
         following: dict[str, Any] = {"$limit": limit, "after": found[-1][0]}
-        following |= ({"expand": ""} if expand else {}) | ({} if left is None else {"$top": left})
+        following |= ({"expand": ""} if expand else {}) | ({"$count": "true"} if counts else {})
+        following |= {} if left is None else {"$top": left}
         page["nextPageLink"] = f"{encoded(factory)}?{urlencode(following, safe='$/')}"
     return Reply(200, stitched(page, media), b"Content-Type: %b\r\n" % media.encode())
 

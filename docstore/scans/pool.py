@@ -14,12 +14,16 @@ from docstore.errors import Unavailable
 
 PROCESSES = max(1, min(4, os.cpu_count() or 1))
 """Of one node."""
+ANSWER_S = 120.0
+"""So long a process may take for an answer, far more than any page takes; then it is ended."""
 IDLE_S = 60.0
 UNUSED_S = 86_400.0
 """Segments that nobody has asked for in so long are deleted."""
 PIPE_BYTES = 1 << 20
 
 Answer = tuple[dict[str, Any], bytes]
+
+_BROKEN = asyncio.IncompleteReadError | ConnectionError | TimeoutError | ValueError
 
 
 def has_arrow() -> bool:
@@ -67,17 +71,11 @@ class ScanPool:
     async def _exchange(self, question: dict[str, Any]) -> Answer:
         process = self._idle.pop() if self._idle else await self._started()
         try:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write(orjson.dumps(question) + b"\n")
-            await process.stdin.drain()
-            lengths = await process.stdout.readexactly(8)
-            head, payload = int.from_bytes(lengths[:4], "big"), int.from_bytes(lengths[4:], "big")
-            fields = orjson.loads(await process.stdout.readexactly(head))
-            answer = (fields, await process.stdout.readexactly(payload))
+            async with asyncio.timeout(ANSWER_S):
+                answer = await _answer(process, question)
         except BaseException as error:
             await self._end(process)
-            if isinstance(error, asyncio.IncompleteReadError | ConnectionError | ValueError):
+            if isinstance(error, _BROKEN):
                 raise Unavailable("the process that scans has ended; ask again") from error
             raise
         self._idle.append(process)
@@ -116,6 +114,17 @@ class ScanPool:
     def _forget(self) -> None:
         """Delete what is kept, beside the loop: there may be thousands of files."""
         asyncio.get_running_loop().run_in_executor(None, _delete, self._segments)
+
+
+async def _answer(process: asyncio.subprocess.Process, question: dict[str, Any]) -> Answer:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(orjson.dumps(question) + b"\n")
+    await process.stdin.drain()
+    lengths = await process.stdout.readexactly(8)
+    head, payload = int.from_bytes(lengths[:4], "big"), int.from_bytes(lengths[4:], "big")
+    fields = orjson.loads(await process.stdout.readexactly(head))
+    return fields, await process.stdout.readexactly(payload)
 
 
 def _delete(directory: Path) -> None:

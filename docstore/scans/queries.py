@@ -114,7 +114,7 @@ class Queries:
         deadline = loop.time() + timeout_s
         left, answers = dict(spans), []
         tried: dict[int, set[str]] = defaultdict(set)
-        gone: FromCopy | None = None
+        gone: dict[int, str] = {}
         while left:
             left_s = deadline - loop.time()
             if left_s <= 0:
@@ -129,14 +129,15 @@ class Queries:
                     for slot in slots:
                         del left[slot]
                     continue
-                for slot in slots:
-                    tried[slot].add(copy)
                 if answer is not None and answer.problem != SnapshotGone.code:
                     raise BadRequest(answer.answer)
-                gone = answer or gone
+                for slot in slots:
+                    tried[slot].add(copy)
+                    if answer is not None:
+                        gone[slot] = answer.answer
             if left and not asked:  # Nobody is left to be asked: begin again.
-                if gone is not None:
-                    raise SnapshotGone(gone.answer)
+                if why := next((gone[slot] for slot in left if slot in gone), ""):
+                    raise SnapshotGone(why)
                 tried.clear()
                 await asyncio.sleep(AGAIN_S)
         return answers

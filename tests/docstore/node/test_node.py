@@ -182,7 +182,7 @@ async def test_large_documents_that_come_at_once_stop_no_node(
 
         async def put(number: int) -> int:
             url = f"{cluster.urls[0]}{notes}/{number}"
-            headers = {"Content-Type": "application/json"}
+            headers = {"Content-Type": "application/json", "Docstore-Timeout-Ms": "60000"}
             async with session.put(url, data=body, headers=headers) as response:
                 return response.status
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from docstore.errors import Unavailable
 from docstore.scans.pool import ScanPool, has_arrow
 from docstore.scans.worker import Pages
 from tests.docstore.scans.copies import Copy
@@ -200,21 +202,43 @@ def test_nothing_is_left_of_a_file_that_could_not_be_written(copy: Copy) -> None
     assert files(copy) == places
 
 
+def question(copy: Copy) -> dict[str, Any]:
+    cut = [[slot, until] for slot, until in copy.ends.items()]
+    return {"prefix": "/a/", "cut": cut, "columns": WIDE, "format": "arrow", "rows": 500,
+            "compression": "", "after": [-1, "", -1], "schema": True, "skipped": False,
+            "damages": 0}  # fmt: skip
+
+
 async def test_what_nobody_asks_for_any_more_is_deleted(
     copy: Copy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("docstore.scans.pool.IDLE_S", 0.01)
     monkeypatch.setattr("docstore.scans.pool.UNUSED_S", 0.01)
     pool = ScanPool(copy.path, 1, PLENTY)
-    cut = [[slot, until] for slot, until in copy.ends.items()]
-    question = {"prefix": "/a/", "cut": cut, "columns": WIDE, "format": "arrow", "rows": 500,
-                "compression": "", "after": [-1, "", -1], "schema": True, "skipped": False,
-                "damages": 0}  # fmt: skip
     try:
-        fields, _ = await pool.ask(question)
+        fields, _ = await pool.ask(question(copy))
         assert fields["rows"] == len(expected(copy))
         async with asyncio.timeout(20):
             while directory(copy).exists():
                 await asyncio.sleep(0.01)
+    finally:
+        await pool.stop()
+
+
+async def test_a_process_that_hangs_is_ended_and_another_one_answers(
+    copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = ScanPool(copy.path, 1, PLENTY)
+    try:
+        await pool.ask(question(copy))
+        [hung] = pool._all
+        hung.send_signal(signal.SIGSTOP)
+        with monkeypatch.context() as patience:
+            patience.setattr("docstore.scans.pool.ANSWER_S", 0.1)
+            with pytest.raises(Unavailable):
+                await pool.ask(question(copy))
+        fields, _ = await pool.ask(question(copy))
+        assert fields["rows"] == len(expected(copy))
+        assert hung.returncode is not None
     finally:
         await pool.stop()

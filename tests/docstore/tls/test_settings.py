@@ -54,6 +54,7 @@ def test_one_certificate_is_for_both_unless_there_is_another() -> None:
         ({"peer_tls_cert_file": "p", "peer_tls_key_file": "q"}, "peer_tls_cert_file: .* tls_ca"),
         ({**PAIR, "node_id": "a", "bootstrap": "a=http://h:1"}, "bootstrap: .* https://"),
         ({"node_id": "a", "bootstrap": "a=https://h:1"}, "bootstrap: .* http://"),
+        ({**PAIR, "join": "https://h:1,http://h:2"}, "join: 'http://h:2': .* https://"),
     ],
 )
 def test_what_does_not_go_together_is_named(settings: dict[str, object], named: str) -> None:
