@@ -51,6 +51,7 @@ The rooms, and who may await there (pure: no clock, no socket, no task):
 | `ownership/` | who may act: policies that pick an owner, and one fence that all obey | no |
 | `protocol/`, `converge/` | documents: `Replica.step(event, now) -> effects` | no |
 | `streams/`, `sessions/`, `beside/` | the machines beside it | drivers and faces |
+| `service.py` | what the author of a service imports: `Service`, what its handlers are given | no |
 | `services/` | what authors and declarations say of their documents | two files |
 | `query/` | conditions and aggregates on documents | no |
 | `storage/` | rows in order on a disk | the stores |

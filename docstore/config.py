@@ -144,6 +144,9 @@ class Config:
     insecure: bool = False
     """Allow plain text beyond loopback."""
 
+    services: tuple[str, ...] = ()
+    """Classes that make the states of their factories' documents, `package.module:Class`."""
+
     allowed_hosts: tuple[str, ...] = ()
     """Names beside its own by which requests may call this node; "*" for any."""
 
@@ -196,7 +199,7 @@ KEYS = (
     "points_per_node", "replication_factor", "reads", "heartbeat_interval_s", "owner_timeout_s",
     "repair_interval_s", "journal_mb", "segments_mb",
     "gossip_preset", "gossip_key_file", "access_file", "token_file", *TLS_KEYS, "insecure",
-    "allowed_hosts", "log", "log_level", *(each.name for each in fields(Limits)),
+    "service", "allowed_hosts", "log", "log_level", *(each.name for each in fields(Limits)),
     *STREAMS_KEYS,
 )  # fmt: skip
 """Every key of the file; also a flag, and in capitals after DOCSTORE_ an environment variable."""
@@ -262,6 +265,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
         token_file=str(settings.get("token_file", "")),
         tls=tls,
         insecure=insecure,
+        services=tuple(listed(settings.get("service", ""))),
         allowed_hosts=_host_names(settings.get("allowed_hosts", "")),
         log=choice(settings.get("log", "auto"), "log", ("auto", "text", "json")),
         log_level=choice(settings.get("log_level", "info"), "log_level", LOG_LEVELS),

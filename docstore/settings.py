@@ -9,10 +9,10 @@ WEEK_S = 7 * 86_400.0
 
 
 def listed(value: object) -> list[str]:
-    """Return the members of a list, or of a text with commas between them; empty ones are none."""
-    parts = value if isinstance(value, Sequence) and not isinstance(value, str) else None
-    texts = [str(each) for each in parts] if parts is not None else str(value).split(",")
-    return [text.strip() for text in texts if text.strip()]
+    """Return what stands in a text with commas, or in several of them; empty ones are none."""
+    parts = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+    texts = [text.strip() for part in parts for text in str(part).split(",")]
+    return [text for text in texts if text]
 
 
 def integer(value: object, key: str, least: int, most: int) -> int:

@@ -12,6 +12,23 @@ def test_no_order_of_events_breaks_an_invariant() -> None:
     assert found.states >= 5_000
 
 
+def test_no_order_of_events_parts_a_batch() -> None:
+    found = explore(Bounds(batched=True), 1_000)
+    assert found.problem == ""
+    assert found.states >= 1_000
+    with ablated("pages-that-part-batches"):
+        found = explore(Bounds(crashes=0, late=1, batched=True), 5_000)
+    assert "I13" in found.problem
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("late", "crashes"), [(2, 0), (1, 1)])
+def test_all_states_of_three_ballots_and_two_batches(late: int, crashes: int) -> None:
+    found = explore(Bounds(crashes=crashes, late=late, batched=True), 1_000_000)
+    assert (found.problem, found.complete) == ("", True)
+    assert found.states >= 100_000
+
+
 @pytest.mark.parametrize(
     ("rule", "states"),
     [("own-log-as-base", 12_000), ("quorum-of-the-living", 20_000)],

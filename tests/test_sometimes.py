@@ -15,7 +15,7 @@ OF_THE_PROTOCOL = frozenset(
     " decided disk_filled duplicates elected faulty fetches forwarded gaps handed_over leases_kept"
     " messages_of_later_configuration opened own_cut prepares prevotes prevotes_refused proposed"
     " purged refused reigns_ended resent steps_of_change successions took trimmed yields"
-    " refused_for_replicas_room I3 I5 I8 I9 I11 O8 SL7 SL9 D3".split()
+    " refused_for_replicas_room atomic_batches I13 I3 I5 I8 I9 I11 O8 SL7 SL9 D3".split()
 )
 OF_WEAKER_LEVELS = frozenset(
     "acked conflicts executed in_conflict versions_spread versions_supplied".split()
@@ -54,7 +54,7 @@ OF_STREAMS = frozenset(
 )  # fmt: skip
 
 EVERY = OF_THE_PROTOCOL | OF_WEAKER_LEVELS
-RARE = ("own_cut", "refused_for_replicas_room", "successions", "took")
+RARE = ("own_cut", "refused_for_replicas_room", "successions", "took", "atomic_batches", "I13")
 """Seldom in the usual shapes: others are aimed at them."""
 
 

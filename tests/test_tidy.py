@@ -31,28 +31,26 @@ SHELLS = tuple(
     docstore/links/certified.py docstore/links/framed.py docstore/links/peers.py
     docstore/links/refusals.py docstore/links/rpc.py docstore/scans/barrier.py
     docstore/scans/batches.py docstore/scans/feed.py docstore/scans/pool.py
-    docstore/scans/queries.py docstore/scans/searches.py
-    docstore/scans/scanner.py docstore/scans/segments.py docstore/scans/worker.py
-    docstore/services/announcing.py docstore/services/declaring.py docstore/storage/database.py
-    docstore/storage/disk_files.py docstore/storage/journalling.py
-    docstore/storage/journal_thread.py docstore/storage/lanes.py docstore/storage/memory.py
-    docstore/storage/overlaid.py docstore/storage/patience.py docstore/storage/sqlite.py
-    docstore/storage/streams_memory.py docstore/storage/streams_sqlite.py
-    docstore/storage/submitting.py
-    docstore/beside/documents.py docstore/sessions/driver.py docstore/sessions/backend.py
-    docstore/streams/driver.py docstore/streams/backend.py docstore/tokens.py
-    docstore/cli/* docstore/client/*
-    docstore/http/* docstore/members/* docstore/node/* docstore/reads/* docstore/upkeep/*
-    docstore/pipeline/* docstore/tls/accepting.py docstore/tls/alerts.py docstore/tls/authority.py
-    docstore/tls/contexts.py docstore/tls/credentials.py docstore/tls/secret_files.py
-    docstore/tls/strangers.py
+    docstore/scans/queries.py docstore/scans/searches.py docstore/scans/scanner.py
+    docstore/scans/segments.py docstore/scans/worker.py docstore/services/announcing.py
+    docstore/services/declaring.py docstore/storage/database.py docstore/storage/disk_files.py
+    docstore/storage/journalling.py docstore/storage/journal_thread.py docstore/storage/lanes.py
+    docstore/storage/memory.py docstore/storage/overlaid.py docstore/storage/patience.py
+    docstore/storage/sqlite.py docstore/storage/streams_memory.py docstore/storage/streams_sqlite.py
+    docstore/storage/submitting.py docstore/beside/documents.py docstore/sessions/driver.py
+    docstore/sessions/backend.py docstore/streams/driver.py docstore/streams/backend.py
+    docstore/tokens.py docstore/cli/* docstore/client/* docstore/http/* docstore/members/*
+    docstore/node/* docstore/reads/* docstore/upkeep/* docstore/pipeline/* docstore/tls/accepting.py
+    docstore/tls/alerts.py docstore/tls/authority.py docstore/tls/contexts.py
+    docstore/tls/credentials.py docstore/tls/secret_files.py docstore/tls/strangers.py
     """.split()
 )
 
 # What only a shell may import, beside `random` and `uuid`, whose types are harmless.
 WORLDLY = frozenset(
-    "aiohttp aiosqlite asyncio concurrent logging multiprocessing os secrets select signal socket"
-    " sqlalchemy sqlite3 ssl structlog subprocess tempfile threading time uvloop".split()
+    "aiohttp aiosqlite asyncio concurrent importlib logging multiprocessing os secrets select"
+    " signal socket sqlalchemy sqlite3 ssl structlog subprocess tempfile threading time"
+    " uvloop".split()
 )
 WORLDLY_BUT = {
     "docstore/storage/schema.py": {"sqlalchemy"},  # SQL text, never a connection.
@@ -76,19 +74,10 @@ HARMLESS = {"random": {"Random"}, "uuid": {"UUID"}}
 IMPURE_CALLS = frozenset({"datetime.now", "datetime.utcnow", "date.today", "Random()"})
 
 # What is typed, and waited for; each import that a node needs costs tenths of a second there.
-COMMANDS = (
-    "docstore/__main__.py",
-    "docstore/config.py",
-    "docstore/limits.py",
-    "docstore/tokens.py",
-    "docstore/cli/*",
-    "docstore/client/*",
-)
-NODES_OWN = (
-    "docstore/cli/serve.py", "docstore/cli/serve_flags.py", "docstore/cli/force.py",
-    "docstore/cli/directory.py",
-    "docstore/tls/authority.py",
-)  # fmt: skip
+COMMANDS = ("docstore/__main__.py", "docstore/config.py", "docstore/limits.py",
+            "docstore/tokens.py", "docstore/cli/*", "docstore/client/*")  # fmt: skip
+NODES_OWN = ("docstore/cli/serve.py", "docstore/cli/serve_flags.py", "docstore/cli/force.py",
+             "docstore/cli/directory.py", "docstore/tls/authority.py")  # fmt: skip
 """What is a node, works on a node's disk or makes its certificates: imported late, by commands."""
 NODES_PARTS = (
     "docstore.converge docstore.http docstore.links docstore.members docstore.node"
@@ -108,9 +97,15 @@ ROOMS = {
 }  # fmt: skip
 # What shells may know of the protocol, and what its HTTP face: alphabets and values, not rules.
 PROTOCOL_SEEN = (
-    "events effects group history.needs messages published quorum road.past slots view".split()
+    "events effects group history.needs messages parts published quorum road.past slots"
+    " view".split()
 )
 PROTOCOL_SEEN_BY_HTTP = ("events", "effects")
+
+# What folders know nothing of; services are handed in.
+AUTHORS = ("docstore.service", "docstore.services")
+STRANGERS = {"docstore/storage": ("docstore.http", "docstore.protocol"),
+             "docstore/protocol": AUTHORS, "docstore/converge": AUTHORS}  # fmt: skip
 
 # A name that says nothing invites everything.
 BANNED_NAMES = frozenset("utils util helpers helper common base manager data info misc".split())
@@ -197,11 +192,11 @@ def the_protocol_is_seen_by_its_alphabets(source: Source) -> Iterator[str]:
             yield f"{source.path}:{line} imports {name}"
 
 
-def storage_keeps_bytes(source: Source) -> Iterator[str]:
-    """A store that knows the protocol would start to help it."""
-    if source.is_under("docstore/storage"):
+def storage_and_cores_stand_apart(source: Source) -> Iterator[str]:
+    """A store that knows the protocol would start to help it; a core, the author of a service."""
+    for folder, strangers in STRANGERS.items():
         for line, name in source.imports:
-            if names(name, "docstore.http", "docstore.protocol"):
+            if source.is_under(folder) and names(name, *strangers):
                 yield f"{source.path}:{line} imports {name}"
 
 
@@ -351,7 +346,7 @@ RULES: list[Rule] = [
     pure_modules_stay_pure,
     the_protocol_runs_one_way,
     the_protocol_is_seen_by_its_alphabets,
-    storage_keeps_bytes,
+    storage_and_cores_stand_apart,
     machines_beside_see_the_group_by_one_window,
     pipeline_is_imported_by_nobody,
     kafka_is_one_files_business,

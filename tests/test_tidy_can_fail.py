@@ -22,7 +22,7 @@ from tests.test_tidy import (
     pipeline_is_imported_by_nobody,
     pure_modules_stay_pure,
     simulator_is_its_own_shell,
-    storage_keeps_bytes,
+    storage_and_cores_stand_apart,
     the_protocol_is_seen_by_its_alphabets,
     the_protocol_runs_one_way,
     things_are_short,
@@ -46,6 +46,7 @@ BAD: list[tuple[Rule, str, str]] = [
         "docstore/model/document.py",
         "import datetime\ndatetime.datetime.now(tz)",
     ),
+    (pure_modules_stay_pure, "docstore/services/authored.py", "import importlib"),
     (the_protocol_runs_one_way, "docstore/protocol/road/learn.py", "from ..replica import Replica"),
     (the_protocol_runs_one_way, "docstore/protocol/road/learn.py", "from . import propose"),
     (
@@ -73,8 +74,22 @@ BAD: list[tuple[Rule, str, str]] = [
         "docstore/upkeep/repair.py",
         "from docstore.protocol.core import Core",
     ),
-    (storage_keeps_bytes, "docstore/storage/sqlite.py", "import docstore.protocol.events"),
-    (storage_keeps_bytes, "docstore/storage/sqlite.py", "from ..http import server"),
+    (
+        storage_and_cores_stand_apart,
+        "docstore/storage/sqlite.py",
+        "import docstore.protocol.events",
+    ),
+    (storage_and_cores_stand_apart, "docstore/storage/sqlite.py", "from ..http import server"),
+    (
+        storage_and_cores_stand_apart,
+        "docstore/protocol/road/handle.py",
+        "from docstore.service import Service",
+    ),
+    (
+        storage_and_cores_stand_apart,
+        "docstore/converge/execute.py",
+        "from docstore.services.registry import Registry",
+    ),
     (
         machines_beside_see_the_group_by_one_window,
         "docstore/streams/core.py",

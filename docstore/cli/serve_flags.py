@@ -11,6 +11,8 @@ from docstore.config import KEYS
 from docstore.errors import BadConfig
 
 SWITCHES = ("insecure", "observer", "standby")
+LISTS = ("join", "service", "allowed_hosts")
+"""What may be said several times, or once with commas."""
 
 HELP: Mapping[str, str] = {
     "data": "directory of the node's disk",
@@ -50,6 +52,7 @@ HELP: Mapping[str, str] = {
     "peer_tls_cert_file": "another certificate for other nodes (tls_cert_file)",
     "peer_tls_key_file": "its key",
     "insecure": "plain text beyond loopback",
+    "service": "package.module:Class, see docstore.service; may be there several times",
     "allowed_hosts": "more names by which clients may call it, with commas; * for any",
     "log": "text or json (auto: text on a terminal)",
     "log_level": "debug, info, warning or error (info)",
@@ -95,5 +98,6 @@ def parser() -> argparse.ArgumentParser:
         if key in SWITCHES:
             flags.add_argument(flag, action="store_const", const=True, help=HELP[key])
         else:
-            flags.add_argument(flag, dest=key, metavar="X", help=HELP[key])
+            action = "append" if key in LISTS else "store"
+            flags.add_argument(flag, dest=key, action=action, metavar="X", help=HELP[key])
     return flags

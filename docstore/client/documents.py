@@ -216,6 +216,21 @@ class Documents(Requests):
         _, _, content = await self.request("POST", "/core/bulk", body, NDJSON)
         return [orjson.loads(line) for line in content.splitlines()]
 
+    async def atomic(
+        self, operations: Sequence[Mapping[str, Any]], *, key: str = "", fence: str = ""
+    ) -> list[dict[str, Any]]:
+        """Carry out all operations or none; return a result for each, in their order.
+
+        Their documents share a partition key, see docs/http.md. key: under which whoever does not
+        know how it ended may send it again, as it was. fence: `<scope>:<token>`, for all of them.
+        Raises RequestFailed: `problem["line"]` is the number of the operation that was refused.
+        """
+        body = b"".join(orjson.dumps(operation) + b"\n" for operation in operations)
+        said = {"Idempotency-Key": key, "Fence": fence}
+        headers = NDJSON | {name: each for name, each in said.items() if each}
+        _, _, content = await self.request("POST", "/core/bulk?atomic=true", body, headers)
+        return [orjson.loads(line) for line in content.splitlines()]
+
 
 def _said(if_match: str, fence: str, lease: Lease | None) -> dict[str, str]:
     """Return the headers of a write."""

@@ -148,7 +148,8 @@ class Executor:
         if operation.verb == "RESOLVE":
             self._resolve(inflight, branches)
             return
-        outcome = handle(winner, operation, service, floor=-1)
+        now_us = self.core.wall_now_us
+        outcome = handle(winner, operation, service, floor=-1, now_us=now_us)
         if isinstance(outcome, New):
             self._put(inflight, branches, outcome)
             return

@@ -159,6 +159,12 @@ class Backend(Protocol):
         Raises BadRequest, NotFound, Conflict, Unavailable, Undecided.
         """
 
+    async def allow_keys(self, timeout_s: float) -> None:
+        """Return once documents may lie where keys say, which all members have to know of.
+
+        Raises Conflict, Unavailable, Undecided.
+        """
+
     def group_available(self) -> bool:
         """Say whether a majority of the voters is connected and the view has converged."""
 

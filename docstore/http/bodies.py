@@ -4,7 +4,6 @@ It is parted into what the author says, and what the store set and the client se
 """
 
 import asyncio
-import math
 import re
 import time
 from typing import Any, NamedTuple
@@ -107,7 +106,7 @@ def unpacked(raw: bytes) -> Any:
         )  # fmt: skip
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
         raise BadRequest(f"not msgpack of JSON values: {type(error).__name__}") from None
-    check_value(value)
+    json.check(value)
     return value
 
 
@@ -117,28 +116,6 @@ def object_of_pairs(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     if len(result) < len(pairs):
         raise ValueError("a key is there twice")
     return result
-
-
-def check_value(value: Any, room: int = json.DEPTH_MAX) -> None:
-    """Refuse what msgpack can say and strict JSON cannot. Raises BadRequest."""
-    if isinstance(value, dict):
-        if not room or not all(isinstance(key, str) for key in value):
-            raise BadRequest("keys are strings, and nesting has an end")
-        for member in value.values():
-            check_value(member, room - 1)
-    elif isinstance(value, list):
-        if not room:
-            raise BadRequest(f"nested deeper than {json.DEPTH_MAX}")
-        for member in value:
-            check_value(member, room - 1)
-    elif isinstance(value, int):
-        if not -json.INTEGER_MAX - 1 <= value <= json.INTEGER_MAX:
-            raise BadRequest("an integer of more than 64 bits")
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            raise BadRequest("a number that is not finite")
-    elif value is not None and not isinstance(value, str):
-        raise BadRequest(f"JSON has no {type(value).__name__}")
 
 
 class Written(NamedTuple):

@@ -15,6 +15,7 @@ from aiohttp.hdrs import IF_MATCH, IF_NONE_MATCH
 
 from docstore.errors import BadRequest
 from docstore.http import attaching, bodies, headers
+from docstore.http.atomic import AtomicBatches
 from docstore.http.authority import Authority, authority_of
 from docstore.http.backend import Backend
 from docstore.http.bulk_batch import Batch, Streak
@@ -59,6 +60,7 @@ class Bulk:
         timeout_s: float,
     ) -> None:
         self._backend = backend
+        self._atomic = AtomicBatches(backend, large, state_bytes_max=state_bytes_max)
         self._quotas = quotas
         self._large = large
         self._state_bytes_max = state_bytes_max
@@ -67,10 +69,14 @@ class Bulk:
 
     async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a stream of operations with a stream of results."""
-        if request.rel_url.query.get("atomic", "false") != "false":
-            raise BadRequest("atomic batches are not offered yet")
         packed = headers.content_media(request, TYPES) == MSGPACK_TYPE
-        refuse_headers_of_one(request)
+        match request.rel_url.query.get("atomic", "false"):
+            case "true":
+                return await self._atomic.serve(request, packed=packed, timeout_s=self._timeout_s)
+            case "false":
+                refuse_headers_of_one(request)
+            case _:
+                raise BadRequest("atomic is true or false")
         bodies.invite(request)
         lines: Lines = MsgpackLines() if packed else JsonLines()
         inflate = inflater(request.headers.get("Content-Encoding"))

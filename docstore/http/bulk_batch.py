@@ -56,7 +56,7 @@ class Batch:
                 value = await self._large_one(line) if is_large else parsed(line)
                 link = value["link"]
                 streak.broken, streak.has_operations = 0, True
-                self._authority.insist_on_line(_method(value), link)
+                self._authority.insist_on_line(method_of(value), link)
                 factory = self._factory(link, value)
                 options = self._options.get(factory) or await self._find_options(factory)
                 if is_large:
@@ -128,7 +128,7 @@ class Batch:
         return options
 
 
-def _method(value: dict[str, Any]) -> str:
+def method_of(value: dict[str, Any]) -> str:
     """Return the method at the link itself that a line is as much as."""
     method = str(value.get("op")).upper()
     return method if method in ("PATCH", "DELETE") else "PUT"

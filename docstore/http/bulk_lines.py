@@ -72,8 +72,8 @@ def operation_of(
             link = bodies.new_link(body.theirs, factory, key)
         elif body.theirs:
             bodies.check_self_link(body.theirs, link)
-    if options.read_only:
-        raise MethodNotAllowed(f"what is at {factory} is not written like this")
+    if verb not in options.methods:
+        raise MethodNotAllowed(f"{verb} is not for what is at {factory}")
     if factory in ONE_BY_ONE:
         raise BadRequest(f"what is at {factory} is written one by one: PUT or POST it")
     writer = value.get("writer")

@@ -1,11 +1,19 @@
-"""Declarations of factories over HTTP: documents, with warnings of what they say in vain."""
+"""Declarations of factories over HTTP: documents, with warnings of what they say in vain.
+
+Before one is stored it is seen to that its documents will be found: at their level, and in their
+slots, by all members.
+"""
 
 import orjson
 
+from docstore.errors import Conflict
+from docstore.http.backend import Backend
 from docstore.http.representation import JSON_TYPE, document_json, encode
 from docstore.model import json
 from docstore.model.document import Row
+from docstore.model.paths import has_keys
 from docstore.model.service import State
+from docstore.services.declared import options_of
 from docstore.services.unkept import WARNINGS, unkept
 
 
@@ -24,3 +32,22 @@ def without_warnings(raw: bytes, state: State) -> tuple[bytes, State]:
         return raw, state
     own = {name: value for name, value in state.items() if name != WARNINGS}
     return json.dump(own), own
+
+
+async def check_declarable(backend: Backend, declaration: State, timeout_s: float) -> None:
+    """Refuse a level that documents of this path do not have: they would vanish.
+
+    And keys, unless all members know where documents lie by them. Raises Conflict, Unavailable, or
+    Refusal for what cannot stand.
+    """
+    declared = options_of(declaration)
+    known = backend.service_at(declared.path)
+    others = {1, 2, 3} - {declared.level}
+    if known is None or known.options.level == declared.level:
+        others = {3} if declared.level < 3 else {1}  # 1 stands for both weaker ones.
+    for level in others:
+        if await backend.counting(declared.path, timeout_s, level=level):
+            detail = f"there are documents of another level; {declared.path} keeps its options"
+            raise Conflict(detail)
+    if has_keys(declared.path):
+        await backend.allow_keys(timeout_s)

@@ -14,7 +14,7 @@ from docstore.http import bodies, headers
 from docstore.http.attaching import attached_first, lease_of
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
-from docstore.http.declarations import declaration_bytes, without_warnings
+from docstore.http.declarations import check_declarable, declaration_bytes, without_warnings
 from docstore.http.headers import Head
 from docstore.http.large import LARGE_BYTES, LargeBodies
 from docstore.http.problems import problem_of_answer
@@ -28,12 +28,11 @@ from docstore.model import json
 from docstore.model.document import tag_of
 from docstore.model.operation import ANY_TOMBSTONE, CURRENT, Answer, Conditions, Operation, Select
 from docstore.model.paths import SUFFIXES, encoded
-from docstore.model.service import LINEARIZABLE, Service, ServiceOptions
+from docstore.model.service import LINEARIZABLE, METHODS, Service, ServiceOptions
 from docstore.scans.names import check_snapshot_name
-from docstore.services.declared import options_of, path_of
+from docstore.services.declared import path_of
 from docstore.services.registry import FACTORIES, SNAPSHOTS, check_declaration, declaration_link
 
-DOCUMENT_METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH, PUT"
 READ_METHODS = "GET, HEAD, OPTIONS"
 FACTORY_METHODS = "GET, HEAD, OPTIONS, POST"
 NOTHING: Mapping[str, Any] = {}
@@ -64,16 +63,15 @@ class Documents:
             "DELETE": self._delete,
             "OPTIONS": self._options,
         }
-        self._readers = {verb: self._handlers[verb] for verb in READ_METHODS.split(", ")}
 
     def serve(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
     ) -> Awaitable[Reply]:
         """Answer a request about the document at `link`."""
-        only_read = service.options.read_only
-        handler = (self._readers if only_read else self._handlers).get(request.method)
-        if handler is None:
-            raise not_allowed(request.method, READ_METHODS if only_read else DOCUMENT_METHODS)
+        method = request.method
+        handler = self._handlers.get(method)
+        if handler is None or (method in METHODS and method not in service.options.methods):
+            raise not_allowed(method, document_methods(service.options))
         return handler(request, link, service, body)
 
     def service_of(self, path: str) -> Service | None:
@@ -101,7 +99,7 @@ class Documents:
             link = declaration_link(path_of(state))
             bodies.check_self_link(theirs, link)
             authority_of(request).insist("PUT", link)
-            await self._check_level(state, headers.timeout_s(request))
+            await check_declarable(self._backend, state, headers.timeout_s(request))
         else:
             link = bodies.new_link(theirs, factory, key)
             check_no_factory(self._backend, link)
@@ -146,7 +144,7 @@ class Documents:
         if options.path == FACTORIES:
             raw, state = without_warnings(written.raw, json.load(written.raw))
             check_declaration(link, state)
-            await self._check_level(state, headers.timeout_s(request))
+            await check_declarable(self._backend, state, headers.timeout_s(request))
             written = written._replace(raw=raw, signature=json.signature(state))
         elif options.path == SNAPSHOTS:
             check_snapshot_name(link.rpartition("/")[2])
@@ -221,19 +219,7 @@ class Documents:
     async def _options(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
     ) -> Reply:
-        return allowed(READ_METHODS if service.options.read_only else DOCUMENT_METHODS)
-
-    async def _check_level(self, declaration: dict[str, Any], timeout_s: float) -> None:
-        """Refuse to declare a level that documents of this path do not have: they would vanish."""
-        declared = options_of(declaration)
-        known = self._backend.service_at(declared.path)
-        others = {1, 2, 3} - {declared.level}
-        if known is None or known.options.level == declared.level:
-            others = {3} if declared.level < 3 else {1}  # 1 stands for both weaker ones.
-        for level in others:
-            if await self._backend.counting(declared.path, timeout_s, level=level):
-                detail = f"there are documents of another level; {declared.path} keeps its options"
-                raise Conflict(detail)
+        return allowed(document_methods(service.options))
 
     def _conditions(
         self, request: Head, service: Service, theirs: dict[str, Any]
@@ -326,6 +312,8 @@ class Documents:
         row, kind = answer.row, service.options.kind
         if row is None or answer.status >= 300:
             head = owner_lines(answer) + (version_lines(row) if row is not None else b"")
+            if answer.status == 405:  # Its owner knows a later revision of the service.
+                head += header_lines({"Allow": document_methods(service.options)})
             return problem_of_answer(answer, asked=request.raw_path, kind=kind, head=head)
         tag = entity_tag(row, media, service.options.level)
         head = b"Content-Type: %b\r\nETag: %b\r\n%b%b" % (
@@ -353,6 +341,12 @@ class PreconditionRequired(Conflict):
 
     status = 428
     code = "precondition-required"
+
+
+def document_methods(options: ServiceOptions) -> str:
+    """Return the methods that documents of a service take, as `Allow` names them."""
+    changes = [each for each in options.methods if each != "POST"]
+    return ", ".join(sorted([*changes, *READ_METHODS.split(", ")]))
 
 
 def allowed(methods: str) -> Reply:

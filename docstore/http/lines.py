@@ -12,7 +12,7 @@ import msgpack
 from aiohttp import web
 
 from docstore.errors import BadRequest, DocstoreError, TooLarge, TooSlow
-from docstore.http.bodies import check_value, object_of_pairs
+from docstore.http.bodies import object_of_pairs
 from docstore.http.encodings import Inflater
 from docstore.model import json
 
@@ -193,7 +193,7 @@ def _raise_error(value: Any) -> None:
 
 def _checked(value: Any) -> Any:
     try:
-        check_value(value, LINE_DEPTH_MAX)
+        json.check(value, LINE_DEPTH_MAX)
     except BadRequest as error:
         return error
     return value

@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from docstore.access.grants import Level
-from docstore.services.registry import FACTORIES
+from docstore.services.registry import FACTORIES, declared_path
 
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -140,4 +140,4 @@ def _to_change(method: str, line: Line, *, is_here: bool) -> Level | Kind:
 def declared_at(link: str) -> str:
     """Return the path of the factory that a declaration's link stands for."""
     name = link.removeprefix(FACTORIES).partition("/")[2].partition("/")[0]
-    return "/" + name.replace(":", "/") if name else link
+    return declared_path(name) if name else link

@@ -129,7 +129,7 @@ class PlainRequests:
         except BadRequest:
             return None
         service = self._documents.service_of(link)
-        if service is None or service.options.read_only:
+        if service is None or (message.method == "PUT" and "PUT" not in service.options.methods):
             return None
         return PlainRequest(message, payload, service, link, client)
 

@@ -295,7 +295,7 @@ class HttpServer:
     async def _factory(
         self, request: web.BaseRequest, path: str, service: Service, body: bytes
     ) -> Reply:
-        methods = READ_METHODS if service.options.read_only else FACTORY_METHODS
+        methods = FACTORY_METHODS if "POST" in service.options.methods else READ_METHODS
         match request.method:
             case "POST" if methods is FACTORY_METHODS:
                 return await self._documents.create(request, path, service, body)

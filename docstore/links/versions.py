@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from docstore.links.requests import FetchRecords
-from docstore.protocol.messages import Forward, Heartbeat, Propose, Took
+from docstore.protocol.messages import Answered, Forward, Heartbeat, Propose, Took
 from docstore.sessions.messages import Call
 from docstore.streams.messages import Produce
 from docstore.wire import PROTOCOL, Ask, Message
@@ -49,7 +49,18 @@ def _ask_of_5(message: Ask) -> tuple[Any, ...]:
     return message
 
 
+def _answered_of_8(message: Answered) -> tuple[Any, ...]:
+    answers = [
+        (seq, attempt, None if fields is None else fields[:10], proposed)
+        for seq, attempt, fields, proposed in message.answers
+    ]
+    return (message.boot, answers)
+
+
 BEFORE: Mapping[int, Mapping[type[Any], Earlier]] = {
+    9: {  # What became of each part of a batch, which is sent when all members know of batches.
+        Answered: _answered_of_8,
+    },
     8: {  # A full disk is told of; requests of queries, which a node of before says it knows not.
         Heartbeat: lambda message: message[:6],
     },

@@ -20,8 +20,10 @@ from docstore.model.document import Row
 
 SCOPES_MAX = 8
 """Of one document."""
-_FENCED = b"\x99"
-"""How the identity of an operation begins that carries fences: an array of nine (msgpack)."""
+_FENCED = (b"\x99", b"\x9a")
+"""How the identity of an operation begins that may carry fences: an array of nine (msgpack), or of
+one more in a batch."""
+_PLACE = 8
 
 
 class Fence(NamedTuple):
@@ -53,9 +55,9 @@ class TooMany(NamedTuple):
 
 def fences_of(row: Row | None) -> tuple[Fence, ...]:
     """Return what a document remembers, of its newest row, by scope."""
-    if row is None or row.operation[:1] != _FENCED:
+    if row is None or row.operation[:1] not in _FENCED:
         return ()
-    packed: Sequence[Sequence[Any]] = msgpack.unpackb(row.operation)[-1]
+    packed: Sequence[Sequence[Any]] = msgpack.unpackb(row.operation)[_PLACE]
     return tuple(Fence(scope, token) for scope, token in packed)
 
 

@@ -12,6 +12,7 @@ orjson's compact form already, as programs in a hurry write it, needs but one co
 """
 
 import json as standard
+import math
 import re
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -80,6 +81,28 @@ def dump(value: Any) -> bytes:
     """Return the compact form of a value that was parsed."""
     # Copied, because what comes from orjson keeps its buffer of 4 KiB, and documents are kept.
     return b"%b" % orjson.dumps(value)
+
+
+def check(value: Any, room: int = DEPTH_MAX) -> None:
+    """Raise BadRequest for what Python or msgpack can say, and strict JSON cannot."""
+    if isinstance(value, dict):
+        if not room or not all(isinstance(key, str) for key in value):
+            raise BadRequest("keys are strings, and nesting has an end")
+        for member in value.values():
+            check(member, room - 1)
+    elif isinstance(value, list):
+        if not room:
+            raise BadRequest(f"nested deeper than {DEPTH_MAX}")
+        for member in value:
+            check(member, room - 1)
+    elif isinstance(value, int):
+        if not -INTEGER_MAX - 1 <= value <= INTEGER_MAX:
+            raise BadRequest("an integer of more than 64 bits")
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise BadRequest("a number that is not finite")
+    elif value is not None and not isinstance(value, str):
+        raise BadRequest(f"JSON has no {type(value).__name__}")
 
 
 def load(trusted: bytes) -> Any:

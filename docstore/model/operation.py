@@ -12,8 +12,8 @@ from typing import Any, Final, Literal, NamedTuple
 from docstore.model.document import Row
 from docstore.model.service import LINEARIZABLE, Level
 
-Verb = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "RESOLVE"]
-"""RESOLVE ends a conflict (levels 1 and 2)."""
+Verb = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "RESOLVE", "BATCH"]
+"""RESOLVE ends a conflict (levels 1 and 2); BATCH is several updates as one, see `batch.py`."""
 
 Media = Literal["", "handler", "merge", "json"]
 """How a PATCH is meant: by the service's handler, as RFC 7396 or as RFC 6902 says."""
@@ -106,10 +106,13 @@ class Answer(NamedTuple):
     status: as in HTTP. code: a stable word for programs; on success "", or "repeated".
     unknown: True if the update may have happened.
     row: the version that the answer speaks of; on a refusal by state, the current one if any.
-    rows: a page of history, newest first; or the branches that lost.
+    rows: a page of history, newest first; or the branches that lost; or what a batch has made,
+    without states.
     replicas: how many durable copies there were when this was decided.
     owner: the node that answered as owner, "" if none did.
     conflicts: branches of the document that lost and are kept (levels 1 and 2).
+    statuses: of a batch, what became of each of its updates; where it is refused, for the sake of
+    one of them, the status of that one, and 0 of the others.
     """
 
     status: int
@@ -122,6 +125,7 @@ class Answer(NamedTuple):
     owner: str = ""
     epoch: int = 0
     conflicts: int = 0
+    statuses: Sequence[int] = ()
 
     @property
     def is_success(self) -> bool:

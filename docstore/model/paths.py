@@ -18,6 +18,10 @@ SEGMENTS_MAX = 32
 ID_BYTES_MAX = 512
 """Of an id that is made of texts: it leaves as much for the path of any factory."""
 RESERVED = ("core", "mgmt", "health", "metrics")
+_OWN = tuple(f"/{name}/" for name in RESERVED)
+KEY_IN_LINK = rf"(?s)\A(?!/(?:{'|'.join(RESERVED)})/).*:/([^/~]*)[^/]*\z"
+"""What `partition_key` says as a regular expression of Java: in the links that it matches, the key
+is its group."""
 SUFFIXES = frozenset(
     {
         "stats", "config", "subscriptions", "template", "available", "versions",
@@ -102,8 +106,27 @@ def check_factory_path(path: str) -> None:
         raise BadRequest(f"/{first} is reserved")
     if any(segment in SUFFIXES for segment in (first, *rest)):
         raise BadRequest("a utility's name cannot be part of a factory's path")
-    if ":" in path:
-        raise BadRequest("a colon cannot be part of a factory's path")  # Declarations' ids have it.
+    if ":" in path[:-1]:  # Declarations' ids have it.
+        raise BadRequest("a colon is part of a factory's path only at its end, for one with keys")
+    if path.endswith("/:"):
+        raise BadRequest("a factory has a name before the colon that says that it has keys")
+
+
+def has_keys(factory: str) -> bool:
+    """Say whether the documents of a factory lie where their keys say: its path ends in a colon."""
+    return factory.endswith(":") and not factory.startswith(_OWN)
+
+
+def partition_key(link: str) -> str:
+    """Return what says in which slot a document lies: its link, or the key that its id begins with.
+
+    Documents of factories that have keys share a slot if they share what stands before the first
+    `~` of their ids. A key has no slash, and a link begins with one.
+    """
+    if ":/" not in link:
+        return link
+    factory, _, name = link.rpartition("/")
+    return name.partition("~")[0] if has_keys(factory) else link
 
 
 def id_of(parts: Iterable[str | None]) -> str:

@@ -11,6 +11,10 @@ from typing import Any, Final, Literal, Protocol
 State = dict[str, Any]
 """The author's fields of a document, parsed."""
 
+Method = Literal["POST", "PUT", "PATCH", "DELETE"]
+METHODS: Final[tuple[Method, ...]] = ("POST", "PUT", "PATCH", "DELETE")
+"""By which documents are changed."""
+
 LEVELS = (
     ("PERSISTENCE", "REPLICATION"),
     ("PERSISTENCE", "REPLICATION", "OWNER_SELECTION"),
@@ -60,8 +64,12 @@ class ServiceOptions:
     strict_updates: bool = False
     idempotent_post: bool = False
     immutable: bool = False
-    read_only: bool = False
-    """Clients read its documents as others, but do not write them so: nodes do, or other pages."""
+    methods: tuple[Method, ...] = METHODS
+    """By which clients change its documents. Where there is none, nodes do, or other pages."""
+    author: str = ""
+    """The class whose handlers make its states, as its declaration names it; "" for none."""
+    revision: int = 0
+    """Of what that class declares."""
     needs_precondition: bool = False
     requires_fence: bool = False
     """Every write must carry a fence."""
@@ -90,6 +98,48 @@ class Service(Protocol):
     @property
     def checks(self) -> bool:
         """Say whether `check` can refuse anything: if not, bytes are not parsed for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An update on its way to an author's handlers.
+
+    method: that was sent. version: that it makes. now_us: says what time it is, in microseconds
+    since 1970.
+    """
+
+    method: str
+    link: str
+    version: int
+    media: str
+    now_us: Callable[[], int]
+
+
+class WithAuthor:
+    """A service whose author says what becomes of updates; of all others bytes are kept or merged.
+
+    It has `options`, `check` and `patch` as every service, which the methods not in `handled` use.
+    """
+
+    options: ServiceOptions
+    checks = True
+    handled: Collection[str] = ()
+    """The methods that `make` is asked about."""
+
+    def make(self, asked: Asked, before: State | None, body: Any) -> State | None:
+        """Return the next state; None for "nothing changed". Raises Refusal.
+
+        before: None when the document comes into being; then there is a next state. body: {} of a
+        DELETE, which makes a tombstone whatever is returned. Both belong to who is called.
+        """
+        raise NotImplementedError
+
+    def check(self, state: State) -> None:
+        """As `Service` says."""
+
+    def patch(self, state: State, change: State) -> State | None:
+        """As `Service` says."""
+        raise NotImplementedError
 
 
 class WithoutAuthor:

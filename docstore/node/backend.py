@@ -12,6 +12,7 @@ from docstore.model.operation import Answer, Operation
 from docstore.model.service import EVENTUAL, Service
 from docstore.node import logs
 from docstore.node.gate import Gate
+from docstore.node.handler_calls import HandlerCalls
 from docstore.node.machine import machine_page
 from docstore.node.parts import Parts
 from docstore.node.status import StatusPages
@@ -25,6 +26,7 @@ from docstore.scans.feed import Stretch, Wanted
 from docstore.scans.queries import Queries
 from docstore.scans.request import Scan
 from docstore.services.announcing import NOT_YET
+from docstore.services.authored import name_of
 from docstore.services.registry import declaration_link
 from docstore.sessions.backend import SessionBackend
 from docstore.sessions.measures import session_metrics
@@ -37,11 +39,14 @@ from docstore.trace.lines import About
 class NodeBackend:
     """The backend of the HTTP face, around one node. drain: begins to stop it."""
 
-    def __init__(self, parts: Parts, gate: Gate, drain: Callable[[], None]) -> None:
+    def __init__(
+        self, parts: Parts, gate: Gate, drain: Callable[[], None], calls: HandlerCalls
+    ) -> None:
         self._parts = parts
         self._registry = parts.registry
         self._gate = gate
         self._drain = drain
+        self._calls = calls
 
     @property
     def _pages(self) -> StatusPages:
@@ -167,11 +172,16 @@ class NodeBackend:
         }
         page |= self._parts.config.public() | machine_page(self._parts.config)
         page["logLevel"] = logs.LEVEL.name
+        page["services"] = {
+            path: {"class": name_of(each), "revision": each.revision}
+            for path, each in self._registry.authors.items()
+        }
         running = self._gate.running
         if running is None:
             page |= {"ready": False, "reason": self._parts.founding.why_not()}
         else:
             page |= running.status.describe()
+            page["ready"], page["reason"] = self.ready()
             page["eventLoopLagMs"] = round(running.driver.loop_lag_s * 1000, 3)
             page["requestsInFlight"] = running.in_flight
             page["partitions"] = partitions_page(running.streams.machine)
@@ -210,6 +220,10 @@ class NodeBackend:
             return {"id": parts.node_id, "storeId": parts.store_id, "state": "JOINING"}
         await self._gate.inside().group.change(asked, timeout_s)
         return self.node_group()
+
+    async def allow_keys(self, timeout_s: float) -> None:
+        """Return once documents may be stored by keys."""
+        await self._gate.inside().group.allow_keys(timeout_s)
 
     def group_available(self) -> bool:
         """Say whether a majority is connected and the view has converged."""
@@ -269,6 +283,7 @@ class NodeBackend:
             "gossip": self._parts.membership.counters(),
         }
         values.update(self._parts.store.measures())
+        values.update(self._calls.metrics())
         if self._parts.credentials is not None:
             values["docstore_tls_expires_seconds"] = self._parts.credentials.expires_s
         running = self._gate.running

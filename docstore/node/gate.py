@@ -21,12 +21,16 @@ class Gate:
         """why_not: says what keeps this node from knowing its group."""
         self.running: RunningNode | None = None
         self._why_not = why_not
+        self._undeclared: Callable[[], str] = str
         self._leaving = False
         self._closed = False
 
-    def open(self, running: RunningNode) -> None:
-        """Let requests in."""
-        self.running = running
+    def open(self, running: RunningNode, undeclared: Callable[[], str]) -> None:
+        """Let requests in.
+
+        undeclared: says which services of this node are not declared yet, "" if all are.
+        """
+        self.running, self._undeclared = running, undeclared
 
     def leave(self) -> None:
         """Say from now on that this node is not ready, and serve on."""
@@ -70,4 +74,6 @@ class Gate:
             return False, "draining"
         if self.running is None:
             return False, self._why_not()
-        return self.running.status.ready()
+        ready, why = self.running.status.ready()
+        why = why or self._undeclared()
+        return ready and not why, why

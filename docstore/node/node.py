@@ -7,6 +7,7 @@ started last is stopped first, after a drain: slots are given away, and the last
 
 import asyncio
 import contextlib
+from functools import partial
 from math import inf
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import structlog
 from docstore.config import Config, database_in, streams_in
 from docstore.errors import BadConfig, StoreBroken, StoreDamaged
 from docstore.http.access import Access
+from docstore.http.declarations import check_declarable
 from docstore.http.guard import machine_names
 from docstore.http.server import HttpServer
 from docstore.http.staged_files import Staging
@@ -27,10 +29,13 @@ from docstore.members.lookup import Located, Lookup
 from docstore.members.membership import Membership
 from docstore.members.over_http import OverHttp, system_s
 from docstore.node.access_file import AccessFile
+from docstore.node.authors import load
 from docstore.node.backend import NodeBackend
 from docstore.node.damage import end_process, refuse_damaged, tell_lost_records
 from docstore.node.draining import all_given_away
 from docstore.node.gate import Gate
+from docstore.node.handler_calls import HandlerCalls
+from docstore.node.offering import Offering
 from docstore.node.parts import Parts
 from docstore.node.running import RunningNode
 from docstore.protocol.events import Event, Received
@@ -61,7 +66,10 @@ log = structlog.get_logger("docstore.node")
 
 
 class Node:
-    """A running node. stores: its disk, that of the configuration unless others are given."""
+    """A running node. stores: its disk, that of the configuration unless others are given.
+
+    Raises BadConfig for a service that cannot be.
+    """
 
     parts: Parts
     """Known once it has started."""
@@ -75,6 +83,8 @@ class Node:
         self.config = config
         self.stopping = asyncio.Event()
         self.gate = Gate(self._why_not)
+        self._calls = HandlerCalls()
+        self._registry = Registry(load(config.services), self._calls)
         if store is None or streams_store is None:
             store, streams_store = _stores_in(config)
         self._store, self._streams_store = store, streams_store
@@ -110,7 +120,14 @@ class Node:
         stack.push_async_callback(parts.rpc.stop)
         await parts.membership.start()
         stack.push_async_callback(parts.membership.stop)
-        self._http = self._http_face(NodeBackend(parts, self.gate, self.drain))
+        backend = NodeBackend(parts, self.gate, self.drain, self._calls)
+        self._offering = Offering(
+            list(self._registry.authors.values()),
+            backend.submit,
+            partial(check_declarable, backend),
+        )
+        stack.push_async_callback(self._offering.stop)
+        self._http = self._http_face(backend)
         await self._http.start(config.listen_host, config.listen_port)
         if config.shared is not None:
             await self._http.share(*config.shared)
@@ -177,7 +194,7 @@ class Node:
             streams=self._streams_store,
             streams_recovered=streams_recovered,
             credentials=credentials,
-            registry=Registry(),
+            registry=self._registry,
             founding=founding,
             joining=Joining(founding.request, lambda: founding.has_group, over_http),
             lookup=Lookup(self._located, over_http),
@@ -204,8 +221,9 @@ class Node:
         except StoreBroken as error:
             self._broken(error)
         else:
-            self.gate.open(running)
+            self.gate.open(running, self._offering.why_not)
             running.start()
+            self._offering.start()
             _tell_other_port(self.config, parts.node_id, running.driver.view)
             if self._http is not None:
                 await self._http.serve_shared()

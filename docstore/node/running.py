@@ -88,7 +88,8 @@ class RunningNode:
             rpc, store, self.scans, lambda slot: driver.feed(SlotCorrupted(slot))
         )
         self.queries = Queries(driver.view, rpc)
-        self.feed = Feed(driver.view, rpc, self.scans.page, self.scans.shown)
+        scans = self.scans
+        self.feed = Feed(driver.view, rpc, scans.page, scans.shown, scans.batch_end)
         owners = Owners(driver.view, rpc)
         self.listings = Listings(driver, store, rpc, owners)
         self.announcing = Announcing(driver, parts.registry, rpc, owners)

@@ -15,6 +15,7 @@ from docstore.links.requests import DescribeCopy, DigestSlots
 from docstore.links.rpc import Rpc
 from docstore.members.group import Group, warnings_of
 from docstore.model.fences import fences_of
+from docstore.model.paths import partition_key
 from docstore.ownership.by_hash import member_points, ranking
 from docstore.protocol.group.configuration import Configuration
 from docstore.protocol.slots import slot_of
@@ -74,6 +75,7 @@ class StatusPages:
         held = await asyncio.gather(*(self._held(each, slot, link, timeout_s) for each in replicas))
         return {
             "documentSelfLink": link,
+            "documentPartitionKey": partition_key(link),
             "slot": slot,
             "slots": self._slots,
             "ranking": order,
@@ -173,13 +175,10 @@ class StatusPages:
 
     def describe(self) -> Json:
         """Return the part of the management page that the protocol knows."""
-        ready, why_not = self.ready()
         return {
             "id": self._view.members.me,
             "version": __version__,
             "protocol": PROTOCOL,
-            "ready": ready,
-            "reason": why_not,
             "slots": {
                 "held": len(self._view.logs),
                 "owned": len(self._view.owners.owned()),

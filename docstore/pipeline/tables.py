@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 from pyspark.sql.utils import is_remote
 
+from docstore.model.paths import KEY_IN_LINK
 from docstore.pipeline import scanning
 from docstore.pipeline.addresses import FOREIGN_LINKS, MOVE
 from docstore.pipeline.columns import TABLE, insist_on_distinct, insist_on_members, schema_of
@@ -197,7 +198,8 @@ def link_column(key: Column, path: str, *, is_moved: bool = False) -> Column:
 
 def slot_column(link: Column, slots: int) -> Column:
     """Return the slot of each link, as `slot_of` does."""
-    first = F.conv(F.substring(F.sha2(link, 256), 1, 4), 16, 10).cast("long")
+    key = F.when(link.rlike(KEY_IN_LINK), F.regexp_extract(link, KEY_IN_LINK, 1)).otherwise(link)
+    first = F.conv(F.substring(F.sha2(key, 256), 1, 4), 16, 10).cast("long")
     return F.shiftright(first * slots, 16)
 
 

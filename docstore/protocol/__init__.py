@@ -13,6 +13,7 @@ What all steps share is `core.py`, and what it is made of:
 | `reign.py` | what an owner knows of one slot, for one ballot |
 | `document_cache.py`, `clients.py` | of that: documents in memory, operations under way |
 | `outbox.py` | what leaves, and what waits until it is durable (P3) |
+| `parts.py` | rows that belong together, and are never parted (A2) |
 | `timing.py`, `clock.py` | times and bounds; the wall clock |
 
 The steps are in `road/`, and beside it in `leadership/`, `filling/`, `group/` and `history/`.

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.protocol.identity import Identity, fingerprint
 
@@ -27,6 +28,8 @@ class Inflight:
     created: bool | None = None
     """Its row brings a document into being, for the first time or again; None: the row was made
     elsewhere, or before, and says so itself."""
+    made: Sequence[Row] = ()
+    """The rows of a batch, if they were made here, and now."""
 
     def identity(self, version: int, fences: Sequence[Any] = ()) -> Identity:
         """Return what the row of this version remembers of the operation that makes it."""

@@ -24,6 +24,8 @@ class Identity(NamedTuple):
     writer: the job, batch and sequence of a bulk job's write (see `jobs.py`), () for others.
     created: it brought its document into being; said only where the version, not being 0, does not.
     fences: all that its document remembers from this row on, see `model/fences.py`.
+    part: of a batch: which of its rows this is, and how many they are, next to each other in the
+    log; () for others. Of protocol 9: see `group/stored_forms.py`.
     """
 
     entry: str
@@ -35,10 +37,12 @@ class Identity(NamedTuple):
     writer: Sequence[Any] = ()
     created: bool = False
     fences: Sequence[Any] = ()
+    part: Sequence[int] = ()
 
     def pack(self) -> bytes:
         """Return the bytes that a row carries."""
         length = 9 if self.fences else 8 if self.created else 7 if self.writer else 6
+        length = 10 if self.part else length
         packed: bytes = _pack(self[:length])  # Those fields that have something to say.
         return packed
 

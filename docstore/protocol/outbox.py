@@ -141,8 +141,12 @@ class Outbox:
 
     def store_rows(self, log: SlotLog, rows: Iterable[Row]) -> None:
         """Put rows that have joined the log into the batch."""
-        self.batch.rows.extend(rows)
+        self.store_part(rows)
         self.batch.ends.append((log, log.cuts, log.end))
+
+    def store_part(self, rows: Iterable[Row]) -> None:
+        """Put rows into the batch of a log that is not whole: what has come of it is no end."""
+        self.batch.rows.extend(rows)
 
     def store(self, write: Write) -> None:
         """Put another write into the batch, after the rows that came before it."""

@@ -2,12 +2,15 @@
 
 Slots are fixed when the group is founded: a power of two between 1 and 65,536 (1,024 by
 default; the small ones are for simulations). The slot of a link is the first log2(slots) bits
-of its SHA-256, so that slots in numeric order cut the ring of 2^256 points into equal arcs.
+of its SHA-256, so that slots in numeric order cut the ring of 2^256 points into equal arcs. Where a
+factory has keys, it is the key's SHA-256: documents that share a key share a slot.
 """
 
 import hashlib
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+
+from docstore.model.paths import partition_key
 
 _BITS = [[bit for bit in range(8) if byte >> bit & 1] for byte in range(256)]
 
@@ -15,7 +18,8 @@ _BITS = [[bit for bit in range(8) if byte >> bit & 1] for byte in range(256)]
 @lru_cache(maxsize=8_192)  # All that may be in flight; each asks for its slot again and again.
 def slot_of(link: str, slots: int) -> int:
     """Return the slot of a link among `slots` (a power of two, at most 65,536)."""
-    first = int.from_bytes(hashlib.sha256(link.encode()).digest()[:2], "big")
+    key = partition_key(link)
+    first = int.from_bytes(hashlib.sha256(key.encode()).digest()[:2], "big")
     return first * slots >> 16
 
 

@@ -57,14 +57,23 @@ class Feed:
     """Reads stretches of all slots."""
 
     def __init__(
-        self, view: ReplicaView, rpc: Rpc, pages: Pages, shown: Callable[[int], int]
+        self,
+        view: ReplicaView,
+        rpc: Rpc,
+        pages: Pages,
+        shown: Callable[[int], int],
+        batch_end: Callable[[int, int], Awaitable[int]],
     ) -> None:
-        """shown: up to which row of a slot `pages` find what is decided."""
+        """shown: up to which row of a slot `pages` find what is decided.
+
+        batch_end: the last row of the atomic batch that a row is of, or the row itself.
+        """
         self._view = view
         self._members = view.members
         self._rpc = rpc
         self._pages = pages
         self._shown = shown
+        self._batch_end = batch_end
         self._seen = 0
         self._seen_at = 0.0
         self._turn = 0
@@ -197,17 +206,32 @@ class Feed:
         left, at_once = rows, FIRST_ROWS
         position: Sequence[Any] | None = (-1, "", -1)
         while position is not None and left > 0 and len(lines) < bytes_max:
-            question = {
-                "prefix": wanted.prefix, "where": wanted.where, "ranges": spans,
-                "columns": COLUMNS, "nested": True, "format": "ndjson", "compression": "",
-                "after": position, "rows": min(left, at_once), "schema": False, "skipped": False,
-            }  # fmt: skip
+            question = _question(wanted, spans, position, min(left, at_once))
             fields, payload = await self._pages(question)
             position, count = fields["next"], fields["rows"]
             lines, left = lines + payload, left - count
             fitting = (bytes_max - len(lines)) * count // max(1, len(payload))
             at_once = max(1, min(2 * at_once, fitting))
+        if position is not None and position[0] >= 0:  # It does not end within a batch (rule A2).
+            slot, _, n = position
+            last = await self._batch_end(slot, n)
+            if last > n:
+                begin = (-1, "", -1)
+                question = _question(wanted, [(slot, n, last)], begin, last - n)
+                fields, payload = await self._pages(question)
+                lines, left, position = lines + payload, left - fields["rows"], (slot, "", last)
         return lines, rows - left, _reached(spans, position)
+
+
+def _question(
+    wanted: Wanted, spans: Sequence[Span], after: Sequence[Any], rows: int
+) -> dict[str, Any]:
+    """Return the question for a page of changes."""
+    return {
+        "prefix": wanted.prefix, "where": wanted.where, "ranges": spans, "columns": COLUMNS,
+        "nested": True, "format": "ndjson", "compression": "", "after": after, "rows": rows,
+        "schema": False, "skipped": False,
+    }  # fmt: skip
 
 
 def _reached(spans: Sequence[Span], position: Sequence[Any] | None) -> dict[int, int]:

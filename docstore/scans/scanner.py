@@ -19,6 +19,7 @@ from docstore.links.rpc import Rpc
 from docstore.model import json
 from docstore.model.document import ballot_at
 from docstore.model.operation import Operation
+from docstore.protocol.parts import span_of
 from docstore.protocol.slots import from_bitmap
 from docstore.protocol.view.replica import LogView
 from docstore.scans.barrier import Barrier
@@ -27,7 +28,7 @@ from docstore.scans.names import moment_of
 from docstore.scans.pool import PROCESSES, ScanPool
 from docstore.scans.request import Scan
 from docstore.services.registry import SNAPSHOTS
-from docstore.storage.store import After, Corrupt, LastBefore, Store
+from docstore.storage.store import After, Corrupt, LastBefore, Rows, Store
 
 POLL_S = 0.02
 FOLLOW_S = 2.0
@@ -246,6 +247,11 @@ class Scans:
         if until >= behind:
             self._store.hurry()
         return min(until, behind - 1)
+
+    async def batch_end(self, slot: int, n: int) -> int:
+        """Return the last row of the atomic batch that a row is of, or the row itself."""
+        [result] = await self._store.read([Rows(slot, n, n)])
+        return n if isinstance(result, Corrupt) or not result else span_of(result[0])[1]
 
     async def page(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         """Return one page of a scan, as `scans/worker.py` answers it.

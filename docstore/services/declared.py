@@ -8,14 +8,19 @@ from typing import Any
 
 from docstore.errors import BadRequest
 from docstore.model import patch
-from docstore.model.paths import canonical, check_factory_path
+from docstore.model.fields import Fields
+from docstore.model.paths import canonical, check_factory_path, has_keys
 from docstore.model.service import (
     LEVEL_3,
     LEVELS,
     LINEARIZABLE,
+    METHODS,
+    Asked,
+    Method,
     Refusal,
     ServiceOptions,
     State,
+    WithAuthor,
     level_of,
 )
 from docstore.services.schemas import Schema, check_schema
@@ -28,13 +33,16 @@ OPTIONS = frozenset(
         "INSTRUMENTATION",
     }
 )  # fmt: skip
+SERVICE = "service"
+"""Which class makes the states of a factory's documents; nodes that have the class say so."""
 MEMBERS = frozenset(
     {
         "path", "kind", "options", "schema", "putCreates", "requiresPrecondition", "requiresFence",
-        "nodeSelector", "defaultExpirationSeconds", "indexes", "retention",
+        "nodeSelector", "defaultExpirationSeconds", "indexes", "retention", SERVICE,
     }
 )  # fmt: skip
 
+REVISION_MAX = 1 << 53
 VERSIONS_MAX = 1_000_000
 """That a document may be asked to keep."""
 
@@ -68,9 +76,12 @@ def options_of(declaration: State) -> ServiceOptions:
     options = _options(declaration.get("options", list(LEVEL_3)))
     _check_wishes(declaration)
     path = path_of(declaration)
+    if has_keys(path) and level_of(options) < LINEARIZABLE:
+        raise Refusal("a factory with keys, whose path ends in a colon, needs ENFORCE_QUORUM")
+    author, revision, methods = _author(declaration.get(SERVICE))
     return ServiceOptions(
         path=path,
-        kind=_kind(declaration.get("kind", path[1:].replace("/", ":"))),
+        kind=_kind(declaration.get("kind", path[1:].rstrip(":").replace("/", ":"))),
         options=options,
         put_creates=_flag(declaration, "putCreates", default=True),
         strict_updates="STRICT_UPDATE_CHECKING" in options,
@@ -82,6 +93,9 @@ def options_of(declaration: State) -> ServiceOptions:
         level=level_of(options),
         versions=_versions(declaration.get("retention", {}), level_of(options)),
         expires_after_s=_seconds(declaration.get("defaultExpirationSeconds", 0)),
+        author=author,
+        revision=revision,
+        methods=methods,
     )
 
 
@@ -108,6 +122,19 @@ def path_of(declaration: State) -> str:
     except BadRequest as error:
         raise Refusal(f"path: {error}", status=400) from None
     return path
+
+
+def _author(said: Any) -> tuple[str, int, tuple[Method, ...]]:
+    """Return the class that is named, its revision, and the methods that it takes."""
+    if said is None:
+        return "", 0, METHODS
+    fields = Fields({SERVICE: said}).inner(SERVICE)
+    named, revision = fields.text("class"), fields.whole("revision", 0, REVISION_MAX)
+    methods = fields.texts("methods")
+    fields.end()
+    if set(methods) - set(METHODS):
+        raise Refusal(f"methods are of {', '.join(METHODS)}", status=400)
+    return named, revision, tuple(each for each in METHODS if each in methods)
 
 
 def _options(value: Any) -> tuple[str, ...]:
@@ -169,18 +196,30 @@ def _kind(value: Any) -> str:
     return value
 
 
-class FactoryService:
-    """The service of declarations themselves, at /core/factories."""
+class FactoryService(WithAuthor):
+    """The service of declarations themselves, at /core/factories.
+
+    What a node declares of a class that it has is written past this, as what the store does by
+    itself; clients may delete it, and no more: the class would go on by other words than these.
+    """
 
     options = ServiceOptions(path="/core/factories", kind="docstore:Factory", put_creates=False)
-    checks = True
+    handled = ("PUT",)
+
+    def make(self, asked: Asked, before: State | None, body: State) -> State:
+        """Take another declaration in the place of one."""
+        _check_plain(before)
+        return body
 
     def check(self, state: State) -> None:
         """Refuse a declaration that cannot stand."""
         options_of(state)
+        if SERVICE in state:
+            raise Refusal("only a node that has a service declares one: --service", status=400)
 
     def patch(self, state: State, change: State) -> State | None:
         """Merge the change; a factory does not move."""
+        _check_plain(state)
         own = {name: value for name, value in change.items() if name != WARNINGS}
         after: State = patch.merge(state, own)
         if after.get("path") != state.get("path"):
@@ -188,3 +227,8 @@ class FactoryService:
         if options_of(after).level != options_of(state).level:
             raise Refusal("a patch does not change the level: PUT the declaration", status=409)
         return None if after == state else after
+
+
+def _check_plain(declaration: State | None) -> None:
+    if declaration is not None and SERVICE in declaration:
+        raise Refusal("nodes declare it, of a service that they have: change its class", status=409)

@@ -17,7 +17,7 @@ class GroupService:
 
     def __init__(self, path: str, kind: str) -> None:
         self.options = ServiceOptions(
-            path=path, kind=kind, put_creates=False, read_only=True, numbered=True
+            path=path, kind=kind, put_creates=False, methods=(), numbered=True
         )
 
     def check(self, state: State) -> None:

@@ -216,7 +216,7 @@ CHANGES: Mapping[str, Callable[[Lease, Fields], Lease]] = {
 class LeaseService:
     """The service of leases' documents. What a client may ask of it is checked before it comes."""
 
-    options = ServiceOptions(path=LEASES, kind="docstore:Lease", put_creates=False, read_only=True)
+    options = ServiceOptions(path=LEASES, kind="docstore:Lease", put_creates=False, methods=())
     checks = True
 
     def check(self, state: State) -> None:

@@ -47,7 +47,7 @@ class OffsetService:
     """The service of offsets."""
 
     options = ServiceOptions(
-        path=f"{GROUPS}/*/{OFFSETS}/*", kind="docstore:Offset", put_creates=False, read_only=True
+        path=f"{GROUPS}/*/{OFFSETS}/*", kind="docstore:Offset", put_creates=False, methods=()
     )
     checks = True
 

@@ -1,10 +1,22 @@
-"""Which service is at which path, on this node: built in, or declared in a decided row."""
+"""Which service is at which path, on this node: built in, or declared in a decided row.
+
+What is declared may name a class that makes its states. Those that this node has are handed in;
+where one is missing, or is of another kind, the node makes nothing of updates.
+"""
 
 from collections.abc import Sequence
 
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.service import Refusal, Service, ServiceOptions, State
+from docstore.service import Service as Author
+from docstore.services.authored import (
+    AuthoredService,
+    Call,
+    MissingService,
+    called_plainly,
+    declaration_of,
+)
 from docstore.services.declared import DeclaredService, FactoryService, options_of, path_of
 from docstore.services.example import ExampleService
 from docstore.services.groups import GroupService
@@ -27,10 +39,19 @@ QUOTAS = "/core/spark/quotas"
 PRODUCERS = "/core/producers"
 """Epochs of those who write to streams under an id; see `docstore/http/producers.py`."""
 
+EXAMPLES = ServiceOptions(
+    path=ExampleService.path, kind=ExampleService.kind, put_creates=ExampleService.put_creates
+)
+
 
 def declaration_id(path: str) -> str:
     """Return the id under which the factory at `path` is declared."""
     return path[1:].replace("/", ":")
+
+
+def declared_path(name: str) -> str:
+    """Return the path of the factory that is declared under an id."""
+    return "/" + name[:-1].replace(":", "/") + name[-1:]  # A colon at its end is the path's own.
 
 
 def declaration_link(path: str) -> str:
@@ -58,9 +79,18 @@ def declared_in(row: Row) -> ServiceOptions | None:
 class Registry:
     """Path -> service."""
 
-    def __init__(self) -> None:
+    def __init__(self, authors: Sequence[Author] = (), call: Call = called_plainly) -> None:
+        """authors: that this node has, no two with one path. call: how their handlers are called.
+
+        Raises Refusal for one that cannot be declared.
+        """
+        self.authors = {each.path: each for each in authors}
+        self._call = call
+        self._kinds = {
+            path: options_of(declaration_of(each)).kind for path, each in self.authors.items()
+        }
         built_in: Sequence[Service] = (
-            ExampleService(),
+            AuthoredService(EXAMPLES, ExampleService()),
             FactoryService(),
             TopicService(),
             LeaseService(),
@@ -113,7 +143,14 @@ class Registry:
         if options is None:
             return
         self._declared[row.link] = (row.version, options.path)
-        self._services[options.path] = DeclaredService(options)
+        self._services[options.path] = self._service_of(options)
+
+    def _service_of(self, options: ServiceOptions) -> Service:
+        if not options.author:
+            return DeclaredService(options)
+        if self._kinds.get(options.path) != options.kind:
+            return MissingService(options)
+        return AuthoredService(options, self.authors[options.path], self._call)
 
     def _retire(self, row: Row) -> None:
         version, path = self._declared.get(row.link, (-1, ""))

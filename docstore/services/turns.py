@@ -192,7 +192,7 @@ class TurnService:
     checks = True
 
     def __init__(self, path: str, kind: str) -> None:
-        self.options = ServiceOptions(path=path, kind=kind, read_only=True, numbered=True)
+        self.options = ServiceOptions(path=path, kind=kind, methods=(), numbered=True)
 
     def check(self, state: State) -> None:
         """Refuse what can be neither an election nor a lock."""

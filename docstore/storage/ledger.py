@@ -259,8 +259,11 @@ class Ledger:
 
     def kept(self, slot: int) -> int:
         """Return up to where the rows of `slot` have holes, as its record says."""
-        record = self._records.get(slot)
-        return record.kept if record else 0
+        return self.record(slot).kept
+
+    def record(self, slot: int) -> SlotRecord:
+        """Return what is kept beside the rows of `slot`."""
+        return self._records.get(slot) or SlotRecord(slot)
 
     def recovered(self, store_id: str, boot: int) -> Recovered:
         """Return what a node would find that starts on this disk as `boot`."""

@@ -207,7 +207,7 @@ class PartitionService:
         path=f"{STREAMS}/*/{PARTITIONS}",
         kind="docstore:Partition",
         put_creates=False,
-        read_only=True,
+        methods=(),
     )
     checks = True
 

@@ -176,7 +176,7 @@ def _of_partitions(topic: Topic) -> tuple[int, ...]:
 class TopicService:
     """The service of topics' documents. What a client may ask of it is checked before it comes."""
 
-    options = ServiceOptions(path=STREAMS, kind="docstore:Topic", put_creates=False, read_only=True)
+    options = ServiceOptions(path=STREAMS, kind="docstore:Topic", put_creates=False, methods=())
     checks = True
 
     def check(self, state: State) -> None:

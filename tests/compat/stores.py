@@ -34,16 +34,17 @@ class Asker:
         self._url = url
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
-        """Return the page of an answer, whatever its status, with that in it."""
-        raw = None if body is None else json.dumps(body).encode()
+        """Return the page of an answer, whatever its status, with that in it; lists are lines."""
+        lines = body if isinstance(body, list) else [] if body is None else [body]
+        raw = b"\n".join(json.dumps(line).encode() for line in lines) or None
         request = urllib.request.Request(self._url + path, raw, {**JSON, **headers}, method=method)
         try:
             with urllib.request.urlopen(request, timeout=10) as answer:
                 status, content = answer.status, answer.read()
         except urllib.error.HTTPError as error:
             status, content = error.code, error.read()
-        page = json.loads(content) if content else {}
-        return {"status": status, "page": page}
+        pages = [json.loads(line) for line in content.splitlines()] or [{}]
+        return {"status": status, "page": pages if len(pages) > 1 else pages[0]}
 
 
 def fill(asker: Asker) -> list[str]:
@@ -64,6 +65,11 @@ def fill(asker: Asker) -> list[str]:
             paths += [link, f"{link}/versions"]
         paths.append(factory)
     done.append(asker.ask("PUT", "/strong/1", {"guarded": True}, Fence="locks/a:7"))
+    done.append(asker.ask("POST", "/core/factories", {"path": "/orders:"}))
+    links = [f"/orders:/42{part}" for part in ("", "~1", "~2")]
+    batch = [{"link": link, "body": {"of": 42}} for link in links]
+    done.append(asker.ask("POST", "/core/bulk?atomic=true", batch, Fence="locks/b:7"))
+    paths += links
     topic = {"name": "flights", "partitions": 2, "replicationFactor": 1}
     done.append(asker.ask("POST", "/core/streams", topic, Prefer="wait=10"))
     for number in range(COUNT):

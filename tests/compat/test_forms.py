@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from docstore.client import Client
+from docstore.client import Client, RequestFailed
 from docstore.client.local import LocalCluster, LocalNode
 from docstore.node.damage import EXIT_DISK_FAILED
 from docstore.protocol.group.configuration import FIRST_PROTOCOL
+from docstore.protocol.group.stored_forms import KEYS
 from docstore.wire import PROTOCOL
 from tests.compat.test_rolling import PRESENT, restart
 
@@ -31,6 +32,18 @@ from docstore.__main__ import main
 main()
 """,
 )
+
+
+EARLIER = (
+    "-c",
+    f"""
+from docstore import wire
+wire.PROTOCOL = {KEYS - 1}
+from docstore.__main__ import main
+main()
+""",
+)
+"""This version, told that it knows of no keys."""
 
 
 def page_of(node: LocalNode) -> dict[str, Any]:
@@ -86,3 +99,33 @@ async def test_the_group_goes_over_when_the_last_node_reads_it(tmp_path: Path) -
             why = f"it speaks protocol {PROTOCOL}, the group stores what {PROTOCOL + 1} has added"
             await until(lambda: why in log_of(newcomer))
             assert (await client.get("/notes/a")).value["by"] == "all"
+
+
+@pytest.mark.thorough
+async def test_keys_wait_for_the_last_member_and_close_the_way_back(tmp_path: Path) -> None:
+    cluster = LocalCluster(3, tmp_path, ["--slots", "16"])
+    for node in cluster.nodes:
+        node.command = EARLIER
+    with cluster:
+        async with Client(cluster.urls) as client:
+            await client.declare("/notes")
+            for node in cluster.nodes:
+                with pytest.raises(RequestFailed) as refused:
+                    async with Client([cluster.nodes[0].url]) as first:
+                        await first.declare("/orders:")
+                assert (refused.value.status, refused.value.code) == (409, "earlier-version")
+                await asyncio.to_thread(restart, cluster, node, PRESENT)
+            assert stored(cluster) == [FIRST_PROTOCOL] * 3
+            lines = [{"link": f"/orders:/42~{n}", "body": {"n": n}} for n in range(3)]
+            await client.declare("/orders:")
+            assert [each["status"] for each in await client.atomic(lines)] == [201] * 3
+            assert stored(cluster) == [KEYS] * 3
+            first_node = cluster.nodes[0]
+            assert await asyncio.to_thread(ended, first_node, signal.SIGTERM) == 0
+            first_node.command = EARLIER
+            cluster.start(first_node)
+            assert await asyncio.to_thread(ended, first_node) == EXIT_DISK_FAILED
+            first_node.command = PRESENT
+            cluster.start(first_node)
+            await asyncio.to_thread(cluster.wait_ready)
+            assert (await client.get("/orders:/42~1")).value["n"] == 1

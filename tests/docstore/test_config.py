@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from docstore.cli.serve import read_settings
+from docstore.cli.several_settings import flags_of
 from docstore.config import from_environment, merged, parse
 from docstore.errors import BadConfig
 from docstore.model.address import Address
@@ -86,6 +88,24 @@ def test_a_node_knows_the_names_that_its_settings_give_it() -> None:
 def test_the_later_layer_wins_and_silence_says_nothing() -> None:
     layers = ({"zone": "file", "slots": 4}, {"zone": "environment"}, {"zone": None})
     assert merged(*layers) == {"zone": "environment", "slots": 4}
+
+
+def test_what_is_a_list_is_said_by_flags_by_commas_or_as_a_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text('data = "d"\nservice = ["a:A", "b:B"]\njoin = "http://h:1,http://h:2"\n')
+    from_file, _ = read_settings(["--config", str(file)])
+    assert parse(from_file).services == ("a:A", "b:B")
+    assert parse(from_file).join == ("http://h:1", "http://h:2")
+    monkeypatch.setenv("DOCSTORE_SERVICE", "c:C, d:D")
+    environment, _ = read_settings(["--config", str(file)])
+    assert parse(environment).services == ("c:C", "d:D")
+    flags = ["--service", "e:E", "--service", "f:F", "--join", "http://h:3", "--join", "http://h:4"]
+    said, _ = read_settings(["--config", str(file), *flags])
+    assert parse(said).services == ("e:E", "f:F")
+    assert parse(said).join == ("http://h:3", "http://h:4")
+    assert "--service=e:E,f:F" in flags_of({"service": ["e:E", "f:F"]})
 
 
 def test_the_environment_is_read_by_name_and_checked() -> None:

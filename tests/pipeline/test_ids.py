@@ -1,6 +1,8 @@
 """Ids that jobs make: different keys are different documents."""
 
 from docstore.pipeline.jobs.viewing import group_id
+from docstore.pipeline.tables import slot_column
+from docstore.protocol.slots import slot_of
 from tests.pipeline.stage import Stage
 
 
@@ -13,3 +15,11 @@ def test_groups_of_different_keys_have_different_ids(stage: Stage) -> None:
     groups = stage.spark.createDataFrame(rows, "a string, b string, c array<string>")
     made = groups.select(group_id(groups, ["a", "b", "c"])).collect()
     assert len({row[0] for row in made}) == len(rows)
+
+
+def test_rows_are_put_in_the_order_of_the_slots_that_nodes_find(stage: Stage) -> None:
+    links = ["/orders/42~1", "/orders:/42", "/orders:/42~1", "/shop/lines:/a b~ü", "/core/x:/1~2"]
+    rows = stage.spark.createDataFrame([(link,) for link in links], "link string")
+    found = rows.select(slot_column(rows["link"], 1024)).collect()
+    assert [row[0] for row in found] == [slot_of(link, 1024) for link in links]
+    assert found[1] == found[2]

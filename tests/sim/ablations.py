@@ -14,7 +14,7 @@ from unittest.mock import patch
 from docstore.model.document import Row
 from docstore.ownership import ballot as fence
 from docstore.ownership.by_vote import Voter
-from docstore.protocol import quorum
+from docstore.protocol import parts, quorum
 from docstore.protocol.core import Core
 from docstore.protocol.group import policy, reconfigure
 from docstore.protocol.group.change import advanced as _advanced
@@ -31,6 +31,7 @@ from docstore.protocol.reign import Follower, Phase, Recovery, Reign
 from docstore.protocol.replica import Replica
 from docstore.protocol.road import handle as handling
 from docstore.protocol.road import recall
+from docstore.protocol.road.append import Appender
 from docstore.protocol.road.confirm import Confirmer
 from docstore.protocol.road.decide import Decider
 from docstore.protocol.road.forward import Gateway
@@ -38,6 +39,7 @@ from docstore.protocol.road.learn import Acceptor
 from docstore.protocol.road.offered import Offered
 from docstore.protocol.road.past_reads import PastReads
 from docstore.protocol.road.serve import Owner
+from docstore.protocol.road.together import AtomicBatches
 from tests.sim.profiles import FULL_DISKS
 from tests.sim.run import Profile
 
@@ -61,6 +63,10 @@ VOTES = Profile(
 LOADS = Profile(
     slots=4, links=4, loaders=3, page_rows=2, kinds=("crash", "isolate", "pause", "flap", "oneway")
 )
+PARTS = Profile(
+    slots=1, links=8, batchers=4, clients=2, page_rows=4, faults_s=5.0,
+    kinds=("crash", "isolate", "pause", "flap", "oneway"),
+)  # fmt: skip
 TRIMS = Profile(
     slots=1, links=2, retention_s=1.0, kinds=("crash", "isolate", "isolate", "pause", "slow")
 )
@@ -267,7 +273,20 @@ def _what_is_here(self: Trimmer, log: SlotLog, reign: Reign) -> int:
     return min(log.decided, log.durable)
 
 
+def _all_rows(rows: Sequence[Row]) -> Sequence[Row]:
+    return rows
+
+
+def _one_after_the_other(self: AtomicBatches, log: SlotLog, at_us: int) -> int:
+    return max(at_us, log.updated_us + 1)
+
+
 ABLATIONS: dict[str, Ablation] = {
+    "a-batch-without-the-refused": Ablation("A1", ((AtomicBatches, "refusal", _nothing),), PARTS),
+    "pages-that-part-batches": Ablation("A2", ((parts, "whole", _all_rows),), PARTS),
+    "a-batch-of-several-times": Ablation(
+        "A3", ((AtomicBatches, "time_of", _one_after_the_other),), PARTS
+    ),
     "trim-what-others-lack": Ablation("SL7", ((Trimmer, "held_by_all", _what_is_here),), TRIMS),
     "trim-what-is-counted": Ablation("SL9", ((Trimmer, "counted", _counts_nothing),), COUNTED),
     "trim-before-it-is-known-who-counts": Ablation(
@@ -328,7 +347,7 @@ ABLATIONS: dict[str, Ablation] = {
         "B1", ((fence, "is_fenced", _is_fenced_by_epoch),), TAKEOVERS
     ),
     "rows-that-most-disks-cannot-take": Ablation(
-        "O8", ((Owner, "is_storable", _always),), FULL_DISKS
+        "O8", ((Appender, "is_storable", _always),), FULL_DISKS
     ),
     "recreate-restarts-numbers": Ablation(
         "D2", ((handling, "next_version", _restart_numbers),), BASIC

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from docstore.model.batch import batch_of
 from docstore.model.operation import Operation
 from docstore.protocol.depose import depose
 from docstore.protocol.effects import Persist, Read, Send
@@ -42,6 +43,7 @@ from docstore.protocol.group.configuration import Configuration, MemberEntry, fi
 from docstore.protocol.messages import Heartbeat
 from docstore.protocol.reign import Phase
 from docstore.protocol.replica import Replica
+from docstore.protocol.timing import ReplicaConfig, SendingBounds
 from docstore.storage.ledger import Ledger
 from docstore.storage.store import SaveConfiguration, Write
 from tests.sim.invariants import Invariants, Violation
@@ -70,6 +72,9 @@ class Bounds:
     is late arrives at any time after that, or never.
     """
 
+    batched: bool = False
+    """A write is an atomic batch of both documents, and a message about a slot has three rows."""
+
     @property
     def disks_are_at_once(self) -> bool:
         """Say whether a commit comes back before anything else happens."""
@@ -90,8 +95,9 @@ class Found:
 class Node:
     """One replica, its disk, and the commits that are on their way to it."""
 
-    def __init__(self, name: str, configuration: Configuration) -> None:
+    def __init__(self, name: str, configuration: Configuration, config: ReplicaConfig) -> None:
         self.name, self.boot, self.era = name, 0, 0
+        self._config = config
         self.disk = Ledger()
         self.disk.apply([SaveConfiguration(first_registered(configuration).pack())])
         self.commits: list[tuple[int, list[Write], str]] = []
@@ -106,7 +112,8 @@ class Node:
         service = Appending()
         self.replica = Replica(
             self.name, self.disk.recovered(f"{self.name}.0", self.boot),
-            service_for=lambda link, since: service, rng=Random(1), vote_rng=Random(1), now=NOW,
+            service_for=lambda link, since: service, rng=Random(1), vote_rng=Random(1),
+            config=self._config, now=NOW,
         )  # fmt: skip
 
 
@@ -117,7 +124,8 @@ class World:
         members = tuple(MemberEntry(name, f"{name}.0", "host", 7000) for name in NAMES)
         configuration = Configuration(1, "explored", 1, 1, None, members)
         self.bounds = bounds
-        self.nodes = {name: Node(name, configuration) for name in NAMES}
+        config = ReplicaConfig(sending=SendingBounds(page_rows=3 if bounds.batched else 256))
+        self.nodes = {name: Node(name, configuration, config) for name in NAMES}
         self.flying: list[tuple[str, str, Any, str]] = []
         """(from, to, message, its text)."""
         self.late: list[tuple[str, str, Any, str]] = []
@@ -223,10 +231,9 @@ class World:
             self._feed(node, TurnEnded())
         elif kind == "writes":
             self.writes += 1
-            link = LINKS[self.writes % 2]
-            operation = Operation(
-                verb="PUT", link=link, body=b'{"n":%d}' % self.writes, creates=True
-            )
+            body = b'{"n":%d}' % self.writes
+            puts = [Operation(verb="PUT", link=link, body=body, creates=True) for link in LINKS]
+            operation = batch_of(puts) if self.bounds.batched else puts[self.writes % 2]
             self._feed(node, Requested(self.writes, operation, NOW + 100))
         else:
             self.crashes += 1
@@ -315,8 +322,12 @@ def main() -> int:
     parser.add_argument("--crashes", type=int, default=1)
     parser.add_argument("--ordered", action="store_true")
     parser.add_argument("--late", type=int)
+    parser.add_argument("--batched", action="store_true")
     options = parser.parse_args()
-    bounds = Bounds(options.ballots, options.writes, options.crashes, options.ordered, options.late)
+    bounds = Bounds(
+        options.ballots, options.writes, options.crashes, options.ordered, options.late,
+        options.batched,
+    )  # fmt: skip
     began = time.monotonic()
     found = explore(bounds, options.states, options.seconds)
     took_s = time.monotonic() - began

@@ -2,11 +2,12 @@
 
 from collections import Counter
 
-from docstore.model.document import Ballot, Row
+from docstore.model.document import Ballot, Row, ballot_at
 from docstore.ownership.by_vote import Role
 from docstore.protocol.log import SlotLog
+from docstore.protocol.parts import span_of
 from docstore.protocol.reign import Phase
-from docstore.storage.store import Rows
+from docstore.storage.store import Rows, Status
 from tests.sim.process import Process
 
 
@@ -36,6 +37,8 @@ class Invariants:
         self._configurations: dict[int, bytes] = {}
         self._leaders: dict[int, str] = {}
         self._used: dict[str, int] = {}
+        self._within: set[tuple[int, Ballot, int]] = set()
+        """(Slot, ballot, n) of rows whose batch goes on behind them."""
 
     def after_step(self, process: Process) -> None:
         """Check what the step may have changed."""
@@ -47,6 +50,7 @@ class Invariants:
         for log in core.logs.values():
             self._check_promise(process, log)
             self._check_contents(process, log)
+            self._check_whole(process, log)
             reign = log.reign
             if reign is not None and reign.phase is Phase.OPEN:
                 self._check_open(process, log)
@@ -93,6 +97,24 @@ class Invariants:
             self.checked["I3"] += 1
             if content != row.digest:
                 raise Violation(f"I3: two contents for {row.ballot} n={n} of slot {log.slot}")
+            if span_of(row)[1] > n:
+                self._within.add((log.slot, row.ballot, n))
+
+    def _check_whole(self, process: Process, log: SlotLog) -> None:
+        """I13: a log ends between two batches, in memory and on disk, and so does what it decides.
+
+        One that is being copied is no evidence, and is read by nobody.
+        """
+        if not self._within:
+            return
+        self.checked["I13"] += 1
+        ends = [(log.ballots, n) for n in (log.end, log.durable, log.decided) if log.full]
+        disk = process.disk.record(log.slot)
+        if disk.status is Status.FULL:
+            ends.append((disk.ballots, process.disk.end(log.slot)))
+        for ballots, n in ends:
+            if (log.slot, ballot_at(ballots, n), n) in self._within:
+                raise Violation(f"I13: slot {log.slot} of {process.name} has a part of a batch")
 
     def _check_open(self, process: Process, log: SlotLog) -> None:
         """I5: a log that is opened holds everything that was decided under smaller ballots.

@@ -328,7 +328,8 @@ class Process:
     def _learn(self, life: int) -> None:
         """Read what is needed of the past, again and again."""
         if life == self.life:
-            self.feed(NeedsRead(Needs(self._world.now, {}, {"/t": self.versions})))
+            counts = dict.fromkeys(("/t", "/t:"), self.versions)
+            self.feed(NeedsRead(Needs(self._world.now, {}, counts)))
             self._world.after(READING_S, self._learn, life)
 
     def _tick(self, life: int) -> None:

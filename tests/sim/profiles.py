@@ -11,10 +11,14 @@ from tests.sim.run import Profile
 def profile_of(seed: int, nodes: str) -> Profile:
     """Return the shape of a seed's run: 3 or 5 nodes, and what else varies.
 
-    nodes: "3", "5", "both", or "batches": both, under clients that send batches as well.
+    nodes: "3", "5", "both", or both under clients that send several operations at once as well:
+    "batches", or "atomic" for all or none of them.
     """
     if nodes == "batches":
         return replace(profile_of(seed, "both"), loaders=2, links=8)
+    if nodes == "atomic":
+        shape = profile_of(seed, "both")
+        return replace(shape, batchers=3, clients=2, links=8, page_rows=shape.page_rows + 2)
     rng = Random(seed * 7919 + 1)
     size = rng.choice((3, 5)) if nodes == "both" else int(nodes)
     # In one of eleven runs disks rot as well: slots abstain, and are copied anew.
@@ -70,4 +74,6 @@ def aimed_at(event: str, number: int) -> tuple[int, Profile]:
             return number, FULL_DISKS
         case "took":  # Messages that say much are those of batches.
             return number, profile_of(number, "batches")
+        case "atomic_batches" | "I13":
+            return number, profile_of(number, "atomic")
     raise ValueError(event)

@@ -123,7 +123,7 @@ class Register:
             return said._replace(code="repeated", row=made)
         if operation.reign and operation.reign != said.epoch:
             return said._replace(status=412, code="other-reign")
-        outcome = handle(current, operation, self._services(link), floor=-1)
+        outcome = handle(current, operation, self._services(link), floor=-1, now_us=lambda: 0)
         if isinstance(outcome, Refused):
             return outcome.answer
         if isinstance(outcome, Unchanged):

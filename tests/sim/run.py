@@ -11,6 +11,7 @@ from docstore.protocol.events import Requested
 from docstore.protocol.group.configuration import Stage
 from docstore.protocol.timing import LeadershipTimes, ReplicaConfig, Retention, SendingBounds
 from docstore.simulation.world import World
+from tests.sim.batchers import Batcher, batch_problems
 from tests.sim.cluster import Cluster
 from tests.sim.invariants import Invariants, Violation
 from tests.sim.loaders import Loader
@@ -37,6 +38,8 @@ class Profile:
     clients: int = 4
     loaders: int = 0
     """Clients that send batches."""
+    batchers: int = 0
+    """Clients that send atomic batches."""
     kinds: tuple[str, ...] = ALL
     page_rows: int = 256
     faults_s: float = FAULTS_S
@@ -83,7 +86,7 @@ def run(seed: int, profile: Profile, watch: Callable[[str], None] | None = None)
     for process in cluster.processes.values():
         process.after_step = after_step
     history = History()
-    links = [f"/t/d{index}" for index in range(profile.links)]
+    links = _links(profile)
     nemesis = Nemesis(cluster, profile.faults_s, profile.kinds)
     for index in range(profile.clients):
         until = profile.faults_s + HEALING_S / 2
@@ -91,6 +94,8 @@ def run(seed: int, profile: Profile, watch: Callable[[str], None] | None = None)
     for index in range(profile.loaders):
         until = profile.faults_s + HEALING_S / 2
         Loader(f"l{index}", cluster, links, history, until, past=profile.past)
+    for index in range(profile.batchers):
+        Batcher(f"b{index}", cluster, links, history, profile.faults_s + HEALING_S / 2)
     try:
         world.run(profile.faults_s)
         nemesis.heal()
@@ -113,6 +118,13 @@ def run(seed: int, profile: Profile, watch: Callable[[str], None] | None = None)
         )
     outcome.counters.update(invariants.checked)
     return outcome
+
+
+def _links(profile: Profile) -> list[str]:
+    """Return the documents; those of batches share a key with some others."""
+    if profile.batchers:
+        return [f"/t:/k{index // 4}~{index}" for index in range(profile.links)]
+    return [f"/t/d{index}" for index in range(profile.links)]
 
 
 def _founded(world: World, profile: Profile) -> Cluster:
@@ -159,6 +171,7 @@ def _final_reads(cluster: Cluster, links: list[str], history: History) -> list[s
 
 def _judge(outcome: Outcome, cluster: Cluster, invariants: Invariants, history: History) -> None:
     rows = [row for slot in invariants.decided.values() for row in slot]
+    outcome.problems += batch_problems(history.batches, rows)
     for link, ops in split(history.ops).items():
         versions = [row for row in rows if row.link == link]
         outcome.problems.extend(f"{link}: {each}" for each in document_problems(ops, versions))

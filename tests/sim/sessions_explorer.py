@@ -197,7 +197,7 @@ class World:
         said = Answer(200, row=self.row, owner=self.owner, epoch=self.reign)
         if operation.reign not in (0, self.reign):
             return said._replace(status=412, code="other-reign")
-        outcome = handle(self.row, operation, SERVICE, floor=-1)
+        outcome = handle(self.row, operation, SERVICE, floor=-1, now_us=lambda: 0)
         if isinstance(outcome, Refused):
             return outcome.answer
         if isinstance(outcome, Unchanged):

@@ -36,6 +36,8 @@ class History:
     """Everything that all clients did."""
 
     ops: list[Op] = field(default_factory=list)
+    batches: list[list[Op]] = field(default_factory=list)
+    """Those of `ops` that were parts of one batch."""
 
 
 def to_answer(op: Op, now: float, answer: Answer) -> None:

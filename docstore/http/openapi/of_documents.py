@@ -30,9 +30,10 @@ MANY = About(
         "/core/bulk": {
             "POST": Op(
                 "One operation a line", {200: "application/x-ndjson"},
-                ("application/x-ndjson", "application/msgpack"), headers=QUERYING,
+                ("application/x-ndjson", "application/msgpack"), query=("atomic",),
+                headers=("Idempotency-Key", "Fence", *QUERYING),
                 tells="`{op, link, body, ifVersion?, ...}` a line; a line of results for each, in "
-                "order. Each line succeeds or fails by itself.",
+                "order. Each line succeeds or fails by itself, unless it is `atomic`.",
             ),
         },
         "/core/document-index": {
@@ -79,11 +80,11 @@ def utilities(factory: str, one: str, level: int = 3) -> Mapping[str, Mapping[st
 
 def _factory(options: ServiceOptions, schema: str) -> Mapping[str, Op]:
     told = {"GET": Op("List documents, or query them", {200: "Page"}, query=LIST, headers=QUERYING)}
-    if not options.read_only:
+    if "POST" in options.methods:
+        replaces = {200: "Document"} if options.idempotent_post else {}
         told["POST"] = Op(
-            "Create a document", {201: "Document", **({200: "Document"} if options.idempotent_post
-                                                      else {})},
-            schema, headers=("Prefer", *WRITING),
+            "Create a document", {201: "Document", **replaces}, schema,
+            headers=("Prefer", *WRITING),
         )  # fmt: skip
     return told
 
@@ -93,14 +94,13 @@ def _document(options: ServiceOptions, schema: str) -> Mapping[str, Op]:
         "GET": Op("Read it", {200: "Document", 304: ""}, query=("documentVersion", "at"),
                   headers=("If-None-Match", *READING)),
     }  # fmt: skip
-    if not options.read_only:
-        made = {201: "Document"} if options.put_creates else {}
-        told |= {
-            "PUT": Op("Replace it", {200: "Document", **made}, schema, headers=WRITING),
-            "PATCH": Op("Change members of it", {200: "Document"}, PATCHES, headers=WRITING),
-            "DELETE": Op("Delete it", {200: "Document"}, headers=WRITING),
-        }
-    return told
+    made = {201: "Document"} if options.put_creates else {}
+    changes = {
+        "PUT": Op("Replace it", {200: "Document", **made}, schema, headers=WRITING),
+        "PATCH": Op("Change members of it", {200: "Document"}, PATCHES, headers=WRITING),
+        "DELETE": Op("Delete it", {200: "Document"}, headers=WRITING),
+    }
+    return told | {method: op for method, op in changes.items() if method in options.methods}
 
 
 def written_schema(options: ServiceOptions, name: str) -> Json:

@@ -38,6 +38,7 @@ IN_QUERIES: Mapping[str, tuple[Json, str]] = {
     "$top": (number(1, 10_000), "Documents in all"),
     "$count": (FLAG, "Tell `documentCount`, exactly"),
     "expand": (TEXT, "If it is there: whole documents"),
+    "atomic": (FLAG, "All lines or none, of documents that share a partition key"),
     "asOf": (TEXT, "`latest`, `barrier`, a time that is past, a snapshot's name, a token"),
     "after": (TEXT, "In `nextPageLink`: the last link of the page before"),
     "cursor": (TEXT, "In `nextPageLink` of a query: all of it"),

@@ -113,7 +113,7 @@ NODES: Mapping[str, Json] = {
         asked("AddMemberRequest", "member", member=MEMBER),
         asked("ReplaceMemberRequest", "id member", id=TEXT, member=MEMBER),
         asked("RemoveMemberRequest", "id", id=TEXT, force=FLAG),
-        asked("CancelChangeRequest"),
+        asked("CancelChangeRequest"), asked("StoreKeysRequest"),
         asked("JoinPeerRequest", "memberGroupReference", memberGroupReference=TEXT),
     ]},
     "Selector": of(replicationFactor=WHOLE, slots=WHOLE, shares=THING,

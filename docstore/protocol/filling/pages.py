@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from docstore.model.document import Row
+from docstore.protocol import parts
 from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
 from docstore.protocol.reign import Follower, Reign
@@ -33,15 +34,18 @@ class Pages:
     def tail(
         self, log: SlotLog, reign: Reign, follower: Follower, first: int, last: int, then: Then
     ) -> None:
-        """Call `then` with rows first.. of the log: at least one, at most a page."""
+        """Call `then` with rows first.. of the log: at least one, at most a page.
+
+        It does not end within a batch (rule A2).
+        """
         last = min(last, first + self.core.config.sending.page_rows - 1)
         if first in log.pending:
-            then(self.from_memory(log, first, last))
+            then(parts.whole(self.from_memory(log, first, last)))
             return
 
         def of_the_log(rows: Sequence[Row]) -> None:
             if rows[0].n == first:
-                then(rows)
+                then(parts.whole(rows))
 
         # Beyond `durable` the disk may still hold rows that were cut in memory.
         query = Rows(log.slot, first, min(last, log.durable), self.core.config.sending.page_bytes)

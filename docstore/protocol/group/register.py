@@ -22,7 +22,7 @@ from random import Random
 from typing import assert_never
 
 from docstore.protocol.core import Core
-from docstore.protocol.group.change import Change, ChangeRefused, begin
+from docstore.protocol.group.change import Change, ChangeRefused, Kind, begin
 from docstore.protocol.group.configuration import Configuration, Registered
 from docstore.protocol.group.election import Election
 from docstore.protocol.group.notices import CommitNotices
@@ -31,6 +31,7 @@ from docstore.protocol.group.readiness import Readiness
 from docstore.protocol.group.replication import Replication
 from docstore.protocol.group.requests import ChangeRequests
 from docstore.protocol.group.stored import StoredRegister
+from docstore.protocol.group.stored_forms import with_keys
 from docstore.protocol.group.transfer import Transfer
 from docstore.protocol.messages import Canvass, Configured, Electing, Follow, Lead, Succeed, Vote
 
@@ -95,12 +96,21 @@ class Register:
             self.requests.answer(request, 503, "not-the-leader", why_not)
             return
         try:
-            following = begin(self.core.configuration, change)
+            following = self._begun(change)
         except ChangeRefused as refused:
             self.requests.answer(request, refused.status, refused.code, refused.detail)
             return
+        if following.id == self.core.configuration.id:
+            self.requests.answer(request, 202, "", f"configuration {following.id}")
+            return
         self.requests.begun(request, following.id)
         self.replication.offer(following)
+
+    def _begun(self, change: Change) -> Configuration:
+        """Return the configuration that a change begins with. Raises ChangeRefused."""
+        if change.kind is Kind.KEYS:  # Who can read what is known of links, not of members.
+            return with_keys(self.core)
+        return begin(self.core.configuration, change)
 
     def _why_not_now(self) -> str:
         """Return why this node cannot begin a change, nothing if it can."""

@@ -7,16 +7,23 @@ configuration say so, and `Configuration.stores` says it to everybody. From then
 earlier protocol is linked (`members/founding.py`), and none starts on such a disk; one that came
 back in an earlier version while that was being decided is not told.
 
+What only some groups ever store waits until somebody asks for it, too: then a group that does not
+need it keeps its way back to the version before.
+
 Source: the cluster version of etcd, and of CockroachDB.
 """
 
 from dataclasses import replace
 
 from docstore.protocol.core import Core
-from docstore.protocol.group.configuration import FIRST_PROTOCOL, Configuration
+from docstore.protocol.group.change import ChangeRefused
+from docstore.protocol.group.configuration import FIRST_PROTOCOL, Configuration, Stage
 
 FORMS: tuple[int, ...] = ()
-"""The protocols that have added to what is stored. None has so far."""
+"""The protocols that have added what every group stores. None has so far."""
+KEYS = 9
+"""The protocol of keys that documents lie by, and of rows that belong together; asked for by the
+first declaration of a factory that has keys."""
 
 
 def with_forms_allowed(core: Core) -> Configuration | None:
@@ -29,6 +36,22 @@ def with_forms_allowed(core: Core) -> Configuration | None:
     core.counters["forms_allowed"] += 1
     following = core.configuration.id + 1
     return replace(core.configuration, id=following, stored_protocol=max(due))
+
+
+def with_keys(core: Core) -> Configuration:
+    """Return the configuration that allows keys, or the one in use. Raises ChangeRefused."""
+    now = core.configuration
+    if now.stores(KEYS):
+        return now
+    if now.stage is not Stage.STABLE:
+        raise ChangeRefused(409, "change-in-flight", f"configuration {now.id} is {now.stage}")
+    links = core.peers.links
+    behind = sorted(member for member in core.peers if links.get(member, 0) < KEYS)
+    if behind:
+        detail = f"not all members are known to read what a factory with keys stores: {behind}"
+        raise ChangeRefused(409, "earlier-version", detail)
+    core.counters["forms_allowed"] += 1
+    return replace(now, id=now.id + 1, stored_protocol=KEYS)
 
 
 def may_tell(core: Core, peer: str, configuration: Configuration) -> bool:

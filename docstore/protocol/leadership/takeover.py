@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable
 
 from docstore.model.document import ballot_added, ballots_until, common_end
 from docstore.ownership.ballot import next_ballot
-from docstore.protocol import quorum
+from docstore.protocol import parts, quorum
 from docstore.protocol.core import Core
 from docstore.protocol.depose import depose
 from docstore.protocol.filling.catchup import CatchUp
@@ -294,7 +294,8 @@ class TakeOver:
             if isinstance(result, Corrupt):
                 self.core.corrupt(log)
             elif log.promised == ballot:
-                answer = Fetched(message.slot, message.epoch, message.first, result)
+                rows = parts.whole(result) if result else result
+                answer = Fetched(message.slot, message.epoch, message.first, rows)
                 self.outbox.send(sender, answer)
 
         last = min(message.last, log.durable)

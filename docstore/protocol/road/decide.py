@@ -22,8 +22,10 @@ from docstore.protocol.depose import depose
 from docstore.protocol.identity import has_created
 from docstore.protocol.log import SlotLog
 from docstore.protocol.messages import Accepted, Decide, Refused, Took
+from docstore.protocol.parts import span_of
 from docstore.protocol.reign import Phase, Reign
 from docstore.protocol.road.offered import Offered, Reached
+from docstore.protocol.road.together import answer_of
 from docstore.storage.store import Corrupt, Result, Rows
 
 
@@ -155,12 +157,14 @@ class Decider:
             reign.clients.lacking.append((n, inflight))
             return
         row = log.pending.get(n)
-        if row is None:
+        if row is None or (inflight.operation.verb == "BATCH" and not inflight.made):
             self._answer_from_disk(log, reign, n, inflight)
             return
         self.core.reply(inflight, self._success(row, inflight, copies, reign.ballot[0]))
 
     def _success(self, row: Row, inflight: Inflight, copies: int, epoch: int) -> Answer:
+        if inflight.made:
+            return answer_of(inflight.made, copies, self.core.me, epoch)
         created = has_created(row) if inflight.created is None else inflight.created
         status = 201 if created else 200
         return Answer(status, row=row, replicas=copies, owner=self.core.me, epoch=epoch)
@@ -177,10 +181,28 @@ class Decider:
             if isinstance(result, Corrupt) or not result:
                 self.core.reply(inflight, None, proposed=True)
                 return
+            if inflight.operation.verb == "BATCH" and not inflight.made:
+                self._answer_batch_from_disk(log, reign, result[0], inflight)
+                return
             copies, epoch = reign.copies(n), self.epoch_of(log.slot)
             self.core.reply(inflight, self._success(result[0], inflight, copies, epoch))
 
         self.outbox.read(Rows(log.slot, n, n), answer)
+
+    def _answer_batch_from_disk(
+        self, log: SlotLog, reign: Reign, row: Row, inflight: Inflight
+    ) -> None:
+        """Answer a retry of a batch, of which this is a row."""
+        first, last = span_of(row)
+
+        def answer(result: Result) -> None:
+            if isinstance(result, Corrupt) or len(result) <= last - first:
+                self.core.reply(inflight, None, proposed=True)
+                return
+            copies, epoch = reign.copies(last), self.epoch_of(log.slot)
+            self.core.reply(inflight, answer_of(result, copies, self.core.me, epoch))
+
+        self.outbox.read(Rows(log.slot, first, last), answer)
 
     def _answer_duplicates(self, log: SlotLog, reign: Reign) -> None:
         for n, inflight in reign.clients.duplicates_until(log.decided):

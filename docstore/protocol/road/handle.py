@@ -5,11 +5,13 @@ that fails is 412; a `documentVersion` in the body that fails is 409; an update 
 it read, and does not, is 428). Then whether the document may come into being or go, then the
 author's service. A version is one more than the one before, also over a tombstone (rule D2):
 numbers are never used again. Bytes that nobody changed are kept as they came.
+
+What a service is, is handed in; whatever its author has written may fail, and that is a refusal.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from docstore.errors import BadRequest, Conflict, TooLarge
 from docstore.model import json, patch
@@ -17,7 +19,15 @@ from docstore.model.document import Row, tag_of
 from docstore.model.document_members import STORE_SET
 from docstore.model.fences import SCOPES_MAX, Fence, TooLow, TooMany, fences_of, passed
 from docstore.model.operation import Answer, Conditions, Operation
-from docstore.model.service import Refusal, Service, ServiceOptions, State
+from docstore.model.service import (
+    Asked,
+    Method,
+    Refusal,
+    Service,
+    ServiceOptions,
+    State,
+    WithAuthor,
+)
 
 
 class New(NamedTuple):
@@ -55,21 +65,29 @@ STATE_BYTES_MAX = 1 << 20
 """Of what a patch makes; PUT and POST are measured where they come in."""
 
 
-def handle(head: Row | None, operation: Operation, service: Service, *, floor: int) -> Outcome:
+def handle(
+    head: Row | None,
+    operation: Operation,
+    service: Service,
+    *,
+    floor: int,
+    now_us: Callable[[], int],
+) -> Outcome:
     """Return what an update makes of the document's newest version.
 
     head: the newest row, which may be a tombstone; None if the link was never used.
     floor: the version that an absent link counts as having.
+    now_us: says what time it is, to an author who asks.
     """
     if service.options.requires_fence and not operation.fence:
         return _refuse(428, "fence-required", "this factory demands a Fence", head)
     remembered = fences_of(head)
     if not remembered and not operation.fence:
-        return _judged(head, operation, service, floor)
+        return _judged(head, operation, service, floor, now_us)
     fences = passed(remembered, operation.fence)
     if isinstance(fences, TooLow | TooMany):
         return _fenced(fences, head)
-    outcome = _judged(head, operation, service, floor)
+    outcome = _judged(head, operation, service, floor, now_us)
     return carrying(outcome, fences) if isinstance(outcome, New) else outcome
 
 
@@ -78,7 +96,13 @@ def carrying(new: New, fences: Sequence[Fence]) -> New:  # Seam.
     return new._replace(fences=fences)
 
 
-def _judged(head: Row | None, operation: Operation, service: Service, floor: int) -> Outcome:
+def _judged(
+    head: Row | None,
+    operation: Operation,
+    service: Service,
+    floor: int,
+    now_us: Callable[[], int],
+) -> Outcome:
     live = head if head is not None and not head.deleted else None
     options = service.options
     refusal = _precondition(live, operation.conditions, options.level)
@@ -89,13 +113,13 @@ def _judged(head: Row | None, operation: Operation, service: Service, floor: int
     try:
         match operation.verb:
             case "PUT":
-                return _put(head, live, operation, service, floor)
+                return _put(head, live, operation, service, floor, now_us)
             case "PATCH":
-                return _patch(head, live, operation, service)
+                return _patch(head, live, operation, service, now_us)
             case "POST":
-                return _post(head, live, operation, service, floor)
+                return _post(head, live, operation, service, floor, now_us)
             case "DELETE":
-                return _delete(head, live)
+                return _delete(head, live, operation, service, now_us)
             case _:
                 return _refuse(405, "method-not-allowed", operation.verb, head)
     except Refusal as refused:
@@ -119,7 +143,12 @@ def _fenced(why: TooLow | TooMany, head: Row | None) -> Refused:
 
 
 def _put(
-    head: Row | None, live: Row | None, operation: Operation, service: Service, floor: int
+    head: Row | None,
+    live: Row | None,
+    operation: Operation,
+    service: Service,
+    floor: int,
+    now_us: Callable[[], int],
 ) -> Outcome:
     if live is None and not operation.creates:
         return _refuse(404, "not-found", "PUT does not create documents here", head)
@@ -127,22 +156,27 @@ def _put(
         return _refuse(*IMMUTABLE, live)
     if live is None and operation.conditions and operation.conditions.version is not None:
         return _refuse(409, "version-conflict", "there is no version to go on from", head)
-    return _replace(head, operation, service, floor, "PUT")
+    return _replace(live, operation, service, next_version(head, floor), "PUT", now_us)
 
 
 def _post(
-    head: Row | None, live: Row | None, operation: Operation, service: Service, floor: int
+    head: Row | None,
+    live: Row | None,
+    operation: Operation,
+    service: Service,
+    floor: int,
+    now_us: Callable[[], int],
 ) -> Outcome:
     if live is not None:
         if service.options.immutable and service.options.idempotent_post:
             return _refuse(*IMMUTABLE, live)
         if service.options.idempotent_post:
-            return _replace(head, operation, service, floor, "PUT")
+            return _replace(live, operation, service, live.version + 1, "PUT", now_us)
         return _refuse(409, "already-exists", "the document exists already", live)
     if head is not None and not _may_recreate(head, operation):
         detail = f"the document is marked deleted as of version {head.version}"
         return _refuse(409, "marked-deleted", detail, head)
-    return _replace(head, operation, service, floor, "POST")
+    return _replace(live, operation, service, next_version(head, floor), "POST", now_us)
 
 
 def _may_recreate(tombstone: Row, operation: Operation) -> bool:
@@ -151,26 +185,60 @@ def _may_recreate(tombstone: Row, operation: Operation) -> bool:
 
 
 def _replace(
-    head: Row | None, operation: Operation, service: Service, floor: int, action: str
-) -> New:
-    """Return the version whose state is the request's body, as it came."""
+    live: Row | None,
+    operation: Operation,
+    service: Service,
+    version: int,
+    action: Method,
+    now_us: Callable[[], int],
+) -> Outcome:
+    """Return the version whose state is the request's body, as it came unless its author says."""
     signature = operation.signature
     if service.checks or not signature:
+        if isinstance(service, WithAuthor) and operation.verb in service.handled:
+            return _by_author(live, operation, service, version, action, now_us)
         state = json.parse_object(operation.body)
         if service.checks:
             _of_author(service.check, state)
         signature = signature or json.signature(state)
-    return New(operation.body, next_version(head, floor), action, False, signature)
+    return New(operation.body, version, action, False, signature)
 
 
-def _patch(head: Row | None, live: Row | None, operation: Operation, service: Service) -> Outcome:
+def _by_author(
+    live: Row | None,
+    operation: Operation,
+    service: WithAuthor,
+    version: int,
+    action: Method,
+    now_us: Callable[[], int],
+) -> Outcome:
+    """Return what an author's handler makes of an update."""
+    asked = Asked(operation.verb, operation.link, version, operation.media, now_us)
+    before = None if live is None else json.load(live.state)
+    after = _of_author(service.make, asked, before, json.parse(operation.body))
+    if after is None:
+        assert live is not None, "what comes into being has a state"
+        return Unchanged(live)
+    return _made(live, operation, service, version, action, after)
+
+
+def _patch(
+    head: Row | None,
+    live: Row | None,
+    operation: Operation,
+    service: Service,
+    now_us: Callable[[], int],
+) -> Outcome:
     if live is None:
         return _refuse(404, "not-found", "there is nothing to patch", head)
     if service.options.immutable:
         return _refuse(*IMMUTABLE, live)
+    version = live.version + 1
+    if isinstance(service, WithAuthor) and "PATCH" in service.handled:
+        return _by_author(live, operation, service, version, "PATCH", now_us)
     before: State = json.load(live.state)
     if service.options.numbered:
-        before["documentVersion"] = live.version + 1
+        before["documentVersion"] = version
     change = json.parse(operation.body)
     if operation.media == "json":
         after = patch.apply(before, change)
@@ -182,6 +250,18 @@ def _patch(head: Row | None, live: Row | None, operation: Operation, service: Se
         after = _of_author(service.patch, before, change)
     if after is None:
         return Unchanged(live)
+    return _made(live, operation, service, version, "PATCH", after)
+
+
+def _made(
+    live: Row | None,
+    operation: Operation,
+    service: Service,
+    version: int,
+    action: Method,
+    after: Any,
+) -> Outcome:
+    """Return the version with a state that did not come as bytes; a body that is it, as it came."""
     if not isinstance(after, dict):
         return _refuse(400, "malformed", "a document is a JSON object", live)
     after = {key: value for key, value in after.items() if key not in STORE_SET}
@@ -190,23 +270,35 @@ def _patch(head: Row | None, live: Row | None, operation: Operation, service: Se
     state = _of_author(json.dump, after)
     if len(state) > STATE_BYTES_MAX:
         return _refuse(413, "too-large", f"a document has at most {STATE_BYTES_MAX} bytes", live)
-    return New(state, live.version + 1, "PATCH", False, json.signature(after))
+    if action != "PATCH" and state == json.dump(json.load(operation.body)):
+        state = operation.body
+    return New(state, version, action, False, json.signature(after))
 
 
-def _of_author(call: Callable[..., T], *arguments: State) -> T:
+def _of_author(call: Callable[..., T], *arguments: Any) -> T:
     """Call what an author wrote: its mistake is a refusal, and must not take the owner down."""
     try:
         return call(*arguments)
     except (Refusal, BadRequest, Conflict, TooLarge):
         raise
     except Exception as error:
-        raise Refusal(f"the service failed: {type(error).__name__}", status=500) from error
+        why = f"the service failed: {type(error).__name__}"
+        raise Refusal(why, status=500, code="internal") from error
 
 
-def _delete(head: Row | None, live: Row | None) -> Outcome:
+def _delete(
+    head: Row | None,
+    live: Row | None,
+    operation: Operation,
+    service: Service,
+    now_us: Callable[[], int],
+) -> Outcome:
     """Return a tombstone: a version like any other (rule D1)."""
     if live is None:
         return _refuse(404, "not-found", "there is nothing to delete", head)
+    if isinstance(service, WithAuthor) and "DELETE" in service.handled:
+        asked = Asked("DELETE", live.link, live.version + 1, operation.media, now_us)
+        _of_author(service.make, asked, json.load(live.state), {})
     return New(live.state, live.version + 1, "DELETE", True, DELETED_SIGNATURE)
 
 

@@ -280,7 +280,10 @@ class Acceptor:
         base = [row for row in rows if row.n <= log.kept]
         if base:
             self.outbox.store(Base(base))
-        self.outbox.store_rows(log, rows[len(base) :])
+        if log.full:
+            self.outbox.store_rows(log, rows[len(base) :])
+        else:  # It may end within a batch: nobody is to read so far.
+            self.outbox.store_part(rows[len(base) :])
         self.outbox.save(log)
 
     def decide(self, sender: str, message: Decide) -> None:

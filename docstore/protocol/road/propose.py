@@ -9,6 +9,7 @@ being brought up to date (`filling/catchup.py`) and will meet these rows on thei
 from collections.abc import Callable, Iterator, Sequence
 
 from docstore.model.document import Row, ballot_at
+from docstore.protocol import parts
 from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
 from docstore.protocol.messages import Offer
@@ -24,20 +25,26 @@ def offer_of(log: SlotLog, reign: Reign, first: int, rows: Sequence[Row]) -> Off
 
 
 def pages(rows: Sequence[Row], rows_max: int, bytes_max: int) -> list[Sequence[Row]]:
-    """Return the rows cut into messages of bounded size, in order; no rows give one page."""
+    """Return the rows cut into messages of bounded size, in order; no rows give one page.
+
+    None ends within a batch (rule A2).
+    """
     if len(rows) == 1 or (
         len(rows) <= rows_max and sum(len(row.state) for row in rows) <= bytes_max
     ):
         return [rows]
-    result: list[list[Row]] = [[]]
-    size = 0
-    for row in rows:
-        size += len(row.state)
-        if result[-1] and (len(result[-1]) >= rows_max or size > bytes_max):
-            result.append([])
-            size = len(row.state)
-        result[-1].append(row)
-    return list(result)
+    result: list[Sequence[Row]] = []
+    while rows:
+        page, size = 0, 0
+        for row in rows[:rows_max]:
+            size += len(row.state)
+            if page and size > bytes_max:
+                break
+            page += 1
+        found = rows[:page] if page == len(rows) else parts.whole(rows[:page])
+        result.append(found)
+        rows = rows[len(found) :]
+    return result
 
 
 class Proposer:

@@ -12,24 +12,24 @@ decided or not (rule O1): the log decides them in order, so none can overtake.
 from collections.abc import Callable
 from functools import partial
 
-from docstore.model.document import Row, chain_digest
+from docstore.model.document import Row
 from docstore.model.operation import CURRENT, Answer, Operation
 from docstore.model.service import Service
-from docstore.protocol.clients import DISK_FULL, REPLICAS_FULL, Inflight, Refusal
+from docstore.protocol.clients import Inflight, Refusal
 from docstore.protocol.core import Core
 from docstore.protocol.document_cache import CachedDocument
 from docstore.protocol.identity import fingerprint
 from docstore.protocol.jobs import REPEATED, VERSIONS_READ_MAX, Written, jobs_of, judged
 from docstore.protocol.log import SlotLog
-from docstore.protocol.owners import first_alive
-from docstore.protocol.quorum import is_quorum
 from docstore.protocol.reign import Phase, Reign
 from docstore.protocol.road import recall
+from docstore.protocol.road.append import Appender
 from docstore.protocol.road.confirm import Confirmer, Waiter
 from docstore.protocol.road.decide import Decider
 from docstore.protocol.road.handle import New, Outcome, Refused, Unchanged, handle
 from docstore.protocol.road.past import first_shown
 from docstore.protocol.road.past_reads import PastReads
+from docstore.protocol.road.together import AtomicBatches
 from docstore.storage.store import Corrupt, History, Newest, OfLog, Result
 
 OTHER_REIGN = Answer(412, "other-reign", "only the reign that it names may carry this out")
@@ -45,6 +45,8 @@ class Owner:
         self.decider = decider
         self.confirmer = confirmer
         self.past = PastReads(core, decider)
+        self.appender = Appender(core)
+        self.batches = AtomicBatches(core, self.appender, self)
 
     def serve(self, inflight: Inflight) -> None:
         """Take an operation, if this node owns its slot or is about to."""
@@ -59,7 +61,7 @@ class Owner:
         elif self.core.lacks_quorum() and self.find(log, inflight) is None:
             self.core.reply(inflight, NO_QUORUM)
         else:
-            self._enter(log, reign, inflight)
+            self.enter(log, reign, inflight)
 
     def _has_to_wait(self, reign: Reign, operation: Operation) -> bool:
         """Say whether the slot is opening, being given away, or stands still for a moment."""
@@ -73,7 +75,8 @@ class Owner:
         for inflight in deferred:
             self.serve(inflight)
 
-    def _enter(self, log: SlotLog, reign: Reign, inflight: Inflight) -> None:
+    def enter(self, log: SlotLog, reign: Reign, inflight: Inflight) -> None:
+        """Take an operation from the door, of a slot that this node owns."""
         operation = inflight.operation
         may_repeat = not operation.is_read and not self._is_new(inflight)
         if may_repeat and self._is_repetition(log, reign, inflight):
@@ -170,7 +173,7 @@ class Owner:
             found(result)
             for each in waiting:
                 # From the door again: two attempts of one operation may have waited here.
-                self._enter(log, reign, each)
+                self.enter(log, reign, each)
             bytes_max = self.core.config.memory.cache_bytes_per_slot
             reign.cache.keep_within(bytes_max, safe=min(log.decided, log.durable))
 
@@ -206,14 +209,16 @@ class Owner:
         service: Service,
     ) -> None:
         operation = inflight.operation
+        if operation.verb == "BATCH":
+            self.batches.update(log, reign, inflight)
+            return
         if operation.writer and cached.jobs is None:
             self._load_jobs(log, reign, inflight)
             return
-        outcome = self._outcome(log, reign, cached, operation, service)
-        if isinstance(outcome, New) and not (self.core.has_room and self.is_storable(log)):
-            self._refuse_for_room(log, inflight)
-            return
+        outcome = self.outcome(log, reign, cached, operation, service)
         if isinstance(outcome, New):
+            if not self.appender.finds_room(log, inflight):
+                return
             inflight.created = not outcome.deleted and (
                 cached.newest is None or cached.newest.deleted
             )
@@ -222,32 +227,21 @@ class Owner:
         if isinstance(outcome, Unchanged):
             answer = self._answer(200, log, outcome.row)._replace(code=outcome.code)
         else:
-            answer = outcome.answer._replace(owner=self.core.me, epoch=reign.ballot[0])
-        n = cached.newest.n if cached.newest else 0
+            answer = outcome.answer
+        self.refuse(log, reign, inflight, answer, cached.newest.n if cached.newest else 0)
+
+    def refuse(
+        self, log: SlotLog, reign: Reign, inflight: Inflight, answer: Answer, n: int
+    ) -> None:
+        """Give an answer that rests on the state as of row n, once that may be told."""
+        answer = answer._replace(owner=self.core.me, epoch=reign.ballot[0])
         origin = (inflight.entry, inflight.boot)
         self.core.closed.note(origin, inflight.seq, inflight.attempt, inflight.oldest)
         log.operations.forget(origin, inflight.oldest)
         refusal = Refusal(inflight, answer, n)
         self._when_confirmed(log, reign, inflight, lambda: self._refuse(log, reign, refusal))
 
-    def is_storable(self, log: SlotLog) -> bool:  # Seam.
-        """Say whether so many replicas have room that a row could be decided (rule O8)."""
-        full = self.core.peers.full
-        if not full:
-            return True
-        return is_quorum({each for voters in log.voting for each in voters} - full, log.voting)
-
-    def _refuse_for_room(self, log: SlotLog, inflight: Inflight) -> None:
-        """Make no row; give it back if the slot is about to go to who has room (rule O7)."""
-        if self.core.has_room:
-            self.core.counters["refused_for_replicas_room"] += 1
-            self.core.reply(inflight, REPLICAS_FULL)
-            return
-        heir = first_alive(self.core, log.slot)
-        has_heir = heir is not None and self.core.may_own(heir)
-        self.core.reply(inflight, None if has_heir else DISK_FULL)
-
-    def _outcome(
+    def outcome(
         self,
         log: SlotLog,
         reign: Reign,
@@ -268,7 +262,8 @@ class Owner:
                 self.core.counters["job_repetitions"] += 1
                 assert cached.newest is not None
                 return Unchanged(cached.newest, REPEATED)
-        return handle(cached.newest, operation, service, floor=log.floor)
+        now_us = self.core.wall_now_us
+        return handle(cached.newest, operation, service, floor=log.floor, now_us=now_us)
 
     def _load_jobs(self, log: SlotLog, reign: Reign, inflight: Inflight) -> None:
         """Look through a document's history for the jobs that wrote it.
@@ -289,31 +284,15 @@ class Owner:
         self, log: SlotLog, reign: Reign, cached: CachedDocument, inflight: Inflight, new: New
     ) -> None:
         """Put the new version at the end of the log; it is proposed when the turn ends."""
-        operation, before = inflight.operation, cached.newest
+        operation = inflight.operation
         identity = inflight.identity(new.version, new.fences)
         if operation.writer:
             job, batch, sequence = operation.writer
             assert cached.jobs is not None
             cached.jobs[job] = Written(batch, sequence, identity.fingerprint)
-        link = operation.link
-        log.updated_us = max(self.core.wall_now_us(), log.updated_us + 1)
-        digest = before.digest if before else b""
-        row = Row(
-            log.slot, log.end + 1, *reign.ballot, link, new.version, new.action, log.updated_us,
-            new.deleted, new.signature, identity.pack(),
-            chain_digest(digest, link, new.version, new.deleted, new.state), new.state,
-        )  # fmt: skip
-        log.end = row.n
-        log.pending[row.n] = row
-        log.operations.note_identity(identity, row)
-        if not reign.fresh:
-            self.core.logs.dirty.add(log.slot)
-            if len(reign.clients.updates) == 0:
-                reign.progress_at = self.core.now
-        reign.fresh.append(row)
-        reign.cache.renew(cached, row)
+        log.updated_us = self.appender.next_time(log)
+        row = self.appender.append(log, reign, cached, operation.link, new, identity)
         reign.clients.updates.append((row.n, inflight))
-        self.core.counters["proposed"] += 1
 
     def _refuse(self, log: SlotLog, reign: Reign, refusal: Refusal) -> None:
         reign.clients.refusals.append(refusal)

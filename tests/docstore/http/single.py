@@ -11,8 +11,9 @@ from docstore.errors import BadRequest, NotFound, Unavailable
 from docstore.http.backend import SessionBackend, StreamBackend
 from docstore.members.refusals import TooFewMembers
 from docstore.model.document import Row, chain_digest
+from docstore.model.fences import is_of_the_store
 from docstore.model.operation import Answer, Operation
-from docstore.model.service import Service
+from docstore.model.service import WITHOUT_AUTHOR, Service
 from docstore.protocol.identity import Identity
 from docstore.protocol.road.handle import New, Unchanged, handle
 from docstore.reads.listings import Listed
@@ -23,9 +24,9 @@ from docstore.trace.lines import About
 class SingleNode:
     """Implements `Backend` over a dict of histories."""
 
-    def __init__(self) -> None:
+    def __init__(self, registry: Registry | None = None) -> None:
         self.node_id = "n1"
-        self.registry = Registry()
+        self.registry = registry or Registry()
         self.histories: dict[str, list[Row]] = {}
         self.answers: list[Answer] = []
         """Answers to give, in this order, instead of doing anything: what a cluster can say."""
@@ -90,8 +91,10 @@ class SingleNode:
         rows = self.histories.setdefault(operation.link, [])
         head = rows[-1] if rows else None
         service = self.registry.service_for(operation.link)
+        if is_of_the_store(operation.fence):
+            service = WITHOUT_AUTHOR[operation.level]
         assert service is not None
-        outcome = handle(head, operation, service, floor=-1)
+        outcome = handle(head, operation, service, floor=-1, now_us=lambda: 0)
         if isinstance(outcome, Unchanged):
             return Answer(200, row=outcome.row)
         if not isinstance(outcome, New):
@@ -167,6 +170,9 @@ class SingleNode:
         if asked.get("kind") != "RemoveMemberRequest":
             raise BadRequest("kind must be RemoveMemberRequest")
         raise TooFewMembers("none would remain")
+
+    async def allow_keys(self, timeout_s: float) -> None:
+        """There is but one slot."""
 
     def group_available(self) -> bool:
         return not self.why_not

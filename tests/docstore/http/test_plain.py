@@ -98,7 +98,7 @@ async def test_what_may_only_be_read_is_not_plain(
 ) -> None:
     service = served.node.registry.service_at("/t")
     assert service is not None
-    monkeypatch.setattr(service, "options", replace(service.options, read_only=True))
+    monkeypatch.setattr(service, "options", replace(service.options, methods=()))
     async with served.wire() as wire:
         assert (await wire.ask(PUT)).startswith(b"HTTP/1.1 405 ")
     assert not plain

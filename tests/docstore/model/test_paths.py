@@ -1,5 +1,6 @@
 """One canonical form of a path: identity has no spellings."""
 
+import re
 import unicodedata
 
 import pytest
@@ -9,14 +10,19 @@ from hypothesis import strategies as st
 from docstore.errors import BadRequest
 from docstore.model.paths import (
     ID_BYTES_MAX,
+    KEY_IN_LINK,
     PATH_BYTES_MAX,
     SEGMENTS_MAX,
     canonical,
     canonical_link,
     check_factory_path,
     encoded,
+    has_keys,
     id_of,
+    partition_key,
 )
+from docstore.protocol.slots import slot_of
+from docstore.services.registry import declaration_id, declared_path
 
 REFUSED = [
     "", "a", "/", "//", "/a/", "/a//b", "/a/./b", "/a/../b", "/a/..", "/%2e%2e/b", "/a/%2E",
@@ -125,3 +131,52 @@ def test_ids_never_fall_together() -> None:
 def test_an_id_keeps_what_a_path_can_hold() -> None:
     assert id_of(["Amélie: 中文 #1", "2001"]) == "Amélie: 中文 #1~2001"
     assert id_of(["Face/Off"]) == "Face%2FOff"
+
+
+KEYED = {
+    "/orders:/42": "42",
+    "/orders:/42~1": "42",
+    "/order-lines:/42~1~2": "42",
+    "/shop/orders:/a b~": "a b",
+    "/shop/orders:/~1": "",
+    "/core:/42~1": "42",
+    "/orders:/42\u20281~2": "42\u20281",
+}
+"""Links of factories with keys, and the keys."""
+LOOSE = [
+    "/orders/42~1", "/orders/42:~1", "/orders:", "/orders:/a/b~1", "/a:b/c~1",
+    "/core/streams/a:/0~1", "/mgmt/a:/0", "/core/factories/orders:", "/orders:/42/versions",
+]  # fmt: skip
+"""Links whose slots are their own: all that there were before there were keys are among them."""
+
+
+def test_a_document_lies_by_its_key_where_its_factory_has_keys() -> None:
+    assert {link: partition_key(link) for link in KEYED} == KEYED
+    assert [partition_key(link) for link in LOOSE] == LOOSE
+    for link, key in KEYED.items():
+        assert slot_of(link, 65_536) == slot_of(f"/x:/{key}", 65_536)
+        assert has_keys(link.rpartition("/")[0])
+
+
+def test_the_data_source_finds_keys_where_nodes_do() -> None:
+    pattern = re.compile(KEY_IN_LINK.replace(r"\z", r"\Z"))  # As Java spells it.
+    assert {link: found[1] for link in KEYED if (found := pattern.match(link))} == KEYED
+    assert not [link for link in LOOSE if pattern.match(link)]
+
+
+@given(st.lists(st.sampled_from(["/", ":", "~", "a", "core"]), min_size=1, max_size=9))
+def test_both_ways_to_a_key_are_one(parts: list[str]) -> None:
+    link = "/" + "".join(parts)
+    found = re.match(KEY_IN_LINK.replace(r"\z", r"\Z"), link)
+    assert partition_key(link) == (found[1] if found else link)
+
+
+def test_a_colon_ends_the_path_of_a_factory_or_is_not_in_it() -> None:
+    for path in ("/orders:", "/shop/orders:"):
+        check_factory_path(path)
+        assert has_keys(path)
+        assert declared_path(declaration_id(path)) == path
+    assert declared_path(declaration_id("/shop/orders")) == "/shop/orders"
+    for path in ("/:", "/a/:", "/a:b", "/a:/b", "/a:/b:", "/a::"):
+        with pytest.raises(BadRequest, match="colon"):
+            check_factory_path(path)

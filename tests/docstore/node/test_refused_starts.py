@@ -32,6 +32,7 @@ def _serve(*flags: str) -> subprocess.CompletedProcess[str]:
         (["--data", "{tmp}", "--token-file", "/nowhere.token"], "token_file"),
         (["--data", "{tmp}", "--token-file", "/dev/null"], "it is empty"),
         (["--config", "/nowhere.toml"], "config"),
+        (["--data", "{tmp}", "--service", "nowhere:Nothing"], "service: nowhere:Nothing"),
     ],
 )
 def test_a_wrong_setting_ends_the_start_in_one_line(

@@ -47,7 +47,7 @@ class Document:
 
     def do(self, operation: Operation) -> tuple[int, str]:
         head = self.rows[-1] if self.rows else None
-        outcome = handle(head, operation, self.service, floor=-1)
+        outcome = handle(head, operation, self.service, floor=-1, now_us=lambda: 0)
         if isinstance(outcome, Refused):
             return outcome.answer.status, outcome.answer.code
         if isinstance(outcome, New):

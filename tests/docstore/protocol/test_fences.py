@@ -38,7 +38,7 @@ class History:
             creates=True,
             fence=fence,
         )
-        outcome = handle(head, operation, by, floor=-1)
+        outcome = handle(head, operation, by, floor=-1, now_us=lambda: 0)
         if not isinstance(outcome, New):
             assert isinstance(outcome, Refused)
             return outcome.answer.status, outcome.answer.code
@@ -92,7 +92,7 @@ def test_a_fence_is_looked_at_before_anything_else_is() -> None:
     stale = Operation(
         verb="POST", link=LINK, body=b"{}", fence=("locks/a", 6)
     )  # It exists already, too.
-    outcome = handle(document.rows[-1], stale, PLAIN, floor=-1)
+    outcome = handle(document.rows[-1], stale, PLAIN, floor=-1, now_us=lambda: 0)
     assert isinstance(outcome, Refused)
     assert outcome.answer.code == "fenced"
     assert outcome.answer.row == document.rows[-1]  # Which tells what is remembered.

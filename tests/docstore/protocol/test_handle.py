@@ -17,7 +17,7 @@ from docstore.protocol.road.handle import (
     handle,
 )
 from docstore.services.declared import DeclaredService
-from docstore.services.example import ExampleService
+from docstore.services.registry import Registry
 
 LINK = "/notes/a"
 
@@ -42,14 +42,14 @@ def update(verb: str, body: Any = None, **members: Any) -> Operation:
 
 
 def refusal(head: Row | None, operation: Operation, by: Any = PLAIN) -> tuple[int, str]:
-    outcome = handle(head, operation, by, floor=-1)
+    outcome = handle(head, operation, by, floor=-1, now_us=lambda: 0)
     assert isinstance(outcome, Refused)
     assert not outcome.answer.unknown
     return outcome.answer.status, outcome.answer.code
 
 
 def new(head: Row | None, operation: Operation, by: Any = PLAIN, floor: int = -1) -> New:
-    outcome = handle(head, operation, by, floor=floor)
+    outcome = handle(head, operation, by, floor=floor, now_us=lambda: 0)
     assert isinstance(outcome, New), outcome
     return outcome
 
@@ -73,7 +73,7 @@ def test_put_creates_only_where_it_may() -> None:
 
 
 def test_post_on_a_live_document_is_refused_with_the_live_one() -> None:
-    outcome = handle(row(), update("POST", {}), PLAIN, floor=-1)
+    outcome = handle(row(), update("POST", {}), PLAIN, floor=-1, now_us=lambda: 0)
     assert isinstance(outcome, Refused)
     assert (outcome.answer.status, outcome.answer.code) == (409, "already-exists")
     assert outcome.answer.row == row()
@@ -105,7 +105,7 @@ def test_a_tombstone_is_the_next_version_with_the_last_state() -> None:
 @pytest.mark.parametrize("head", [None, TOMBSTONE])
 @pytest.mark.parametrize("verb", ["PATCH", "DELETE"])
 def test_what_is_not_there_is_404_and_shows_its_tombstone(head: Row | None, verb: str) -> None:
-    outcome = handle(head, update(verb, {}), PLAIN, floor=-1)
+    outcome = handle(head, update(verb, {}), PLAIN, floor=-1, now_us=lambda: 0)
     assert isinstance(outcome, Refused)
     assert (outcome.answer.status, outcome.answer.row) == (404, head)
 
@@ -234,7 +234,9 @@ def test_patches_that_are_refused(body: Any, media: str, status: int) -> None:
 def test_nothing_changed_is_no_version() -> None:
     head = row(state=b'{"name":"x"}')
     operation = update("PATCH", {"name": "x"}, media="handler")
-    assert handle(head, operation, ExampleService(), floor=-1) == Unchanged(head)
+    example = Registry().service_at("/core/examples")
+    assert example is not None
+    assert handle(head, operation, example, floor=-1, now_us=lambda: 0) == Unchanged(head)
 
 
 # What authors say
@@ -280,7 +282,7 @@ class Clumsy:
 
 def test_an_author_chooses_the_status_and_a_mistake_is_only_a_refusal() -> None:
     assert refusal(row(), update("PUT", {"busy": 1}), Clumsy()) == (409, "refused-by-service")
-    assert refusal(row(), update("PUT", {"bad": 1}), Clumsy()) == (500, "refused-by-service")
+    assert refusal(row(), update("PUT", {"bad": 1}), Clumsy()) == (500, "internal")
     assert refusal(row(), update("PATCH", {"strange": 1}), Clumsy())[0] == 500
     assert refusal(row(), update("PATCH", {}), Clumsy())[0] == 400
 

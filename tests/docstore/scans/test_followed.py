@@ -105,7 +105,7 @@ async def test_a_feed_shows_what_the_file_has_and_has_it_follow(node: Node) -> N
         asked.extend(question["ranges"])
         return {"next": None, "rows": 0}, b""
 
-    feed = Feed(node.driver.view, node.rpc, pages, node.scans.shown)
+    feed = Feed(node.driver.view, node.rpc, pages, node.scans.shown, node.scans.batch_end)
     since = Cut("c", ((0, 0),), SLOT, SLOTS)
     node.store.lacks[SLOT] = node.end
     before = feed.seen()

@@ -266,7 +266,7 @@ class Group:
         if operation.reign not in (0, self.reign):
             return answer._replace(status=412, code="other-reign")
         service = self._services(operation.link) or NOTES
-        outcome = handle(row, operation, service, floor=-1)
+        outcome = handle(row, operation, service, floor=-1, now_us=lambda: 0)
         if isinstance(outcome, Refused):
             return outcome.answer._replace(owner=self.owner, epoch=self.reign)
         if isinstance(outcome, Unchanged):

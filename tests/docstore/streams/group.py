@@ -311,7 +311,7 @@ class Group:
             is_there = row is not None and not row.deleted
             return Answer(200 if is_there else 404, row=row)
         service = PartitionService() if is_partition(link) else TopicService()
-        outcome = handle(row, operation, service, floor=-1)
+        outcome = handle(row, operation, service, floor=-1, now_us=lambda: 0)
         if isinstance(outcome, Refused):
             return outcome.answer
         if isinstance(outcome, Unchanged):

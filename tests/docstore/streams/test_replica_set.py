@@ -126,7 +126,7 @@ def patched(before: ReplicaSet, after: ReplicaSet, tag: tuple[int, int] = (1, 4)
         media="handler",
         conditions=Conditions(match=[tag]),
     )
-    outcome = handle(head, operation, PartitionService(), floor=-1)
+    outcome = handle(head, operation, PartitionService(), floor=-1, now_us=lambda: 0)
     if isinstance(outcome, Refused):
         return outcome.answer
     assert isinstance(outcome, New)

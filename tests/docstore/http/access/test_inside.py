@@ -9,6 +9,7 @@ import pytest
 
 from docstore.access.authenticator import Authenticator
 from docstore.access.rules import rules_of
+from docstore.model.operation import Answer
 from tests.docstore.http.access.conftest import DOCUMENTS, FACTORIES, Asker
 from tests.docstore.http.single import SingleNode
 
@@ -60,6 +61,28 @@ async def test_no_line_leads_elsewhere(
     _, content, _ = await asker.ask("one-document", "POST", "/core/bulk", line, Content_Type=LINES)
     assert json.loads(content.splitlines()[0])["status"] >= 400
     assert {link: len(rows) for link, rows in node.histories.items()} == before
+
+
+async def test_a_line_that_is_not_granted_refuses_an_atomic_batch(
+    asker: Asker, node: SingleNode
+) -> None:
+    for path in ("/tenant1/orders:", "/tenant2/orders:"):
+        declared = json.dumps({"path": path}).encode()
+        assert (await asker.ask("operator", "POST", "/core/factories", declared))[0] == 201
+    links = ["/tenant1/orders:/42", "/tenant1/orders:/42~1", "/tenant2/orders:/42~2"]
+    node.answers = [Answer(503, "no-owner")]  # As far as a batch that is granted comes.
+    for count, role, expected in ((2, "tenant", 503), (3, "tenant", 403), (2, "one-document", 403)):
+        body = b"\n".join(_line("PUT", link) for link in links[:count])
+        status, content, _ = await asker.ask(
+            role, "POST", "/core/bulk?atomic=true", body, Content_Type=LINES
+        )
+        assert status == expected
+        if status == 403:
+            problem = json.loads(content)
+            assert problem["link"] == (links[2] if role == "tenant" else links[0])
+            assert problem["outcome"] == "not_applied"
+    assert not node.answers
+    assert not [link for link in node.histories if "orders:/" in link]
 
 
 async def test_a_link_in_a_body_leads_nowhere_else(asker: Asker) -> None:

@@ -1,0 +1,209 @@
+"""POST /core/bulk?atomic=true: the lines are one operation, all of them or none.
+
+The documents share a partition key, and with it a slot (`paths.partition_key`). What refuses one
+line refuses all, and is the answer's status; the problem names the line. The request has what a
+request about one document has: an Idempotency-Key, a Fence, and a fate that may be unknown.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+from aiohttp import web
+from aiohttp.hdrs import IF_MATCH, IF_NONE_MATCH
+
+from docstore.errors import (
+    BadRequest,
+    DocstoreError,
+    Family,
+    NotFound,
+    TooLarge,
+    Unauthenticated,
+)
+from docstore.http import attaching, bodies, headers
+from docstore.http.authority import Authority, authority_of
+from docstore.http.backend import Backend
+from docstore.http.bulk_batch import method_of
+from docstore.http.bulk_lines import operation_of, parsed
+from docstore.http.large import LARGE_BYTES, LargeBodies
+from docstore.http.lines import JsonLines, Lines, MsgpackLines
+from docstore.http.problems import problem
+from docstore.http.reply import Reply
+from docstore.http.results import NDJSON_TYPE
+from docstore.model import json
+from docstore.model.batch import BYTES_MAX, ROWS_MAX, batch_of
+from docstore.model.operation import Answer, Operation
+from docstore.model.paths import SUFFIXES, canonical_link, has_keys, partition_key
+from docstore.model.service import Refusal, ServiceOptions
+
+T = TypeVar("T")
+
+BODY_BYTES_MAX = 2 * BYTES_MAX
+"""Lines are more than the states that they make; patches may be less."""
+IN_LINES = {
+    IF_MATCH: "a line has ifVersion and mustExist",
+    IF_NONE_MATCH: "a line with op POST makes only what is not there, another has its ifVersion",
+    headers.QUORUM: "a batch is answered when a quorum has it",
+}
+_HEAD = b"Content-Type: %b\r\n" % NDJSON_TYPE.encode()
+
+
+class SeveralKeys(DocstoreError):
+    """Documents of one batch do not share a partition key: they need not lie in one slot."""
+
+    status = 422
+    code = "several-slots"
+    family = Family.REFUSED
+
+
+class _LineRefused(Exception):
+    """What refuses a line, and so the batch."""
+
+    def __init__(self, line: int, link: str, why: DocstoreError | Refusal) -> None:
+        super().__init__()
+        self.line, self.link, self.why = line, link, why
+
+
+class AtomicBatches:
+    """Translates a request into one operation, and its answer into a reply."""
+
+    def __init__(self, backend: Backend, large: LargeBodies, *, state_bytes_max: int) -> None:
+        self._backend = backend
+        self._large = large
+        self._state_bytes_max = state_bytes_max
+
+    async def serve(self, request: web.BaseRequest, *, packed: bool, timeout_s: float) -> Reply:
+        """Answer a batch. packed: its lines are msgpack. Raises DocstoreError."""
+        refuse_headers_of_one(request)
+        patience_s = headers.timeout_s(request)
+        key, fence = headers.idempotency_key(request), headers.fence(request, 3)
+        raw = await bodies.receive(request, bytes_max=BODY_BYTES_MAX, timeout_s=timeout_s)
+        path = request.raw_path.partition("?")[0]
+        try:
+            updates = await self._updates(raw, patience_s, authority_of(request), packed=packed)
+        except _LineRefused as refused:
+            return _refused_line(refused, path)
+        updates = [replace(update, fence=fence) for update in updates]
+        answer = await self._backend.submit(batch_of(updates, key=key), patience_s)
+        return _reply(answer, updates, path)
+
+    async def _updates(
+        self, raw: bytes, patience_s: float, authority: Authority, *, packed: bool
+    ) -> list[Operation]:
+        """Return what the lines say. Raises _LineRefused, TooLarge, BadRequest."""
+        values = await self._beside(raw, patience_s, partial(_values, raw, packed=packed))
+        options: dict[str, ServiceOptions] = {}
+        for index, value in enumerate(values):
+            link = value["link"]
+            try:
+                canonical_link(link)
+                authority.insist_on_line(method_of(value), link)
+                factory, _, name = link.rpartition("/")
+                if name in SUFFIXES:
+                    raise BadRequest("a utility's name cannot be an id")
+                if factory not in options:
+                    options[factory] = await self._options(factory, link, patience_s)
+            except Unauthenticated:
+                raise
+            except DocstoreError as error:
+                raise _LineRefused(index, link, error) from None
+        _check_keys([value["link"] for value in values])
+        make = partial(_operations, values, options, self._state_bytes_max)
+        return await self._beside(raw, patience_s, make)
+
+    async def _beside(self, raw: bytes, patience_s: float, work: Callable[[], T]) -> T:
+        """Do what takes long for a large body beside the event loop."""
+        if len(raw) <= LARGE_BYTES:
+            return work()
+        return (await self._large.read(len(raw), patience_s, work))[0]
+
+    async def _options(self, factory: str, link: str, patience_s: float) -> ServiceOptions:
+        if self._backend.service_at(link) is not None:
+            raise BadRequest(f"{link} is a factory: a line of a batch names its document")
+        if not has_keys(factory):
+            raise SeveralKeys(f"documents of {factory} have no keys: its path ends in no colon")
+        service = await self._backend.find_service(factory, patience_s)
+        if service is None:
+            raise NotFound(f"there is no factory {factory}")
+        return service.options
+
+
+def refuse_headers_of_one(request: web.BaseRequest) -> None:
+    """Refuse what speaks of one document and not of a batch: its sender relies on it."""
+    attaching.refuse_header(request)
+    for name, instead in IN_LINES.items():
+        if name in request.headers:
+            raise BadRequest(f"a batch does not take {name}: {instead}")
+
+
+def _values(raw: bytes, *, packed: bool) -> list[dict[str, Any]]:
+    """Return the lines of a body, each an operation by its looks."""
+    lines: Lines = MsgpackLines() if packed else JsonLines()
+    found = [*lines.feed(raw), *([] if lines.is_over else lines.end())]
+    if len(found) > ROWS_MAX:
+        raise TooLarge(f"a batch has at most {ROWS_MAX} lines")
+    if not found:
+        raise BadRequest("a batch has a line at least")
+    values = []
+    for index, line in enumerate(found):
+        try:
+            values.append(parsed(line))
+        except DocstoreError as error:
+            raise _LineRefused(index, "", error) from None
+    return values
+
+
+def _check_keys(links: Sequence[str]) -> None:
+    """Refuse what is not one key's, or has a document twice."""
+    key, seen = partition_key(links[0]), set()
+    for index, link in enumerate(links):
+        if partition_key(link) != key:
+            detail = f"its key is not {key!r}, the first line's: the documents share no slot"
+            raise _LineRefused(index, link, SeveralKeys(detail))
+        if link in seen:
+            raise _LineRefused(index, link, BadRequest("a document is in a batch once"))
+        seen.add(link)
+
+
+def _operations(
+    values: Sequence[dict[str, Any]], options: Mapping[str, ServiceOptions], bytes_max: int
+) -> list[Operation]:
+    operations = []
+    for index, value in enumerate(values):
+        link = value["link"]
+        factory = link.rpartition("/")[0]
+        try:
+            for member, instead in (("writer", "of a bulk job"), ("key", "the request has one")):
+                if member in value:
+                    raise BadRequest(f"a line of a batch has no {member}: {instead}")
+            operations.append(operation_of(value, factory, options[factory], bytes_max))
+        except (DocstoreError, Refusal) as error:
+            raise _LineRefused(index, link, error) from None
+    return operations
+
+
+def _reply(answer: Answer, updates: Sequence[Operation], path: str) -> Reply:
+    if answer.is_success and answer.rows is not None:
+        lines = [
+            b'{"link":%b,"status":%d,"version":%d}\n' % (json.dump(row.link), status, row.version)
+            for row, status in zip(answer.rows, answer.statuses, strict=True)
+        ]
+        return Reply(200, b"".join(lines), _HEAD)
+    index = next((n for n, status in enumerate(answer.statuses) if status), -1)
+    more: dict[str, object] = {}
+    if index >= 0:
+        more = {"line": index, "link": updates[index].link}
+        if answer.row is not None:
+            more["version"] = answer.row.version
+    return problem(
+        answer.status, answer.code or "not-found", answer.detail,
+        instance=path, unknown=answer.unknown, more=more,
+    )  # fmt: skip
+
+
+def _refused_line(refused: _LineRefused, path: str) -> Reply:
+    why = refused.why
+    detail = why.detail if isinstance(why, Refusal) else str(why)
+    more = {"line": refused.line, "link": refused.link}
+    return problem(why.status, why.code, detail, instance=path, more=more)

@@ -1,0 +1,29 @@
+"""Updates of several documents as one operation: all of them are carried out, or none.
+
+The documents share a partition key, and with it a slot. To whoever forwards it, waits for it or
+asks for it again a batch is one operation like others, on the document of its first update.
+"""
+
+from collections.abc import Sequence
+
+import msgpack
+
+from docstore.model.operation import Operation, operation_from_wire
+
+ROWS_MAX = 100
+BYTES_MAX = 512 << 10
+"""Of the states that a batch makes. With all its rows it is less than a message about a slot may
+have (`SendingBounds`), so that one that begins between batches has room for the next whole one."""
+
+
+def batch_of(
+    updates: Sequence[Operation], *, key: str = "", fence: Sequence[str | int] = ()
+) -> Operation:
+    """Return several updates of different documents as one operation."""
+    body: bytes = msgpack.packb([update.packed() for update in updates])
+    return Operation(verb="BATCH", link=updates[0].link, body=body, key=key, fence=fence)
+
+
+def updates_of(batch: Operation) -> list[Operation]:
+    """Return the updates of a batch, in their order."""
+    return [operation_from_wire(packed) for packed in msgpack.unpackb(batch.body)]

@@ -1,0 +1,72 @@
+"""Classes of authors' services, found by the names that a node is told. Refused in one line each.
+
+They are imported from where Python looks, and last from the directory that the node is started in.
+"""
+
+import importlib
+import inspect
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from docstore.errors import BadConfig
+from docstore.model.service import METHODS, Refusal
+from docstore.service import Service
+from docstore.services.authored import declaration_of, name_of, overridden
+from docstore.services.declared import options_of
+
+
+def load(names: Sequence[str]) -> list[Service]:
+    """Return a service of each class, `package.module:Class`. Raises BadConfig."""
+    here = str(Path.cwd())
+    if names and here not in sys.path:
+        sys.path.append(here)
+    services = [_loaded(name) for name in names]
+    taken: dict[str, str] = {}
+    for service in services:
+        name = name_of(service)
+        other = taken.setdefault(service.path, name)
+        if other is not name:
+            raise BadConfig(f"service: {other} and {name} are both at {service.path}")
+    return services
+
+
+def _loaded(name: str) -> Service:
+    module, _, named = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), named, None)
+    except BaseException as error:  # noqa: BLE001 - whatever its author does there
+        raise _refused(name, f"{type(error).__name__}: {error}") from None
+    if not inspect.isclass(found) or not issubclass(found, Service) or found is Service:
+        raise _refused(name, f"{module} has no subclass of docstore.service.Service called {named}")
+    try:
+        service = found()
+        why = next(_faults(service), "")
+    except Exception as error:  # noqa: BLE001 - as above
+        raise _refused(name, f"{type(error).__name__}: {error}") from None
+    if why:
+        raise _refused(name, why)
+    return service
+
+
+def _faults(service: Service) -> Iterator[str]:
+    """Yield what is wrong with a service."""
+    if not isinstance(getattr(service, "path", None), str):
+        yield "path is missing: that of its factory, such as /accounts"
+    if not set(service.methods) <= set(METHODS):
+        yield f"methods are of {', '.join(METHODS)}"
+    if isinstance(service.revision, bool) or not isinstance(service.revision, int):
+        yield "revision is a whole number"
+    try:
+        path = options_of(declaration_of(service)).path
+        if path != service.path:
+            yield f"path is {path!r}, without escapes"
+    except Refusal as error:
+        yield error.detail
+    for handler in overridden(service):
+        if inspect.iscoroutinefunction(getattr(service, handler)):
+            yield f"{handler} is async: handlers return at once, and cannot await"
+
+
+def _refused(name: str, why: str) -> BadConfig:
+    return BadConfig(f"service: {name[:200]}: {' '.join(why.split())[:500]}")

@@ -1,0 +1,72 @@
+"""How authors' handlers are called on a node: measured, and what they do wrong is told.
+
+While a handler runs, the event loop does nothing else: no heartbeat of this node leaves, and no
+request is answered. So those that take long are logged, whether they failed or not.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import structlog
+
+from docstore.model.service import Refusal
+
+SLOW_S = 0.02
+"""A tenth of the time between two heartbeats."""
+
+log = structlog.get_logger("docstore.services")
+
+
+@dataclass(slots=True)
+class Calls:
+    """Of the handlers of one service. slow: those that took longer than `SLOW_S`."""
+
+    calls: int = 0
+    failures: int = 0
+    slow: int = 0
+    seconds: float = 0.0
+
+
+class HandlerCalls:
+    """Calls handlers, and counts how that went."""
+
+    def __init__(self) -> None:
+        self._of: defaultdict[str, Calls] = defaultdict(Calls)
+        """Path of the factory -> calls."""
+
+    def __call__(self, path: str, handler: Callable[[], Any]) -> Any:
+        """Return what a handler returns. Raises Refusal, whatever else it has raised."""
+        counted = self._of[path]
+        began = perf_counter()
+        try:
+            return handler()
+        except Refusal:
+            raise
+        except BaseException:
+            # All of them: who raises SystemExit in a handler must not end the node.
+            counted.failures += 1
+            log.exception("a service failed", service=path)
+            raise Refusal(f"the service of {path} failed", status=500, code="internal") from None
+        finally:
+            took_s = perf_counter() - began
+            counted.calls += 1
+            counted.seconds += took_s
+            if took_s > SLOW_S:
+                counted.slow += 1
+                log.warning("a service is slow", service=path, ms=round(took_s * 1000))
+
+    def metrics(self) -> Mapping[str, float]:
+        """Return name -> value of its counters, by the path of the factory."""
+        values: dict[str, float] = {}
+        for path, counted in self._of.items():
+            label = path.replace('"', '\\"')
+            values |= {
+                f'docstore_service_calls_total{{path="{label}"}}': float(counted.calls),
+                f'docstore_service_failures_total{{path="{label}"}}': float(counted.failures),
+                f'docstore_service_slow_total{{path="{label}"}}': float(counted.slow),
+                f'docstore_service_seconds_total{{path="{label}"}}': counted.seconds,
+            }
+        return values

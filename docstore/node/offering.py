@@ -1,0 +1,122 @@
+"""What this node's services are is declared to the group, once it takes part in it.
+
+A declaration is a document like that of any other factory, and names the class. The one with the
+greatest revision is in force everywhere: a node with a greater one declares anew, one with a
+smaller one runs its handlers under what is declared. The node is not ready before all of its
+services are declared; what stands in the way is said there, and tried again.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+import structlog
+
+from docstore.errors import DocstoreError
+from docstore.model import json
+from docstore.model.document import Row, tag_of
+from docstore.model.fences import OF_THE_STORE
+from docstore.model.operation import ANY_TOMBSTONE, Answer, Conditions, Operation
+from docstore.model.service import LINEARIZABLE, State
+from docstore.service import Service
+from docstore.services.authored import declaration_of
+from docstore.services.declared import options_of
+from docstore.services.registry import declaration_link, declared_in
+
+TIMEOUT_S = 5.0
+PAUSE_S, QUIET_S, PAUSE_S_MAX = 0.1, 1.0, 5.0
+
+log = structlog.get_logger("docstore.services")
+
+
+class Offering:
+    """Declares services, each until it is."""
+
+    def __init__(
+        self,
+        services: Sequence[Service],
+        submit: Callable[[Operation, float], Awaitable[Answer]],
+        check_declarable: Callable[[State, float], Awaitable[None]],
+    ) -> None:
+        """check_declarable: raises Conflict for what cannot be declared at this path."""
+        self._submit = submit
+        self._check_declarable = check_declarable
+        self._waiting = {each.path: "not declared yet" for each in services}
+        """Path of a service that is not declared -> why."""
+        self._services = services
+        self._task: asyncio.Task[None] | None = None
+
+    def why_not(self) -> str:
+        """Return what keeps a service of this node from being declared, "" if nothing does."""
+        return "; ".join(f"service {path}: {why}" for path, why in self._waiting.items())
+
+    def start(self) -> None:
+        """Begin to declare them."""
+        if self._services:
+            self._task = asyncio.get_running_loop().create_task(self._declare_all())
+
+    async def stop(self) -> None:
+        """Stop where it is."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _declare_all(self) -> None:
+        for service in self._services:
+            pause_s, told = PAUSE_S, ""
+            while why := await self._declared(service):
+                self._waiting[service.path] = why
+                if pause_s > QUIET_S and why != told:  # Until then others may be at it as well.
+                    log.warning("a service is not declared", service=service.path, why=why)
+                    told = why
+                await asyncio.sleep(pause_s)
+                pause_s = min(PAUSE_S_MAX, 2 * pause_s)
+            del self._waiting[service.path]
+
+    async def _declared(self, service: Service) -> str:
+        """Declare a service, unless it is; return why not, "" once it is."""
+        wanted, link = declaration_of(service), declaration_link(service.path)
+        try:
+            found = await self._submit(Operation(verb="GET", link=link), TIMEOUT_S)
+            if found.status == 200 and found.row is not None:
+                return await self._renewed(wanted, found.row)
+            if found.status != 404:
+                return found.detail
+            await self._check_declarable(wanted, TIMEOUT_S)
+            made = Operation(
+                verb="POST",
+                link=link,
+                body=json.dump(wanted),
+                recreate_below=ANY_TOMBSTONE,
+                fence=OF_THE_STORE,
+            )
+            answer = await self._submit(made, TIMEOUT_S)
+        except DocstoreError as error:
+            return str(error)
+        return "" if answer.is_success else answer.detail
+
+    async def _renewed(self, wanted: State, row: Row) -> str:
+        """Put a greater revision in the place of a smaller one."""
+        declared, mine = declared_in(row), options_of(wanted)
+        if declared is None:
+            return "the factory is declared in a way that this version does not know"
+        if not declared.author:
+            return "the factory is declared without a service: delete that declaration first"
+        if declared.kind != mine.kind:
+            return f"{declared.author} is there, whose documents are of kind {declared.kind!r}"
+        if mine.revision <= declared.revision:
+            if mine.revision == declared.revision and json.load(row.state) != wanted:
+                log.warning(
+                    "what is declared differs: another revision needs a greater number",
+                    service=mine.path, declared=declared.author, mine=mine.author,
+                )  # fmt: skip
+            return ""
+        await self._check_declarable(wanted, TIMEOUT_S)
+        put = Operation(
+            verb="PUT",
+            link=row.link,
+            body=json.dump(wanted),
+            conditions=Conditions(match=[tag_of(row, LINEARIZABLE)]),
+            fence=OF_THE_STORE,
+        )
+        answer = await self._submit(put, TIMEOUT_S)
+        return "" if answer.is_success else answer.detail

@@ -1,0 +1,38 @@
+"""Rows that belong together: those of a batch lie next to each other, and are never parted.
+
+A log is told from one node to another in pages. Each of them ends at the end of a batch, and what
+comes in one message is stored with one commit: so every log ends between batches, at any moment and
+after every power cut (rule A2). A row says itself which part of a batch it is.
+"""
+
+from collections.abc import Sequence
+
+from docstore.model.document import Row
+from docstore.protocol.identity import unpack_identity
+
+_OF_A_BATCH = b"\x9a"
+"""How the identity of an operation begins that is a batch: an array of ten (msgpack)."""
+
+
+def part_of(row: Row) -> tuple[int, int]:
+    """Return which row of its batch this is, from 0 on, and how many there are."""
+    if row.operation[:1] != _OF_A_BATCH:
+        return 0, 1
+    index, count = unpack_identity(row.operation).part
+    return index, count
+
+
+def span_of(row: Row) -> tuple[int, int]:
+    """Return the n of the first and of the last row of a row's batch."""
+    index, count = part_of(row)
+    first = row.n - index
+    return first, first + count - 1
+
+
+def whole(rows: Sequence[Row]) -> Sequence[Row]:  # Seam.
+    """Return the rows of a page, without those at its end whose batch goes on behind it.
+
+    A page has room for a whole batch, so that something is left of one that begins between two.
+    """
+    index, count = part_of(rows[-1])
+    return rows if index + 1 == count else rows[: -(index + 1)]

@@ -1,0 +1,188 @@
+"""Services whose states are made by a class of somebody's: what stands between it and the owner.
+
+The class is looked at once, when its factory becomes known, and is called for those methods alone
+that it has handlers for. Each handler is given values of its own, and what it returns is looked
+at: it can spoil nothing but its own answer. How it is called is handed in: a node measures it, and
+logs how it failed.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from docstore.errors import BadRequest
+from docstore.model import json
+from docstore.model.document import EXPIRY, LEASE
+from docstore.model.service import (
+    METHODS,
+    Asked,
+    Method,
+    Refusal,
+    ServiceOptions,
+    State,
+    WithAuthor,
+)
+from docstore.service import Request, Service, Unchanged, merged
+from docstore.services.declared import SERVICE
+from docstore.services.schemas import Schema
+
+HANDLERS: Mapping[Method, Sequence[str]] = {
+    "POST": ("on_create", "on_put"),
+    "PUT": ("on_create", "on_put"),
+    "PATCH": ("on_patch",),
+    "DELETE": ("on_delete",),
+}
+"""Method -> what may be called for it: both may create, and replace."""
+
+Call = Callable[[str, Callable[[], Any]], Any]
+"""(path of the factory, what calls a handler) -> what that returns. Raises Refusal."""
+
+
+def called_plainly(path: str, handler: Callable[[], Any]) -> Any:
+    """Call it."""
+    return handler()
+
+
+def name_of(service: Service) -> str:
+    """Return how a class is named on the command line."""
+    return f"{type(service).__module__}:{type(service).__qualname__}"
+
+
+def declaration_of(service: Service) -> State:
+    """Return what a node declares of a service that it has."""
+    said: State = {
+        "path": service.path,
+        "options": list(service.options),
+        "putCreates": service.put_creates,
+        "requiresPrecondition": service.requires_precondition,
+        "requiresFence": service.requires_fence,
+        "defaultExpirationSeconds": service.expires_after_s,
+        SERVICE: {
+            "class": name_of(service),
+            "revision": service.revision,
+            "methods": list(service.methods),
+        },
+    }
+    said |= {"kind": service.kind} if service.kind else {}
+    said |= {"schema": dict(service.schema)} if service.schema is not None else {}
+    return said | (
+        {"retention": {"versions": service.keep_versions}} if service.keep_versions else {}
+    )
+
+
+def overridden(service: Service) -> Iterator[str]:
+    """Yield the names of what a class has of its own."""
+    for name in ("on_create", "on_put", "on_patch", "on_delete", "check"):
+        if getattr(type(service), name) is not getattr(Service, name):
+            yield name
+
+
+class AuthoredService(WithAuthor):
+    """One kind of document, as its class says."""
+
+    def __init__(
+        self, options: ServiceOptions, author: Service, call: Call = called_plainly
+    ) -> None:
+        """options: that are in force, as declared."""
+        self.options = options
+        self._author = author
+        self._call = call
+        self._schema = Schema(options.schema) if options.schema is not None else None
+        own = set(overridden(author))
+        self._checks_too = "check" in own
+        self.handled = frozenset(
+            method
+            for method in METHODS
+            if method not in options.methods or not own.isdisjoint(HANDLERS[method])
+        )
+        self.checks = self._checks_too or self._schema is not None or bool(self.handled)
+
+    def check(self, state: State) -> None:
+        """Refuse a state that the schema or the author does not allow."""
+        if self._schema is not None:
+            self._schema.check(state)
+        if self._checks_too:
+            copy = json.load(json.dump(state))
+            self._call(self.options.path, lambda: self._author.check(copy))
+
+    def patch(self, state: State, change: State) -> State | None:
+        """Merge the change, as the author has said nothing else."""
+        after = merged(state, change)
+        return None if isinstance(after, Unchanged) else after
+
+    def make(self, asked: Asked, before: State | None, body: Any) -> State | None:
+        """Have the author's handler make the next state."""
+        if asked.method not in self.options.methods:
+            detail = f"{asked.method} is not for documents of {self.options.path}"
+            raise Refusal(detail, status=405, code="method-not-allowed")
+        if asked.method == "PATCH" and asked.media != "handler":
+            detail = "this service takes a PATCH as application/json"
+            raise Refusal(detail, status=415, code="unsupported-media-type")
+        if not isinstance(body, dict):
+            raise BadRequest("what a service is asked is a JSON object")
+        leased = _leased(asked.method, before, body)
+        after = self._call(self.options.path, lambda: self._made(asked, before, body))
+        return leased(after)
+
+    def _made(self, asked: Asked, before: State | None, body: State) -> State | None:
+        """Return what a handler makes, if that is a state. Raises whatever the handler raises."""
+        author, method = self._author, asked.method
+        now_us = asked.now_us()
+        request = Request(method=method, link=asked.link, version=asked.version, now_us=now_us)
+        if before is None:
+            return _state("on_create", author.on_create(body, request))
+        if method == "DELETE":
+            author.on_delete(before, request)
+            return None
+        name = "on_patch" if method == "PATCH" else "on_put"
+        after = getattr(author, name)(before, body, request)
+        return None if isinstance(after, Unchanged) else _state(name, after)
+
+
+def _leased(
+    method: str, before: State | None, body: State
+) -> Callable[[State | None], State | None]:
+    """Take the lease out of what a handler is given; return what puts it into what it has made.
+
+    It is the store's affair: the lease was told of the document before, which no handler can do.
+    """
+    had = None if before is None else before.pop(LEASE, None)
+    is_named = LEASE in body
+    named = body.pop(LEASE, None)
+    lease = named if is_named or method != "PATCH" else had
+    # A handler may say that nothing changed, and spoil what it was given all the same.
+    spare = json.dump(before) if before is not None and is_named and named != had else b""
+
+    def put_back(after: State | None) -> State | None:
+        if after is None and spare:
+            after = json.load(spare)
+        return after | {LEASE: lease} if after is not None and lease is not None else after
+
+    return put_back
+
+
+def _state(handler: str, value: Any) -> State:
+    """Return what a handler has returned. Raises TypeError, ValueError for what is no state."""
+    if type(value) is not dict:
+        raise TypeError(f"{handler} returns the next state, and not {type(value).__name__}")
+    try:
+        json.check(value)
+    except BadRequest as error:
+        raise ValueError(f"{handler} returns what is no JSON: {error}") from None
+    expiry = value.get(EXPIRY, 0)
+    if isinstance(expiry, bool) or not isinstance(expiry, int) or expiry < 0:
+        raise ValueError(f"{handler}: {EXPIRY} is a time in microseconds")
+    return {name: member for name, member in value.items() if name != LEASE}
+
+
+class MissingService(WithAuthor):
+    """A service whose class this node does not have: it refuses updates (rule O9), and reads."""
+
+    handled = frozenset(METHODS)
+
+    def __init__(self, options: ServiceOptions) -> None:
+        self.options = options
+
+    def make(self, asked: Asked, before: State | None, body: Any) -> State:
+        """Refuse it: what another handler would make of it is not known here."""
+        detail = f"the owner does not have {self.options.author}: start it with --service"
+        raise Refusal(detail, status=503, code="service-missing")

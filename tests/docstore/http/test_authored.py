@@ -1,0 +1,144 @@
+"""Services of authors over HTTP: what they say is what is told, and nothing else is allowed."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+
+from docstore.http.server import HttpServer
+from docstore.limits import Limits
+from docstore.model.service import State
+from docstore.node.offering import Offering
+from docstore.service import UNCHANGED, Refused, Request, Service
+from docstore.services.registry import Registry
+from tests.docstore.http.conftest import BOTH_WAYS, OUTSIDE
+from tests.docstore.http.lines import bulk
+from tests.docstore.http.problem import problem_of
+from tests.docstore.http.single import SingleNode
+
+pytestmark = BOTH_WAYS
+
+Client = aiohttp.ClientSession
+
+
+class Letters(Service):
+    """Letters are written and answered, and neither replaced nor deleted."""
+
+    path = "/letters"
+    kind = "post:Letter"
+    methods = ("POST", "PATCH")
+
+    def on_create(self, body: State, request: Request) -> State:
+        if not body.get("to"):
+            raise Refused(400, "to whom?")
+        return body | {"answers": []}
+
+    def on_patch(self, state: State, body: State, request: Request) -> Any:
+        if not body:
+            return UNCHANGED
+        state["answers"].append(body["answer"])
+        return state
+
+
+class Notices(Service):
+    """Notices are made by PUT, at a link of their own."""
+
+    path = "/notices"
+    methods = ("PUT",)
+
+
+AUTHORS = (Letters(), Notices())
+
+
+async def nothing(declaration: State, timeout_s: float) -> None:
+    """Let any level be declared."""
+
+
+@pytest.fixture
+async def base_url() -> AsyncIterator[str]:
+    if OUTSIDE:
+        pytest.skip("needs services in this process")
+    node = SingleNode(Registry(AUTHORS))
+    offering = Offering(AUTHORS, node.submit, nothing)
+    offering.start()
+    server = HttpServer(node, Limits())
+    yield f"http://127.0.0.1:{await server.start('127.0.0.1', 0)}"
+    assert offering.why_not() == ""
+    await server.stop(0.1)
+
+
+@pytest.fixture
+async def letter(client: Client) -> str:
+    async with client.post("/letters", json={"to": "ann"}) as response:
+        assert response.status == 201, await response.text()
+        body = await response.json()
+    assert (body["answers"], body["documentKind"]) == ([], "post:Letter")
+    return str(body["documentSelfLink"])
+
+
+async def test_a_handler_makes_the_next_state(client: Client, letter: str) -> None:
+    async with client.patch(letter, json={"answer": "yes"}) as response:
+        assert response.status == 200
+        body = await response.json()
+    assert (body["to"], body["answers"], body["documentVersion"]) == ("ann", ["yes"], 1)
+
+
+async def test_nothing_changed_is_the_version_that_is_there(client: Client, letter: str) -> None:
+    async with client.get(letter) as response:
+        before, tag = await response.json(), response.headers["ETag"]
+    async with client.patch(letter, json={}) as response:
+        assert (response.status, response.headers["ETag"]) == (200, tag)
+        assert await response.json() == before
+    async with client.get(letter, headers={"If-None-Match": tag}) as response:
+        assert (response.status, await response.read()) == (304, b"")
+    async with client.get(f"{letter}/versions") as response:
+        assert len((await response.json())["versions"]) == 1
+
+
+async def test_a_refusal_is_a_problem_with_its_message(client: Client) -> None:
+    async with client.post("/letters", json={}) as response:
+        problem = await problem_of(response, 400)
+    assert (problem["errorCode"], problem["message"]) == ("refused-by-service", "to whom?")
+    assert (problem["outcome"], problem["documentKind"]) == ("not_applied", "post:Letter")
+
+
+async def test_a_failure_is_ours_and_says_nothing_of_itself(client: Client, letter: str) -> None:
+    async with client.patch(letter, json={"question": "why?"}) as response:
+        problem = await problem_of(response, 500)
+    assert problem["errorCode"] == "internal"
+    assert "answer" not in problem["detail"], "no name of the author's"
+    async with client.get(letter) as response:
+        assert (await response.json())["documentVersion"] == 0
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "POST"])
+async def test_methods_without_a_handler_are_405(client: Client, letter: str, method: str) -> None:
+    async with client.request(method, letter, json={"to": "bob"}) as response:
+        problem = await problem_of(response, 405)
+        assert response.headers["Allow"] == "GET, HEAD, OPTIONS, PATCH"
+    assert problem["errorCode"] == "method-not-allowed"
+    async with client.options(letter) as response:
+        assert response.headers["Allow"] == "GET, HEAD, OPTIONS, PATCH"
+
+
+async def test_a_factory_takes_post_where_its_service_does(client: Client) -> None:
+    async with client.options("/letters") as response:
+        assert response.headers["Allow"] == "GET, HEAD, OPTIONS, POST"
+    async with client.post("/notices", json={}) as response:
+        await problem_of(response, 405)
+        assert response.headers["Allow"] == "GET, HEAD, OPTIONS"
+    async with client.put("/notices/a", json={}) as response:
+        assert response.status == 201
+
+
+async def test_lines_of_bulk_are_held_to_the_same(client: Client, letter: str) -> None:
+    lines = [
+        {"op": "PUT", "link": letter, "body": {"to": "bob"}},
+        {"op": "DELETE", "link": letter},
+        {"op": "PATCH", "link": letter, "body": {"answer": "no"}},
+        {"op": "PATCH", "link": letter, "body": [{"op": "remove", "path": "/to"}]},
+        {"op": "POST", "link": "/letters", "body": {}},
+    ]
+    results = await bulk(client, lines)
+    assert [each["status"] for each in results] == [405, 405, 200, 415, 400]

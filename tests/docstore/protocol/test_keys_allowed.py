@@ -1,0 +1,84 @@
+"""Keys are stored when somebody asks for them and all members read them, and not before."""
+
+import pytest
+
+from docstore.protocol.events import ChangeAsked, LinkMade
+from docstore.protocol.group.change import Change, ChangeRefused, Kind
+from docstore.protocol.group.configuration import FIRST_PROTOCOL
+from docstore.protocol.group.stored_forms import KEYS, with_keys
+from docstore.protocol.replica import Replica
+from docstore.protocol.timing import ReplicaConfig
+from docstore.simulation.world import World
+from docstore.wire import PROTOCOL
+from tests.sim.cluster import Cluster
+
+ASKED = Change(Kind.KEYS)
+
+
+class Mixed(Cluster):
+    """Three nodes, of which one speaks an earlier protocol."""
+
+    earlier = "n2"
+
+    def link(self, here: str, there: str) -> None:
+        spoken = KEYS - 1 if self.earlier in (here, there) else PROTOCOL
+        self.processes[here].feed(LinkMade(there, spoken))
+
+    @property
+    def leader(self) -> Replica:
+        replicas = [process.replica for process in self.processes.values() if process.up]
+        return next(each for each in replicas if each.register.stored.leads)
+
+    @property
+    def stored(self) -> set[int]:
+        replicas = [process.replica for process in self.processes.values() if process.up]
+        return {each.core.configuration.stored_protocol for each in replicas}
+
+
+def group_of_three() -> Mixed:
+    world = World(1)
+    group = Mixed(world, 3, factor=None, slots=2, config=ReplicaConfig(), changes=True)
+    world.run(5.0)
+    return group
+
+
+def test_a_member_of_an_earlier_version_or_without_a_link_stands_in_the_way() -> None:
+    group = group_of_three()
+    group.ask(ASKED)
+    group.world.run(8.0)
+    assert group.stored == {FIRST_PROTOCOL}
+    with pytest.raises(ChangeRefused, match=r"not all members .*\['n2'\]") as refused:
+        with_keys(group.leader.core)
+    assert (refused.value.status, refused.value.code) == (409, "earlier-version")
+    group.earlier = ""
+    group.crash("n2")
+    group.world.run(10.0)
+    with pytest.raises(ChangeRefused, match="n2"):
+        with_keys(group.leader.core)
+    group.start("n2")
+    group.world.run(12.0)
+    assert group.stored == {FIRST_PROTOCOL}, "nobody has asked"
+    group.ask(ASKED)
+    group.world.run(14.0)
+    assert group.stored == {KEYS}
+    number = group.configuration.id
+    assert with_keys(group.leader.core).id == number
+    group.ask(ASKED)
+    group.world.run(16.0)
+    assert group.configuration.id == number
+
+
+def test_one_change_at_a_time() -> None:
+    group = group_of_three()
+    group.earlier = ""
+    for name in ("n0", "n1"):
+        group.flap(name, "n2")
+    group.world.run(6.0)
+    leader = next(name for name in group.names if group.processes[name].replica is group.leader)
+    process = group.processes[leader]
+    removal = Change(Kind.REMOVE, next(name for name in group.names if name != leader), force=True)
+    process.feed(ChangeAsked(0, removal))
+    while process.replica.core.configuration.id == 1:
+        group.world.run(group.world.now + 0.001)
+    with pytest.raises(ChangeRefused, match="configuration 2 is"):
+        with_keys(process.replica.core)

@@ -1,0 +1,101 @@
+"""Clients that send atomic batches, on documents that others update one by one."""
+
+import json
+from typing import Any
+
+from docstore.model.batch import batch_of
+from docstore.model.document import Row
+from docstore.model.operation import Answer, Conditions, Operation
+from docstore.model.paths import partition_key
+from docstore.protocol.events import Requested
+from tests.sim.invariants import Violation
+from tests.sim.workload import DEADLINE_S, Client, Op
+
+LINES_MAX = 4
+
+
+class Batcher(Client):
+    """One batch after the other: several documents that share a key, each with the batch's id."""
+
+    def _next(self) -> None:
+        if self._world.now > self._until:
+            return
+        rng = self._world.rng
+        ops = self._batch()
+        operation = batch_of([self._update(op) for op in ops])
+        process = self._cluster.processes[rng.choice(self._cluster.names)]
+        deadline = self._world.now + DEADLINE_S
+        if process.up:
+            process.request(
+                lambda request: Requested(request, operation, deadline),
+                lambda answer: self._done(ops, answer),
+            )
+        self._world.after(DEADLINE_S + 1.0, self._leave, ops, process, process.life)
+
+    def _batch(self) -> list[Op]:
+        """Return the parts of the next batch, which is in the history from now on."""
+        rng = self._world.rng
+        key = partition_key(rng.choice(self._links))
+        links = [link for link in self._links if partition_key(link) == key]
+        self._count += 1
+        ops = []
+        for link in rng.sample(links, min(len(links), rng.randint(2, LINES_MAX))):
+            kind = rng.choices(["append", "put", "delete"], [5, 6, 1])[0]
+            ops.append(Op(kind, link, f"{self._name}.{self._count}", self._world.now))
+        self._history.ops += ops
+        self._history.batches.append(ops)
+        return ops
+
+    def _update(self, op: Op) -> Operation:
+        conditions = None
+        if self._world.rng.random() < 0.1 and op.link in self._seen:
+            op.expected = self._seen[op.link]
+            conditions = Conditions(version=op.expected)
+        if op.kind == "append":
+            body = json.dumps({"append": op.uid}).encode()
+            return Operation(
+                verb="PATCH", link=op.link, body=body, media="handler", conditions=conditions
+            )
+        if op.kind == "delete":
+            return Operation(verb="DELETE", link=op.link, conditions=conditions)
+        body = json.dumps({"log": [op.uid]}).encode()
+        return Operation(verb="PUT", link=op.link, body=body, conditions=conditions, creates=True)
+
+    def _done(self, ops: list[Op], answer: Answer) -> None:
+        if ops[0].outcome != "pending":
+            return
+        made = answer.rows or []
+        if answer.is_success and [row.link for row in made] != [op.link for op in ops]:
+            raise Violation(f"batch {ops[0].uid} was answered with a part of it")
+        for op in ops:
+            op.end = self._world.now
+            op.outcome = "unknown" if answer.unknown else "refused"
+        for op, row in zip(ops, made, strict=False):
+            op.outcome, op.version = "ok", row.version
+            self._seen[op.link] = row.version
+        self._world.after(0.005 + self._world.rng.random() * 0.06, self._next)
+
+    def _leave(self, ops: list[Op], process: Any, life: int) -> None:
+        if ops[0].outcome == "pending":
+            for op in ops:
+                self._close(op, process, life)
+            self._world.after(0.01, self._next)
+
+
+def batch_problems(batches: list[list[Op]], rows: list[Row]) -> list[str]:
+    """Return which batches were carried out in part, or lie apart. rows: all that is decided."""
+    made: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        if not row.deleted and (log := json.loads(row.state).get("log")):
+            made.setdefault((row.link, log[-1]), []).append(row)
+    found = []
+    for ops in batches:
+        parts = [made.get((op.link, op.uid), []) for op in ops if op.kind != "delete"]
+        if len({len(part) for part in parts}) > 1:
+            found.append(f"batch {ops[0].uid} ({ops[0].outcome}) was carried out in part")
+        numbers = sorted(row.n for part in parts for row in part)
+        if numbers and numbers[-1] - numbers[0] >= len(ops):
+            found.append(f"the rows of batch {ops[0].uid} lie apart: {numbers}")
+        if len({row.updated_us for part in parts for row in part}) > 1:
+            found.append(f"the rows of batch {ops[0].uid} have several times")
+    return found
