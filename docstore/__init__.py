@@ -63,6 +63,7 @@ The rooms, and who may await there (pure: no clock, no socket, no task):
 | `node/` | one node: its parts, start, stop, pages | yes |
 | `trace/` | what a node did: the last steps of its machines, kept by the drivers | no |
 | `http/` | the face towards clients; `node/backend.py` is behind it | yes |
+| `doctor/` | what is wrong with a group, from what its nodes say of themselves | no |
 | `client/`, `cli/`, `pipeline/` | people's side: only HTTP from here on; Spark is met last | yes |
 
 `driver.py` performs what the protocol asks, in turns of `stepping.py`; `node/node.py` builds it

@@ -77,14 +77,11 @@ HARMLESS = {"random": {"Random"}, "uuid": {"UUID"}}
 IMPURE_CALLS = frozenset({"datetime.now", "datetime.utcnow", "date.today", "Random()"})
 
 # What is typed, and waited for; each import that a node needs costs tenths of a second there.
-COMMANDS = (
-    "docstore/__main__.py", "docstore/config.py", "docstore/limits.py", "docstore/tokens.py",
-    "docstore/cli/*", "docstore/client/*",
-)  # fmt: skip
-NODES_OWN = (
-    "docstore/cli/serve.py", "docstore/cli/serve_flags.py", "docstore/cli/force.py",
-    "docstore/cli/restore.py", "docstore/tls/authority.py",
-)  # fmt: skip
+COMMANDS = ("docstore/__main__.py", "docstore/config.py", "docstore/limits.py",
+            "docstore/tokens.py", "docstore/cli/*", "docstore/client/*")  # fmt: skip
+NODES_OWN = ("docstore/cli/serve.py", "docstore/cli/serve_flags.py", "docstore/cli/force.py",
+             "docstore/cli/directory.py", "docstore/cli/restore.py",
+             "docstore/tls/authority.py")  # fmt: skip
 """What is a node, works on a node's disk or makes its certificates: imported late, by commands."""
 NODES_PARTS = (
     "docstore.converge docstore.http docstore.links docstore.members docstore.node"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from docstore.http.console.files import PATHS
 from tests.source import ROOT
 
 pytestmark = pytest.mark.thorough
@@ -103,6 +104,8 @@ def test_the_wheel_claims_no_name_but_ours(wheel: Path) -> None:
     tops = {name.partition("/")[0].removesuffix(".py") for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == ours
     assert {"docstore/py.typed", "docstore/gossip/py.typed"} <= set(names)
+    served = {f"docstore/http/console/{name}" for name in PATHS.values()}
+    assert served <= set(names)
 
 
 def version_of(wheel: Path) -> str:

@@ -15,6 +15,7 @@ from docstore import __version__
 from docstore.cli import (
     backup,
     certs,
+    doctor,
     documents,
     election,
     group,
@@ -50,6 +51,7 @@ app.add_typer(documents.app)
 app.add_typer(group.app)
 app.add_typer(trace.app)
 app.add_typer(backup.backup, name="backup", rich_help_panel=backup.PANEL)
+app.add_typer(doctor.app)
 app.add_typer(certs.certs, name="certs", rich_help_panel=certs.PANEL)
 app.add_typer(topics.topic, name="topic", rich_help_panel=topics.PANEL)
 app.add_typer(topics.partition, name="partition", rich_help_panel=topics.PANEL)

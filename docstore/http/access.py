@@ -17,7 +17,8 @@ from docstore.http.headers import Head
 from docstore.http.needs import ANYBODY, INSIDE, OPEN, READS, Need, need_of, need_of_all
 from docstore.services.registry import FACTORIES
 
-HEALTH = "/health/"
+WITHOUT_TOKEN = ("/health/", "/core/ui", "/core/docs")
+"""What needs none is below these."""
 TELL_AGAIN_S = 60.0
 
 log = structlog.get_logger("docstore.http")
@@ -35,7 +36,7 @@ class Access:
     def authority(self, request: Head) -> "Granted":
         """Return it. Raises Unauthenticated, TooManyRequests."""
         path = request.raw_path.partition("?")[0]
-        if path.startswith(HEALTH) and need_of(request.method, path).what is OPEN:
+        if path.startswith(WITHOUT_TOKEN) and need_of(request.method, path).what is OPEN:
             return Granted(_NOBODY, "", self)
         said = request.headers.getall(AUTHORIZATION, ())
         header = said[0] if len(said) == 1 else ""

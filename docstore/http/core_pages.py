@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -11,8 +12,10 @@ from docstore.errors import BadRequest, Conflict, NotFound
 from docstore.http import headers, trace
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
+from docstore.http.console import files as console
 from docstore.http.documents import READ_METHODS, Documents, allowed, not_allowed
 from docstore.http.metrics import CONTENT_TYPE, HttpMetrics
+from docstore.http.openapi import document as openapi
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import JSON_TYPE, page_reply
@@ -24,6 +27,8 @@ from docstore.upkeep.resync import ACTIONS, UNDER_WAY
 Page = Callable[[web.BaseRequest, bytes], Awaitable[Reply]]
 ENTRY = "/"
 ENTRY_LINKS = {
+    console.UI: "the console",
+    console.DOCS: "the HTTP interface, for people",
     "/health/live": "this process answers",
     "/health/ready": "this node can serve, or why it cannot",
     "/metrics": "for Prometheus",
@@ -32,6 +37,7 @@ ENTRY_LINKS = {
     "/core/node-selectors/default": "slots, their owners and replicas",
     "/core/factories": "which documents there are",
     "/core/streams": "topics",
+    openapi.PATH: "the HTTP interface, as OpenAPI",
 }
 """For people who open the address of a node in a browser: path -> what is there."""
 SYNCH = "/core/management/synch"
@@ -58,6 +64,8 @@ class CorePages:
             "/core/node-groups/default": ("GET, HEAD, OPTIONS, PATCH", self._node_group),
             "/core/node-groups/default/available": (READ_METHODS, self._available),
             "/core/document-index": (READ_METHODS, self._document_index),
+            openapi.PATH: (READ_METHODS, self._openapi),
+            **{path: (READ_METHODS, partial(_console, path)) for path in console.PATHS},
             "/health/live": (READ_METHODS, self._live),
             "/health/ready": (READ_METHODS, self._ready),
             "/metrics": (READ_METHODS, self._metrics_text),
@@ -176,6 +184,13 @@ class CorePages:
             raise NotFound("there is no such document")
         return await self._documents.serve(request, link, service, b"")
 
+    async def _openapi(self, request: web.BaseRequest, body: bytes) -> Reply:
+        authority = authority_of(request)
+        described = openapi.described(
+            self._backend.services(), lambda path: authority.may("GET", path)
+        )
+        return _json(request, described, more={"Cache-Control": "no-store"})
+
     async def _live(self, request: web.BaseRequest, body: bytes) -> Reply:
         return page_reply({"live": True}, JSON_TYPE)
 
@@ -187,6 +202,10 @@ class CorePages:
 
     async def _metrics_text(self, request: web.BaseRequest, body: bytes) -> Reply:
         return Reply(200, self._metrics.text(self._backend.metrics()), CONTENT_TYPE)
+
+
+async def _console(path: str, request: web.BaseRequest, body: bytes) -> Reply:
+    return console.answer(request, path)
 
 
 def check_method(request: web.BaseRequest, methods: str) -> None:

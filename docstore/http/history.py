@@ -4,7 +4,6 @@ from typing import Any
 
 from aiohttp import web
 
-from docstore.errors import NotFound
 from docstore.http import headers
 from docstore.http.backend import Backend
 from docstore.http.documents import Documents, at_level, owner_lines
@@ -53,8 +52,6 @@ class HistoryPages:
 
     async def conflicts(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
         """Answer <link>/conflicts: GET the branches that lost; DELETE declares them seen."""
-        if service.options.level == 3:
-            raise NotFound("documents of level 3 have no conflicts")
         if request.method == "DELETE":
             return await self._documents.submit(
                 request, Operation(verb="RESOLVE", link=link), service

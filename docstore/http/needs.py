@@ -6,7 +6,7 @@ a route that somebody forgets here is closed. A line of `/core/bulk` needs what 
 
 Four kinds need something else than a level at their path:
 
-    OPEN      nothing, not even a token: whether this process lives
+    OPEN      nothing, not even a token: whether this process lives, the files of the console
     ANYBODY   a token: where things are, so that clients know whom to ask
     INSIDE    what is named in the query, the body or the lines decides; whoever reads those asks
     DECLARED  the path of the factory that is declared there
@@ -79,6 +79,10 @@ TABLE: Mapping[str, Line] = {
     "/core/node-selectors/default/forwarding": Line(INSIDE),
     "/core/node-selectors/default-1x/forwarding": Line(INSIDE),
     "/core/node-selectors/default-3x/forwarding": Line(INSIDE),
+    "/core/openapi.json": Line(ANYBODY),
+    # Files that say nothing of anybody, and ask for a token by themselves.
+    "/core/ui": Line(OPEN),
+    "/core/docs": Line(OPEN),
     # Documents, many at a time.
     "/core/examples": _DOCUMENTS,
     FACTORIES: Line(DECLARED, DECLARED, makes=INSIDE),

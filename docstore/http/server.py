@@ -102,10 +102,8 @@ class HttpServer:
         self._bulk = Bulk(
             backend, quotas, large, state_bytes_max=limits.body_bytes_max, timeout_s=timeout_s
         )
-        self._plain = PlainRequests(
-            self._documents, self._guard, access, self._ending,
-            body_bytes_max=limits.body_bytes_max,
-        )  # fmt: skip
+        self._plain = PlainRequests(self._documents, self._guard, access, self._ending,
+                                    body_bytes_max=limits.body_bytes_max)  # fmt: skip
         self._scans = ScanPages(backend, quotas)
         self._stored_rows = StoredRows(backend, quotas)
         self._queries = QueryPages(backend)

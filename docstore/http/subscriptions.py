@@ -21,7 +21,7 @@ from docstore.http import bodies, headers
 from docstore.http.authority import authority_of, refusal
 from docstore.http.backend import Backend
 from docstore.http.changes import Changes
-from docstore.http.documents import Documents, allowed, not_allowed
+from docstore.http.documents import READ_METHODS, Documents, allowed, not_allowed
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, encode, page_reply
@@ -43,7 +43,6 @@ from docstore.services.subscriptions import (
 from docstore.subscriptions.signing import MADE_BYTES, key_of, secret_of
 
 METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH"
-FACTORY_METHODS = "GET, HEAD, OPTIONS"
 PATH_METHODS = "DELETE, GET, HEAD, OPTIONS, POST"
 PATCHES = {"application/json": "", "application/msgpack": ""}
 CLIENTS = ("PauseRequest", "ResumeRequest")
@@ -77,7 +76,7 @@ class SubscriptionPages:
 
     async def serve(self, request: web.BaseRequest, path: str) -> Reply:
         """Answer a request; its body has not been received yet."""
-        methods = FACTORY_METHODS if path == SUBSCRIPTIONS else METHODS
+        methods = READ_METHODS if path == SUBSCRIPTIONS else METHODS
         if request.method == "OPTIONS":
             return allowed(methods)
         if request.method not in methods.split(", "):

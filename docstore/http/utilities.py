@@ -22,7 +22,7 @@ from docstore.http.representation import decode, encode, page_reply
 from docstore.http.subscriptions import PATH_METHODS, SubscriptionPages
 from docstore.limits import Limits
 from docstore.model.operation import Operation
-from docstore.model.service import Refusal, Service
+from docstore.model.service import LINEARIZABLE, Refusal, Service
 from docstore.model.stats import availability, merged
 from docstore.services.declared import in_force, options_of
 from docstore.services.registry import FACTORIES, declaration_link
@@ -90,6 +90,8 @@ class UtilityPages:
         methods = utility.of_factory if asked.is_factory else utility.of_document
         if not methods:
             raise NotFound(f"{name} is of documents, and this is a factory")
+        if name == "conflicts" and asked.service.options.level == LINEARIZABLE:
+            raise NotFound("documents of level 3 have no conflicts")
         check_method(asked.request, methods)
         if asked.request.method == "OPTIONS":
             return allowed(methods)

@@ -38,6 +38,11 @@ class Address(NamedTuple):
         """Whether the host is 0.0.0.0 or ::, however it is spelt."""
         return not self.host.strip("0.:")
 
+    @property
+    def is_loopback(self) -> bool:
+        """Whether nobody but this machine reaches it."""
+        return self.host.startswith(LOOPBACK)
+
 
 @dataclass(frozen=True, slots=True)
 class Ports:
@@ -95,7 +100,7 @@ def ports_of(
             raise BadConfig(f"{key}: listen {listen} leaves no port for it; say HOST:PORT")
     shared = _setting(settings, "shared", listen) if settings.get("shared") else None
     bound = [each for each in (listen, peer, gossip, shared) if each is not None]
-    local = all(each.host.startswith(LOOPBACK) for each in bound)
+    local = all(each.is_loopback for each in bound)
     _refuse_plain_text({"listen": listen, "shared": shared, "peer": peer, "gossip": gossip}, plain)
     otherwise = listed if listed is not None and listen.is_wildcard else listen
     if otherwise.is_wildcard and "advertise" not in settings:
@@ -117,7 +122,7 @@ def _refuse_plain_text(ports: Mapping[str, Address | None], plain: Mapping[str, 
     bare = [
         key
         for key, each in ports.items()
-        if key in plain and each is not None and not each.host.startswith(LOOPBACK)
+        if key in plain and each is not None and not each.is_loopback
     ]
     if bare:
         ways = dict.fromkeys(f"{plain[key]} ({key})" for key in bare if key != "shared")

@@ -14,9 +14,10 @@ from docstore.model.stats import entries_of
 from docstore.node import logs
 from docstore.node.gate import Gate
 from docstore.node.handler_calls import HandlerCalls
+from docstore.node.machine import machine_page
+from docstore.node.measures import metrics_of
 from docstore.node.parts import Parts
 from docstore.node.status import StatusPages
-from docstore.node.usage import process_metrics
 from docstore.protocol.events import CompactAsked
 from docstore.protocol.published import DECLARATIONS
 from docstore.reads.listings import Listed
@@ -30,10 +31,9 @@ from docstore.services.announcing import NOT_YET
 from docstore.services.authored import name_of
 from docstore.services.registry import declaration_link
 from docstore.sessions.backend import SessionBackend
-from docstore.sessions.measures import session_metrics
 from docstore.stepping import clock
 from docstore.streams.backend import StreamBackend
-from docstore.streams.measures import partition_metrics, partitions_page
+from docstore.streams.measures import partitions_page
 from docstore.subscriptions.calling import Caller
 from docstore.subscriptions.targets import CallbackRefused
 from docstore.trace.lines import About
@@ -209,7 +209,7 @@ class NodeBackend:
             "id": self._parts.node_id,
             "storeId": self._parts.store_id,
         }
-        page |= self._parts.config.public()
+        page |= self._parts.config.public() | machine_page(self._parts.config)
         page["logLevel"] = logs.LEVEL.name
         page["services"] = {
             path: {"class": name_of(each), "revision": each.revision}
@@ -316,31 +316,7 @@ class NodeBackend:
 
     def metrics(self) -> Mapping[str, float]:
         """Return the node's counters and gauges."""
-        values = dict(process_metrics())
-        families: dict[str, Mapping[str, float]] = {
-            "peer": self._parts.links.counters,
-            "gossip": self._parts.membership.counters(),
-        }
-        values.update(self._parts.store.measures())
-        values.update(self._calls.metrics())
-        if self._parts.credentials is not None:
-            values["docstore_tls_expires_seconds"] = self._parts.credentials.expires_s
-        running = self._gate.running
-        if running is not None:
-            values.update(running.status.metrics())
-            values["docstore_documents_expired_total"] = float(running.expiring.expired)
-            values["docstore_event_loop_lag_seconds"] = running.driver.loop_lag_s
-            values["docstore_requests_in_flight"] = float(running.in_flight)
-            values.update(partition_metrics(running.streams.machine))
-            values.update(session_metrics(running.sessions.machine))
-            families |= {"scan": running.scans.counters, "repair": running.repair.counters}
-            if running.deliverer is not None:
-                values.update(running.deliverer.metrics())
-                families["subscriptions"] = running.deliverer.counters
-        for family, counters in families.items():
-            for name, count in counters.items():
-                values[f"docstore_{family}_{name}_total"] = float(count)
-        return values
+        return metrics_of(self._parts, self._calls, self._gate.running)
 
     # Bulk reads
 

@@ -6,7 +6,6 @@ what this node thinks of itself and of the others, and how an operation is hande
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection
 from math import inf
 from random import Random
 
@@ -21,7 +20,6 @@ from docstore.protocol.history.needs import Needs
 from docstore.protocol.leadership.leases import Leases
 from docstore.protocol.log import SlotLog
 from docstore.protocol.logs import Logs
-from docstore.protocol.measures import Measures
 from docstore.protocol.operations import Closed, Proposed
 from docstore.protocol.outbox import Outbox
 from docstore.protocol.peers import NEVER, Peers
@@ -52,7 +50,6 @@ class Core:
         service_for: ServiceFor,
         rng: Random,
         config: ReplicaConfig,
-        measured: Collection[str],
         now: float,
     ) -> None:
         self.me = me
@@ -79,7 +76,6 @@ class Core:
         self.corrupted: set[int] = set()
         """Slots in which a read met a bad checksum, to be marked faulty at the end of the step."""
         self.counters: Counter[str] = Counter()
-        self.measures = Measures(measured)
         self.answers: dict[str, list[tuple[Inflight, Answer | None, bool]]] = {}
         """Entry node -> (operation, answer, whether it was proposed here) to hand back."""
         self._load(recovered)

@@ -51,6 +51,7 @@ from docstore.protocol.leadership.liveness import Liveness
 from docstore.protocol.leadership.stillness import Stillness
 from docstore.protocol.leadership.takeover import TakeOver
 from docstore.protocol.log import SlotLog
+from docstore.protocol.measures import Measures
 from docstore.protocol.messages import (
     Accepted,
     Adopt,
@@ -118,10 +119,11 @@ class Replica:
         now: float = 0.0,
     ) -> None:
         """blocks: whether the node still needs who leaves a slot. measured: see `measures.py`."""
+        config = config or ReplicaConfig()
         self.core = core = Core(
-            node_id, recovered, service_for=service_for, rng=rng,
-            config=config or ReplicaConfig(), measured=measured, now=now,
-        )  # fmt: skip
+            node_id, recovered, service_for=service_for, rng=rng, config=config, now=now
+        )
+        self.measures = Measures(measured)
         self.acceptor = Acceptor(core)
         self.catchup = CatchUp(core)
         self.confirmer = Confirmer(core)
@@ -130,9 +132,8 @@ class Replica:
         self.read_index = ReadIndex(core, self.confirmer)
         self.proposer = Proposer(core, self.decider.offered, self.owner.past.stored)
         self.takeover = TakeOver(core, self.acceptor, self.decider, self.catchup)
-        self.register = Register(
-            core, _registered(recovered), vote_rng, use=self._use, blocks=blocks
-        )
+        registered = _registered(recovered)
+        self.register = Register(core, registered, vote_rng, use=self._use, blocks=blocks)
         self.executor = Executor(core, recovered)
         self.documents, self.spreader = self.executor.documents, self.executor.spreader
         self.liveness = Liveness(core, self.spreader, self.register.readiness.bitmap)
@@ -298,8 +299,8 @@ class Replica:
 
     def _serve(self, inflight: Inflight) -> None:
         """Give an operation to whoever executes it here."""
-        if self.core.measures.factories:
-            self.core.measures.arrived(inflight, self.core.now)
+        if self.measures.factories:
+            self.measures.arrived(inflight, self.core.now)
         if inflight.operation.level == 3:
             self.owner.serve(inflight)
         else:
@@ -310,8 +311,8 @@ class Replica:
         core = self.core
         answers, core.answers = core.answers, {}
         for entry, items in answers.items():
-            if core.measures.factories:
-                core.measures.answered(items, core.now, core.wall_now_us())
+            if self.measures.factories:
+                self.measures.answered(items, core.now, core.wall_now_us())
             if entry == core.me:
                 for inflight, answer, proposed in items:
                     if inflight.boot == core.boot:

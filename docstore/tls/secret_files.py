@@ -18,11 +18,12 @@ def warn_of_open(files: Iterable[Path]) -> None:
     Only of plain files: a pipe or a device keeps no secret.
     """
     for each in files:
-        if _is_open_to_others(each):
+        if is_open_to_others(each):
             log.warning("others on this machine may read the secret", file=str(each))
 
 
-def _is_open_to_others(path: Path) -> bool:
+def is_open_to_others(path: Path) -> bool:
+    """Say whether somebody else on this machine may read, or write, a plain file."""
     try:
         mode = path.stat().st_mode
     except OSError:

@@ -69,6 +69,7 @@ class ReplicaView:
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
         self._core = core = replica.core
+        self._measures = replica.measures
         self.members = MembersView(core, replica.register)
         self.owners = OwnersView(
             core, replica.executor, replica.register.transfer, replica.liveness.vacancies
@@ -148,12 +149,12 @@ class ReplicaView:
 
     def measures_of(self, path: str) -> Mapping[str, Measure]:
         """Return what was measured here of a factory, or of a document: by method."""
-        return self._core.measures.of(path)
+        return self._measures.of(path)
 
     @property
     def measures_of_factories(self) -> Mapping[str, Mapping[str, Measure]]:
         """Return path -> method -> what was measured here."""
-        return self._core.measures.of_factories
+        return self._measures.of_factories
 
     @property
     def counters(self) -> Counter[str]:

@@ -21,6 +21,7 @@ WITHOUT_URL = {
 """They talk to no node at an address; jobs on Spark have a command line of their own."""
 ARGUMENTS = {
     "status": "",
+    "doctor": "",
     "load": "{rows} --into /a",
     "resync": "",
     "drain": "",

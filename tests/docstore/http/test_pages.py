@@ -203,10 +203,10 @@ async def test_who_opens_the_address_of_a_node_is_told_what_it_is(client: Client
             assert response.headers["Allow"] == "GET, HEAD, OPTIONS"
 
 
-async def test_explain_and_what_is_not_offered_yet(client: Client, factory: str) -> None:
+async def test_explain_and_what_is_not_offered(client: Client, factory: str) -> None:
     await client.put(f"{factory}/a", json={})
     assert (await get(client, f"{factory}/a/explain"))["owner"]
-    for path in (f"{factory}/a/subscriptions", f"{factory}/versions", f"{factory}/explain"):
+    for path in (f"{factory}/a/conflicts", f"{factory}/versions", f"{factory}/explain"):
         async with client.get(path) as response:
             await problem_of(response, 404)
 

@@ -18,14 +18,14 @@ from tests.docstore.http.test_pages import get
 
 Client = aiohttp.ClientSession
 READS, PATCHES = "GET, HEAD, OPTIONS", "GET, HEAD, OPTIONS, PATCH"
+CALLED = "DELETE, GET, HEAD, OPTIONS, POST"
 OF_DOCUMENTS = {
-    "available": READS, "config": READS, "conflicts": "DELETE, GET, HEAD, OPTIONS",
-    "explain": READS, "stats": READS, "synchronization": PATCHES, "template": READS,
-    "versions": READS,
+    "available": READS, "config": READS, "explain": READS, "stats": READS,
+    "subscriptions": CALLED, "synchronization": PATCHES, "template": READS, "versions": READS,
 }  # fmt: skip
 OF_FACTORIES = {
-    "available": READS, "config": PATCHES, "stats": READS, "synchronization": PATCHES,
-    "template": READS,
+    "available": READS, "config": PATCHES, "stats": READS, "subscriptions": CALLED,
+    "synchronization": PATCHES, "template": READS,
 }  # fmt: skip
 
 
@@ -54,7 +54,7 @@ async def test_each_says_which_methods_it_takes(client: Client, link: str) -> No
                         assert response.status != 405, path
 
 
-@pytest.mark.parametrize("name", sorted(set(OF_DOCUMENTS) - {"explain", "conflicts"}))
+@pytest.mark.parametrize("name", sorted(set(OF_DOCUMENTS) - {"explain", "subscriptions"}))
 async def test_of_what_is_not_there_nothing_is(client: Client, link: str, name: str) -> None:
     factory = link.rpartition("/")[0]
     async with client.get(f"{factory}/none/{name}") as response:

@@ -47,7 +47,7 @@ def counts(nodes: list[Process], path: str) -> Counter[str]:
     """Return method -> how many requests all nodes together have measured."""
     found: Counter[str] = Counter()
     for node in nodes:
-        for verb, measure in node.replica.core.measures.of(path).items():
+        for verb, measure in node.replica.measures.of(path).items():
             found[verb] += measure.count
     return found
 
@@ -61,14 +61,14 @@ def test_who_executes_an_operation_measures_it_wherever_it_came_in(level: Level)
     for path in ("/t", LINK):
         assert counts(nodes, path) == {"PUT": 3, "GET": 3}
     if level == 3:
-        assert sum(bool(node.replica.core.measures.of("/t")) for node in nodes) == 1
+        assert sum(bool(node.replica.measures.of("/t")) for node in nodes) == 1
 
 
 def test_it_took_as_long_as_a_quorum_took() -> None:
     nodes = group(3, "/t")
     assert asked(nodes[0], PUT).is_success
-    [owner] = [node for node in nodes if node.replica.core.measures.of("/t")]
-    [measure] = owner.replica.core.measures.of(LINK).values()
+    [owner] = [node for node in nodes if node.replica.measures.of("/t")]
+    [measure] = owner.replica.measures.of(LINK).values()
     assert 100 < measure.latest_us == measure.total_us < 500_000
     assert measure.updated_us > 0
 
@@ -77,7 +77,7 @@ def test_refusals_are_failures_and_what_was_not_executed_is_nothing() -> None:
     nodes = group(3, "/t")
     refused = Operation(verb="PATCH", link="/t/none", body=b"{}", media="merge")
     assert asked(nodes[0], refused).status == 404
-    measures = [m for n in nodes for m in n.replica.core.measures.of("/t/none").values()]
+    measures = [m for n in nodes for m in n.replica.measures.of("/t/none").values()]
     assert [(each.count, each.failed) for each in measures] == [(1, 1)]
     # Handed back by who does not own it: the entry node asks again, and is answered once.
     measured = Measures({"/t"})

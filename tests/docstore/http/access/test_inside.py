@@ -316,3 +316,20 @@ async def test_lines_that_come_after_a_token_is_gone_are_refused(
         goes_on.set()
         second = json.loads(await answer.content.readline())
     assert (first["status"], second["status"]) == (200, 401)
+
+
+async def test_the_interface_is_described_with_the_factories_that_one_may_read(
+    asker: Asker,
+) -> None:
+    told = {}
+    for role in ("tenant-reader", "operator", "nobody"):
+        status, content, _ = await asker.ask(role, "GET", "/core/openapi.json")
+        paths = json.loads(content)["paths"] if status == 200 else {}
+        told[role] = {path for path in FACTORIES if path in paths}
+        assert "/core/management" in paths
+    assert told == {
+        "tenant-reader": {"/tenant1", "/tenant1/deep"},
+        "operator": set(FACTORIES),
+        "nobody": set(),
+    }
+    assert (await asker.ask("", "GET", "/core/openapi.json"))[0] == 401

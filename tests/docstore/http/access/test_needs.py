@@ -42,7 +42,7 @@ def routes() -> set[str]:
 def told() -> set[str]:
     """Return the paths of our own that the documentation names."""
     text = (ROOT / "docs/http.md").read_text()
-    found = re.findall(r"(/(?:core|health)/[a-z/-]+|/metrics)", text)
+    found = re.findall(r"(/(?:core|health)/[a-z/-]+(?:\.json)?|/metrics)", text)
     return {each.rstrip("/") for each in found} - {"/core/lease"}
 
 

@@ -1,0 +1,101 @@
+"""A look at the data directory of a node that is stopped. Nothing in it is changed, or made.
+
+SQLite makes files beside one that it opens with a log, so a file is opened only where it has none,
+and as one that nobody changes; what a killed node has left is for its next start.
+"""
+
+import fcntl
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+from docstore.config import database_in, streams_in
+from docstore.doctor.directory import Found
+from docstore.node.damage import NOTE
+from docstore.storage.migrations import DOCUMENTS, STREAMS
+from docstore.storage.starting import Sizes
+from docstore.tls.secret_files import is_open_to_others
+
+FORMAT = {"documents": "SELECT format FROM node", "streams": "SELECT format FROM file"}
+ALONE = "SELECT alone FROM journal"
+"""1: the tables have all that the journal has, as a stop in order leaves them."""
+FAULTY = "SELECT count(*) FROM slots WHERE status != 'full'"
+
+
+def look(data: Path) -> Found:
+    """Return what is there. Raises OSError for what may not be read."""
+    documents, streams = database_in(data), streams_in(data)
+    if not documents.exists() or not (data / "node-id").exists():
+        return Found(is_node=False)
+    if _is_locked(documents):
+        return Found(runs=True)
+    note = data / NOTE
+    found = Found(
+        damage=note.read_text("utf-8", "replace").strip() if note.exists() else "",
+        was_killed=any(_has_log(each) for each in (documents, streams)),
+        has_journal=any(Path(f"{documents}.journal").glob("*")),
+        lacks_life=streams.exists() and not Path(f"{streams}.life").exists(),
+        has_ballast=Path(f"{documents}.ballast").exists(),
+        free_bytes=shutil.disk_usage(data).free,
+        start_bytes=Sizes().start_bytes,
+        open_files=_open_files(data, documents, streams),
+    )
+    return found if found.was_killed else _read(found, documents, streams)
+
+
+def _read(found: Found, documents: Path, streams: Path) -> Found:
+    """Add what the files themselves say."""
+    formats, unreadable = {}, {}
+    for path, kind in ((documents, DOCUMENTS), (streams, STREAMS)):
+        if path.exists():
+            try:
+                (formats[kind.holds],) = _line(path, FORMAT[kind.holds])
+            except sqlite3.Error as error:
+                unreadable[path.name] = str(error)
+    known = {kind.holds: kind.format for kind in (DOCUMENTS, STREAMS)}
+    found = replace(
+        found, unreadable=unreadable, formats={k: (v, known[k]) for k, v in formats.items()}
+    )
+    if formats.get("documents") != DOCUMENTS.format:
+        return found
+    (alone,), (faulty,) = _line(documents, ALONE), _line(documents, FAULTY)
+    return replace(found, was_killed=not alone, faulty_slots=faulty)
+
+
+def _is_locked(path: Path) -> bool:
+    """Say whether a process holds the lock of a store; take it for no longer than that."""
+    try:
+        lock = os.open(f"{path}.lock", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def _has_log(path: Path) -> bool:
+    log = Path(f"{path}-wal")
+    return log.exists() and log.stat().st_size > 0
+
+
+def _line(path: Path, question: str) -> tuple[int, ...]:
+    address = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
+    with closing(sqlite3.connect(address, uri=True)) as connection:
+        line = connection.execute(question).fetchone()
+    if line is None:
+        raise sqlite3.DatabaseError("the line of the file is gone")
+    found: tuple[int, ...] = line
+    return found
+
+
+def _open_files(data: Path, *files: Path) -> tuple[str, ...]:
+    if not data.stat().st_mode & 0o011:
+        return ()  # Nobody else comes in.
+    return tuple(each.name for each in files if each.exists() and is_open_to_others(each))

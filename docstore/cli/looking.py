@@ -1,0 +1,78 @@
+"""Asking the nodes of a group for all that a doctor wants to see."""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from docstore.client import Client, ClientError, RequestFailed
+from docstore.doctor.exposition import parsed
+from docstore.doctor.seen import Node, Seen
+
+PATIENCE_S = 3.0
+"""For each node."""
+TOPICS_MAX, FACTORIES_MAX = 100, 200
+"""So many are looked at, one by one."""
+HIDDEN = (401, 403, 404)
+"""What a node answers whoever may not see a page."""
+
+Json = dict[str, Any]
+
+
+async def look(client: Client) -> Seen:
+    """Ask one node for what the group agrees on, and each member for itself.
+
+    Raises ClientError when no node says who the members are.
+    """
+    group = await client.json("GET", "/core/node-groups/default")
+    selector = await client.json("GET", "/core/node-selectors/default")
+    asked = {
+        str(each["id"]): str(each["address"])
+        for each in group["configuration"]["members"]
+        if each["status"] == "ALIVE" and each["address"]
+    }
+    nodes = await asyncio.gather(*(look_at(client, address) for address in asked.values()))
+    return Seen(
+        group=group,
+        selector=selector,
+        nodes=dict(zip(asked, nodes, strict=True)),
+        factories=await _each(client, "/core/factories", FACTORIES_MAX),
+        topics=await _each(client, "/core/streams", TOPICS_MAX),
+        now_s=time.time(),
+    )
+
+
+async def look_at(client: Client, address: str) -> Node:
+    """Return what one node says of itself."""
+    try:
+        async with client.to([address], timeout_s=PATIENCE_S) as node:
+            before_s = time.time()
+            page = await node.json("GET", "/core/management")
+            after_s = time.time()
+            metrics = await _metrics(node)
+    except RequestFailed as error:
+        return Node() if error.status in HIDDEN else Node(why_not=str(error))
+    except ClientError as error:
+        return Node(why_not=str(error))
+    told_s = page.get("timeMicros", (before_s + after_s) * 5e5) / 1e6
+    return Node(
+        page, metrics, ahead_s=told_s - (before_s + after_s) / 2, unsure_s=(after_s - before_s) / 2
+    )
+
+
+async def _metrics(node: Client) -> Mapping[str, float]:
+    try:
+        _, _, text = await node.request("GET", "/metrics")
+    except RequestFailed:
+        return {}
+    return parsed(text.decode("utf-8", "replace"))
+
+
+async def _each(client: Client, factory: str, most: int) -> Sequence[Json]:
+    """Return what is under a factory, as each link shows it; nothing where that may not be seen."""
+    try:
+        page = await client.json("GET", f"{factory}?$limit={most}")
+        links: Sequence[str] = page["documentLinks"]
+        return [*await asyncio.gather(*(client.json("GET", link) for link in links))]
+    except ClientError:
+        return ()

@@ -1,0 +1,90 @@
+// Making elements. Whatever is shown goes in as text: there is no other way in this console for
+// what a document says to get into a page (docs/decisions/0065-the-console-is-plain-files.md).
+
+// Attributes that a view may set; anything else is a mistake, and is said to be one.
+const ATTRIBUTES = new Set([
+  "autocomplete", "class", "colspan", "disabled", "for", "href", "id", "max", "name", "placeholder",
+  "readonly", "required", "rows", "scope", "spellcheck", "title", "type", "value",
+  "aria-current", "aria-label", "aria-live", "role",
+]);
+
+// h("a", {href: "#/group"}, "Group"): an element with attributes, listeners (onClick) and children.
+// A child is text, a number, an element, a list of those, or nothing (null, undefined, false).
+export function h(name, attributes = {}, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key.startsWith("on")) {
+      element.addEventListener(key.slice(2).toLowerCase(), value);
+    } else if (key === "href") {
+      element.setAttribute("href", ownPlace(value));
+    } else if (ATTRIBUTES.has(key)) {
+      element.setAttribute(key, value === true ? "" : String(value));
+    } else {
+      throw new Error(`no attribute ${key} here`);
+    }
+  }
+  element.append(...texts(children));
+  return element;
+}
+
+// Put these children in the place of those that are there.
+export function fill(element, ...children) {
+  element.replaceChildren(...texts(children));
+}
+
+// A table. columns: [heading, cell of a row, class]; what is empty says so.
+export function table(columns, rows, nothing = "None.") {
+  if (rows.length === 0) return h("p", { class: "quiet" }, nothing);
+  const head = columns.map(([title, , style]) => h("th", { scope: "col", class: style }, title));
+  const line = (row) => columns.map(([, cell, style]) => h("td", { class: style }, cell(row)));
+  return h("div", { class: "wide" }, h("table", {},
+    h("thead", {}, h("tr", {}, head)),
+    h("tbody", {}, rows.map((row) => h("tr", {}, line(row))))));
+}
+
+// Pairs of a name and what it is.
+export function facts(pairs) {
+  const shown = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const pair = ([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
+  return h("dl", {}, shown.map(pair));
+}
+
+// A field to type in, behind what it is for. id: also its name in a form.
+export function field(title, id, attributes = {}) {
+  const input = h("input", { id, name: id, spellcheck: "false", ...attributes });
+  return [h("label", { for: id }, title), input];
+}
+
+// A link that looks like a button.
+export const button = (title, href) => h("a", { href, class: "button" }, title);
+
+// A dialog that is there until it is closed; resolves with the value of the button that closed it,
+// "" if none did. Enter is as the first of the buttons.
+export function dialog(content, buttons) {
+  return new Promise((resolve) => {
+    const closing = buttons.map(([value, title, style]) =>
+      h("button", { value, class: style }, title));
+    const form = h("form", {}, content, h("p", { class: "buttons" }, closing));
+    form.method = "dialog";
+    const shown = h("dialog", {}, form);
+    shown.addEventListener("close", () => {
+      shown.remove();
+      resolve(shown.returnValue);
+    });
+    document.body.append(shown);
+    shown.showModal();
+  });
+}
+
+function texts(children) {
+  const shown = children.flat(Infinity).filter((each) =>
+    each !== null && each !== undefined && each !== false);
+  return shown.map((each) => (each instanceof Node ? each : String(each)));
+}
+
+// Links lead to places of this node alone: never to what a document names, and never to a script.
+function ownPlace(href) {
+  if (/^(?:#|\/(?![/\\]))/.test(href)) return href;
+  throw new Error("a link of the console leads elsewhere");
+}

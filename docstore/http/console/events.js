@@ -1,0 +1,64 @@
+// Server-sent events over fetch: an EventSource can show no token.
+// What it does is what an EventSource does: it goes on from the last id when a connection ends.
+
+import { askForToken, Refused, send } from "/core/ui/node.js";
+
+const AGAIN_MS = 1_000;
+
+// Call heard({event, data}) for each event, and told(state) whenever the connection comes or goes,
+// until the signal ends it. Throws Refused for what will be refused again.
+export async function follow(path, signal, heard, told) {
+  let last = "";
+  while (!signal.aborted) {
+    try {
+      const headers = { Accept: "text/event-stream", ...(last && { "Last-Event-ID": last }) };
+      const answer = await send("GET", path, { headers, signal });
+      if (answer.status === 401 && (await askForToken())) continue;
+      if (!answer.ok) {
+        const problem = await answer.json().catch(() => ({}));
+        if (answer.status < 500) throw new Refused(answer.status, problem, answer.headers);
+        throw new Error(problem.detail);
+      }
+      told("connected");
+      last = await read(answer.body, last, heard);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof Refused) throw error;
+    }
+    told("connecting again");
+    await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+  }
+}
+
+// Read events until the stream ends; return the last id.
+async function read(stream, last, heard) {
+  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
+  let waiting = "";
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return last;
+      const blocks = (waiting + value).split("\n\n");
+      waiting = blocks.pop();
+      for (const block of blocks) {
+        const event = parsed(block);
+        if (event.id) last = event.id;
+        if (event.event) heard(event);
+      }
+    }
+  } catch {
+    return last; // It broke off: what came until now has come.
+  }
+}
+
+function parsed(block) {
+  const found = {};
+  for (const line of block.split("\n")) {
+    const at = line.indexOf(":");
+    if (at <= 0) continue; // A comment, or nothing.
+    const value = line.slice(at + 1).replace(/^ /, "");
+    const name = line.slice(0, at);
+    found[name] = name in found ? `${found[name]}\n${value}` : value;
+  }
+  return found;
+}

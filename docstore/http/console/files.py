@@ -1,0 +1,62 @@
+"""The files of the console: a fixed table of names, read when one is first asked for.
+
+What is not in the table is not there, so no path leads out of this folder. All that a browser needs
+to hold a page to what it is meant to do is said in the head of each answer: scripts and styles come
+from this node alone and never from within a page, no other page may hold this one in a frame, and
+what a file is, is what the node says.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+
+from aiohttp.hdrs import IF_NONE_MATCH
+
+from docstore.http.headers import Head
+from docstore.http.reply import Reply, header_lines
+
+UI, DOCS = "/core/ui", "/core/docs"
+PAGE = "index.html"
+TYPES = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+NAMES = (
+    "changes.js", "console.css", "document.js", "dom.js", "events.js", "factories.js", "group.js",
+    "icon.svg", "interface.js", "json.js", "list.js", "main.js", "node.js", "places.js",
+    "streams.js", "types.js", "words.js",
+)  # fmt: skip
+PATHS: Mapping[str, str] = {UI: PAGE, DOCS: PAGE} | {f"{UI}/{name}": name for name in NAMES}
+"""Path -> file. The page looks at its own path for what it shows first."""
+POLICY = (
+    "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none';"
+    " frame-ancestors 'none'"
+)
+GUARDS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+"""`no-cache`: a browser asks each time whether it is another one, and so never mixes versions."""
+
+
+def answer(request: Head, path: str) -> Reply:
+    """Return the file at a path of the table, or that it is what the client has."""
+    content, tag = _read(PATHS[path])
+    kind = TYPES[PATHS[path].rpartition(".")[2]]
+    head = header_lines({"ETag": tag, **GUARDS})
+    if tag in request.headers.get(IF_NONE_MATCH, ""):
+        return Reply(304, b"", head)
+    return Reply(200, content, header_lines({"Content-Type": kind}) + head)
+
+
+@cache  # Of the names in the table alone.
+def _read(name: str) -> tuple[bytes, str]:
+    content = files(__package__).joinpath(name).read_bytes()
+    return content, f'"{hashlib.sha256(content).hexdigest()[:16]}"'

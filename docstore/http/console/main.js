@@ -1,0 +1,110 @@
+// The console: which page is shown, and the token. Each page is a module with one function
+// (place, route, signal) that fills its place; the signal ends whatever it keeps going.
+
+import { changes } from "/core/ui/changes.js";
+import { document_, newDocument } from "/core/ui/document.js";
+import { dialog, field, fill, h } from "/core/ui/dom.js";
+import { factories } from "/core/ui/factories.js";
+import { group } from "/core/ui/group.js";
+import { interface_ } from "/core/ui/interface.js";
+import { list } from "/core/ui/list.js";
+import { askForToken, askWith, keepToken, page, Refused, Silent, token } from "/core/ui/node.js";
+import { routeOf } from "/core/ui/places.js";
+import { stream, streams } from "/core/ui/streams.js";
+
+const VIEWS = {
+  changes: [changes, "Changes"],
+  document: [document_, "Documents"],
+  factories: [factories, "Documents"],
+  group: [group, "Group"],
+  interface: [interface_, "Interface"],
+  list: [list, "Documents"],
+  new: [newDocument, "Documents"],
+  stream: [stream, "Streams"],
+  streams: [streams, "Streams"],
+};
+const FIRST = location.pathname === "/core/docs" ? "interface" : "group";
+
+const TOLD_OF_TOKENS = "Where nodes have an access file, each request shows a token. It is kept in "
+  + "this tab until it is closed.";
+
+const AGAIN_MS = 3_000;
+
+let leaving = new AbortController();
+
+async function show() {
+  leaving.abort();
+  leaving = new AbortController();
+  const { signal } = leaving;
+  const place = document.getElementById("main");
+  try {
+    const route = routeOf(location.hash);
+    const [view, title] = VIEWS[route.view || FIRST] ?? VIEWS[FIRST];
+    mark(title);
+    document.title = `${route.link || title} – docstore`;
+    const content = h("div", {});
+    fill(place, content);
+    await view(content, route, signal);
+  } catch (error) {
+    if (signal.aborted) return;
+    fill(place, trouble(error));
+    if (error instanceof Silent) setTimeout(() => signal.aborted || show(), AGAIN_MS);
+  }
+}
+
+// Another place: whoever uses keys goes on from its beginning.
+function go() {
+  document.getElementById("main").focus({ preventScroll: true });
+  window.scrollTo(0, 0);
+  show();
+}
+
+// What went wrong: at the node, on the way to it, or in here.
+function trouble(error) {
+  const isRefused = error instanceof Refused;
+  if (!isRefused && !(error instanceof Silent)) console.error(error);
+  const code = isRefused && `${error.status} ${error.problem.errorCode ?? ""}`;
+  return h("section", { role: "alert" },
+    h("h1", {}, code || "This page cannot be shown"),
+    h("p", {}, error.message),
+    h("p", {}, h("button", { type: "button", onClick: show }, "Try again")));
+}
+
+function mark(title) {
+  for (const each of document.querySelectorAll("nav a")) {
+    if (each.textContent === title) each.setAttribute("aria-current", "page");
+    else each.removeAttribute("aria-current");
+  }
+}
+
+async function tokenForm() {
+  const hidden = { type: "password", autocomplete: "off", value: token() };
+  const [label, input] = field("Token", "said", hidden);
+  const said = await dialog(
+    [h("h2", {}, "Token"), h("p", {}, TOLD_OF_TOKENS), label, input],
+    [["keep", "Use it", "main"], ["forget", "Forget it"], ["", "Cancel"]],
+  );
+  if (!said) return false;
+  keepToken(said === "keep" ? input.value.trim() : "");
+  named();
+  return token() !== "";
+}
+
+// Say which node this is, if it says so, and whether a token is shown.
+async function named() {
+  document.getElementById("token").classList.toggle("given", token() !== "");
+  const entry = await page("/").catch(() => ({}));
+  fill(document.getElementById("node"), entry.id ? `${entry.id}, ${entry.version}` : "");
+}
+
+document.getElementById("token").addEventListener("click", async () => {
+  if (await askForToken()) show();
+});
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  document.getElementById("main").focus();
+});
+window.addEventListener("hashchange", go);
+askWith(tokenForm);
+named();
+show();

@@ -1,0 +1,83 @@
+// Asking the node that has served this page, with a token if one was given.
+
+const KEPT_AS = "docstore-token";
+const SILENT = "The node does not answer. It is asked again every three seconds.";
+
+let form = async () => false;
+let asking = null;
+
+// What a node has refused: `problem` is its body (RFC 9457), if it had one.
+export class Refused extends Error {
+  constructor(status, problem, headers) {
+    super(problem.detail || `the node answered ${status}`);
+    this.status = status;
+    this.problem = problem;
+    this.headers = headers;
+  }
+}
+
+// That the node does not answer at all.
+export class Silent extends Error {}
+
+// The token of this tab, "" for none. It goes when the tab is closed.
+export const token = () => sessionStorage.getItem(KEPT_AS) ?? "";
+
+export function keepToken(text) {
+  if (text) sessionStorage.setItem(KEPT_AS, text);
+  else sessionStorage.removeItem(KEPT_AS);
+}
+
+// shows: a form for the token; resolves with whether there is one to try now.
+export function askWith(shows) {
+  form = shows;
+}
+
+// Ask for a token: once, however many requests are refused meanwhile.
+export function askForToken() {
+  asking ??= form().finally(() => { asking = null; });
+  return asking;
+}
+
+// Send a request; return its answer, whatever it is. path: encoded. Throws Silent.
+export async function send(method, path, { body, headers = {}, signal } = {}) {
+  const shown = token() ? { Authorization: `Bearer ${token()}` } : {};
+  const said = body === undefined ? {} : { "Content-Type": "application/json" };
+  const all = { ...said, ...headers, ...shown };
+  try {
+    return await fetch(path, { method, body, signal, cache: "no-store", headers: all });
+  } catch (error) {
+    throw signal?.aborted ? error : new Silent(SILENT);
+  }
+}
+
+// Send a request; return {text, headers}. Throws Refused.
+export async function ask(method, path, options = {}) {
+  const tried = token();
+  const answer = await send(method, path, options);
+  const text = await answer.text();
+  if (answer.ok) return { text, headers: answer.headers };
+  if (answer.status === 401 && (token() !== tried || (await askForToken()))) {
+    return ask(method, path, options);
+  }
+  throw new Refused(answer.status, problemIn(text), answer.headers);
+}
+
+// Return a page of the node as a value.
+export async function page(path, signal) {
+  const { text } = await ask("GET", path, { signal });
+  return JSON.parse(text);
+}
+
+// The path of a link, as a request has it.
+export function encoded(link) {
+  return link.split("/").map(encodeURIComponent).join("/");
+}
+
+function problemIn(text) {
+  try {
+    const value = JSON.parse(text);
+    return value && typeof value === "object" ? value : {};
+  } catch {
+    return {};
+  }
+}

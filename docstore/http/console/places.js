@@ -1,0 +1,26 @@
+// Addresses within the console. All that says what is shown is in them, so that they can be kept.
+
+import { encoded } from "/core/ui/node.js";
+
+export const FACTORIES = "#/factories";
+export const STREAMS = "#/streams";
+
+// Of topics and documents the paths. asked: condition, order and page of a list.
+export const toList = (link, asked = {}) => `#/list${encoded(link)}${query(asked)}`;
+export const toNew = (factory) => `#/new${encoded(factory)}`;
+export const toChanges = (prefix) => `#/changes${query({ prefix })}`;
+export const toDocument = (link, version) => `#/document${encoded(link)}${query({ version })}`;
+export const toStream = (topic, partition) => `#/stream${encoded(topic)}${query({ partition })}`;
+
+// #/document/notes/a?version=3 is {view: "document", link: "/notes/a", query}.
+export function routeOf(hash) {
+  const [path, asked = ""] = hash.replace(/^#\/?/, "").split("?");
+  const [view, ...segments] = path.split("/");
+  const link = segments.map((each) => `/${decodeURIComponent(each)}`).join("");
+  return { view, link, query: new URLSearchParams(asked) };
+}
+
+function query(asked) {
+  const said = Object.entries(asked).filter(([, value]) => value !== undefined && value !== "");
+  return said.length > 0 ? `?${new URLSearchParams(said)}` : "";
+}

@@ -1,0 +1,95 @@
+// Topics; and of one its partitions with their leaders and who lags, and its last records.
+
+import { facts, fill, h, table } from "/core/ui/dom.js";
+import { elementsOf, excerpt, objectOf } from "/core/ui/json.js";
+import { ask, encoded, page } from "/core/ui/node.js";
+import { STREAMS, toStream } from "/core/ui/places.js";
+import { bytes, duration, number, time } from "/core/ui/words.js";
+
+const LOOK_AGAIN_MS = 3_000;
+const LAST_RECORDS = 20;
+const TOPICS = "/core/streams";
+
+export async function streams(place, route, signal) {
+  const { documents = {} } = await page(`${TOPICS}?expand`, signal);
+  fill(place, h("h1", {}, "Streams"), table([
+    ["topic", (each) => h("a", { href: toStream(`/${each.name}`) }, each.name), "name"],
+    ["partitions", (each) => number(each.partitions), "number"],
+    ["replicas", (each) => number(each.replicationFactor), "number"],
+    ["needed in sync", (each) => number(each.minInSync), "number"],
+    ["kept for", (each) => kept(each.retention)],
+    ["state", (each) => each.resolution],
+  ], Object.values(documents), "There is no topic."));
+}
+
+export async function stream(place, route, signal) {
+  const link = `${TOPICS}${route.link}`;
+  const shown = h("div", {});
+  const records = h("section", {});
+  fill(place, h("p", { class: "trail" }, h("a", { href: STREAMS }, "Streams")),
+    h("h1", {}, route.link.slice(1)), shown, records);
+  const partition = Number(route.query.get("partition") ?? 0);
+  for (let looks = 0; !signal.aborted; looks += 1) {
+    const topic = await page(encoded(link), signal);
+    const isUsed = shown.contains(document.activeElement);
+    if (!isUsed) fill(shown, ...ofTopic(route.link, topic, partition));
+    if (looks === 0) await last(records, link, partition, signal);
+    await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
+  }
+}
+
+function ofTopic(link, topic, chosen) {
+  return [
+    facts([
+      ["partitions", number(topic.partitionCount)],
+      ["replicas", number(topic.replicationFactor)],
+      ["needed in sync", number(topic.minInSync)],
+      ["kept for", kept(topic.retention)],
+      ["state", topic.resolution],
+    ]),
+    table([
+      ["partition", (each) => h("a", {
+        href: toStream(link, each.partition),
+        "aria-current": each.partition === chosen ? "true" : null,
+      }, number(each.partition)), "number"],
+      ["leader", (each) => each.leader || h("span", { class: "state ill" }, "nobody"), "name"],
+      ["epoch", (each) => number(each.epoch), "number"],
+      ["live replica set", (each) => live(each)],
+      ["begins at", (each) => number(each.base), "number"],
+      ["high watermark", (each) => number(each.hw), "number"],
+      ["log ends at", (each) => number(each.leo), "number"],
+      ["followers lag by", (each) => lag(each)],
+    ], topic.partitions),
+  ];
+}
+
+function live(partition) {
+  const set = new Set((partition.lrs ?? []).map(([node]) => node));
+  const shown = (partition.replicas ?? []).map((node) => (set.has(node) ? node : `(${node})`));
+  const style = set.size < (partition.replicas ?? []).length ? "state doubtful" : "state well";
+  return h("span", { class: style, title: "in brackets: not in it" }, shown.join(", "));
+}
+
+function lag(partition) {
+  const told = (partition.followers ?? []).map((each) => `${each.id} ${number(each.lag)}`);
+  return told.join(", ") || "–";
+}
+
+async function last(place, link, partition, signal) {
+  const records = `${encoded(link)}/partitions/${partition}/records`;
+  const asked = new URLSearchParams({ from: `end-${LAST_RECORDS}`, maxRecords: LAST_RECORDS });
+  const headers = { Accept: "application/json" };
+  const { text } = await ask("GET", `${records}?${asked}`, { signal, headers });
+  const rows = elementsOf(objectOf(text).records).reverse().map(objectOf);
+  fill(place, h("h2", {}, `Last records of partition ${partition}`), table([
+    ["offset", (each) => each.offset, "number"],
+    ["appended", (each) => time(Number(each.timestampMicros))],
+    ["key", (each) => JSON.parse(each.key ?? each.keyBase64 ?? "null") ?? "–", "code"],
+    ["value", (each) => excerpt(each.value ?? each.valueBase64), "code excerpt"],
+  ], rows, "There are no records."));
+}
+
+function kept(retention = {}) {
+  const { ms, bytes: size } = retention;
+  return [ms && duration(ms / 1_000), size && bytes(size)].filter(Boolean).join(", ") || "ever";
+}

@@ -1,0 +1,115 @@
+"""The whole description: what every node answers, and the factories that are known here."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from docstore import __version__
+from docstore.http.openapi.of_documents import MANY, factory_paths, written_schema
+from docstore.http.openapi.of_nodes import CHANGES, NODES, SCANS
+from docstore.http.openapi.of_owners import OWNERS
+from docstore.http.openapi.of_streams import STREAMS
+from docstore.http.openapi.operation import About, Op, path_item, schema_of
+from docstore.http.openapi.parameters import headers, parameters
+from docstore.http.openapi.schemas import SCHEMAS
+from docstore.model.service import Service, ServiceOptions
+from docstore.services.schemas import DIALECT
+
+Json = dict[str, Any]
+PATH = "/core/openapi.json"
+PARTS: Sequence[About] = (NODES, MANY, CHANGES, STREAMS, OWNERS, SCANS)
+FACTORIES_MAX = 200
+"""So many are described: whoever has more writes to all of them alike."""
+DESCRIPTION = """\
+Versioned JSON documents, streams of records, leases: any node answers for all of its group.
+
+Bodies are JSON, or `application/msgpack` by `Accept` and `Content-Type`; a body needs a
+`Content-Type`. `OPTIONS` is answered everywhere. What goes wrong is a Problem, whose `outcome` says
+what may be concluded. Where nodes have an access file, each request shows a token."""
+
+
+def described(services: Sequence[Service], may_read: Callable[[str], bool]) -> Json:
+    """Return the description. may_read: whether whoever asks may know of what is at a path."""
+    pages, tags = _pages()
+    known = [each.options for each in services if each.options.path in pages]
+    shown = [each.options for each in services if each.options.path not in pages]
+    shown = [each for each in shown if may_read(each.path)]
+    paths, schemas = dict(pages), dict(SCHEMAS)
+    told = DESCRIPTION
+    if len(shown) > FACTORIES_MAX:
+        told += f"\n\nOf {len(shown):,} factories the first {FACTORIES_MAX} are described."
+    for options in known:
+        _add(
+            paths,
+            factory_paths(options, _one_of(options.path, pages), "Object"),
+            _tag(pages, options),
+        )
+    for options, name in _named(shown[:FACTORIES_MAX]):
+        schemas[name] = written_schema(options, name)
+        tags = [*tags, {"name": options.path, "description": f"Documents of {options.kind}."}]
+        of_factory = factory_paths(options, f"{options.path}/{{id}}", name)
+        for path, operations in of_factory.items():
+            called = path.replace(options.path, name, 1)
+            paths[path] = path_item(path, operations, options.path, called)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "docstore", "version": __version__, "description": told},
+        "jsonSchemaDialect": DIALECT,
+        "security": [{"token": []}, {}],
+        "tags": tags,
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "parameters": parameters(),
+            "headers": headers(),
+            "responses": {
+                "Problem": {
+                    "description": "It was refused, or its outcome is not known",
+                    "content": {"application/problem+json": {"schema": schema_of("Problem")}},
+                },
+            },
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+@lru_cache(maxsize=1)
+def _pages() -> tuple[Mapping[str, Json], list[Json]]:
+    """Return the paths that every node has, and how they are put together."""
+    paths: dict[str, Json] = {}
+    for part in PARTS:
+        _add(paths, part.paths, part.tag)
+    return paths, [{"name": part.tag, "description": part.tells} for part in PARTS]
+
+
+def _add(paths: dict[str, Json], more: Mapping[str, Mapping[str, Op]], tag: str) -> None:
+    """Add what is not described yet: pages say more than that something is a document."""
+    for path, operations in more.items():
+        if path not in paths:
+            paths[path] = path_item(path, operations, tag)
+
+
+def _one_of(factory: str, pages: Mapping[str, Json]) -> str:
+    """Return how the pages call a document of a factory."""
+    within = (path for path in pages if path.startswith(f"{factory}/{{"))
+    return next((path for path in within if path.count("/") == factory.count("/") + 1),
+                f"{factory}/{{id}}")  # fmt: skip
+
+
+def _tag(pages: Mapping[str, Json], options: ServiceOptions) -> str:
+    [tag] = next(iter(pages[options.path].values()))["tags"]
+    return str(tag)
+
+
+def _named(shown: Sequence[ServiceOptions]) -> Iterator[tuple[ServiceOptions, str]]:
+    """Yield factories with names of their own, which no other one and no schema of ours has."""
+    taken = set(SCHEMAS)
+    for options in shown:
+        name = plain = re.sub(r"\W", "_", options.path[1:], flags=re.ASCII)
+        number = 1
+        while name in taken:
+            number += 1
+            name = f"{plain}_{number}"
+        taken.add(name)
+        yield options, name

@@ -1,0 +1,141 @@
+"""One method at one path, in as few words as tell it; and how OpenAPI spells that.
+
+The tables of this package are written in `Op`. That they name what a server answers, no path and no
+method more or less, is tested against the server itself (tests/docstore/http/test_openapi.py).
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from docstore.http.needs import ANYBODY, INSIDE, OPEN, Need, need_of
+from docstore.http.openapi.parameters import IN_PATHS
+
+Json = dict[str, Any]
+JSON_TYPE, NDJSON_TYPE, EVENTS_TYPE = (
+    "application/json",
+    "application/x-ndjson",
+    "text/event-stream",
+)
+OF_DOCUMENTS = (
+    "ETag", "Docstore-Version", "Docstore-Owner", "Docstore-Epoch", "Docstore-Replicas",
+)  # fmt: skip
+"""Headers of an answer that is a document."""
+_PLACE = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """What a method does."""
+
+    does: str
+    answers: Mapping[int, str]
+    """Status -> schema of the body, "" for none, or a media type. What goes wrong is a Problem."""
+    takes: str | Sequence[str] = ""
+    """Schema of the body, "" for none; or media types of bodies that no schema describes."""
+    query: Sequence[str] = ()
+    headers: Sequence[str] = ()
+    tells: str = ""
+    """More than one line can say, in Markdown."""
+    has_head: bool = True
+    """Of a GET: whether HEAD is answered too."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """All that may be done at some paths that belong together. tag: how they are called."""
+
+    tag: str
+    tells: str
+    paths: Mapping[str, Mapping[str, Op]] = field(default_factory=dict)
+
+
+def path_item(path: str, operations: Mapping[str, Op], tag: str, called: str = "") -> Json:
+    """Return OpenAPI's form of everything at a path. called: in names of operations."""
+    item: Json = {}
+    if places := [_in_path(name) for name in _PLACE.findall(path)]:
+        item["parameters"] = places
+    for method, op in operations.items():
+        item[method.lower()] = _operation(path, method, op, tag, called or path)
+        if method == "GET" and op.has_head:
+            head = Op("As GET, without the body", dict.fromkeys(op.answers, ""))
+            item["head"] = _operation(path, "HEAD", head, tag, called or path)
+    return item
+
+
+def _operation(path: str, method: str, op: Op, tag: str, called: str) -> Json:
+    need = need_of(method, path)
+    told: Json = {
+        "operationId": ".".join([method.lower(), *re.findall(r"\w+", called)]),
+        "summary": op.does,
+        "description": " ".join(filter(None, [op.tells, _needed(need, path)])),
+        "tags": [tag],
+        "responses": {str(status): _answer(status, what) for status, what in op.answers.items()},
+    }
+    told["responses"]["default"] = {"$ref": "#/components/responses/Problem"}
+    named = [*op.query, *op.headers]
+    if named:
+        told["parameters"] = [{"$ref": f"#/components/parameters/{_key(each)}"} for each in named]
+    if op.takes:
+        told["requestBody"] = {"required": True, "content": dict(_contents(op.takes))}
+    if need.what is OPEN:
+        told["security"] = []
+    return told
+
+
+def _needed(need: Need, path: str) -> str:
+    """Return what whoever asks needs, in a sentence; where nobody is asked, nothing is."""
+    if need.what is OPEN:
+        return "Needs no token."
+    if need.what is ANYBODY:
+        return "Needs any token."
+    if need.what is INSIDE:
+        return "Needs what the things need that are named in it."
+    at = "its path" if need.path == path else f"`{need.path}`"
+    return f"Needs `{need.what.name.lower()}` at {at}."
+
+
+def _contents(takes: str | Sequence[str]) -> Iterator[tuple[str, Json]]:
+    if isinstance(takes, str):
+        yield JSON_TYPE, {"schema": schema_of(takes)}
+    else:
+        yield from ((media, {}) for media in takes)
+
+
+def schema_of(name: str) -> Json:
+    """Return the reference to a schema of ours."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _answer(status: int, what: str) -> Json:
+    told: Json = {"description": _SAID.get(status, "Done")}
+    if what:
+        is_media = "/" in what
+        schema = {"type": "string"} if is_media else schema_of(what)
+        told["content"] = {what if is_media else JSON_TYPE: {"schema": schema}}
+    named = (*OF_DOCUMENTS, *(("Location",) if status in (201, 202) else ()))
+    if what == "Document":
+        told["headers"] = {each: {"$ref": f"#/components/headers/{each}"} for each in named}
+    return told
+
+
+_SAID = {
+    200: "Done, or found",
+    201: "Made; `Location` says where",
+    202: "Begun",
+    204: "Done",
+    304: "It is what `If-None-Match` names",
+}
+
+
+def _in_path(name: str) -> Json:
+    return {
+        "name": name, "in": "path", "required": True, "description": IN_PATHS[name],
+        "schema": {"type": "string"},
+    }  # fmt: skip
+
+
+def _key(name: str) -> str:
+    """Return the name of a parameter as a name of a component: `$filter` is none."""
+    return name.replace("$", "_").replace("@", ".")

@@ -1,0 +1,52 @@
+"""What a node's machine gives it, as its page tells: a clock, room on the disk, secrets kept."""
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from docstore.config import Config
+from docstore.model.address import Address
+from docstore.tls.secret_files import is_open_to_others
+from docstore.tls.settings import plain_ports
+
+
+def machine_page(config: Config) -> dict[str, Any]:
+    """Return what time it is here, how much room there is, and what others may read.
+
+    timeMicros: of this machine's clock, since 1970. plainText: the settings of ports where other
+    machines meet it. openSecrets: the settings of files that are not for this node alone.
+    """
+    page: dict[str, Any] = {
+        "timeMicros": time.time_ns() // 1000,
+        "plainText": list(_plain_beyond_loopback(config)),
+        "openSecrets": [name for name, file in _secrets(config) if is_open_to_others(file)],
+    }
+    try:
+        disk = shutil.disk_usage(config.data)
+    except OSError:
+        return page  # Whoever writes there finds out, and says so.
+    return page | {"disk": {"totalBytes": disk.total, "freeBytes": disk.free}}
+
+
+def _plain_beyond_loopback(config: Config) -> Iterator[str]:
+    bound = {
+        "listen": Address(config.listen_host, config.listen_port),
+        "peer": Address(config.peer_host, config.peer_port),
+        "gossip": Address(config.gossip_host, config.gossip_port),
+        "shared": config.shared,
+    }
+    plain = plain_ports({"gossip_key_file": config.gossip_key_file}, config.tls)
+    for setting, address in bound.items():
+        if setting in plain and address is not None and not address.is_loopback:
+            yield setting
+
+
+def _secrets(config: Config) -> Iterator[tuple[str, Path]]:
+    for setting in ("token_file", "gossip_key_file"):
+        if file := getattr(config, setting):
+            yield setting, Path(file)
+    for pair in dict.fromkeys((config.tls.clients, config.tls.peers)):
+        if pair is not None:
+            yield pair.setting.replace("cert", "key"), pair.key

@@ -1,0 +1,137 @@
+"""A real browser without a window: Chromium, told what to do over its DevTools protocol."""
+
+import asyncio
+import base64
+import itertools
+import json
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FLAGS = (
+    "--headless=new", "--remote-debugging-port=0", "--no-first-run", "--disable-gpu",
+    "--disable-background-networking", "--disable-component-update", "--disable-extensions",
+    "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars", "--mute-audio",
+)  # fmt: skip
+SOON_S = 20.0
+EXECUTABLE = next(filter(None, map(shutil.which, NAMES)), None)
+"""None where there is no such browser."""
+
+
+class Browser:
+    """One page of it."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self.troubles: list[str] = []
+        """What the page's scripts threw, and what the browser refused to load or to run."""
+
+    async def listen(self) -> None:
+        """Take what the browser says, until it ends."""
+        async for message in self._socket:
+            told = json.loads(message.data)
+            if "id" in told:
+                self._waiting.pop(told["id"]).set_result(told)
+            elif told["method"] == "Runtime.exceptionThrown":
+                details = told["params"]["exceptionDetails"]
+                self.troubles.append(json.dumps(details)[:1000])
+            elif told["method"] == "Log.entryAdded":
+                self.troubles.append(told["params"]["entry"]["text"])
+
+    async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Return what a method of the protocol answers."""
+        number = next(self._numbers)
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = answer
+        await self._socket.send_json({"id": number, "method": method, "params": parameters})
+        async with asyncio.timeout(SOON_S):
+            told = await answer
+        assert "error" not in told, told
+        found: dict[str, Any] = told["result"]
+        return found
+
+    async def open(self, url: str) -> None:
+        """Go to a page."""
+        await self.call("Page.navigate", url=url)
+
+    async def run(self, script: str) -> Any:
+        """Return the value of an expression in the page."""
+        told = await self.call(
+            "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
+        )
+        assert "exceptionDetails" not in told, told
+        return told["result"].get("value")
+
+    async def until(self, condition: str) -> None:
+        """Return once an expression is true."""
+        try:
+            async with asyncio.timeout(SOON_S):
+                while True:
+                    with suppress(AssertionError):  # The page may be on its way.
+                        if await self.run(f"Boolean({condition})"):
+                            return
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            shown = await self.run("document.body.innerText")
+            raise AssertionError(f"never {condition}: {self.troubles} {shown}") from None
+
+    async def text(self) -> str:
+        """Return what is shown."""
+        shown: str = await self.run("document.querySelector('main').innerText")
+        return shown
+
+    async def press(self, key: str) -> None:
+        """Press a key, such as Tab, and let it go."""
+        code = {"Tab": 9, "Enter": 13, "Escape": 27}[key]
+        text = {"text": "\r"} if key == "Enter" else {}
+        about = {"key": key, "code": key, "windowsVirtualKeyCode": code}
+        await self.call("Input.dispatchKeyEvent", type="keyDown", **about, **text)
+        await self.call("Input.dispatchKeyEvent", type="keyUp", **about)
+
+    async def picture(self) -> bytes:
+        """Return what is to be seen, as PNG."""
+        shot = await self.call("Page.captureScreenshot", format="png")
+        return base64.b64decode(shot["data"])
+
+
+@asynccontextmanager
+async def browsing(directory: Path) -> AsyncIterator[Browser]:
+    """Start a browser with an empty profile in a directory; end it."""
+    assert EXECUTABLE is not None
+    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+    process = await asyncio.create_subprocess_exec(
+        EXECUTABLE, *FLAGS, *sandbox, f"--user-data-dir={directory}", "about:blank",
+        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        port = await _port(directory / "DevToolsActivePort")
+        async with aiohttp.ClientSession() as session:
+            async with session.get(f"http://127.0.0.1:{port}/json") as answer:
+                pages = await answer.json(content_type=None)
+            url = next(each["webSocketDebuggerUrl"] for each in pages if each["type"] == "page")
+            async with session.ws_connect(url, max_msg_size=0) as socket:
+                browser = Browser(socket)
+                listening = asyncio.create_task(browser.listen())
+                for domain in ("Page", "Runtime", "Log"):
+                    await browser.call(f"{domain}.enable")
+                yield browser
+            await listening
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def _port(file: Path) -> int:
+    async with asyncio.timeout(SOON_S):
+        while True:
+            with suppress(FileNotFoundError, ValueError, IndexError):
+                return int(file.read_text().split()[0])  # noqa: ASYNC240 - a line
+            await asyncio.sleep(0.02)

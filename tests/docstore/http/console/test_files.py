@@ -1,0 +1,115 @@
+"""The console's files: which there are, what is said with them, and what none of them may do."""
+
+import re
+from collections.abc import AsyncIterator
+from importlib.resources import files
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from docstore.access.authenticator import Authenticator
+from docstore.access.rules import rules_of
+from docstore.http.access import Access
+from docstore.http.console.files import DOCS, GUARDS, NAMES, PATHS, TYPES, UI
+from docstore.http.server import HttpServer
+from tests.docstore.http.conftest import FAST, Raw
+from tests.docstore.http.single import SingleNode
+from tests.docstore.http.wires import asked
+
+FOLDER = Path(str(files("docstore.http.console")))
+WAYS_IN = (
+    "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "srcdoc", "DOMParser",
+    "createContextualFragment", "setHTML", "eval(", "new Function", "javascript:",
+)  # fmt: skip
+"""By which text could become a page, or a program."""
+
+
+@pytest.fixture
+async def base_url(node: SingleNode) -> AsyncIterator[str]:
+    """A node that asks everybody who he is."""
+    server = HttpServer(node, FAST, access=Access(Authenticator(rules_of(""))))
+    yield f"http://127.0.0.1:{await server.start('127.0.0.1', 0)}"
+    await server.stop(0.1)
+
+
+def test_each_file_is_in_the_table() -> None:
+    there = {each.name for each in FOLDER.iterdir() if each.suffix[1:] in TYPES}
+    assert there == {*NAMES, "index.html"}
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_file_is_served_to_whoever_asks(client: aiohttp.ClientSession, path: str) -> None:
+    name = PATHS[path]
+    async with client.get(path) as answer:
+        assert answer.status == 200
+        assert await answer.read() == (FOLDER / name).read_bytes()
+        assert answer.headers.items() >= GUARDS.items()
+        assert answer.headers["Content-Type"] == TYPES[name.rpartition(".")[2]]
+        tag = answer.headers["ETag"]
+    for held in (tag, f'"other", {tag}'):
+        async with client.get(path, headers={"If-None-Match": held}) as answer:
+            assert (answer.status, await answer.read()) == (304, b"")
+            assert answer.headers["ETag"] == tag
+    async with client.get(path, headers={"If-None-Match": '"other"'}) as answer:
+        assert answer.status == 200
+    async with client.head(path) as answer:
+        assert (answer.status, await answer.read()) == (200, b"")
+
+
+async def test_pages_may_use_what_is_this_nodes_alone(client: aiohttp.ClientSession) -> None:
+    async with client.get(UI) as answer:
+        policy = dict(
+            each.split(" ", 1) for each in answer.headers["Content-Security-Policy"].split("; ")
+        )
+        assert policy.pop("default-src") == "'self'"
+        assert set(policy) == {"object-src", "base-uri", "form-action", "frame-ancestors"}
+        assert set(policy.values()) == {"'none'"}
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    async with client.get(DOCS) as answer:
+        assert answer.headers["ETag"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [f"{UI}/files.py", f"{UI}/__init__.py", f"{UI}/index.html", f"{UI}/", f"{UI}/main.js/x",
+     f"{UI}/../needs.py", f"{UI}/%2e%2e/needs.py", f"{UI}/..%2fneeds.py", f"{DOCS}/main.js"],
+)  # fmt: skip
+async def test_nothing_else_is_there(raw: Raw, path: str) -> None:
+    answer = await raw(asked("GET", path, b"Connection: close\r\n"))
+    assert re.match(rb"HTTP/1.1 40[014] ", answer), answer[:80]
+    assert b"import" not in answer
+
+
+async def test_a_name_may_be_spelt_with_escapes(raw: Raw) -> None:
+    answer = await raw(asked("GET", f"{UI}/%6dain.js", b"Connection: close\r\n"))
+    assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+def test_text_has_no_way_into_a_page_but_as_text() -> None:
+    for name in (*NAMES, "index.html"):
+        text = (FOLDER / name).read_text("utf-8")
+        assert not [way for way in WAYS_IN if way in text], name
+        assert not re.search(r"setAttribute\((?!\"(?:href|aria-current)\"|key, )", text), name
+
+
+def test_nothing_comes_from_elsewhere() -> None:
+    """Neither does anything stand within the page that its policy would not run."""
+    for name in (*NAMES, "index.html"):
+        text = (FOLDER / name).read_text("utf-8")
+        text = text.replace('xmlns="http://www.w3.org/2000/svg"', "")
+        assert not re.search(r"[\"'(]\s*(?:https?:|wss?:)?//", text), name
+    page = (FOLDER / "index.html").read_text("utf-8")
+    assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)", page)
+    used = set(re.findall(r"(?:src|href)=\"(/core/ui/[^\"#]+)\"", page))
+    for name in NAMES:
+        used |= set(re.findall(r"from \"([^\"]+)\"", (FOLDER / name).read_text("utf-8")))
+    assert used == set(PATHS) - {UI, DOCS}
+
+
+@pytest.mark.parametrize("name", [each for each in NAMES if each.endswith(".js")])
+def test_modules_are_of_the_house(name: str) -> None:
+    lines = (FOLDER / name).read_text("utf-8").splitlines()
+    assert lines[0].startswith("// "), "the head of a file says what it is"
+    assert not [number for number, line in enumerate(lines, 1) if len(line) > 100]
+    assert len(lines) <= 400

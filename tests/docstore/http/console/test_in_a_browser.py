@@ -1,0 +1,298 @@
+"""The console in a real browser, of a real node: what is seen, and what a document cannot do there.
+
+Where there is no Chromium these are skipped: `apt-get install chromium`.
+"""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+import pytest
+from yarl import URL
+
+from docstore.access.authenticator import Authenticator
+from docstore.access.rules import rules_of
+from docstore.client import LocalCluster
+from docstore.http.access import Access
+from docstore.http.server import HttpServer
+from tests.docstore.access.tokens import digest
+from tests.docstore.http.conftest import FAST
+from tests.docstore.http.console.browser import EXECUTABLE, Browser, browsing
+from tests.docstore.http.single import SingleNode
+
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.skipif(EXECUTABLE is None, reason="there is no Chromium here"),
+]
+HOSTILE = (
+    "<script>window.done = 1</script><img src=x onerror='window.done = 2'>"
+    "<a href='javascript:window.done = 3'>x</a>"
+)
+MADE = (
+    ("/core/factories", {"path": "/notes"}), ("/core/factories", {"path": "/many"}),
+    ("/core/factories", {"path": "/odd"}), ("/core/streams", {"name": "orders"}),
+)  # fmt: skip
+EXACT = '{"big":9007199254740993,"exact":1.50}'
+VIEWS = (
+    "group", "factories", "list/notes", "document/notes/a", "new/notes", "changes", "streams",
+    "stream/orders", "interface",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with LocalCluster(1) as group:
+        yield group.urls[0]
+
+
+@pytest.fixture
+async def node(url: str) -> AsyncIterator[aiohttp.ClientSession]:
+    """Return a session with the node, which has what the pages show."""
+    headers = {"Content-Type": "application/json"}
+    async with aiohttp.ClientSession(url, headers=headers) as session:
+        for path, asked in MADE:
+            async with session.post(path, json=asked) as answer:
+                assert answer.status in (201, 409)
+        await put(session, "/notes/a", EXACT)
+        yield session
+
+
+@pytest.fixture
+async def browser(tmp_path: Path) -> AsyncIterator[Browser]:
+    async with browsing(tmp_path) as found:
+        yield found
+
+
+async def put(session: aiohttp.ClientSession, path: str, body: str) -> None:
+    async with session.put(URL(path, encoded=True), data=body) as answer:
+        assert answer.status in (200, 201), await answer.text()
+
+
+async def shown(browser: Browser, url: str, view: str) -> str:
+    """Go to a view; return its text once it is there."""
+    await browser.open(f"{url}/core/ui#/{view}")
+    await browser.until("document.querySelector('main h1')")
+    return await browser.text()
+
+
+async def click(browser: Browser, title: str) -> None:
+    """Click what is called so, once it is there."""
+    found = (
+        f"[...document.querySelectorAll('button, a')].find((it) => it.textContent === {title!r})"
+    )
+    await browser.until(found)
+    await browser.run(f"{found}.click()")
+
+
+async def test_each_view_is_shown_without_a_complaint(
+    browser: Browser, url: str, node: aiohttp.ClientSession
+) -> None:
+    words = {
+        "group": "1,024", "factories": "/core/snapshots", "list/notes": "9007199254740993",
+        "document/notes/a": "takes over next", "streams": "provisioned",
+        "stream/orders": "high watermark", "interface": "/core/query-tasks",
+    }  # fmt: skip
+    for view in VIEWS:
+        await shown(browser, url, view)
+        await browser.until(f"document.body.innerText.includes({words.get(view, '')!r})")
+    await browser.open(f"{url}/core/docs")
+    await browser.until("document.querySelector('main h1')?.textContent === 'Interface'")
+    await browser.run("document.querySelectorAll('details').forEach((it) => { it.open = true; })")
+    await browser.until("document.body.innerText.includes('SynchronizeControlRequest')")
+    assert browser.troubles == []
+
+
+async def test_what_a_document_says_is_text(
+    browser: Browser, url: str, node: aiohttp.ClientSession
+) -> None:
+    await put(node, "/notes/hostile", json.dumps({HOSTILE: HOSTILE, "documentNote": [HOSTILE]}))
+    for view in ("list/notes", "document/notes/hostile"):
+        await shown(browser, url, view)
+        await browser.until("document.querySelector('main').innerText.includes('<script>')")
+    await click(browser, "Change")
+    await browser.until("document.querySelector('textarea').value.includes('<script>')")
+    await shown(browser, url, "changes?prefix=/notes")
+    await browser.until("document.body.innerText.includes('connected')")
+    await put(node, "/notes/hostile", json.dumps({"again": HOSTILE}))
+    await browser.until("document.querySelector('main').innerText.includes('onerror')")
+    assert await browser.run("document.querySelectorAll('main img, main script').length") == 0
+    assert await browser.run("window.done === undefined")
+    assert browser.troubles == []
+
+
+async def test_a_script_within_a_page_would_not_run(
+    browser: Browser, url: str, node: aiohttp.ClientSession
+) -> None:
+    """Were there a way in after all: the policy is the second wall."""
+    await shown(browser, url, "factories")
+    await browser.run(f"document.querySelector('main').innerHTML = {json.dumps(HOSTILE)}")
+    await browser.run("document.querySelector('main a').click()")
+    await browser.until("document.querySelector('main img').complete")
+    assert await browser.run("window.done === undefined")
+    assert any("Content Security Policy" in each for each in browser.troubles)
+
+
+async def test_a_document_is_changed_as_it_was_read(
+    browser: Browser, url: str, node: aiohttp.ClientSession
+) -> None:
+    await put(node, "/notes/b", EXACT)
+    await shown(browser, url, "document/notes/b")
+    await click(browser, "Change")
+    add = "document.querySelector('textarea').value = document.querySelector('textarea').value"
+    await browser.run(add + ".replace('{', '{\"more\": true,')")
+    await click(browser, "Save")
+    await browser.until("document.querySelector('dd').textContent === '1'")
+    async with node.get("/notes/b") as answer:
+        text = await answer.text()
+    assert '"big": 9007199254740993' in text.replace(":9", ": 9")
+    assert "1.50" in text
+    assert '"more"' in text
+
+
+async def test_nobody_elses_change_is_lost(
+    browser: Browser, url: str, node: aiohttp.ClientSession
+) -> None:
+    await put(node, "/notes/c", "{}")
+    await shown(browser, url, "document/notes/c")
+    await click(browser, "Change")
+    await put(node, "/notes/c", '{"by": "another"}')
+    await click(browser, "Save")
+    await browser.until("document.body.innerText.includes('It has changed since')")
+    async with node.get("/notes/c") as answer:
+        assert (await answer.json())["by"] == "another"
+
+
+async def test_a_document_is_made_and_deleted(
+    browser: Browser, url: str, node: aiohttp.ClientSession
+) -> None:
+    await shown(browser, url, "new/notes")
+    await browser.run("document.querySelector('#name').value = 'made here'")
+    await click(browser, "Save")
+    await browser.until("document.querySelector('h1').textContent === '/notes/made here'")
+    await click(browser, "Delete")
+    await browser.until("document.querySelector('dialog')")
+    await browser.press("Enter")  # Whoever presses it at once has not decided yet.
+    await browser.until("!document.querySelector('dialog')")
+    await click(browser, "Delete")
+    await browser.run("document.querySelector('dialog button[value=delete]').click()")
+    await browser.until("document.body.innerText.includes('It was deleted')")
+    async with node.get("/notes/made%20here") as answer:
+        assert answer.status == 404
+
+
+async def test_documents_are_found_and_turned_over_in_pages(
+    browser: Browser, url: str, node: aiohttp.ClientSession
+) -> None:
+    for number in range(60):
+        await put(node, f"/many/{number:02}", json.dumps({"n": number}))
+    await shown(browser, url, "list/many")
+    await browser.until("document.body.innerText.includes('50 documents, more follow')")
+    await click(browser, "Next page")
+    await browser.until("document.body.innerText.includes('10 documents')")
+    await browser.run("history.back()")
+    await browser.until("document.body.innerText.includes('50 documents, more follow')")
+    await browser.run("document.querySelector('#filter').value = 'n ge 57'")
+    await browser.run("document.querySelector('#order').value = 'n desc'")
+    await click(browser, "Find")
+    await browser.until("document.body.innerText.includes('3 documents')")
+    found = "[...document.querySelectorAll('td a')].map((it) => it.textContent)"
+    assert await browser.run(found) == ["59", "58", "57"]
+    await browser.run("document.querySelector('#filter').value = 'n ge'")
+    await click(browser, "Find")
+    await browser.until("document.querySelector('h1').textContent.startsWith('400')")
+
+
+async def test_a_name_may_have_any_characters(
+    browser: Browser, url: str, node: aiohttp.ClientSession
+) -> None:
+    name = "<b>a'\"?#&+ %25 ü"
+    await put(node, f"/odd/{quote(name, safe='')}", '{"version": "first"}')
+    await put(node, f"/odd/{quote(name, safe='')}", '{"version": "second"}')
+    await shown(browser, url, "list/odd")
+    await click(browser, name)
+    await browser.until("document.querySelector('pre')?.textContent.includes('second')")
+    assert await browser.run("document.querySelector('h1').textContent") == f"/odd/{name}"
+    await click(browser, "0")
+    await browser.until("document.querySelector('pre')?.textContent.includes('first')")
+    await click(browser, "The current version")
+    await browser.until("document.querySelector('pre')?.textContent.includes('second')")
+
+
+async def test_the_interface_is_searched(
+    browser: Browser, url: str, node: aiohttp.ClientSession
+) -> None:
+    await shown(browser, url, "interface")
+    await browser.run("document.querySelector('#words').value = 'post /notes'")
+    await browser.run("document.querySelector('#words').dispatchEvent(new Event('input'))")
+    await browser.until("document.querySelectorAll('details').length === 1")
+    await browser.run("document.querySelector('details').open = true")
+    await browser.until("document.body.innerText.includes('curl -X POST')")
+
+
+async def test_it_is_used_by_keys_alone(
+    browser: Browser, url: str, node: aiohttp.ClientSession
+) -> None:
+    await shown(browser, url, "streams")
+    await browser.press("Tab")
+    assert await browser.run("document.activeElement.textContent") == "To the content"
+    await browser.press("Enter")
+    assert await browser.run("document.activeElement.id") == "main"
+    await browser.press("Tab")
+    assert await browser.run("document.activeElement.textContent") == "orders"
+    await browser.press("Enter")
+    await browser.until("document.querySelector('h1').textContent === 'orders'")
+    assert await browser.run("document.activeElement.id") == "main"
+
+
+async def test_it_fits_on_a_narrow_screen(
+    browser: Browser, url: str, node: aiohttp.ClientSession
+) -> None:
+    await browser.call(
+        "Emulation.setDeviceMetricsOverride",
+        width=360,
+        height=700,
+        deviceScaleFactor=1,
+        mobile=False,
+    )
+    for view in VIEWS:
+        await shown(browser, url, view)
+        wide = "document.documentElement.scrollWidth"
+        assert await browser.run(wide) <= 360, view
+
+
+async def test_a_token_is_asked_for_shown_and_kept_in_its_tab(browser: Browser) -> None:
+    rules = f"[roles.r]\n'/' = 'read'\n[users.u]\ntokens = ['{digest('right')}']\nroles = ['r']"
+    asks = Access(Authenticator(rules_of(rules)))
+    server = HttpServer(SingleNode(), FAST, access=asks)
+    url = f"http://127.0.0.1:{await server.start('127.0.0.1', 0)}"
+    await browser.open(f"{url}/core/ui#/list/core/factories")
+    for token in ("wrong", "right"):
+        await browser.until("document.querySelector('dialog input')")
+        await browser.run(f"document.querySelector('dialog input').value = {token!r}")
+        await browser.run("document.querySelector('dialog').dataset.seen = 'yes'")
+        await browser.press("Enter")
+        await browser.until("!document.querySelector('dialog[data-seen]')")
+    await browser.until("document.querySelector('h1')?.textContent === '/core/factories'")
+    kept: dict[str, Any] = await browser.run("({...sessionStorage})")
+    assert list(kept.values()) == ["right"]
+    assert await browser.run("localStorage.length + document.cookie.length") == 0
+    assert "right" not in await browser.run("location.href")
+    await server.stop(0.1)
+
+
+async def test_a_node_that_comes_back_is_shown_again(browser: Browser) -> None:
+    server = HttpServer(SingleNode(), FAST)
+    port = await server.start("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{port}"
+    await browser.open(f"{url}/core/ui#/list/core/factories")
+    await browser.until("document.querySelector('h1')?.textContent === '/core/factories'")
+    await server.stop(0.1)
+    await browser.run("location.hash = '#/list/core/examples'")
+    await browser.until("document.body.innerText.includes('The node does not answer')")
+    server = HttpServer(SingleNode(), FAST)
+    await server.start("127.0.0.1", port)
+    await browser.until("document.querySelector('h1')?.textContent === '/core/examples'")
+    await server.stop(0.1)

@@ -1,0 +1,187 @@
+"""The description of the HTTP interface: that it names what the server answers, and nothing else.
+
+The server is asked itself, by OPTIONS, which methods it takes at a path of every kind.
+"""
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from docstore.http.openapi import document
+from docstore.http.openapi.document import PATH
+from docstore.http.openapi.parameters import IN_ANSWERS, IN_HEADERS, IN_PATHS, IN_QUERIES
+from docstore.http.openapi.schemas import SCHEMAS
+from docstore.http.server import HttpServer
+from docstore.http.staged_files import Staging
+from docstore.http.staging import STAGING
+from docstore.model.paths import SUFFIXES
+from docstore.model.service import ServiceOptions
+from docstore.services.declared import DeclaredService
+from tests.docstore.http.access.test_needs import routes
+from tests.docstore.http.conftest import FAST, Declare
+from tests.docstore.http.single import SingleNode
+
+SAMPLES = {
+    "partition": "0",
+    "offset": "7",
+    "selector": "default",
+    "topic": "orders",
+    "file": "main.js",
+}
+SEGMENTS = frozenset({"a", "0", "partitions", "records", "members", "offsets"}) | SUFFIXES
+METHODS = frozenset("get head post put patch delete options".split())
+
+
+@pytest.fixture
+async def base_url(node: SingleNode, tmp_path: Path) -> AsyncIterator[str]:
+    """A server with all that one can have."""
+    server = HttpServer(node, FAST, Staging(tmp_path))
+    yield f"http://127.0.0.1:{await server.start('127.0.0.1', 0)}"
+    await server.stop(0.1)
+
+
+def sample(template: str) -> str:
+    """Return a path that a template stands for."""
+    return re.sub(r"\{(\w+)\}", lambda found: SAMPLES.get(found[1], "a"), template)
+
+
+def is_of(path: str, template: str) -> bool:
+    return re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path) is not None
+
+
+async def described(client: aiohttp.ClientSession) -> dict[str, Any]:
+    async with client.get(PATH) as answer:
+        assert answer.status == 200
+        page: dict[str, Any] = await answer.json()
+        return page
+
+
+async def allowed(client: aiohttp.ClientSession, path: str) -> set[str]:
+    """Return which methods the server takes at a path, none if there is nothing."""
+    async with client.options(path) as answer:
+        if answer.status in (404, 400):
+            return set()
+        assert answer.status == 204, (path, await answer.text())
+        methods = set(answer.headers["Allow"].lower().split(", "))
+    assert "options" in methods
+    return methods - {"options"}
+
+
+def candidates(paths: set[str]) -> set[str]:
+    """Return paths of every kind, and whatever is one segment below them."""
+    found = (paths | routes()) - {"/"}
+    found -= {f"{STAGING}/a/a"}  # Names of parts may have slashes.
+    last = {path for path in found if path.rpartition("/")[2] in SUFFIXES}
+    return found | {f"{path}/{segment}" for path in found - last for segment in SEGMENTS}
+
+
+async def test_each_path_and_method_is_described_and_answered(
+    client: aiohttp.ClientSession, declare: Declare
+) -> None:
+    weak = await declare(options=["PERSISTENCE", "REPLICATION"])
+    factory = await declare()
+    templates = (await described(client))["paths"]
+    assert {weak, factory, f"{weak}/{{id}}/conflicts"} <= set(templates)
+    for template, item in templates.items():
+        told = METHODS & set(item)
+        assert await allowed(client, sample(template)) == told, template
+    for path in sorted(candidates({sample(each) for each in templates})):
+        fitting = [each for each in templates if is_of(path, each)]
+        if methods := await allowed(client, path):
+            told = [METHODS & set(templates[each]) for each in fitting]
+            assert methods in told, (path, methods, fitting)
+
+
+SCHEMA = {
+    "type": "object", "required": ["size"], "$defs": {"n": {"type": "integer"}},
+    "properties": {
+        "size": {"$ref": "#/$defs/n"}, "inner": {"$ref": "#"},
+        "told": {"const": {"$ref": "#/$defs/n"}},
+    },
+}  # fmt: skip
+
+
+async def test_a_declared_schema_says_of_bodies_what_it_said(
+    client: aiohttp.ClientSession, declare: Declare
+) -> None:
+    factory = await declare(schema=SCHEMA)
+    page = await described(client)
+    content = page["paths"][f"{factory}/{{id}}"]["put"]["requestBody"]["content"]
+    validator = Draft202012Validator({**page, **content["application/json"]["schema"]})
+    assert validator.is_valid({"size": 1, "inner": {"size": 2}, "told": {"$ref": "#/$defs/n"}})
+    assert not validator.is_valid({"size": "1"})
+    assert not validator.is_valid({"size": 1, "inner": {"size": "2"}})
+    assert not validator.is_valid({"size": 1, "told": 7})
+
+
+@pytest.mark.thorough
+async def test_it_is_openapi(client: aiohttp.ClientSession, declare: Declare) -> None:
+    await declare(schema=SCHEMA)
+    await declare(options=["PERSISTENCE", "REPLICATION"])
+    page = await described(client)
+    assert page["openapi"] == "3.1.0"
+    OpenAPIV31SpecValidator(page).validate()
+
+
+async def test_each_operation_has_a_name_of_its_own(client: aiohttp.ClientSession) -> None:
+    templates = (await described(client))["paths"]
+    operations = [item[method] for item in templates.values() for method in METHODS & set(item)]
+    names = [each["operationId"] for each in operations]
+    assert len(names) == len(set(names))
+    assert all(each["summary"] and each["tags"] for each in operations)
+
+
+async def test_what_is_named_is_there_and_what_is_there_is_named(
+    client: aiohttp.ClientSession,
+) -> None:
+    text = orjson.dumps((await described(client))["paths"]).decode()
+    named = set(re.findall(r"#/components/schemas/([\w.-]+)", text))
+    kept = {*named, "Problem", "Document", "Partition"}
+    assert set(SCHEMAS) <= kept, set(SCHEMAS) - kept
+    parameters = set(re.findall(r"#/components/parameters/([\w.-]+)", text))
+    keys = {each.replace("$", "_").replace("@", ".") for each in (*IN_QUERIES, *IN_HEADERS)}
+    assert parameters == keys
+    assert set(re.findall(r"#/components/headers/([\w-]+)", text)) == set(IN_ANSWERS)
+    assert set(re.findall(r"\{(\w+)\}", " ".join(orjson.loads(text)))) == set(IN_PATHS)
+
+
+def test_a_factory_that_may_not_be_read_is_not_told_of() -> None:
+    services = [DeclaredService(ServiceOptions(path=path, kind="k")) for path in ("/a", "/b")]
+    page = document.described(services, lambda path: path == "/a")
+    assert "/a/{id}" in page["paths"]
+    assert '"/b' not in orjson.dumps(page).decode()
+
+
+def test_factories_of_like_names_have_schemas_of_their_own() -> None:
+    services = [
+        DeclaredService(ServiceOptions(path=path, kind="k", schema={"title": path}))
+        for path in ("/a/b", "/a.b", "/a", "/a/id", "/ä", "/Node")
+    ]
+    page = document.described(services, lambda _: True)
+    schemas = page["components"]["schemas"]
+    for each in services:
+        body = page["paths"][each.options.path]["post"]["requestBody"]["content"]
+        name = body["application/json"]["schema"]["$ref"].rpartition("/")[2]
+        assert schemas[name]["title"] == each.options.path
+    names = [
+        item[method]["operationId"]
+        for item in page["paths"].values()
+        for method in METHODS & set(item)
+    ]
+    assert len(names) == len(set(names))
+
+
+def test_a_description_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "FACTORIES_MAX", 2)
+    services = [DeclaredService(ServiceOptions(path=f"/f{n}", kind="k")) for n in range(5)]
+    page = document.described(services, lambda _: True)
+    assert {path for path in page["paths"] if path.startswith("/f")} >= {"/f0", "/f1"}
+    assert not any(path.startswith("/f2") for path in page["paths"])
+    assert "Of 5 factories the first 2 are described." in page["info"]["description"]

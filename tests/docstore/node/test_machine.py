@@ -1,0 +1,46 @@
+"""What a node's page says of its machine."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from docstore.config import parse
+from docstore.node.machine import machine_page
+
+
+def page(data: Path, **settings: Any) -> dict[str, Any]:
+    return machine_page(parse({"data": str(data), **settings}))
+
+
+def test_of_a_node_for_its_own_machine_there_is_room_and_no_more_to_say(tmp_path: Path) -> None:
+    before_us = time.time_ns() // 1000
+    found = page(tmp_path)
+    assert before_us <= found.pop("timeMicros") <= time.time_ns() // 1000
+    disk = found.pop("disk")
+    assert 0 < disk["freeBytes"] < disk["totalBytes"]
+    assert found == {"plainText": [], "openSecrets": []}
+
+
+def test_a_disk_that_is_not_there_is_left_out(tmp_path: Path) -> None:
+    assert "disk" not in page(tmp_path / "gone")
+
+
+def test_ports_where_others_meet_plain_text_are_named(tmp_path: Path) -> None:
+    beyond = {"listen": "10.0.0.1:8001", "insecure": True}
+    assert page(tmp_path, **beyond)["plainText"] == ["listen", "peer", "gossip"]
+    shared = beyond | {"shared": "10.0.0.1:8000", "gossip_key_file": "keys"}
+    assert page(tmp_path, **shared)["plainText"] == ["listen", "peer", "shared"]
+
+
+def test_files_that_others_may_read_are_named_by_their_settings(tmp_path: Path) -> None:
+    token, key = tmp_path / "token", tmp_path / "n1-key.pem"
+    for file in (token, key):
+        file.touch(mode=0o644)
+    settings = {
+        "token_file": str(token), "tls_cert_file": str(tmp_path / "n1.pem"),
+        "tls_key_file": str(key), "tls_ca_file": str(tmp_path / "ca.pem"),
+        "gossip_key_file": str(tmp_path / "gone"),
+    }  # fmt: skip
+    assert page(tmp_path, **settings)["openSecrets"] == ["token_file", "tls_key_file"]
+    key.chmod(0o600)
+    assert page(tmp_path, **settings)["openSecrets"] == ["token_file"]
