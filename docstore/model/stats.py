@@ -127,9 +127,9 @@ def metrics_of(services: Mapping[str, Mapping[str, Measure]]) -> Iterator[tuple[
         escaped = path.replace('"', r"\"")
         for verb, measure in measures.items():
             labels = f'{{factory="{escaped}",method="{verb}"}}'
-            yield f"docstore_service_requests_total{labels}", float(measure.count)
-            yield f"docstore_service_failures_total{labels}", float(measure.failed)
-            yield f"docstore_service_request_seconds_total{labels}", measure.total_us / 1e6
+            yield f"docstore_factory_requests_total{labels}", float(measure.count)
+            yield f"docstore_factory_failures_total{labels}", float(measure.failed)
+            yield f"docstore_factory_request_seconds_total{labels}", measure.total_us / 1e6
 
 
 def merged(parts: Iterable[Mapping[str, Entry]]) -> Entries:

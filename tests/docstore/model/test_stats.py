@@ -92,9 +92,9 @@ def test_of_factories_prometheus_is_told() -> None:
     found = dict(metrics_of({'/a"b': {"PUT": measure(13, 500_000)}}))
     labels = r'{factory="/a\"b",method="PUT"}'
     assert found == {
-        f"docstore_service_requests_total{labels}": 2.0,
-        f"docstore_service_failures_total{labels}": 1.0,
-        f"docstore_service_request_seconds_total{labels}": 0.500013,
+        f"docstore_factory_requests_total{labels}": 2.0,
+        f"docstore_factory_failures_total{labels}": 1.0,
+        f"docstore_factory_request_seconds_total{labels}": 0.500013,
     }
 
 

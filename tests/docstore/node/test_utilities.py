@@ -107,7 +107,7 @@ def test_prometheus_is_told_of_factories_that_are_measured(cluster: LocalCluster
     for node in cluster.nodes:
         with urllib.request.urlopen(f"{node.url}/metrics", timeout=5) as answer:
             told += answer.read().decode().splitlines()
-    name = 'docstore_service_requests_total{factory="/films",method="PUT"} '
+    name = 'docstore_factory_requests_total{factory="/films",method="PUT"} '
     assert sum(float(line.removeprefix(name)) for line in told if line.startswith(name)) == 20
     assert not any("/plain" in line for line in told)
 
