@@ -263,7 +263,6 @@ CIRCLE["a"] = CIRCLE
         {EXPIRY: -1}, {EXPIRY: "tomorrow"}, {EXPIRY: True}, ZeroDivisionError(), KeyError("a"),
         Refusal.__call__,
     ],
-    ids=repr,
 )  # fmt: skip
 def test_a_handler_that_fails_is_told_as_such_and_changes_nothing(value: Any) -> None:
     assert refused(HEAD, "PATCH", {}, served(Returning(value))) == (500, "internal")
