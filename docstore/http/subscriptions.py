@@ -47,13 +47,13 @@ PATH_METHODS = "DELETE, GET, HEAD, OPTIONS, POST"
 PATCHES = {"application/json": "", "application/msgpack": ""}
 CLIENTS = ("PauseRequest", "ResumeRequest")
 """What clients may ask of a subscription; how far it has come, only its node says."""
-SUBSCRIPTIONS_MAX = 1_000
-"""Of a group."""
+SUBSCRIPTIONS_MAX, OF_A_USER_MAX = 1_000, 100
+"""Of a group, and of one user where users are known."""
 WHY_CHARACTERS_MAX = 200
 
 
 class TooManySubscriptions(TooManyRequests):
-    """The group has as many subscriptions as it keeps."""
+    """The group, or whoever asks, has as many subscriptions as may be."""
 
     code = "too-many-subscriptions"
 
@@ -134,8 +134,7 @@ class SubscriptionPages:
         secret = given or secret_of(secrets.token_bytes(MADE_BYTES))
         key_of(secret)
         caller = self._backend.callbacks
-        if await self._backend.counting(SUBSCRIPTIONS, timeout_s) >= SUBSCRIPTIONS_MAX:
-            raise TooManySubscriptions(f"a group has at most {SUBSCRIPTIONS_MAX} subscriptions")
+        await self._insist_on_room(user, timeout_s)
         cut = await self._changes.begun(request, path, where, since)
         link = f"{SUBSCRIPTIONS}/{id_of_key(SUBSCRIPTIONS, key) if key else new_id()}"
         await caller.prove(link, callback, secret)
@@ -156,7 +155,34 @@ class SubscriptionPages:
             reply.head += b"Cache-Control: no-store\r\n"
         return reply
 
+    async def _insist_on_room(self, user: str, timeout_s: float) -> None:
+        """Raise TooManySubscriptions unless there may be one more."""
+        if await self._backend.counting(SUBSCRIPTIONS, timeout_s) >= SUBSCRIPTIONS_MAX:
+            raise TooManySubscriptions(f"a group has at most {SUBSCRIPTIONS_MAX} subscriptions")
+        if not user:
+            return
+        own = [about for _, about in await self._all(timeout_s) if about.user == user]
+        if len(own) >= OF_A_USER_MAX:
+            raise TooManySubscriptions(f"a user has at most {OF_A_USER_MAX} subscriptions")
+
     # Those that there are
+
+    async def _all(self, timeout_s: float) -> list[tuple[Row, Subscription]]:
+        """Return all of the group, by link."""
+        found: list[tuple[Row, Subscription]] = []
+        after = ""
+        while True:
+            listed = await self._backend.listing(
+                SUBSCRIPTIONS, after=after, limit=SUBSCRIPTIONS_MAX, expand=True,
+                timeout_s=timeout_s,
+            )  # fmt: skip
+            for _, _, row in listed.entries:
+                about = read_subscription(row.state) if row is not None else None
+                if row is not None and about is not None:
+                    found.append((row, about))
+            after = listed.horizon
+            if not after:
+                return found
 
     async def _list(
         self, request: web.BaseRequest, at: str, is_wanted: Callable[[Subscription], bool]
@@ -164,22 +190,11 @@ class SubscriptionPages:
         authority, query = authority_of(request), request.rel_url.query
         if not set(query) <= {"expand", "$expand"}:
             raise BadRequest("a list of subscriptions has no parameter but expand")
-        shown: dict[str, Row] = {}
-        after = ""
-        while True:
-            listed = await self._backend.listing(
-                SUBSCRIPTIONS, after=after, limit=SUBSCRIPTIONS_MAX, expand=True,
-                timeout_s=headers.timeout_s(request),
-            )  # fmt: skip
-            for link, _, row in listed.entries:
-                about = read_subscription(row.state) if row is not None else None
-                if row is None or about is None or not is_wanted(about):
-                    continue
-                if authority.runs(about.user, about.path):
-                    shown[link] = row
-            after = listed.horizon
-            if not after:
-                break
+        shown = {
+            row.link: row
+            for row, about in await self._all(headers.timeout_s(request))
+            if is_wanted(about) and authority.runs(about.user, about.path)
+        }
         page: dict[str, Any] = {
             "documentSelfLink": at,
             "documentKind": KIND,
