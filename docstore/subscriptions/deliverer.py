@@ -220,7 +220,11 @@ class Deliverer:
                 effect = await self._next(run, run.about, effect)
 
     async def _next(self, run: "_Run", about: Subscription, effect: Effect) -> Effect:
-        return run.delivery.step(await self._perform(run, about, effect), clock())
+        if run.leaves and isinstance(effect, Read | Confirm):  # A backlog is for whoever comes.
+            event: Event = Woken(leaves=True)
+        else:
+            event = await self._perform(run, about, effect)
+        return run.delivery.step(event, clock())
 
     async def _perform(self, run: "_Run", about: Subscription, effect: Effect) -> Event:
         match effect:
