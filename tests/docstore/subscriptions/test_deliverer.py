@@ -82,6 +82,10 @@ class Alone:
         assert answer.row is not None, answer
         return answer.row
 
+    async def change(self, kind: str) -> Row:
+        body = json.dump({"kind": kind})
+        return await self.submit(Operation(verb="PATCH", link=LINK, body=body, media="handler"))
+
     @property
     def about(self) -> Subscription:
         about = read_subscription(self.node.histories[LINK][-1].state)
@@ -117,3 +121,17 @@ async def test_a_backlog_does_not_keep_a_node_that_leaves(alone: Alone, receiver
     assert len(receiver.calls) <= begun + 1
     assert alone.about.delivered == len(receiver.calls), "it says how far it has come"
     assert alone.about.phase is Phase.ACTIVE
+
+
+async def test_what_is_resumed_while_it_is_let_go_of_is_taken_up(
+    alone: Alone, receiver: Receiver
+) -> None:
+    reads: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    await alone.make(receiver.url)
+    await alone.change("PauseRequest")
+    alone.node.waits.append(reads)  # Its node reads that it is paused, and hears so in a while.
+    await receiver.until(lambda: alone.delivered)
+    await receiver.until(lambda: not alone.node.waits)
+    alone.deliverer.noticed(await alone.change("ResumeRequest"))
+    reads.set_result(None)
+    await receiver.until(lambda: receiver.calls)
