@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from random import Random
 from typing import cast
 
@@ -48,7 +49,9 @@ class Beside:
         return []
 
     async def news(self, seen: int, timeout_s: float) -> bool:
-        await asyncio.sleep(timeout_s)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await asyncio.Event().wait()
         return False
 
     async def read(self, about: Subscription, mark: Mark, rows: int) -> Came:
