@@ -64,7 +64,10 @@ def unpack_block(packed: bytes) -> Block:
     try:
         log, branches = msgpack.unpackb(zlib.decompress(packed))
         return Block(
-            [Stretch(*marks, _rows(rows)) for *marks, rows in log],
+            [
+                Stretch(slot, kept, floor, held, _rows(rows))
+                for slot, kept, floor, held, rows in log
+            ],
             [Branch(Row(*row), standing) for row, standing in branches],
         )
     except (ValueError, TypeError, zlib.error, msgpack.UnpackException) as error:
