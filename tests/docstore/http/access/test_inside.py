@@ -266,7 +266,12 @@ async def test_what_nodes_are_asked_for_needs_what_their_own_page_does(
 async def test_a_declaration_is_not_shown_to_who_may_read_only_a_document(
     asker: Asker, role: str, status: int
 ) -> None:
-    for target in ("/tenant1/a/config", "/core/factories/tenant1", "/tenant1/config"):
+    for target in (
+        "/tenant1/a/config",
+        "/tenant1/a/template",
+        "/core/factories/tenant1",
+        "/tenant1/config",
+    ):
         assert (await asker.ask(role, "GET", target))[0] == status
 
 
