@@ -10,6 +10,7 @@ import pytest
 from docstore.access.authenticator import Authenticator
 from docstore.access.rules import rules_of
 from docstore.model.operation import Answer
+from docstore.model.service import Service
 from tests.docstore.http.access.conftest import DOCUMENTS, FACTORIES, Asker
 from tests.docstore.http.single import SingleNode
 
@@ -338,3 +339,19 @@ async def test_the_interface_is_described_with_the_factories_that_one_may_read(
         "nobody": set(),
     }
     assert (await asker.ask("", "GET", "/core/openapi.json"))[0] == 401
+
+
+@pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/core/ui/x", "/core/docs/x"])
+async def test_nobody_has_the_group_asked_at_an_open_path(
+    asker: Asker, node: SingleNode, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    asked: list[str] = []
+    find = node.find_service
+
+    async def noted(path: str, timeout_s: float) -> Service | None:
+        asked.append(path)
+        return await find(path, timeout_s)
+
+    monkeypatch.setattr(node, "find_service", noted)
+    assert (await asker.ask("", "GET", f"{path}?watch"))[0] == 404
+    assert asked == []
