@@ -6,14 +6,12 @@ so the configuration is marked, for ever, and shown on every page of the group.
 """
 
 import asyncio
-import logging
 from dataclasses import replace
 from pathlib import Path
 
-import structlog
-
 from docstore.config import database_in
 from docstore.errors import Conflict, NotFound
+from docstore.node.logs import silenced
 from docstore.protocol.group.configuration import (
     Configuration,
     Registered,
@@ -70,5 +68,5 @@ async def force(data: Path) -> tuple[Configuration, int]:
 
 def force_now(data: Path) -> tuple[Configuration, int]:
     """Run `force` from a command, whose one line says what goes wrong."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    return asyncio.run(force(data))
+    with silenced():
+        return asyncio.run(force(data))

@@ -1,21 +1,18 @@
 """`docstore restore`: the data directory of a founder, made of backups; no node is asked."""
 
-import logging
 import time
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from docstore.backup.restoring import restore
 from docstore.cli.backup import progress
+from docstore.node.logs import silenced
 
 
 def restore_now(directory: Path, data: Path) -> dict[str, Any]:
     """Run `restore` from a command; return what programs are told of it."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     began = time.monotonic()
-    with progress() as tell:
+    with silenced(), progress() as tell:
         restored, rows = restore(directory, data, lambda manifest, part: tell(part))
     seconds = round(time.monotonic() - began, 3)
     found = restored._asdict()

@@ -8,7 +8,7 @@ what follows. So a line that cannot be written is dropped.
 import contextlib
 import logging
 import sys
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TextIO, cast
@@ -61,6 +61,17 @@ def set_level(name: str) -> None:
     LEVEL.name, LEVEL.is_debug = name, name == "debug"
     number = logging.getLevelNamesMapping()[name.upper()]
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(number))
+
+
+@contextlib.contextmanager
+def silenced() -> Iterator[None]:
+    """Log nothing meanwhile: for commands that work on a node's disk, and say so themselves."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
 
 
 def traced(logger: object, method: str, line: MutableMapping[str, Any]) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from docstore.cli.app import app
 from tests.docstore.cli.test_commands import commands
 
 WITHOUT_URL = {
-    "serve", "demo", "force-config", "spark", "token",
+    "serve", "demo", "force-config", "spark", "token", "restore", "backup verify",
     "certs make-ca", "certs make-node", "certs show",
 }  # fmt: skip
 """They talk to no node at an address; jobs on Spark have a command line of their own."""
@@ -64,6 +64,12 @@ ARGUMENTS = {
     "election run": "e -- true",
     "election show": "e",
     "election observe": "e",
+    "subscription create": "/a https://hooks.example",
+    "subscription list": "",
+    "subscription pause": "s",
+    "subscription resume": "s",
+    "subscription delete": "s",
+    "backup create": "{rows}.backups",
 }
 JSON = "Content-Type: application/json\r\n"
 HTML = "Content-Type: text/html\r\n"
