@@ -138,6 +138,18 @@ def test_a_key_is_that_of_the_whole_batch(is_restarted: bool) -> None:
     assert group.answer_to(frame(batch_of([put(LINKS[3])], key="once"), seq=8)).status == 200
 
 
+def test_a_fence_is_that_of_the_whole_batch_and_another_does_not_make_another_request() -> None:
+    group = Batched()
+    puts = [put(link) for link in LINKS[:2]]
+    first = group.answer_to(frame(batch_of(puts, key="once", fence=("lock", 7))))
+    later = batch_of(puts, key="once", fence=("lock", 8))
+    assert made(group.answer_to(frame(later, seq=6))) == made(first)
+    for seq, link in enumerate(LINKS[:2], 7):
+        lower = batch_of([put(link)], fence=("lock", 6))
+        assert group.answer_to(frame(lower, seq=seq)).code == "fenced"
+    assert group.log.end == 2
+
+
 def test_who_reads_a_document_is_waited_for_by_whoever_comes_for_it() -> None:
     """A batch waits for an update that came before; one that comes after waits for the batch."""
     group = Batched()
