@@ -41,7 +41,8 @@ SHELLS = tuple(
     docstore/storage/submitting.py docstore/beside/documents.py docstore/sessions/driver.py
     docstore/sessions/backend.py docstore/streams/driver.py docstore/streams/backend.py
     docstore/subscriptions/calling.py docstore/subscriptions/deliverer.py
-    docstore/subscriptions/reading.py docstore/tokens.py docstore/cli/* docstore/client/*
+    docstore/subscriptions/lookups.py docstore/subscriptions/reading.py docstore/tokens.py
+    docstore/cli/* docstore/client/*
     docstore/http/* docstore/members/* docstore/node/* docstore/reads/* docstore/upkeep/*
     docstore/pipeline/* docstore/tls/accepting.py docstore/tls/alerts.py docstore/tls/authority.py
     docstore/tls/contexts.py docstore/tls/credentials.py docstore/tls/secret_files.py

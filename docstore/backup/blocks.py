@@ -23,13 +23,14 @@ class BadBackup(Exception):
 class Stretch(NamedTuple):
     """Rows of a slot that follow on each other, as one replica has them.
 
-    Up to `kept` there are holes, and an absent link counts as having had the version `floor`. Both
-    mean something only where a slot is read from its beginning.
+    Up to `kept` there are holes: `held` rows are left there. An absent link counts as having had
+    the version `floor`. They mean something only where a slot is read from its beginning.
     """
 
     slot: int
     kept: int
     floor: int
+    held: int
     rows: Sequence[Row]
 
 
@@ -63,7 +64,10 @@ def unpack_block(packed: bytes) -> Block:
     try:
         log, branches = msgpack.unpackb(zlib.decompress(packed))
         return Block(
-            [Stretch(slot, kept, floor, _rows(rows)) for slot, kept, floor, rows in log],
+            [
+                Stretch(slot, kept, floor, held, _rows(rows))
+                for slot, kept, floor, held, rows in log
+            ],
             [Branch(Row(*row), standing) for row, standing in branches],
         )
     except (ValueError, TypeError, zlib.error, msgpack.UnpackException) as error:
@@ -77,6 +81,9 @@ def _rows(found: Iterable[Sequence[Any]]) -> list[Row]:
 class Coverage:
     """Holds stretches of a slot's log against what is asked for: row after row, without a hole.
 
+    Where holes may be, the rows are counted. A tombstone that is let go of between two pages need
+    move neither `kept` nor `floor`, and the version that it stands on may have been in the first.
+
     after: rows up to that one are in an earlier backup; 0: the slot is read from its beginning.
     """
 
@@ -85,23 +92,28 @@ class Coverage:
         self._after = after
         self._until = until
         self._last = after
-        self._kept: tuple[int, int] | None = None
+        self._marks: tuple[int, int, int] | None = None
+        self._held = 0
 
     def add(self, stretch: Stretch) -> None:
         """Take the next rows. Raises BadBackup."""
         if self._after == 0:
-            if self._kept not in (None, (stretch.kept, stretch.floor)):
+            marks = (stretch.kept, stretch.floor, stretch.held)
+            if self._marks not in (None, marks):
                 raise BadBackup(f"{self._name}: history was let go of while it was read")
-            self._kept = (stretch.kept, stretch.floor)
+            self._marks = marks
         kept = stretch.kept if self._after == 0 else self._after
         for row in stretch.rows:
             if row.n <= self._last or row.n > max(kept, self._last) + 1 or row.n > self._until:
                 raise BadBackup(f"{self._name}: row {row.n} follows on {self._last}")
             self._last = row.n
+            self._held += row.n <= stretch.kept
 
     def end(self) -> tuple[int, int]:
         """Return (kept, floor) of a slot that was read from its beginning. Raises BadBackup."""
-        kept, floor = self._kept or (0, -1)
+        kept, floor, held = self._marks or (0, -1, 0)
+        if self._marks and self._held != held:
+            raise BadBackup(f"{self._name}: {self._held} rows instead of {held} up to {kept}")
         if max(self._last, kept) != self._until:
             raise BadBackup(f"{self._name}: rows end at {self._last} instead of {self._until}")
         return kept, floor

@@ -23,7 +23,7 @@ from docstore.backup.manifest import Manifest, Part
 from docstore.backup.verifying import blocks_of, chain_in
 from docstore.config import database_in
 from docstore.errors import BadConfig
-from docstore.members.restored import Restored, unfinished_in
+from docstore.members.restored import Restored, forget, unfinished_in
 from docstore.model.document import Ballot, Ballots, Row, ballot_added
 from docstore.storage import tables
 from docstore.storage.arrivals import Arrive, Standing
@@ -149,14 +149,18 @@ def restore(
         file.replace(database_in(data))
         sync(data)
     except BaseException:
-        _remove(file)
+        if file.exists():
+            forget(data)
+            _remove(file)
         raise
     return restored, rows
 
 
 def _insist_on_empty(data: Path) -> None:
     """Raise BadConfig if there is anything but a restore that came to no end."""
-    _remove(unfinished_in(data))
+    if unfinished_in(data).exists():  # It may have come as far as to say what it is of.
+        forget(data)
+        _remove(unfinished_in(data))
     there = sorted({each.name for each in data.iterdir()} - HARMLESS)
     if there:
         raise BadConfig(f"data: {data} is not empty: it has {there[0]}")

@@ -86,6 +86,8 @@ class Changes:
 
     async def watch(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         """Answer GET of a document or a factory with `watch`. Raises as `serve` does."""
+        # First of all: at open paths nobody has been asked who he is.
+        authority_of(request).insist_on_all(path)
         given = {name: text for name, text in request.rel_url.query.items() if name != WATCH}
         if "prefix" in given:
             raise BadRequest("what is watched is said by the path")

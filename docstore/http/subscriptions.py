@@ -11,12 +11,13 @@ sees all.
 
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import orjson
 from aiohttp import web
 
-from docstore.errors import BadRequest, NotFound, TooManyRequests, Unavailable
+from docstore.errors import BadRequest, Conflict, NotFound, TooManyRequests, Unavailable
 from docstore.http import bodies, headers
 from docstore.http.authority import authority_of, refusal
 from docstore.http.backend import Backend
@@ -47,13 +48,15 @@ PATH_METHODS = "DELETE, GET, HEAD, OPTIONS, POST"
 PATCHES = {"application/json": "", "application/msgpack": ""}
 CLIENTS = ("PauseRequest", "ResumeRequest")
 """What clients may ask of a subscription; how far it has come, only its node says."""
-SUBSCRIPTIONS_MAX = 1_000
-"""Of a group."""
+SUBSCRIPTIONS_MAX, OF_A_USER_MAX = 1_000, 100
+"""Of a group, and of one user where users are known."""
 WHY_CHARACTERS_MAX = 200
+ASKED = ("path", "callback", "where", "user")
+"""What is the same each time that a request is made, beside its secret."""
 
 
 class TooManySubscriptions(TooManyRequests):
-    """The group has as many subscriptions as it keeps."""
+    """The group, or whoever asks, has as many subscriptions as may be."""
 
     code = "too-many-subscriptions"
 
@@ -131,32 +134,80 @@ class SubscriptionPages:
         fields.end()
         if is_replayed and since:
             raise BadRequest("replayState begins with what is there: without since")
+        if key and not given:
+            raise BadRequest("an Idempotency-Key needs a secret: one made here is told only once")
         secret = given or secret_of(secrets.token_bytes(MADE_BYTES))
         key_of(secret)
         caller = self._backend.callbacks
-        if await self._backend.counting(SUBSCRIPTIONS, timeout_s) >= SUBSCRIPTIONS_MAX:
-            raise TooManySubscriptions(f"a group has at most {SUBSCRIPTIONS_MAX} subscriptions")
-        cut = await self._changes.begun(request, path, where, since)
-        link = f"{SUBSCRIPTIONS}/{id_of_key(SUBSCRIPTIONS, key) if key else new_id()}"
-        await caller.prove(link, callback, secret)
+        link = f"{SUBSCRIPTIONS}/{_id_of(user, key) if key else new_id()}"
         about = Subscription(
             path=path, callback=callback, where=where, user=user, expires_us=expires_us,
-            sealed=caller.seal.seal(link, secret),
-            mark=Mark(cut.pack(), Replay() if is_replayed else None),
+            sealed=caller.seal.seal(link, secret), mark=Mark(""),
         )  # fmt: skip
+        made = await self._made(request, link, about, secret) if key else None
+        if made is not None:
+            return made
+        await self._insist_on_room(user, timeout_s)
+        cut = await self._changes.begun(request, path, where, since)
+        await caller.prove(link, callback, secret)
+        about = replace(about, mark=Mark(cut.pack(), Replay() if is_replayed else None))
         state = about.state()
         operation = Operation(
             verb="POST", link=link, body=json.dump(state), signature=json.signature(state)
         )
         answer = await self._backend.submit(operation, timeout_s)
-        reply = self._reply(request, answer)
+        if key and answer.status == 409:  # The same request may have come at the same time.
+            made = await self._made(request, link, about, secret)
+        reply = made or self._reply(request, answer)
         if answer.status == 201 and answer.row is not None and not given:
             page = orjson.loads(document_json(answer.row, KIND)) | {"secret": secret}
             reply.body = encode(page, headers.accepted_media(request))
             reply.head += b"Cache-Control: no-store\r\n"
         return reply
 
+    async def _made(
+        self, request: web.BaseRequest, link: str, about: Subscription, secret: str
+    ) -> Reply | None:
+        """Answer whoever asks again for what he has been given; None: there is nothing yet.
+
+        Raises Conflict where he asks for something else.
+        """
+        answer, there = await self._there(request, link)
+        if there is None:
+            return None
+        is_same = all(getattr(there, name) == getattr(about, name) for name in ASKED)
+        if not is_same or self._backend.callbacks.seal.open(link, there.sealed) != secret:
+            raise Conflict("this Idempotency-Key has made another subscription")
+        return self._reply(request, answer)
+
+    async def _insist_on_room(self, user: str, timeout_s: float) -> None:
+        """Raise TooManySubscriptions unless there may be one more."""
+        if await self._backend.counting(SUBSCRIPTIONS, timeout_s) >= SUBSCRIPTIONS_MAX:
+            raise TooManySubscriptions(f"a group has at most {SUBSCRIPTIONS_MAX} subscriptions")
+        if not user:
+            return
+        own = [about for _, about in await self._all(timeout_s) if about.user == user]
+        if len(own) >= OF_A_USER_MAX:
+            raise TooManySubscriptions(f"a user has at most {OF_A_USER_MAX} subscriptions")
+
     # Those that there are
+
+    async def _all(self, timeout_s: float) -> list[tuple[Row, Subscription]]:
+        """Return all of the group, by link."""
+        found: list[tuple[Row, Subscription]] = []
+        after = ""
+        while True:
+            listed = await self._backend.listing(
+                SUBSCRIPTIONS, after=after, limit=SUBSCRIPTIONS_MAX, expand=True,
+                timeout_s=timeout_s,
+            )  # fmt: skip
+            for _, _, row in listed.entries:
+                about = read_subscription(row.state) if row is not None else None
+                if row is not None and about is not None:
+                    found.append((row, about))
+            after = listed.horizon
+            if not after:
+                return found
 
     async def _list(
         self, request: web.BaseRequest, at: str, is_wanted: Callable[[Subscription], bool]
@@ -164,22 +215,11 @@ class SubscriptionPages:
         authority, query = authority_of(request), request.rel_url.query
         if not set(query) <= {"expand", "$expand"}:
             raise BadRequest("a list of subscriptions has no parameter but expand")
-        shown: dict[str, Row] = {}
-        after = ""
-        while True:
-            listed = await self._backend.listing(
-                SUBSCRIPTIONS, after=after, limit=SUBSCRIPTIONS_MAX, expand=True,
-                timeout_s=headers.timeout_s(request),
-            )  # fmt: skip
-            for link, _, row in listed.entries:
-                about = read_subscription(row.state) if row is not None else None
-                if row is None or about is None or not is_wanted(about):
-                    continue
-                if authority.runs(about.user, about.path):
-                    shown[link] = row
-            after = listed.horizon
-            if not after:
-                break
+        shown = {
+            row.link: row
+            for row, about in await self._all(headers.timeout_s(request))
+            if is_wanted(about) and authority.runs(about.user, about.path)
+        }
         page: dict[str, Any] = {
             "documentSelfLink": at,
             "documentKind": KIND,
@@ -192,15 +232,21 @@ class SubscriptionPages:
 
     async def _found(self, request: web.BaseRequest, link: str) -> Answer:
         """Return what a read of one has come to. Raises NotFound, also for those of others."""
+        answer, about = await self._there(request, link)
+        if about is None or not authority_of(request).runs(about.user, about.path):
+            raise refusal("GET", link)
+        return answer
+
+    async def _there(
+        self, request: web.BaseRequest, link: str
+    ) -> tuple[Answer, Subscription | None]:
+        """Return what a read of one has come to, and what it says; None: there is none."""
         operation = Operation(verb="GET", link=link)
         answer = await self._backend.submit(operation, headers.timeout_s(request))
         if answer.status >= 500:
             raise Unavailable(answer.detail)
         row = answer.row
-        about = read_subscription(row.state) if answer.is_success and row is not None else None
-        if about is None or not authority_of(request).runs(about.user, about.path):
-            raise refusal("GET", link)
-        return answer
+        return answer, read_subscription(row.state) if answer.is_success and row else None
 
     async def _patch(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
         await self._found(request, link)
@@ -241,3 +287,8 @@ class SubscriptionPages:
         service = self._backend.service_at(SUBSCRIPTIONS)
         assert service is not None
         return service
+
+
+def _id_of(user: str, key: str) -> str:
+    """Return the id that a user's key always gives."""
+    return id_of_key(SUBSCRIPTIONS, f"{user}\0{key}")

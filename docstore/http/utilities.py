@@ -193,6 +193,7 @@ class UtilityPages:
 
     async def _template(self, asked: Asked) -> Reply:
         """Show an empty state, and what its members are."""
+        authority_of(asked.request).insist("GET", declaration_link(asked.service.options.path))
         await self._insist(asked)
         page = template_of(asked.service.options, state_bytes_max=self._state_bytes_max)
         return _page(asked, {**page, "documentSelfLink": f"{asked.link}/template"})

@@ -40,10 +40,18 @@ def unfinished_in(data: Path) -> Path:
     return database_in(data).with_suffix(".unfinished")
 
 
+def forget(data: Path) -> None:
+    """Take away what is said of a restore that came to no end: the last trace but the rows."""
+    for name in (FILE, f"{FILE}.new"):
+        (data / name).unlink(missing_ok=True)
+
+
 def restored_in(data: Path) -> Restored | None:
     """Return of what a data directory was made, None if of nothing. Raises BadConfig."""
     if unfinished_in(data).exists():
         raise BadConfig(f"data: a restore into {data} has not come to its end: restore it again")
+    if (data / FILE).exists() and not database_in(data).exists():  # It would vouch for nothing.
+        raise BadConfig(f"data: {data} was restored, and its documents are gone: restore it again")
     try:
         said = json.loads((data / FILE).read_bytes())
         if said.pop("format") == FORMAT:

@@ -44,9 +44,12 @@ def _plain_beyond_loopback(config: Config) -> Iterator[str]:
 
 
 def _secrets(config: Config) -> Iterator[tuple[str, Path]]:
-    for setting in ("token_file", "gossip_key_file"):
-        if file := getattr(config, setting):
-            yield setting, Path(file)
+    files = {
+        "token_file": config.token_file,
+        "gossip_key_file": config.gossip_key_file,
+        "callback_key_file": config.callbacks.key_file,
+    }
+    yield from ((setting, Path(file)) for setting, file in files.items() if file)
     for pair in dict.fromkeys((config.tls.clients, config.tls.peers)):
         if pair is not None:
             yield pair.setting.replace("cert", "key"), pair.key

@@ -40,6 +40,7 @@ _BRANCHES = (
 _RECORDS = (
     "SELECT s.* FROM temp.spans k CROSS JOIN main.slots s ON s.slot = k.slot WHERE k.slot >= ?1"
 )
+_HELD = "SELECT count(*) FROM history INDEXED BY history_n WHERE slot = ? AND n <= ?"
 GONE = (
     "SELECT k.slot, s.kept, coalesce((SELECT h.updated_us FROM history h WHERE h.slot = k.slot"
     " AND h.n > s.kept ORDER BY h.n LIMIT 1), 0) FROM temp.spans k JOIN main.slots s"
@@ -118,12 +119,20 @@ def _of_log(reader: Reader, asked: Asked) -> RowPage:
     first, last = asked.after[0], asked.spans[-1][0] if is_end else found[-1][0].slot
     records = _records(reader, first)
     stretches = [
-        Stretch(slot, records[slot].kept, records[slot].floor, rows.get(slot, ()))
+        _stretch(reader, records[slot], slot, rows.get(slot, ()))
         for slot, _, _ in asked.spans
         if first <= slot <= last
     ]
     following = None if is_end else [last, found[-1][0].n]
     return RowPage(pack_block(Block(log=stretches)), len(found), following)
+
+
+def _stretch(reader: Reader, record: SlotRecord, slot: int, rows: Sequence[Row]) -> Stretch:
+    held = 0
+    if record.kept:
+        with closing(reader.each(_HELD, [slot, record.kept])) as lines:
+            [(held,)] = lines
+    return Stretch(slot, record.kept, record.floor, held, rows)
 
 
 def _of_branches(reader: Reader, asked: Asked) -> RowPage:

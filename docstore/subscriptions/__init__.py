@@ -9,6 +9,7 @@ taken is known to all of them.
     deliverer.py  performs that, for all subscriptions whose slots this node owns
     reading.py    what is to be told: changes of the feed, or first the documents as they are
     calling.py    one call of somebody else's server, with the bounds that such a call needs
+    lookups.py    where the names of receivers lead, asked without keeping anybody waiting
 
     targets.py    which URLs may be called, and which addresses; settings.py what operators say
     signing.py    how a receiver knows that it is we who call

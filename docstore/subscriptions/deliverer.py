@@ -113,9 +113,12 @@ class Deliverer:
         about = None if row.deleted else read_subscription(row.state)
         is_active = about is not None and about.phase is Phase.ACTIVE
         run = self._running.get(row.link)
-        if is_active and run is None:
-            self._fresh.add(row.link)
-        elif run is not None and not is_active:
+        if run is None:
+            if is_active:
+                self._fresh.add(row.link)
+        elif is_active:
+            run.is_wanted = True
+        else:
             run.leave()
 
     def drain(self) -> None:
@@ -193,7 +196,7 @@ class Deliverer:
         error = task.exception()
         if error is not None:
             log.error("delivering failed", subscription=run.link, exc_info=error)
-        if run.has_begun or error is not None:  # Perhaps there is more to do: the document says it.
+        if run.is_wanted or error is not None:  # Perhaps there is more to do: the document says it.
             self._fresh.add(run.link)
 
     # One of them
@@ -203,12 +206,12 @@ class Deliverer:
             found = await self._document(run.link)
         except DocstoreError as error:
             log.info("a subscription could not be read", subscription=run.link, error=str(error))
-            run.has_begun = True
+            run.is_wanted = True
             return
         if found is None:
             return
         run.about, run.tag = found
-        run.has_begun = run.about.phase is Phase.ACTIVE
+        run.is_wanted |= run.about.phase is Phase.ACTIVE
         effect = run.delivery.step(Began(run.about), clock())
         while not isinstance(effect, Leave):
             if isinstance(effect, Confirm):
@@ -220,7 +223,11 @@ class Deliverer:
                 effect = await self._next(run, run.about, effect)
 
     async def _next(self, run: "_Run", about: Subscription, effect: Effect) -> Effect:
-        return run.delivery.step(await self._perform(run, about, effect), clock())
+        if run.leaves and isinstance(effect, Read | Confirm):  # A backlog is for whoever comes.
+            event: Event = Woken(leaves=True)
+        else:
+            event = await self._perform(run, about, effect)
+        return run.delivery.step(event, clock())
 
     async def _perform(self, run: "_Run", about: Subscription, effect: Effect) -> Event:
         match effect:
@@ -313,6 +320,7 @@ class Deliverer:
 class _Run:
     """One subscription that is being delivered. tag: of the version of the document as known.
 
+    is_wanted: it was active at some time since this has begun, or nobody knows.
     has_heard: there may be something that the last read did not see.
     """
 
@@ -320,7 +328,7 @@ class _Run:
     delivery: Delivery
     task: "asyncio.Task[None] | None" = None
     about: Subscription | None = None
-    has_begun: bool = False
+    is_wanted: bool = False
     tag: Tag = (0, 0)
     has_heard: bool = False
     wants_news: bool = False

@@ -1,4 +1,7 @@
-"""What a delivery wants done. Each is answered by an event, Leave by none."""
+"""What a delivery wants done. Each is answered by an event, Leave by none.
+
+Read, Confirm and Wait are answered by Woken, at once, where this node is to leave the subscription.
+"""
 
 from dataclasses import dataclass
 
@@ -37,7 +40,7 @@ class Save:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Answer with Woken at a time, or at once when this node begins to leave."""
+    """Answer with Woken at a time."""
 
     until: float
     for_news: bool = False

@@ -71,9 +71,10 @@ def _parsed(text: str) -> URL:
         raise CallbackRefused("callback: a URL such as https://host/path, without user and #")
     try:
         url = URL(text)
+        host = url.host  # Which is decoded only now: UnicodeError.
     except ValueError:
         raise CallbackRefused("callback: this is no URL") from None
-    if not url.host or url.port == 0 or url.user or url.password:
+    if not host or url.port == 0 or url.user or url.password:
         raise CallbackRefused("callback: a URL such as https://host/path, without user and #")
     return url
 

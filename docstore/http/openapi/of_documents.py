@@ -107,7 +107,8 @@ def _of_both(factory: str, one: str) -> Mapping[str, Mapping[str, Op]]:
             },
             f"{path}/subscriptions": {
                 "GET": Op("Who is called of its changes", {200: "Object"}, query=("expand",)),
-                "POST": Op("Have a receiver called of its changes", {201: "Document"},
+                "POST": Op("Have a receiver called of its changes",
+                           {200: "Document", 201: "Document"},
                            "NewSubscription", headers=("Idempotency-Key", *QUERYING)),
                 "DELETE": Op("End one", {200: "Document"}, query=("id@subscription",)),
             },

@@ -63,7 +63,7 @@ class Chain:
         slots = range(first, first + SLOTS_A_PART)
         name = part_name(first, slots[-1])
         stretches = [
-            Stretch(slot, *kept.get(slot, (0, -1)), [row for row in rows if row.slot == slot])
+            stretch(slot, *kept.get(slot, (0, -1)), [row for row in rows if row.slot == slot])
             for slot in slots
         ]
         inside = [branch for branch in branches if branch.row.slot in slots]
@@ -74,3 +74,8 @@ class Chain:
             writer.finish()
         count = sum(block.rows for block in blocks)
         return Part(name, first, SLOTS_A_PART, count, writer.length, writer.sha256)
+
+
+def stretch(slot: int, kept: int, floor: int, rows: Sequence[Row]) -> Stretch:
+    """Return all that a slot has."""
+    return Stretch(slot, kept, floor, sum(row.n <= kept for row in rows), rows)

@@ -213,10 +213,15 @@ def test_rows_of_a_later_version_are_left_to_it(chain: Chain, tmp_path: Path) ->
     assert restore(chain.directory, tmp_path / "data")[0].stored_protocol == PROTOCOL
 
 
-def test_a_restore_that_was_killed_begins_anew(chain: Chain, tmp_path: Path) -> None:
+@pytest.mark.parametrize("said", [(), ("restored.json.new",), ("restored.json",)])
+def test_a_restore_that_was_killed_begins_anew(
+    chain: Chain, tmp_path: Path, said: tuple[str, ...]
+) -> None:
     chain.add([Author().row(1, "/a/b")])
     data = tmp_path / "data"
     data.mkdir()
+    for name in said:  # It had come as far as to say what it is of.
+        (data / name).write_bytes(b"{}")
     for end in ("", "-wal", "-shm"):
         Path(f"{unfinished_in(data)}{end}").write_bytes(b"half")
     with pytest.raises(BadConfig, match="has not come to its end"):
@@ -231,5 +236,8 @@ def test_a_restore_that_was_killed_begins_anew(chain: Chain, tmp_path: Path) -> 
 def test_a_note_that_is_not_understood_ends_the_start(tmp_path: Path, content: bytes) -> None:
     assert restored_in(tmp_path) is None
     (tmp_path / "restored.json").write_bytes(content)
+    with pytest.raises(BadConfig, match="its documents are gone"):
+        restored_in(tmp_path)  # Whoever founded a group with it would vouch for nothing.
+    (tmp_path / "docstore.db").touch()
     with pytest.raises(BadConfig, match="is not what a restore of this version has written"):
         restored_in(tmp_path)

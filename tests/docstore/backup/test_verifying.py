@@ -161,8 +161,8 @@ def test_a_plan_is_read_as_it_was_written(chain: Chain) -> None:
 def test_rows_are_unpacked_as_they_were_packed() -> None:
     author = Author()
     rows = [author.row(3, "/a/b", state=b'{"x":"\xc3\xa4"}'), author.row(3, "/a/b", deleted=True)]
-    block = unpack_block(pack_block(Block(log=[Stretch(3, 7, 2, rows)])))
-    assert [tuple(each) for each in block.log] == [(3, 7, 2, rows)]
+    block = unpack_block(pack_block(Block(log=[Stretch(3, 7, 2, 1, rows)])))
+    assert [tuple(each) for each in block.log] == [(3, 7, 2, 1, rows)]
     assert block.rows == 2
     with pytest.raises(BadBackup):
         unpack_block(b"no block")
@@ -170,10 +170,18 @@ def test_rows_are_unpacked_as_they_were_packed() -> None:
 
 def covered(after: int, until: int, *stretches: tuple[int, int, list[int]]) -> tuple[int, int]:
     """Hold rows of some numbers against a slot. stretches: (kept, floor, numbers)."""
+    held = sum(n <= kept for kept, _, numbers in stretches for n in numbers)
+    return covered_of(after, until, *((kept, floor, held, its) for kept, floor, its in stretches))
+
+
+def covered_of(
+    after: int, until: int, *stretches: tuple[int, int, int, list[int]]
+) -> tuple[int, int]:
+    """The same. stretches: (kept, floor, held, numbers)."""
     coverage = Coverage(0, after, until)
     row = Author().row(0, "/a/b")
-    for kept, floor, numbers in stretches:
-        coverage.add(Stretch(0, kept, floor, [row._replace(n=n) for n in numbers]))
+    for kept, floor, held, numbers in stretches:
+        coverage.add(Stretch(0, kept, floor, held, [row._replace(n=n) for n in numbers]))
     return coverage.end()
 
 
@@ -184,6 +192,13 @@ def test_a_slot_is_covered_without_a_hole() -> None:
     # Up to what is kept there are holes, maybe up to the cut itself.
     assert covered(0, 9, (7, 5, [2, 6]), (7, 5, [8, 9])) == (7, 5)
     assert covered(0, 9, (9, 5, [2, 6])) == (9, 5)
+
+
+def test_a_tombstone_that_goes_between_two_pages_is_missed() -> None:
+    with pytest.raises(BadBackup, match="history was let go of while it was read"):
+        covered_of(0, 9, (7, 5, 3, [2]), (7, 5, 2, [6, 8, 9]))
+    with pytest.raises(BadBackup, match="2 rows instead of 3 up to 7"):
+        covered_of(0, 9, (7, 5, 3, [2]), (7, 5, 3, [6, 8, 9]))
 
 
 @pytest.mark.parametrize(

@@ -33,14 +33,18 @@ def test_ports_where_others_meet_plain_text_are_named(tmp_path: Path) -> None:
 
 
 def test_files_that_others_may_read_are_named_by_their_settings(tmp_path: Path) -> None:
-    token, key = tmp_path / "token", tmp_path / "n1-key.pem"
-    for file in (token, key):
+    token, key, seal = (tmp_path / name for name in ("token", "n1-key.pem", "callback.keys"))
+    for file in (token, key, seal):
         file.touch(mode=0o644)
     settings = {
         "token_file": str(token), "tls_cert_file": str(tmp_path / "n1.pem"),
         "tls_key_file": str(key), "tls_ca_file": str(tmp_path / "ca.pem"),
-        "gossip_key_file": str(tmp_path / "gone"),
+        "gossip_key_file": str(tmp_path / "gone"), "callback_key_file": str(seal),
+        "callback_hosts": "https://*.example",
     }  # fmt: skip
-    assert page(tmp_path, **settings)["openSecrets"] == ["token_file", "tls_key_file"]
+    assert page(tmp_path, **settings)["openSecrets"] == [
+        "token_file", "callback_key_file", "tls_key_file",
+    ]  # fmt: skip
+    seal.chmod(0o600)
     key.chmod(0o600)
     assert page(tmp_path, **settings)["openSecrets"] == ["token_file"]

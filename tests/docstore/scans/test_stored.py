@@ -103,7 +103,7 @@ async def test_what_is_let_go_of_is_said(path: Path) -> None:
     await store.close()
     [block] = walked(path, of="log", ranges=[[2, 0, 5]])
     [stretch] = block.log
-    assert (stretch.kept, stretch.floor) == (4, 1)
+    assert (stretch.kept, stretch.floor, stretch.held) == (4, 1, 1)
     assert stretch.rows == [rows[1], rows[4]]
     # A log may be read from where nothing behind is missing, and from its beginning to no earlier.
     assert rows_in(walked(path, of="log", ranges=[[2, 4, 5]])) == [rows[4]]
@@ -121,7 +121,7 @@ async def test_a_copy_that_begins_with_a_base_is_read_like_its_source(path: Path
     await store.commit([Base([base]), SaveSlot(record), Append([row])])
     await store.close()
     [block] = walked(path, of="log", ranges=[[2, 0, 10]])
-    assert [tuple(each) for each in block.log] == [(2, 9, 3, [base, row])]
+    assert [tuple(each) for each in block.log] == [(2, 9, 3, 1, [base, row])]
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,7 @@ http:\\\\127.0.0.1/ http:/127.0.0.1/ //127.0.0.1/ file:///etc/passwd gopher://12
 ftp://127.0.0.1/ dict://127.0.0.1:11211/ data:text/plain,x javascript:0 http:// https://:80/
 http://127.0.0.1:0/ http://127.0.0.1:99999/ http://exam%70le.com%2f@127.0.0.1/
 http://[fe80::1%25lo]/ http://127.0.0.1:80:80/ http://[::1/ jar:http://127.0.0.1!/ /films x
+https://xn--a/ https://xn--a.example/ https://xn--/
 """.split()
 WRITTEN = [
     *_ODD, "", "http://127.0.0.1/ HTTP/1.1", "http://127.0.0.1/\r\nX: y", "http://127.0.0.1\t/",

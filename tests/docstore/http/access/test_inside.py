@@ -10,6 +10,7 @@ import pytest
 from docstore.access.authenticator import Authenticator
 from docstore.access.rules import rules_of
 from docstore.model.operation import Answer
+from docstore.model.service import Service
 from tests.docstore.http.access.conftest import DOCUMENTS, FACTORIES, Asker
 from tests.docstore.http.single import SingleNode
 
@@ -265,7 +266,12 @@ async def test_what_nodes_are_asked_for_needs_what_their_own_page_does(
 async def test_a_declaration_is_not_shown_to_who_may_read_only_a_document(
     asker: Asker, role: str, status: int
 ) -> None:
-    for target in ("/tenant1/a/config", "/core/factories/tenant1", "/tenant1/config"):
+    for target in (
+        "/tenant1/a/config",
+        "/tenant1/a/template",
+        "/core/factories/tenant1",
+        "/tenant1/config",
+    ):
         assert (await asker.ask(role, "GET", target))[0] == status
 
 
@@ -333,3 +339,19 @@ async def test_the_interface_is_described_with_the_factories_that_one_may_read(
         "nobody": set(),
     }
     assert (await asker.ask("", "GET", "/core/openapi.json"))[0] == 401
+
+
+@pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/core/ui/x", "/core/docs/x"])
+async def test_nobody_has_the_group_asked_at_an_open_path(
+    asker: Asker, node: SingleNode, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    asked: list[str] = []
+    find = node.find_service
+
+    async def noted(path: str, timeout_s: float) -> Service | None:
+        asked.append(path)
+        return await find(path, timeout_s)
+
+    monkeypatch.setattr(node, "find_service", noted)
+    assert (await asker.ask("", "GET", f"{path}?watch"))[0] == 404
+    assert asked == []

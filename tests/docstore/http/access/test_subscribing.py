@@ -1,0 +1,108 @@
+"""Who has how many subscriptions, and what becomes of a request that is made twice."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from cryptography.fernet import Fernet, MultiFernet
+
+from docstore.http import subscriptions
+from docstore.subscriptions.calling import Caller
+from docstore.subscriptions.sealing import Seal
+from docstore.subscriptions.settings import callback_settings
+from docstore.subscriptions.signing import secret_of
+from docstore.subscriptions.targets import Targets
+from tests.docstore.http.access.conftest import Asker
+from tests.docstore.http.single import SingleNode
+from tests.docstore.subscriptions.receiver import Receiver, receiving
+
+PATH = "/tenant1/subscriptions"
+SECRET, OTHER = secret_of(bytes(32)), secret_of(bytes(24))
+
+
+@pytest.fixture
+async def receiver(node: SingleNode) -> AsyncIterator[Receiver]:
+    said = {"callback_hosts": "http://127.0.0.1", "callback_networks": "127.0.0.0/8"}
+    targets = Targets(callback_settings({**said, "callback_key_file": "keys"}))
+    node.caller = Caller(targets, Seal(MultiFernet([Fernet(Fernet.generate_key())])))
+    async with receiving() as receiver:
+        yield receiver
+    await node.caller.stop()
+
+
+async def subscribe(
+    asker: Asker, name: str, receiver: Receiver, *, key: str = "", path: str = PATH, **members: Any
+) -> tuple[int, dict[str, Any]]:
+    body = json.dumps({"callback": receiver.url, **members}).encode()
+    head = {"Idempotency_Key": key} if key else {}
+    status, content, _ = await asker.ask(name, "POST", path, body, **head)
+    return status, json.loads(content)
+
+
+async def test_a_user_has_so_many(
+    asker: Asker, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many others have: nobody takes all that the group has."""
+    monkeypatch.setattr(subscriptions, "OF_A_USER_MAX", 2)
+    links = []
+    for _ in range(2):
+        status, page = await subscribe(asker, "tenant", receiver)
+        assert status == 201
+        links.append(page["documentSelfLink"])
+    status, page = await subscribe(asker, "tenant", receiver)
+    assert (status, page["errorCode"]) == (429, "too-many-subscriptions")
+    assert receiver.challenged == 2
+    assert (await subscribe(asker, "tenant-reader", receiver))[0] == 201
+    assert (await asker.ask("tenant", "DELETE", links[0]))[0] == 200
+    assert (await subscribe(asker, "tenant", receiver))[0] == 201
+
+
+async def test_who_asks_again_finds_what_he_has_made(asker: Asker, receiver: Receiver) -> None:
+    asked = {"key": "k1", "secret": SECRET, "where": "n > 1"}
+    status, made = await subscribe(asker, "tenant", receiver, **asked)
+    assert status == 201
+    status, again = await subscribe(asker, "tenant", receiver, **asked)
+    assert (status, again) == (200, made)
+    assert "secret" not in again
+    assert receiver.challenged == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"where": "n > 2"}, {"callback": "http://127.0.0.1:9/"}, {"secret": OTHER},
+     {"path": "/tenant1/a/subscriptions"}],
+)  # fmt: skip
+async def test_a_key_is_of_one_subscription(
+    asker: Asker, receiver: Receiver, other: dict[str, Any]
+) -> None:
+    asked = {"key": "k1", "secret": SECRET, "where": "n > 1"}
+    assert (await subscribe(asker, "tenant", receiver, **asked))[0] == 201
+    status, page = await subscribe(asker, "tenant", receiver, **{**asked, **other})
+    assert (status, page["errorCode"]) == (409, "conflict")
+    assert receiver.challenged == 1
+
+
+async def test_users_have_keys_of_their_own(asker: Asker, receiver: Receiver) -> None:
+    links = set()
+    for name in ("tenant", "tenant-reader"):
+        status, page = await subscribe(asker, name, receiver, key="k1", secret=SECRET)
+        assert status == 201
+        links.add(page["documentSelfLink"])
+    assert len(links) == 2
+
+
+async def test_two_that_come_at_once_make_one(asker: Asker, receiver: Receiver) -> None:
+    asked = {"key": "k1", "secret": SECRET}
+    both = await asyncio.gather(*[subscribe(asker, "tenant", receiver, **asked) for _ in range(2)])
+    assert sorted(status for status, _ in both) == [200, 201]
+    assert both[0][1] == both[1][1]
+
+
+async def test_a_key_needs_a_secret(asker: Asker, receiver: Receiver) -> None:
+    """One that was made would be lost with the answer."""
+    status, page = await subscribe(asker, "tenant", receiver, key="k1")
+    assert (status, page["errorCode"]) == (400, "malformed")
+    assert "secret" in page["detail"]
+    assert receiver.challenged == 0

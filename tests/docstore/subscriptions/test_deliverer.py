@@ -1,0 +1,140 @@
+"""What a node takes up and lets go of, beside a group of one and a log without an end."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from random import Random
+from typing import cast
+
+import pytest
+from cryptography.fernet import Fernet, MultiFernet
+
+from docstore.beside.view import GroupView
+from docstore.model import json
+from docstore.model.document import Row
+from docstore.model.operation import Operation
+from docstore.scans.feed import Feed
+from docstore.services.subscriptions import Mark, Phase, Subscription, read_subscription
+from docstore.storage.store import Store
+from docstore.subscriptions import deliverer as module
+from docstore.subscriptions.calling import Caller
+from docstore.subscriptions.deliverer import Deliverer
+from docstore.subscriptions.events import Came
+from docstore.subscriptions.reading import Reading
+from docstore.subscriptions.sealing import Seal
+from docstore.subscriptions.settings import callback_settings
+from docstore.subscriptions.signing import secret_of
+from docstore.subscriptions.targets import Targets
+from tests.docstore.http.single import SingleNode
+from tests.docstore.subscriptions.receiver import Receiver, receiving
+
+LINK = "/core/subscriptions/1"
+
+
+class Beside:
+    """All else that a node has: it owns everything, and each path changes without an end."""
+
+    reigns = 0
+
+    def owns(self, link: str) -> bool:
+        return True
+
+    def owned(self) -> Sequence[int]:
+        return (0,)
+
+    def wall_now_us(self) -> int:
+        return 0
+
+    async def below(self, prefix: str, slots: Sequence[int]) -> list[Row]:
+        return []
+
+    async def news(self, seen: int, timeout_s: float) -> bool:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await asyncio.Event().wait()
+        return False
+
+    async def read(self, about: Subscription, mark: Mark, rows: int) -> Came:
+        n = int(mark.position)
+        return Came(b'{"n": %d}\n' % n, 1, Mark(str(n + 1)))
+
+
+class Alone:
+    """A node that delivers, and the document of its subscription."""
+
+    def __init__(self) -> None:
+        said = {"callback_hosts": "http://127.0.0.1", "callback_networks": "127.0.0.0/8"}
+        targets = Targets(callback_settings({**said, "callback_key_file": "k"}))
+        self.caller = Caller(targets, Seal(MultiFernet([Fernet(Fernet.generate_key())])))
+        self.node = SingleNode()
+        beside = Beside()
+        self.deliverer = Deliverer(
+            self.node.node_id, cast("GroupView", beside), cast("Store", beside), self.node.submit,
+            cast("Feed", beside), cast("Reading", beside), self.caller, lambda user, path: True,
+            retry_s=0.01, rng=Random(1),
+        )  # fmt: skip
+
+    async def make(self, callback: str) -> None:
+        sealed = self.caller.seal.seal(LINK, secret_of(bytes(32)))
+        about = Subscription(path="/a", callback=callback, sealed=sealed, mark=Mark("0"))
+        made = Operation(verb="POST", link=LINK, body=json.dump(about.state()))
+        self.deliverer.noticed(await self.submit(made))
+
+    async def submit(self, operation: Operation) -> Row:
+        answer = await self.node.submit(operation, 1.0)
+        assert answer.row is not None, answer
+        return answer.row
+
+    async def change(self, kind: str) -> Row:
+        body = json.dump({"kind": kind})
+        return await self.submit(Operation(verb="PATCH", link=LINK, body=body, media="handler"))
+
+    @property
+    def about(self) -> Subscription:
+        about = read_subscription(self.node.histories[LINK][-1].state)
+        assert about is not None
+        return about
+
+    @property
+    def delivered(self) -> int:
+        return int(self.deliverer.metrics()["docstore_subscriptions_active"])
+
+
+@pytest.fixture
+async def alone(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Alone]:
+    monkeypatch.setattr(module, "LOOK_S", 0.01)
+    alone = Alone()
+    alone.deliverer.start()
+    yield alone
+    await alone.deliverer.stop()
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with receiving() as receiver:
+        yield receiver
+
+
+async def test_a_backlog_does_not_keep_a_node_that_leaves(alone: Alone, receiver: Receiver) -> None:
+    await alone.make(receiver.url)
+    await receiver.until(lambda: len(receiver.calls) > 2)
+    alone.deliverer.drain()
+    begun = len(receiver.calls) + receiver.under_way
+    await receiver.until(lambda: not alone.delivered)
+    assert len(receiver.calls) <= begun + 1
+    assert alone.about.delivered == len(receiver.calls), "it says how far it has come"
+    assert alone.about.phase is Phase.ACTIVE
+
+
+async def test_what_is_resumed_while_it_is_let_go_of_is_taken_up(
+    alone: Alone, receiver: Receiver
+) -> None:
+    reads: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    await alone.make(receiver.url)
+    await alone.change("PauseRequest")
+    alone.node.waits.append(reads)  # Its node reads that it is paused, and hears so in a while.
+    await receiver.until(lambda: alone.delivered)
+    await receiver.until(lambda: not alone.node.waits)
+    alone.deliverer.noticed(await alone.change("ResumeRequest"))
+    reads.set_result(None)
+    await receiver.until(lambda: receiver.calls)
