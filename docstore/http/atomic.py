@@ -6,7 +6,6 @@ request about one document has: an Idempotency-Key, a Fence, and a fate that may
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -84,8 +83,8 @@ class AtomicBatches:
             updates = await self._updates(raw, patience_s, authority_of(request), packed=packed)
         except _LineRefused as refused:
             return _refused_line(refused, path)
-        updates = [replace(update, fence=fence) for update in updates]
-        answer = await self._backend.submit(batch_of(updates, key=key), patience_s)
+        batch = batch_of(updates, key=key, fence=fence)
+        answer = await self._backend.submit(batch, patience_s)
         return _reply(answer, updates, path)
 
     async def _updates(

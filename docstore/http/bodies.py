@@ -5,7 +5,6 @@ It is parted into what the author says, and what the store set and the client se
 
 import asyncio
 import re
-import time
 from typing import Any, NamedTuple
 
 import msgpack
@@ -21,7 +20,6 @@ from docstore.model import json
 from docstore.model.document import EXPIRY, EXPIRY_NAME, LEASE
 from docstore.model.document_members import STORE_SET
 from docstore.model.paths import SUFFIXES, canonical_link
-from docstore.model.service import ServiceOptions
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -132,20 +130,18 @@ class Written(NamedTuple):
     waited_s: float = 0.0
 
 
-def written(body: bytes, media: str, *, bytes_max: int, options: ServiceOptions) -> Written:
+def written(body: bytes, media: str, *, bytes_max: int) -> Written:
     """Return a whole new state. Raises BadRequest, TooLarge."""
     raw, state, theirs = author_state(json_bytes(body, media), bytes_max)
-    raw, state = with_expiry(raw, state, options)
     return Written(raw, json.signature(state), theirs)
 
 
 NOTHING = Written(b"", b"", {})
 
 
-def written_of(state: dict[str, Any], *, bytes_max: int, options: ServiceOptions) -> Written:
+def written_of(state: dict[str, Any], *, bytes_max: int) -> Written:
     """Return a whole new state that has been parsed. Raises BadRequest, TooLarge."""
     theirs = parted(state)
-    _, state = with_expiry(b"", state, options)
     return Written(_dumped(state, bytes_max), json.signature(state), theirs)
 
 
@@ -190,17 +186,6 @@ def author_state(raw: bytes, bytes_max: int) -> tuple[bytes, dict[str, Any], dic
     # The name must be there as it is: storage finds the documents that expire by it.
     hidden = EXPIRY in value and EXPIRY_NAME not in raw
     return (json.dump(value) if theirs or hidden else raw), value, theirs
-
-
-def with_expiry(
-    raw: bytes, state: dict[str, Any], options: ServiceOptions
-) -> tuple[bytes, dict[str, Any]]:
-    """Return a whole new state, with the time that its factory gives it if it has none."""
-    if not options.expires_after_s or EXPIRY in state:
-        return raw, state
-    over_us = time.time_ns() // 1000 + options.expires_after_s * 1_000_000
-    state = {**state, EXPIRY: over_us}
-    return json.dump(state), state
 
 
 def parted(value: dict[str, Any]) -> dict[str, Any]:

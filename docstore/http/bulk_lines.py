@@ -67,7 +67,7 @@ def operation_of(
         attaching.refuse_in_patch(state)
         body, patch = bodies.change_of(state, bytes_max=bytes_max), "json"
     elif verb != "DELETE":
-        body = _body(state, verb, options, bytes_max)
+        body = _body(state, verb, bytes_max)
         if link == factory:
             link = bodies.new_link(body.theirs, factory, key)
         elif body.theirs:
@@ -108,13 +108,13 @@ def _recreate_and_key(value: dict[str, Any]) -> tuple[bool, str]:
     return recreate, key
 
 
-def _body(state: Any, verb: str, options: ServiceOptions, bytes_max: int) -> bodies.Written:
+def _body(state: Any, verb: str, bytes_max: int) -> bodies.Written:
     if not isinstance(state, dict):
         raise BadRequest("body is an object")
     if verb == "PATCH":
         body = bodies.change_of(state, bytes_max=bytes_max)
     else:
-        body = bodies.written_of(state, bytes_max=bytes_max, options=options)
+        body = bodies.written_of(state, bytes_max=bytes_max)
     if body.theirs:
         attaching.refuse_in_line(body.theirs)
     return body

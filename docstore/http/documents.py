@@ -90,7 +90,7 @@ class Documents:
     ) -> Reply:
         """Answer a POST to a factory."""
         options = service.options
-        raw, signature, theirs, waited_s = await self._written(request, body, options)
+        raw, signature, theirs, waited_s = await self._written(request, body)
         version = bodies.sent_version(theirs)
         key = headers.idempotency_key(request)
         if factory == FACTORIES:
@@ -119,13 +119,11 @@ class Documents:
         )
         return await self.submit(request, operation, service, theirs, waited_s=waited_s)
 
-    async def _written(
-        self, request: web.BaseRequest, body: bytes, options: ServiceOptions
-    ) -> bodies.Written:
+    async def _written(self, request: web.BaseRequest, body: bytes) -> bodies.Written:
         media, most = headers.content_media(request, headers.BODIES), self._state_bytes_max
         if len(body) <= LARGE_BYTES:
-            return bodies.written(body, media, bytes_max=most, options=options)
-        read = partial(bodies.written, body, media, bytes_max=most, options=options)
+            return bodies.written(body, media, bytes_max=most)
+        read = partial(bodies.written, body, media, bytes_max=most)
         return await self._read_large(request, body, read)
 
     async def _read_large(
@@ -139,7 +137,7 @@ class Documents:
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
     ) -> Reply:
         options = service.options
-        written = await self._written(request, body, options)
+        written = await self._written(request, body)
         bodies.check_self_link(written.theirs, link)
         if options.path == FACTORIES:
             raw, state = without_warnings(written.raw, json.load(written.raw))
@@ -154,7 +152,7 @@ class Documents:
     def put(self, request: Head, link: str, service: Service, body: bytes) -> Submitted:
         """Submit a PUT of a user's document, whose body is small enough to be read at once."""
         media, most = headers.content_media(request, headers.BODIES), self._state_bytes_max
-        written = bodies.written(body, media, bytes_max=most, options=service.options)
+        written = bodies.written(body, media, bytes_max=most)
         if written.theirs:
             bodies.check_self_link(written.theirs, link)
         return self._submit_put(request, link, service, written)

@@ -5,6 +5,7 @@ asks for it again a batch is one operation like others, on the document of its f
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgpack
 
@@ -19,11 +20,17 @@ have (`SendingBounds`), so that one that begins between batches has room for the
 def batch_of(
     updates: Sequence[Operation], *, key: str = "", fence: Sequence[str | int] = ()
 ) -> Operation:
-    """Return several updates of different documents as one operation."""
+    """Return several updates of different documents as one operation, under one fence.
+
+    A fence is no part of the body, so whoever asks again under the same key may have a later one.
+    """
     body: bytes = msgpack.packb([update.packed() for update in updates])
     return Operation(verb="BATCH", link=updates[0].link, body=body, key=key, fence=fence)
 
 
 def updates_of(batch: Operation) -> list[Operation]:
-    """Return the updates of a batch, in their order."""
-    return [operation_from_wire(packed) for packed in msgpack.unpackb(batch.body)]
+    """Return the updates of a batch, in their order, each under its fence."""
+    updates = [operation_from_wire(packed) for packed in msgpack.unpackb(batch.body)]
+    if not batch.fence:
+        return updates
+    return [replace(update, fence=batch.fence) for update in updates]

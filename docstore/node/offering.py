@@ -61,16 +61,31 @@ class Offering:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _declare_all(self) -> None:
-        for service in self._services:
-            pause_s, told = PAUSE_S, ""
-            while why := await self._declared(service):
-                self._waiting[service.path] = why
-                if pause_s > QUIET_S and why != told:  # Until then others may be at it as well.
-                    log.warning("a service is not declared", service=service.path, why=why)
-                    told = why
-                await asyncio.sleep(pause_s)
-                pause_s = min(PAUSE_S_MAX, 2 * pause_s)
+        """Go round those that are not declared, none of which keeps another one waiting."""
+        pause_s = PAUSE_S
+        told: dict[str, str] = {}
+        while True:
+            for service in self._services:
+                if service.path in self._waiting:
+                    await self._try(service, told, is_quiet=pause_s <= QUIET_S)
+            if not self._waiting:
+                return
+            await asyncio.sleep(pause_s)
+            pause_s = min(PAUSE_S_MAX, 2 * pause_s)
+
+    async def _try(self, service: Service, told: dict[str, str], *, is_quiet: bool) -> None:
+        """Declare a service, or note and log why it cannot be.
+
+        told: path -> what has been logged of it. is_quiet: log nothing, others may be at it too.
+        """
+        why = await self._declared(service)
+        if not why:
             del self._waiting[service.path]
+            return
+        self._waiting[service.path] = why
+        if not is_quiet and told.get(service.path) != why:
+            log.warning("a service is not declared", service=service.path, why=why)
+            told[service.path] = why
 
     async def _declared(self, service: Service) -> str:
         """Declare a service, unless it is; return why not, "" once it is."""

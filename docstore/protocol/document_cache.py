@@ -1,5 +1,7 @@
 """Documents in memory at their owner: those that came last, as many as a bound of bytes allows."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from docstore.model.document import Row
@@ -22,13 +24,15 @@ class CachedDocument:
 class DocumentCache(dict[str, CachedDocument]):
     """link -> the document, of one slot."""
 
-    __slots__ = ("bytes", "evict_above")
+    __slots__ = ("bytes", "evict_above", "held")
 
     def __init__(self) -> None:
         super().__init__()
         self.bytes = 0
         self.evict_above = 0
         """Bytes from which on it is worth looking for some to forget."""
+        self.held: Counter[str] = Counter()
+        """link -> how many batches wait for others beside it: it is not forgotten."""
 
     def load(self, link: str, row: Row | None) -> None:
         """Take a document as the disk has it, None for one that is not there."""
@@ -39,6 +43,14 @@ class DocumentCache(dict[str, CachedDocument]):
         """Take the next row of a document."""
         self.bytes += _weight(row) - _weight(cached.newest)
         cached.newest = row
+
+    def hold(self, links: Sequence[str]) -> None:
+        """Keep documents, those that are here and those that come, until they are let go of."""
+        self.held.update(links)
+
+    def let_go(self, links: Sequence[str]) -> None:
+        """Take a `hold` back."""
+        self.held -= Counter(links)
 
     def keep_within(self, bytes_max: int, safe: int) -> None:
         """Forget the documents that came first, if there are too many.
@@ -57,7 +69,7 @@ class DocumentCache(dict[str, CachedDocument]):
             if self.bytes <= until_bytes:
                 return
             newest = self[link].newest
-            if newest is None or newest.n <= safe:
+            if link not in self.held and (newest is None or newest.n <= safe):
                 self.bytes -= _weight(newest)
                 del self[link]
 

@@ -1,13 +1,13 @@
 """Services whose states are made by a class of somebody's: what stands between it and the owner.
 
 The class is looked at once, when its factory becomes known, and is called for those methods alone
-that it has handlers for. Each handler is given values of its own, and what it returns is looked
-at: it can spoil nothing but its own answer. How it is called is handed in: a node measures it, and
-logs how it failed.
+that it has handlers for. Each handler is given values of its own, and what it returns or raises is
+looked at: it can spoil nothing but its own answer. How it is called is handed in: a node measures
+it, and logs how it failed.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from docstore.errors import BadRequest
 from docstore.model import json
@@ -21,9 +21,11 @@ from docstore.model.service import (
     State,
     WithAuthor,
 )
-from docstore.service import Request, Service, Unchanged, merged
+from docstore.service import STATUSES, Request, Service, Unchanged, merged
 from docstore.services.declared import SERVICE
 from docstore.services.schemas import Schema
+
+T = TypeVar("T")
 
 HANDLERS: Mapping[Method, Sequence[str]] = {
     "POST": ("on_create", "on_put"),
@@ -32,6 +34,9 @@ HANDLERS: Mapping[Method, Sequence[str]] = {
     "DELETE": ("on_delete",),
 }
 """Method -> what may be called for it: both may create, and replace."""
+
+REASON_LENGTH_MAX = 512
+"""Of what an author tells whoever is refused, in characters."""
 
 Call = Callable[[str, Callable[[], Any]], Any]
 """(path of the factory, what calls a handler) -> what that returns. Raises Refusal."""
@@ -102,7 +107,7 @@ class AuthoredService(WithAuthor):
             self._schema.check(state)
         if self._checks_too:
             copy = json.load(json.dump(state))
-            self._call(self.options.path, lambda: self._author.check(copy))
+            self._ask(lambda: self._author.check(copy))
 
     def patch(self, state: State, change: State) -> State | None:
         """Merge the change, as the author has said nothing else."""
@@ -120,8 +125,20 @@ class AuthoredService(WithAuthor):
         if not isinstance(body, dict):
             raise BadRequest("what a service is asked is a JSON object")
         leased = _leased(asked.method, before, body)
-        after = self._call(self.options.path, lambda: self._made(asked, before, body))
+        after = self._ask(lambda: self._made(asked, before, body))
         return leased(after)
+
+    def _ask(self, handler: Callable[[], T]) -> T:
+        """Return what a handler makes. A refusal that is none is a failure like any other."""
+
+        def asked() -> T:
+            try:
+                return handler()
+            except Refusal as refused:
+                raise _refusal(refused) from None
+
+        made: T = self._call(self.options.path, asked)
+        return made
 
     def _made(self, asked: Asked, before: State | None, body: State) -> State | None:
         """Return what a handler makes, if that is a state. Raises whatever the handler raises."""
@@ -158,6 +175,17 @@ def _leased(
         return after | {LEASE: lease} if after is not None and lease is not None else after
 
     return put_back
+
+
+def _refusal(raised: Refusal) -> Refusal:
+    """Return a refusal as an author may make it, of values that the store itself has made.
+
+    A class of the author's may be one and lack a status, and what it says may be anything; it goes
+    into frames between nodes. Raises whatever looking at it raises, ValueError for another status.
+    """
+    status = STATUSES[STATUSES.index(raised.status)]
+    reason = str(raised.detail)[:REASON_LENGTH_MAX]
+    return Refusal(reason.encode("utf-8", "replace").decode(), status=status)
 
 
 def _state(handler: str, value: Any) -> State:

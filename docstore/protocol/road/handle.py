@@ -10,12 +10,12 @@ What a service is, is handed in; whatever its author has written may fail, and t
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 from docstore.errors import BadRequest, Conflict, TooLarge
 from docstore.model import json, patch
-from docstore.model.document import Row, tag_of
+from docstore.model.document import EXPIRY, Row, tag_of
 from docstore.model.document_members import STORE_SET
 from docstore.model.fences import SCOPES_MAX, Fence, TooLow, TooMany, fences_of, passed
 from docstore.model.operation import Answer, Conditions, Operation
@@ -77,7 +77,7 @@ def handle(
 
     head: the newest row, which may be a tombstone; None if the link was never used.
     floor: the version that an absent link counts as having.
-    now_us: says what time it is, to an author who asks.
+    now_us: says what time it is, to an author who asks, and for when a document goes.
     """
     if service.options.requires_fence and not operation.fence:
         return _refuse(428, "fence-required", "this factory demands a Fence", head)
@@ -193,6 +193,8 @@ def _replace(
     now_us: Callable[[], int],
 ) -> Outcome:
     """Return the version whose state is the request's body, as it came unless its author says."""
+    if service.options.expires_after_s:
+        operation = _expiring(operation, service.options.expires_after_s, now_us)
     signature = operation.signature
     if service.checks or not signature:
         if isinstance(service, WithAuthor) and operation.verb in service.handled:
@@ -202,6 +204,18 @@ def _replace(
             _of_author(service.check, state)
         signature = signature or json.signature(state)
     return New(operation.body, version, action, False, signature)
+
+
+def _expiring(operation: Operation, after_s: int, now_us: Callable[[], int]) -> Operation:
+    """Return an update whose body has a time to go: its factory's, if it names none.
+
+    Not before: a key is of what its client sent, which a retry sends again at another time.
+    """
+    state = json.parse_object(operation.body)
+    if EXPIRY in state:
+        return operation
+    state[EXPIRY] = now_us() + after_s * 1_000_000
+    return replace(operation, body=json.dump(state), signature=json.signature(state))
 
 
 def _by_author(

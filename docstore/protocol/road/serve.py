@@ -81,8 +81,10 @@ class Owner:
         may_repeat = not operation.is_read and not self._is_new(inflight)
         if may_repeat and self._is_repetition(log, reign, inflight):
             return
-        link = operation.link
-        cached = reign.cache.get(link)
+        if operation.verb == "BATCH":
+            self.batches.update(log, reign, inflight)
+            return
+        cached = reign.cache.get(operation.link)
         if cached is not None:
             self._meet(log, reign, cached, inflight)
         else:
@@ -209,9 +211,6 @@ class Owner:
         service: Service,
     ) -> None:
         operation = inflight.operation
-        if operation.verb == "BATCH":
-            self.batches.update(log, reign, inflight)
-            return
         if operation.writer and cached.jobs is None:
             self._load_jobs(log, reign, inflight)
             return

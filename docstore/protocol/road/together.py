@@ -62,9 +62,9 @@ class AtomicBatches:
         if any(self.core.slot_of(each.link) != log.slot for each in updates):
             self.core.reply(inflight, ELSEWHERE)
             return
-        missing = [each.link for each in updates if each.link not in reign.cache]
-        if missing:
-            self._load(log, reign, inflight, missing)
+        links = [each.link for each in updates]
+        if any(link not in reign.cache for link in links):
+            self._load(log, reign, inflight, links)
             return
         services = [self.core.service_of(each, reign.opened_as) for each in updates]
         known = [each for each in services if each is not None]
@@ -131,30 +131,37 @@ class AtomicBatches:
 
     # The documents
 
-    def _load(self, log: SlotLog, reign: Reign, inflight: Inflight, missing: Sequence[str]) -> None:
-        """Read the newest rows of all documents that are not in memory, at once.
+    def _load(self, log: SlotLog, reign: Reign, inflight: Inflight, links: Sequence[str]) -> None:
+        """Read the newest rows of all documents of a batch that are not in memory, at once.
 
-        While one is read, whoever comes for it waits; if somebody reads one of them, so do we.
+        While one is read, whoever comes for it waits; if somebody reads one of them, so do we. None
+        is forgotten before the batch is judged, however large: they would take turns for ever.
         """
         loading = reign.clients.loading
+        missing = [link for link in links if link not in reign.cache]
         busy = next((link for link in missing if link in loading), None)
         if busy is not None:
             loading[busy].append(inflight)
             return
         loading.update((link, []) for link in missing)
         loading[missing[0]].append(inflight)
+        reign.cache.hold(links)
         results: dict[str, Result] = {}
 
         def found(link: str, result: Result) -> None:
             results[link] = result
             if len(results) == len(missing):
                 self._loaded(log, reign, results)
+                reign.cache.let_go(links)
+                bytes_max = self.core.config.memory.cache_bytes_per_slot
+                reign.cache.keep_within(bytes_max, safe=min(log.decided, log.durable))
 
         with self.outbox.reading_together():
             for link in missing:
                 self.outbox.read(Newest(log.slot, link, log.end), partial(found, link))
 
     def _loaded(self, log: SlotLog, reign: Reign, results: dict[str, Result]) -> None:
+        """Go on with a batch, and with whoever came for its documents meanwhile."""
         waiting = [each for link in results for each in reign.clients.loading.pop(link, [])]
         if log.reign is not reign:
             return  # Deposing it has handed them back.
@@ -168,8 +175,6 @@ class AtomicBatches:
             reign.cache.load(link, rows[0] if rows else None)
         for inflight in waiting:
             self.owner.enter(log, reign, inflight)
-        bytes_max = self.core.config.memory.cache_bytes_per_slot
-        reign.cache.keep_within(bytes_max, safe=min(log.decided, log.durable))
 
 
 def answer_of(made: Sequence[Row], copies: int, owner: str, epoch: int) -> Answer:

@@ -259,6 +259,21 @@ async def test_a_service_of_another_kind_is_not_declared_in_its_place() -> None:
     await offering.stop()
 
 
+async def test_a_service_that_cannot_be_declared_keeps_no_other_one_waiting() -> None:
+    class Others(Counters):
+        path = "/others"
+
+    node = SingleNode(Registry([Strangers(), Others()]))
+    await offered(node, Counters())
+    offering = await offered(node, Strangers(), Others())
+    await _until(lambda: node.service_at("/others") is not None)
+    assert offering.why_not().startswith("service /counters: ")
+    assert "/others" not in offering.why_not()
+    await node.submit(Operation(verb="DELETE", link=f"{FACTORIES}/counters"), 1)
+    await _until(lambda: not offering.why_not())
+    assert declared(node) == declaration_of(Strangers())
+
+
 async def test_a_factory_without_a_service_is_not_taken_over() -> None:
     node = SingleNode(Registry([Counters()]))
     link, plain = f"{FACTORIES}/counters", json.dump({"path": "/counters"})

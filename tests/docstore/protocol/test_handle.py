@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from docstore.model import json
-from docstore.model.document import Row
+from docstore.model.document import EXPIRY, Row
 from docstore.model.operation import ANY_TOMBSTONE, Conditions, Operation
 from docstore.model.service import Refusal, ServiceOptions, State
 from docstore.protocol.road.handle import (
@@ -262,6 +262,27 @@ def test_a_schema_is_applied_to_every_state_whatever_made_it() -> None:
         assert refusal(None, operation, strict) == (422, "refused-by-service")
     assert new(None, update("POST", {"n": 1}), strict).version == 0
     assert refusal(row(), update("PATCH", {"a": 1}, media="merge"), strict)[0] == 422
+
+
+@pytest.mark.parametrize("verb", ["POST", "PUT"])
+def test_who_names_no_time_to_go_is_given_the_factorys_by_the_owner(verb: str) -> None:
+    brief = service(expires_after_s=7)
+    sent = update(verb, b'{ "a": 1 }', creates=True, signature=b"s" * 16)
+    outcome = handle(None, sent, brief, floor=-1, now_us=lambda: 1_000_000)
+    assert isinstance(outcome, New)
+    state = {"a": 1, EXPIRY: 8_000_000}
+    assert json.load(outcome.state) == state
+    assert outcome.signature == json.signature(state)
+    assert sent.body == b'{ "a": 1 }'
+    named = update(verb, b'{ "documentExpirationTimeMicros": 0 }', creates=True)
+    assert new(None, named, brief).state == named.body
+    changed = new(row(), update("PATCH", {"c": 3}, media="merge"), brief)
+    assert EXPIRY not in json.load(changed.state)
+
+
+def test_a_schema_is_shown_the_time_that_the_factory_gives() -> None:
+    checked = service(expires_after_s=7, schema={"required": [EXPIRY]})
+    assert new(None, update("POST", {}), checked).version == 0
 
 
 class Clumsy:

@@ -13,18 +13,21 @@ from docstore.model.document import Row
 from docstore.model.operation import Answer, Conditions, Operation
 from docstore.protocol import parts
 from docstore.protocol.effects import Read
-from docstore.protocol.events import Event, QueriesAnswered, Received, Requested
+from docstore.protocol.events import Event, QueriesAnswered, Received, Requested, TurnEnded
 from docstore.protocol.identity import Identity, has_created
 from docstore.protocol.messages import Answered, Forwarded
 from docstore.protocol.road.propose import pages
 from docstore.protocol.timing import ReplicaConfig
 from docstore.simulation.world import World
-from docstore.storage.store import Corrupt, Newest
+from docstore.storage.store import Corrupt, Newest, NewestOfMany
 from tests.docstore.protocol.test_recalling import BOOT, Group
 from tests.sim.cluster import Cluster
 from tests.sim.process import Appending
 
 LINKS = [f"/t:/k~{letter}" for letter in "abcd"]
+
+
+LARGE = json.dumps({"x": "x" * 300_000}).encode()
 
 
 def put(link: str, body: bytes = b'{"n":1}', **members: Any) -> Operation:
@@ -65,7 +68,8 @@ def test_the_rows_of_a_batch_lie_next_to_each_other_under_one_time() -> None:
     group = Batched()
     answer = group.answer_to(frame(batch_of([put(link) for link in LINKS])))
     assert made(answer) == [(link, 201, 0) for link in LINKS]
-    assert [each.link for each in group.queries if isinstance(each, Newest)] == LINKS
+    [looked_up] = [each for each in group.queries if isinstance(each, NewestOfMany)]
+    assert [link for _, link, _ in looked_up.asked] == LINKS
     rows = answer.rows or ()
     assert [row.n for row in rows] == [1, 2, 3, 4]
     assert len({row.updated_us for row in rows}) == 1
@@ -134,6 +138,18 @@ def test_a_key_is_that_of_the_whole_batch(is_restarted: bool) -> None:
     assert group.answer_to(frame(batch_of([put(LINKS[3])], key="once"), seq=8)).status == 200
 
 
+def test_a_fence_is_that_of_the_whole_batch_and_another_does_not_make_another_request() -> None:
+    group = Batched()
+    puts = [put(link) for link in LINKS[:2]]
+    first = group.answer_to(frame(batch_of(puts, key="once", fence=("lock", 7))))
+    later = batch_of(puts, key="once", fence=("lock", 8))
+    assert made(group.answer_to(frame(later, seq=6))) == made(first)
+    for seq, link in enumerate(LINKS[:2], 7):
+        lower = batch_of([put(link)], fence=("lock", 6))
+        assert group.answer_to(frame(lower, seq=seq)).code == "fenced"
+    assert group.log.end == 2
+
+
 def test_who_reads_a_document_is_waited_for_by_whoever_comes_for_it() -> None:
     """A batch waits for an update that came before; one that comes after waits for the batch."""
     group = Batched()
@@ -162,14 +178,62 @@ def test_a_document_that_is_damaged_has_the_batch_asked_for_again() -> None:
     owner = group.owner()
     replica = group.replicas[owner]
     batch = batch_of([put(link) for link in LINKS[:2]])
-    queries: list[Any] = [Requested(1, batch, group.now + 9)]
-    for result in ([], Corrupt(0)):
-        reads = [e for e in replica.step(queries.pop(), group.now) if isinstance(e, Read)]
-        queries.append(QueriesAnswered([(reads[0].token, result)]))
-    replica.step(queries.pop(), group.now)
+    effects = replica.step(Requested(1, batch, group.now + 9), group.now)
+    reads = [each for each in effects if isinstance(each, Read)]
+    for read, result in zip(reads, ([], Corrupt(0)), strict=True):
+        replica.step(QueriesAnswered([(read.token, result)]), group.now)
     assert not replica.core.logs[0].full
     assert replica.core.logs[0].end == 0
     assert len(replica.gateway.pending) == 1
+
+
+def with_large_documents(count: int) -> Batched:
+    """Return a group, in a new reign, with documents too large for its owner's memory."""
+    group = Batched()
+    for number, link in enumerate(LINKS[:count]):
+        group.answer_to(frame(batch_of([put(link, LARGE)]), seq=10 + number))
+    group.begin_anew()
+    return group
+
+
+def test_a_batch_about_large_documents_is_carried_out() -> None:
+    group = with_large_documents(2)
+    answer = group.answer_to(frame(batch_of([put(link) for link in LINKS[:2]]), seq=20))
+    assert made(answer) == [(link, 200, 1) for link in LINKS[:2]]
+    assert [each.link for each in group.queries if isinstance(each, Newest)] == LINKS[:2]
+    assert not group.log.reign.cache.held
+
+
+def test_a_batch_that_deletes_large_documents_is_refused_for_the_states_that_it_makes() -> None:
+    group = with_large_documents(2)
+    deleting = [Operation(verb="DELETE", link=link) for link in LINKS[:2]]
+    assert group.answer_to(frame(batch_of(deleting), seq=20)).status == 413
+    assert [each.link for each in group.queries if isinstance(each, Newest)] == LINKS[:2]
+    assert group.log.end == 2
+    assert group.answer_to(frame(batch_of(deleting[:1]), seq=21)).status == 200
+
+
+def test_a_document_in_memory_stays_there_while_a_batch_waits_for_another() -> None:
+    group = with_large_documents(3)
+    owner = group.owner()
+    replica, disk = group.replicas[owner], group.disks[owner]
+
+    def step(event: Event) -> list[Read]:
+        return [e for e in replica.step(event, group.now) if isinstance(e, Read)]
+
+    def found(read: Read) -> list[Read]:
+        return step(QueriesAnswered([(read.token, disk.answer(read.query))]))
+
+    [first] = step(Requested(1, put(LINKS[0], LARGE), group.now + 9))
+    found(first)
+    group.feed(owner, TurnEnded())
+    assert group.run_until(lambda: group.log.decided == group.log.end == group.log.durable, 5)
+    [second] = step(Requested(2, batch_of([put(link) for link in LINKS[:2]]), group.now + 9))
+    [third] = step(Requested(3, put(LINKS[2], LARGE), group.now + 9))
+    assert not found(third)
+    assert LINKS[0] in group.log.reign.cache
+    assert not found(second)
+    assert group.log.end == 3 + 4
 
 
 def test_documents_of_several_slots_are_no_batch() -> None:

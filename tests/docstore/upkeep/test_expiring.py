@@ -78,6 +78,21 @@ async def test_a_factory_gives_its_documents_their_time(cluster: LocalCluster) -
                              {"path": "/odd", "defaultExpirationSeconds": -1})  # fmt: skip
 
 
+async def test_what_is_asked_again_under_its_key_is_the_same_request_at_another_time(
+    cluster: LocalCluster,
+) -> None:
+    async with Client(cluster.urls) as store:
+        for path in ("/calls", "/calls:"):
+            await store.declare(path, defaultExpirationSeconds=3600)
+        lines = [{"op": "PUT", "link": f"/calls:/a~{n}", "body": {}} for n in range(2)]
+        alone = {"op": "PUT", "link": "/calls/a", "body": {"by": "me"}, "key": "k"}
+        told = [(await store.bulk([alone]), await store.atomic(lines, key="k")) for _ in range(2)]
+        assert told[0] == told[1]
+        for link in ("/calls/a", "/calls:/a~0"):
+            found = await store.get(link)
+            assert (found.version, found.value[EXPIRY] > in_s(3000)) == (0, True)
+
+
 async def test_an_expiry_survives_the_owner(cluster: LocalCluster) -> None:
     async with Client(cluster.urls) as store:
         await store.declare("/codes")
