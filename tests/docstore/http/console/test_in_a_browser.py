@@ -225,11 +225,11 @@ async def test_the_interface_is_searched(
     browser: Browser, url: str, node: aiohttp.ClientSession
 ) -> None:
     await shown(browser, url, "interface")
-    await browser.run("document.querySelector('#words').value = 'post /notes'")
+    await browser.run("document.querySelector('#words').value = 'put /notes'")
     await browser.run("document.querySelector('#words').dispatchEvent(new Event('input'))")
     await browser.until("document.querySelectorAll('details').length === 1")
     await browser.run("document.querySelector('details').open = true")
-    await browser.until("document.body.innerText.includes('curl -X POST')")
+    await browser.until("document.body.innerText.includes('curl -X PUT')")
 
 
 async def test_it_is_used_by_keys_alone(
