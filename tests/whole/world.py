@@ -19,7 +19,6 @@ import docstore.client.elections
 import docstore.client.leases
 import docstore.client.membership
 import docstore.driver
-import docstore.http.bodies
 import docstore.http.ids
 import docstore.http.leases
 import docstore.http.reply
@@ -142,7 +141,7 @@ def simulated(loop: VirtualLoop, rng: Random, ended: Callable[..., None]) -> Ite
         for module in (
             docstore.driver, docstore.stepping, docstore.streams.driver,
             docstore.members.membership, docstore.upkeep.resync, docstore.http.ids,
-            docstore.http.bodies, docstore.http.leases, docstore.http.reply,
+            docstore.http.leases, docstore.http.reply,
             docstore.client.boot_clock, gossip.clock, gossip.agent,
         ):  # fmt: skip
             stack.enter_context(patch.object(module, "time", time))
