@@ -4,6 +4,7 @@ A service is pure: state and request in, new state out, or a refusal. It runs on
 update at a time per document. Factories declared over HTTP are services too (`services/`).
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
@@ -128,20 +129,20 @@ class WithAuthor:
     handled: Collection[str] = ()
     """The methods that `make` is asked about."""
 
+    @abstractmethod
     def make(self, asked: Asked, before: State | None, body: Any) -> State | None:
         """Return the next state; None for "nothing changed". Raises Refusal.
 
         before: None when the document comes into being; then there is a next state. body: {} of a
         DELETE, which makes a tombstone whatever is returned. Both belong to who is called.
         """
-        raise NotImplementedError
 
     def check(self, state: State) -> None:
         """As `Service` says."""
 
+    @abstractmethod
     def patch(self, state: State, change: State) -> State | None:
         """As `Service` says."""
-        raise NotImplementedError
 
 
 class WithoutAuthor:

@@ -212,5 +212,12 @@ class MissingService(WithAuthor):
 
     def make(self, asked: Asked, before: State | None, body: Any) -> State:
         """Refuse it: what another handler would make of it is not known here."""
+        raise self._refusal()
+
+    def patch(self, state: State, change: State) -> State:
+        """Refuse it as well."""
+        raise self._refusal()
+
+    def _refusal(self) -> Refusal:
         detail = f"the owner does not have {self.options.author}: start it with --service"
-        raise Refusal(detail, status=503, code="service-missing")
+        return Refusal(detail, status=503, code="service-missing")
