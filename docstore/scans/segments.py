@@ -29,7 +29,9 @@ CHECKSUM = struct.Struct(">I")
 MAPPED_MAX = 4096
 """Files that one process has mapped at a time: addresses, not memory."""
 FREE_SHARE = 0.1
-"""Of the disk, which is left to others."""
+"""Of the disk, which is left to others ..."""
+FREE_BYTES_MAX = 4 << 30
+"""... but no more than this: a tenth of a large disk is not scarce."""
 COUNT_EVERY = 64
 """Other processes write here as well: after so many writes the directory is looked through."""
 IN_USE_S = 600.0
@@ -133,7 +135,8 @@ class Segments:
         if self._writes % COUNT_EVERY == 0 or self._bytes + size > self._bytes_max:
             self._bytes = self._tidied(self._bytes_max - size)
         disk = shutil.disk_usage(self._directory)
-        if self._bytes + size > self._bytes_max or disk.free - size < FREE_SHARE * disk.total:
+        left = min(FREE_SHARE * disk.total, FREE_BYTES_MAX)
+        if self._bytes + size > self._bytes_max or disk.free - size < left:
             self._full_until = time.monotonic() + FULL_S
             raise OSError("there is no room")
         self._writes += 1

@@ -24,6 +24,12 @@ WIDE = ["documentSelfLink", "documentVersion", "seq", "body"]
 NARROW = ["documentVersion", "documentSelfLink"]
 
 
+@pytest.fixture(autouse=True)
+def room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However full the disk of this machine is."""
+    monkeypatch.setattr("docstore.scans.segments.FREE_BYTES_MAX", 0)
+
+
 @pytest.fixture(params=range(3))
 def copy(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Copy]:
     copy = Copy(tmp_path / "docstore.db", request.param)
@@ -183,6 +189,16 @@ def test_what_is_larger_than_all_that_may_be_kept_is_read_each_time(copy: Copy) 
     for rows in (30, 500):
         assert scanned(copy, rows=rows) == expected(copy)
     assert files(copy) == []
+
+
+@pytest.mark.parametrize("free_max", [0, 1 << 60])
+def test_a_share_of_the_disk_is_left_to_others_up_to_a_bound(
+    copy: Copy, monkeypatch: pytest.MonkeyPatch, free_max: int
+) -> None:
+    monkeypatch.setattr("docstore.scans.segments.FREE_SHARE", 1.0)
+    monkeypatch.setattr("docstore.scans.segments.FREE_BYTES_MAX", free_max)
+    assert scanned(copy) == expected(copy)
+    assert bool(files(copy)) == (free_max == 0)
 
 
 def test_where_nothing_can_be_kept_the_rows_come_all_the_same(copy: Copy) -> None:
