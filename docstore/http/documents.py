@@ -17,6 +17,7 @@ from docstore.http.backend import Backend
 from docstore.http.declarations import check_declarable, declaration_bytes, without_warnings
 from docstore.http.headers import Head
 from docstore.http.large import LARGE_BYTES, LargeBodies
+from docstore.http.parameters import check_parameters
 from docstore.http.problems import problem_of_answer
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import (
@@ -33,6 +34,8 @@ from docstore.scans.names import check_snapshot_name
 from docstore.services.declared import path_of
 from docstore.services.registry import FACTORIES, SNAPSHOTS, check_declaration, declaration_link
 
+SELECTING = ("documentVersion", "at")
+"""Parameters of a GET: which version is wanted."""
 READ_METHODS = "GET, HEAD, OPTIONS"
 FACTORY_METHODS = "GET, HEAD, OPTIONS, POST"
 NOTHING: Mapping[str, Any] = {}
@@ -67,7 +70,7 @@ class Documents:
     def serve(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
     ) -> Awaitable[Reply]:
-        """Answer a request about the document at `link`."""
+        """Answer a request about the document at `link`; its parameters have been looked at."""
         method = request.method
         handler = self._handlers.get(method)
         if handler is None or (method in METHODS and method not in service.options.methods):
@@ -341,6 +344,11 @@ class PreconditionRequired(Conflict):
     code = "precondition-required"
 
 
+def check_selection(request: web.BaseRequest) -> None:
+    """Refuse parameters that a request for a document does not have: BadRequest."""
+    check_parameters(request, SELECTING if request.method in ("GET", "HEAD") else ())
+
+
 def document_methods(options: ServiceOptions) -> str:
     """Return the methods that documents of a service take, as `Allow` names them."""
     changes = [each for each in options.methods if each != "POST"]
@@ -372,6 +380,8 @@ def at_level(operation: Operation, service: Service) -> Operation:
 
 
 def _selection(query: Mapping[str, str]) -> Select:
+    if all(name in query for name in SELECTING):
+        raise BadRequest(f"only one of {' and '.join(SELECTING)} at a time")
     if "documentVersion" in query:
         version = headers.whole_number(query["documentVersion"], "documentVersion", 0, 1 << 62)
         return ("version", version)

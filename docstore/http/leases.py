@@ -16,7 +16,13 @@ from aiohttp import web
 from docstore.errors import BadRequest
 from docstore.http import bodies, headers
 from docstore.http.backend import Backend
-from docstore.http.documents import FACTORY_METHODS, Documents, allowed, not_allowed
+from docstore.http.documents import (
+    FACTORY_METHODS,
+    Documents,
+    allowed,
+    check_selection,
+    not_allowed,
+)
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.listing import listing
 from docstore.http.problems import problem
@@ -71,6 +77,9 @@ class LeasePages:
         )
         service = self._backend.service_at(LEASES)
         assert service is not None
+        if path == LEASES and request.method != "POST":
+            return await listing(self._backend, request, path, service)
+        check_selection(request)
         if methods is BATCH_METHODS:
             return await self._keep_all_alive(request, body)
         match request.method:
@@ -80,8 +89,6 @@ class LeasePages:
                 return await self._patch(request, path, service, body)
             case "DELETE":
                 return await self._end(request, path, service)
-        if path == LEASES:
-            return await listing(self._backend, request, path, service)
         return await self._get(request, path, service)
 
     async def _create(self, request: web.BaseRequest, service: Service, body: bytes) -> Reply:

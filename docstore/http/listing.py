@@ -1,7 +1,7 @@
 """A factory as a collection: GET lists its live documents by link, in pages, over all owners."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
@@ -13,6 +13,7 @@ from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.documents import at_level
+from docstore.http.parameters import check_parameters, flag
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, stitched
 from docstore.model.document import Row
@@ -24,7 +25,7 @@ from docstore.services.registry import FACTORIES
 PAGE, PAGE_MAX = 1000, 10_000
 PAGE_BYTES_MAX = 16 << 20
 EXPANDED_AT_ONCE = 256
-UNDERSTOOD = frozenset({"$limit", "$top", "$count", "$expand", "expand", "after"})
+UNDERSTOOD = ("$limit", "$top", "$count", "$expand", "expand", "after")
 MISSPELT = {
     "filter": "$filter", "where": "$filter", "orderby": "$orderby", "orderBy": "$orderby",
     "select": "$select", "limit": "$limit", "top": "$top", "count": "$count",
@@ -45,8 +46,8 @@ async def listing(
     """
     media = headers.accepted_media(request)
     query = request.rel_url.query
-    limit, top = _sizes(query)
-    expand = "expand" in query or query.get("$expand", "false") != "false"
+    limit, top = _sizes(request)
+    expand = flag(query, "expand") or flag(query, "$expand")
     patience_s = headers.timeout_s(request)
     authority = authority_of(request)
     sees_all = authority.may("GET", factory)
@@ -66,7 +67,7 @@ async def listing(
     if expand:
         pairs = [(link, row) for link, _, row in found if row is not None]
         page["documents"] = stitched({link: document_json(row, kind) for link, row in pairs})
-    counts = query.get("$count", "false") != "false"
+    counts = flag(query, "$count")
     if counts:
         if not sees_all:
             raise Forbidden(f"no grant to count what is at {factory}: you may read some of it")
@@ -80,13 +81,13 @@ async def listing(
     return Reply(200, stitched(page, media), b"Content-Type: %b\r\n" % media.encode())
 
 
-def _sizes(query: Mapping[str, str]) -> tuple[int, int | None]:
+def _sizes(request: web.BaseRequest) -> tuple[int, int | None]:
     """Return how many documents a page has, and all pages have. Raises BadRequest."""
+    query = request.rel_url.query
     for name in query:
         if name in MISSPELT:
             raise BadRequest(f"{name} is spelt {MISSPELT[name]} here")
-        if name.startswith("$") and name not in UNDERSTOOD:
-            raise BadRequest(f"a list has no parameter {name[:40]}, nor has a query")
+    check_parameters(request, UNDERSTOOD)
     limit, top = (
         headers.whole_number(query[name], name, 1, PAGE_MAX) if name in query else None
         for name in ("$limit", "$top")

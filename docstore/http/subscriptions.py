@@ -24,6 +24,7 @@ from docstore.http.backend import Backend
 from docstore.http.changes import Changes
 from docstore.http.documents import READ_METHODS, Documents, allowed, not_allowed
 from docstore.http.ids import id_of_key, new_id
+from docstore.http.parameters import check_parameters, flag
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, encode, page_reply
 from docstore.limits import Limits
@@ -53,6 +54,8 @@ SUBSCRIPTIONS_MAX, OF_A_USER_MAX = 1_000, 100
 WHY_CHARACTERS_MAX = 200
 ASKED = ("path", "callback", "where", "user")
 """What is the same each time that a request is made, beside its secret."""
+EXPANDING = ("expand", "$expand")
+"""Parameters of a list."""
 
 
 class TooManySubscriptions(TooManyRequests):
@@ -91,6 +94,7 @@ class SubscriptionPages:
         )
         if path == SUBSCRIPTIONS:
             return await self._list(request, path, lambda about: True)
+        check_parameters(request)
         match request.method:
             case "PATCH":
                 return await self._patch(request, path, body)
@@ -102,13 +106,15 @@ class SubscriptionPages:
         """Answer a request for the subscriptions of a document or a factory."""
         match request.method:
             case "POST":
+                check_parameters(request)
                 return await self._create(request, path, body)
             case "GET" | "HEAD":
                 own = f"{path}/subscriptions"
                 return await self._list(request, own, lambda about: about.path == path)
             case "DELETE":
+                check_parameters(request, ("id",))
                 query = request.rel_url.query
-                if set(query) != {"id"}:
+                if "id" not in query:
                     raise BadRequest("?id= says which subscription ends")
                 link = f"{SUBSCRIPTIONS}/{query['id'].rpartition('/')[2]}"
                 return await self._delete(request, link, path)
@@ -212,9 +218,8 @@ class SubscriptionPages:
     async def _list(
         self, request: web.BaseRequest, at: str, is_wanted: Callable[[Subscription], bool]
     ) -> Reply:
+        check_parameters(request, EXPANDING)
         authority, query = authority_of(request), request.rel_url.query
-        if not set(query) <= {"expand", "$expand"}:
-            raise BadRequest("a list of subscriptions has no parameter but expand")
         shown = {
             row.link: row
             for row, about in await self._all(headers.timeout_s(request))
@@ -225,7 +230,7 @@ class SubscriptionPages:
             "documentKind": KIND,
             "documentLinks": list(shown),
         }
-        if query:
+        if any(flag(query, name) for name in EXPANDING):
             rows = shown.items()
             page["documents"] = {link: orjson.loads(document_json(row, KIND)) for link, row in rows}
         return page_reply(page, headers.accepted_media(request))
