@@ -149,8 +149,9 @@ def test_it_is_found(change: Change, grade: Grade, where: str, words: str) -> No
     ("change", "words"),
     [
         (silent, "does not answer at http://10.0.0.2:8001: no answer in time"),
-        (member("n2", status="SUSPECT"), "it is suspect, for 11 minutes"),
-        (member("n2", status="UNKNOWN"), "it is unknown to the others, for 11 minutes"),
+        (member("n2", status="SUSPECT"), "it has been suspect for 11 minutes"),
+        (member("n2", status="UNKNOWN"), "it has been unknown to the others for 11 m"),
+        (member("n2", status="LEFT"), "it has been stopped for 11 minutes"),
     ],
 )
 def test_a_node_that_is_not_there_is_told_of(change: Change, words: str) -> None:
