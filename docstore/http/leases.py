@@ -25,6 +25,7 @@ from docstore.http.documents import (
 )
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.listing import listing
+from docstore.http.parameters import check_members
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, encode, page_reply
@@ -141,8 +142,10 @@ class LeasePages:
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
     ) -> Reply:
         raw = bodies.json_bytes(body, headers.content_media(request, PATCHES))
-        kind = json.parse_object(raw).get("kind")
+        asked = json.parse_object(raw)
+        kind = asked.get("kind")
         if kind == "KeepAliveRequest":
+            check_members(asked, ())
             return await self._keep_alive(request, link)
         if kind not in CLIENTS:
             kinds = ", ".join(("KeepAliveRequest", *sorted(CLIENTS)))
@@ -211,7 +214,7 @@ def _ids(asked: dict[str, object]) -> list[str]:
     """Return the leases of a batch, each once. Raises BadRequest."""
     ids = asked.pop("leases", None)
     if asked or not isinstance(ids, list) or not 0 < len(ids) <= BATCH_MAX:
-        raise BadRequest(f"the body has the member leases, an array of 1 to {BATCH_MAX} ids")
+        raise BadRequest(f"the body has one member, leases: an array of 1 to {BATCH_MAX} ids")
     return list(dict.fromkeys(map(_id, ids)))
 
 
