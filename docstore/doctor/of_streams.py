@@ -29,7 +29,9 @@ def findings(seen: Seen) -> Iterator[Finding]:
 
 
 def _of_topic(topic: Page) -> Iterator[Finding]:
-    name, partitions = str(topic["name"]), topic["partitions"]
+    """Yield what there is to say; of partitions that are not made yet the topic itself tells."""
+    name = str(topic["name"])
+    partitions = [each for each in topic["partitions"] if each.get("resolution")]
     if (resolution := topic.get("resolution", "provisioned")) != "provisioned":
         yield Finding(
             RISK, name, f"the topic is {resolution}",

@@ -52,6 +52,12 @@ def partition(**members: Any) -> Change:
     return lambda pages: pages.topics[0]["partitions"][1].update(members)
 
 
+def not_made(pages: Pages) -> None:
+    """A topic that wants more replicas than there are members, as its page shows it."""
+    unmade = {"partition": 0, "leader": "", "resolution": None, "followers": [], "stale": True}
+    pages.topics[0].update(resolution="insufficient-resources", partitions=[unmade])
+
+
 def silent(pages: Pages) -> None:
     pages.nodes["n2"] = Node(why_not="no answer in time")
 
@@ -121,6 +127,7 @@ FOUND = [
     (saying("n2", partitions={"faulty": 1}), WRONG, "n2", "1 replica of partitions"),
     (lambda pages: pages.topics[0].update(resolution="pending"), RISK, "orders", "is pending"),
     (partition(leader=""), WRONG, "orders", "nobody leads partition 1"),
+    (not_made, RISK, "orders", "is insufficient-resources"),
     (partition(replicas=["n1", "n2", "n4"], lrs=[["n1", "a"], ["n2", "b"]]), RISK, "n4",
      "1 replica of partitions"),
     (partition(replicas=["n1"], lrs=[["n1", "a"]]), WRONG, "orders", "partition 1 of it take no"),
