@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from docstore.doctor.finding import RISK, WRONG, Finding, count, in_order
+from docstore.doctor.finding import RISK, WRONG, Finding, in_order
+from docstore.words import count
 
 DISK = "operations.md#changing-the-group"
 START = "operations.md#running-nodes"

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from docstore.doctor.finding import RISK, WRONG, Finding, count
+from docstore.doctor.finding import RISK, WRONG, Finding
 from docstore.doctor.seen import Page, Seen
+from docstore.words import count
 
 CHANGING = "operations.md#changing-the-group"
 SETTINGS = "operations.md#running-nodes"

@@ -6,8 +6,9 @@ One for each topic, or for each node that lacks: a node may have a part in thous
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from docstore.doctor.finding import RISK, WRONG, Finding, count
+from docstore.doctor.finding import RISK, WRONG, Finding
 from docstore.doctor.seen import Page, Seen
+from docstore.words import count
 
 TOPICS, PARTITIONS = "streams.md", "partitions.md"
 LAG_RECORDS = 10_000
