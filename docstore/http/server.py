@@ -45,10 +45,11 @@ from docstore.http.stored_rows import METHODS as ROWS_METHODS
 from docstore.http.stored_rows import STORED_ROWS, StoredRows
 from docstore.http.streams import STREAM_PATHS, StreamPages
 from docstore.http.subscriptions import SubscriptionPages
-from docstore.http.users import ACCESS, USERS, UserPages
+from docstore.http.users import ACCESS, UserPages
 from docstore.http.utilities import Asked, UtilityPages
 from docstore.limits import Limits
 from docstore.model.paths import SUFFIXES, canonical
+from docstore.model.principals import USERS
 from docstore.model.service import Service
 from docstore.services.leases import LEASES
 from docstore.services.subscriptions import SUBSCRIPTIONS

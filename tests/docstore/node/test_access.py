@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -128,6 +129,11 @@ async def test_each_version_says_who_made_it_wherever_it_came_in(
         makers = [each["documentAuthPrincipalLink"] for each in await operator.history(link)]
         made_by = ["ann", "eve", "ann", *["eve"] * 3, *["ann"] * 3]
         assert makers == [f"/core/access/users/{name}" for name in made_by]
+        table = await asyncio.to_thread(
+            _command, cluster, "history", link, DOCSTORE_TOKEN="operator"
+        )
+        assert [line.count("ann") for line in table.stdout.splitlines()].count(1) == 5
+        assert "made by" in table.stdout
         maker = await ann.json("GET", makers[0])
         assert (maker["name"], maker["grants"][notes]) == ("ann", "write")
         await operator.declare("/orders:")
@@ -136,6 +142,17 @@ async def test_each_version_says_who_made_it_wherever_it_came_in(
         for part in range(3):
             order = await operator.get(f"/orders:/7~{part}")
             assert order.value["documentAuthPrincipalLink"] == "/core/access/users/operator"
+
+
+def _command(
+    cluster: LocalCluster, *arguments: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command as somebody in a terminal does."""
+    kept = {name: value for name, value in os.environ.items() if "DOCSTORE" not in name}
+    return subprocess.run(
+        [sys.executable, "-m", "docstore", *arguments, "--url", cluster.urls[0]],
+        env=kept | environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
 
 
 async def _says_who(operator: Client, urls: Sequence[str]) -> bool:
@@ -313,13 +330,7 @@ async def test_a_newcomer_shows_a_token_to_be_taken_in(cluster: LocalCluster, no
 def test_commands_show_the_token_of_the_environment(
     cluster: LocalCluster, notes: str, tmp_path: Path
 ) -> None:
-    def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        kept = {name: value for name, value in os.environ.items() if "DOCSTORE" not in name}
-        return subprocess.run(
-            [sys.executable, "-m", "docstore", *arguments, "--url", cluster.urls[0]],
-            env=kept | environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-
+    command = partial(_command, cluster)
     token = tmp_path / "token"
     token.write_text("ann\n")
     assert command("get", f"{notes}/a").returncode == 1
