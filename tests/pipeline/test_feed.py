@@ -135,6 +135,7 @@ def test_a22_deletions_and_what_comes_after_are_changes_too(stage: Stage) -> Non
     assert stage.changes(mode="keys").columns[-1] == "deleted"
 
 
+@pytest.mark.thorough
 def test_a_checkpoint_is_for_one_question(stage: Stage, scratch: Path) -> None:
     stage.put({"a": {"n": 1}})
     follow(stage, scratch, start="earliest")
@@ -194,6 +195,7 @@ def trimmed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[St
         yield stage
 
 
+@pytest.mark.thorough
 def test_a23_a_trimmed_beginning_is_said_or_gone_around(trimmed: Stage) -> None:
     nothing = unpack_cut(trimmed.cut())
     nothing = Cut(nothing.cluster, tuple((0, 0) for _ in nothing.positions))

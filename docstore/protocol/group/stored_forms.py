@@ -17,13 +17,10 @@ from dataclasses import replace
 
 from docstore.protocol.core import Core
 from docstore.protocol.group.change import ChangeRefused
-from docstore.protocol.group.configuration import FIRST_PROTOCOL, Configuration, Stage
+from docstore.protocol.group.configuration import EXTENDED, FIRST_PROTOCOL, Configuration, Stage
 
 FORMS: tuple[int, ...] = ()
 """The protocols that have added what every group stores. None has so far."""
-KEYS = 9
-"""The protocol of keys that documents lie by, and of rows that belong together; asked for by the
-first declaration of a factory that has keys."""
 
 
 def with_forms_allowed(core: Core) -> Configuration | None:
@@ -38,20 +35,20 @@ def with_forms_allowed(core: Core) -> Configuration | None:
     return replace(core.configuration, id=following, stored_protocol=max(due))
 
 
-def with_keys(core: Core) -> Configuration:
-    """Return the configuration that allows keys, or the one in use. Raises ChangeRefused."""
+def with_extended_form(core: Core) -> Configuration:
+    """Return the configuration that allows it, or the one in use. Raises ChangeRefused."""
     now = core.configuration
-    if now.stores(KEYS):
+    if now.stores_extended_form:
         return now
     if now.stage is not Stage.STABLE:
         raise ChangeRefused(409, "change-in-flight", f"configuration {now.id} is {now.stage}")
     links = core.peers.links
-    behind = sorted(member for member in core.peers if links.get(member, 0) < KEYS)
+    behind = sorted(member for member in core.peers if links.get(member, 0) < EXTENDED)
     if behind:
-        detail = f"not all members are known to read what a factory with keys stores: {behind}"
+        detail = f"not all members are known to read what protocol {EXTENDED} stores: {behind}"
         raise ChangeRefused(409, "earlier-version", detail)
     core.counters["forms_allowed"] += 1
-    return replace(now, id=now.id + 1, stored_protocol=KEYS)
+    return replace(now, id=now.id + 1, stored_protocol=EXTENDED)
 
 
 def may_tell(core: Core, peer: str, configuration: Configuration) -> bool:

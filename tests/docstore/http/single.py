@@ -114,7 +114,9 @@ class SingleNode:
         digest = chain_digest(
             before, operation.link, outcome.version, outcome.deleted, outcome.state
         )
-        identity = Identity(self.node_id, 1, len(rows), 0, fences=outcome.fences).pack()
+        identity = Identity(
+            self.node_id, 1, len(rows), 0, fences=outcome.fences, principal=operation.principal
+        ).pack()
         row = Row(
             0, len(rows) + 1, 1, self.node_id, operation.link, outcome.version, outcome.action,
             1_000_000 + len(rows), outcome.deleted, outcome.signature, identity, digest,
@@ -207,7 +209,7 @@ class SingleNode:
             raise BadRequest("kind must be RemoveMemberRequest")
         raise TooFewMembers("none would remain")
 
-    async def allow_keys(self, timeout_s: float) -> None:
+    async def allow_extended_form(self, timeout_s: float) -> None:
         """There is but one slot."""
 
     def group_available(self) -> bool:

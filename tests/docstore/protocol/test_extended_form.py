@@ -1,18 +1,22 @@
-"""Keys are stored when somebody asks for them and all members read them, and not before."""
+"""The extended form is stored when somebody asks for it and all members read it, not before."""
+
+from functools import partial
 
 import pytest
 
-from docstore.protocol.events import ChangeAsked, LinkMade
+from docstore.model.operation import Answer, Operation
+from docstore.protocol.events import ChangeAsked, LinkMade, Requested
 from docstore.protocol.group.change import Change, ChangeRefused, Kind
-from docstore.protocol.group.configuration import FIRST_PROTOCOL
-from docstore.protocol.group.stored_forms import KEYS, with_keys
+from docstore.protocol.group.configuration import EXTENDED, FIRST_PROTOCOL
+from docstore.protocol.group.stored_forms import with_extended_form
+from docstore.protocol.identity import unpack_identity
 from docstore.protocol.replica import Replica
 from docstore.protocol.timing import ReplicaConfig
 from docstore.simulation.world import World
 from docstore.wire import PROTOCOL
 from tests.sim.cluster import Cluster
 
-ASKED = Change(Kind.KEYS)
+ASKED = Change(Kind.EXTENDED_FORM)
 
 
 class Mixed(Cluster):
@@ -21,7 +25,7 @@ class Mixed(Cluster):
     earlier = "n2"
 
     def link(self, here: str, there: str) -> None:
-        spoken = KEYS - 1 if self.earlier in (here, there) else PROTOCOL
+        spoken = EXTENDED - 1 if self.earlier in (here, there) else PROTOCOL
         self.processes[here].feed(LinkMade(there, spoken))
 
     @property
@@ -48,21 +52,21 @@ def test_a_member_of_an_earlier_version_or_without_a_link_stands_in_the_way() ->
     group.world.run(8.0)
     assert group.stored == {FIRST_PROTOCOL}
     with pytest.raises(ChangeRefused, match=r"not all members .*\['n2'\]") as refused:
-        with_keys(group.leader.core)
+        with_extended_form(group.leader.core)
     assert (refused.value.status, refused.value.code) == (409, "earlier-version")
     group.earlier = ""
     group.crash("n2")
     group.world.run(10.0)
     with pytest.raises(ChangeRefused, match="n2"):
-        with_keys(group.leader.core)
+        with_extended_form(group.leader.core)
     group.start("n2")
     group.world.run(12.0)
     assert group.stored == {FIRST_PROTOCOL}, "nobody has asked"
     group.ask(ASKED)
     group.world.run(14.0)
-    assert group.stored == {KEYS}
+    assert group.stored == {EXTENDED}
     number = group.configuration.id
-    assert with_keys(group.leader.core).id == number
+    assert with_extended_form(group.leader.core).id == number
     group.ask(ASKED)
     group.world.run(16.0)
     assert group.configuration.id == number
@@ -81,4 +85,39 @@ def test_one_change_at_a_time() -> None:
     while process.replica.core.configuration.id == 1:
         group.world.run(group.world.now + 0.001)
     with pytest.raises(ChangeRefused, match="configuration 2 is"):
-        with_keys(process.replica.core)
+        with_extended_form(process.replica.core)
+
+
+def test_who_made_a_version_is_stored_once_all_members_read_it() -> None:
+    group = group_of_three()
+    made = iter(range(9))
+
+    def who_made() -> list[str]:
+        """Return what versions say that all nodes were asked to make, at owners and elsewhere."""
+        answers: list[Answer] = []
+        for node in group.names:
+            for link in ("/a/1", "/a/2", "/a/3"):
+                body = b'{"n":%d}' % next(made)
+                operation = Operation(
+                    verb="PUT", link=link, body=body, creates=True, principal="ann"
+                )
+                group.processes[node].request(
+                    partial(Requested, operation=operation, deadline=group.world.now + 5.0),
+                    answers.append,
+                )
+        group.world.run(group.world.now + 5.0)
+        rows = [answer.row for answer in answers if answer.row is not None]
+        assert len(rows) == 9
+        return [unpack_identity(row.operation).principal for row in rows]
+
+    assert who_made() == [""] * 9
+    group.earlier = ""
+    group.crash("n2")
+    group.start("n2")
+    group.world.run(group.world.now + 5.0)
+    made = iter(range(9))
+    assert who_made() == [""] * 9, "nobody has asked"
+    group.ask(ASKED)
+    group.world.run(group.world.now + 5.0)
+    made = iter(range(9))
+    assert who_made() == ["ann"] * 9
