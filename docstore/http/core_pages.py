@@ -13,10 +13,10 @@ from docstore.http import headers, trace
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.console import files as console
-from docstore.http.documents import READ_METHODS, SELECTING, Documents, allowed, not_allowed
+from docstore.http.documents import READ_METHODS, Documents, allowed, not_allowed
 from docstore.http.metrics import CONTENT_TYPE, HttpMetrics
 from docstore.http.openapi import document as openapi
-from docstore.http.parameters import check_members, check_parameters
+from docstore.http.parameters import SELECTING, check_members, check_parameters
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import JSON_TYPE, page_reply

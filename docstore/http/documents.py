@@ -17,7 +17,7 @@ from docstore.http.backend import Backend
 from docstore.http.declarations import check_declarable, declaration_bytes, without_warnings
 from docstore.http.headers import Head
 from docstore.http.large import LARGE_BYTES, LargeBodies
-from docstore.http.parameters import check_parameters
+from docstore.http.parameters import SELECTING
 from docstore.http.problems import problem_of_answer
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import (
@@ -34,8 +34,6 @@ from docstore.scans.names import check_snapshot_name
 from docstore.services.declared import path_of
 from docstore.services.registry import FACTORIES, SNAPSHOTS, check_declaration, declaration_link
 
-SELECTING = ("documentVersion", "at")
-"""Parameters of a GET: which version is wanted."""
 READ_METHODS = "GET, HEAD, OPTIONS"
 FACTORY_METHODS = "GET, HEAD, OPTIONS, POST"
 NOTHING: Mapping[str, Any] = {}
@@ -346,11 +344,6 @@ class PreconditionRequired(Conflict):
 
     status = 428
     code = "precondition-required"
-
-
-def check_selection(request: web.BaseRequest) -> None:
-    """Refuse parameters that a request for a document does not have: BadRequest."""
-    check_parameters(request, SELECTING if request.method in ("GET", "HEAD") else ())
 
 
 def document_methods(options: ServiceOptions) -> str:

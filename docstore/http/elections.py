@@ -24,10 +24,10 @@ from docstore.http.documents import (
     FACTORY_METHODS,
     Documents,
     allowed,
-    check_selection,
     not_allowed,
 )
 from docstore.http.listing import listing
+from docstore.http.parameters import check_selection
 from docstore.http.problems import problem
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, encode, entity_tag

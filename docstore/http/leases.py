@@ -20,12 +20,11 @@ from docstore.http.documents import (
     FACTORY_METHODS,
     Documents,
     allowed,
-    check_selection,
     not_allowed,
 )
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.listing import listing
-from docstore.http.parameters import check_members
+from docstore.http.parameters import check_members, check_selection
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, encode, page_reply

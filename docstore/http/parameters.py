@@ -10,6 +10,8 @@ from aiohttp import web
 
 from docstore.errors import BadRequest
 
+SELECTING = ("documentVersion", "at")
+"""Parameters of a GET of a document: which version is wanted."""
 WORDS = {"": True, "true": True, "false": False}
 """`?expand` alone says yes."""
 
@@ -25,6 +27,11 @@ def check_parameters(request: web.BaseRequest, known: Collection[str] = ()) -> N
             raise BadRequest(f"there is no parameter {name[:40]!r} here{there}")
         if len(query.getall(name)) > 1:
             raise BadRequest(f"{name} is there twice")
+
+
+def check_selection(request: web.BaseRequest) -> None:
+    """Refuse parameters that a request for a document does not have: BadRequest."""
+    check_parameters(request, SELECTING if request.method in ("GET", "HEAD") else ())
 
 
 def check_members(asked: Mapping[str, Any], known: Collection[str]) -> None:

@@ -27,7 +27,6 @@ from docstore.http.documents import (
     READ_METHODS,
     Documents,
     allowed,
-    check_selection,
     not_allowed,
 )
 from docstore.http.elections import TURN_PATHS, ElectionPages
@@ -39,7 +38,7 @@ from docstore.http.leases import LeasePages
 from docstore.http.listener import Listener
 from docstore.http.listing import listing
 from docstore.http.metrics import KNOWN_METHODS, HttpMetrics
-from docstore.http.parameters import check_parameters
+from docstore.http.parameters import check_parameters, check_selection
 from docstore.http.plain import PlainRequests
 from docstore.http.queries import METHODS as QUERY_METHODS
 from docstore.http.queries import QUERY_TASKS, QueryPages, is_query

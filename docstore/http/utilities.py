@@ -15,9 +15,9 @@ from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.core_pages import OF_SYNCHRONIZE, CorePages, asked_in, check_method, not_yet
-from docstore.http.documents import READ_METHODS, Documents, allowed, at_level, check_selection
+from docstore.http.documents import READ_METHODS, Documents, allowed, at_level
 from docstore.http.history import CONFLICT_METHODS, OF_VERSIONS, HistoryPages
-from docstore.http.parameters import check_members, check_parameters
+from docstore.http.parameters import check_members, check_parameters, check_selection
 from docstore.http.reply import Reply
 from docstore.http.representation import decode, encode, page_reply
 from docstore.http.subscriptions import PATH_METHODS, SubscriptionPages
