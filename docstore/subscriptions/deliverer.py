@@ -158,9 +158,12 @@ class Deliverer:
             self._reigns = reigns
         fresh, self._fresh = self._fresh, set()
         for link in fresh:
-            if not self._view.owns(link) or link in self._running or self._leaves:
+            run = self._running.get(link)
+            if run is not None:  # Which may be ending, for the slot was another node's meanwhile.
+                run.is_wanted = True
+            elif not self._view.owns(link) or self._leaves:
                 continue
-            if len(self._running) < DELIVERED_AT_ONCE:
+            elif len(self._running) < DELIVERED_AT_ONCE:
                 self._begin(link)
             else:
                 self._fresh.add(link)
@@ -320,7 +323,7 @@ class Deliverer:
 class _Run:
     """One subscription that is being delivered. tag: of the version of the document as known.
 
-    is_wanted: it was active at some time since this has begun, or nobody knows.
+    is_wanted: it was active, or its slot came to this node, since this has begun; or nobody knows.
     has_heard: there may be something that the last read did not see.
     """
 

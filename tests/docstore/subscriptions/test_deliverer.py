@@ -34,7 +34,9 @@ LINK = "/core/subscriptions/1"
 class Beside:
     """All else that a node has: it owns everything, and each path changes without an end."""
 
-    reigns = 0
+    def __init__(self, node: SingleNode) -> None:
+        self._node = node
+        self.reigns = self.looked = 0
 
     def owns(self, link: str) -> bool:
         return True
@@ -46,7 +48,8 @@ class Beside:
         return 0
 
     async def below(self, prefix: str, slots: Sequence[int]) -> list[Row]:
-        return []
+        self.looked = self.reigns
+        return [rows[-1] for link, rows in self._node.histories.items() if link.startswith(prefix)]
 
     async def news(self, seen: int, timeout_s: float) -> bool:
         with suppress(TimeoutError):
@@ -67,7 +70,7 @@ class Alone:
         targets = Targets(callback_settings({**said, "callback_key_file": "k"}))
         self.caller = Caller(targets, Seal(MultiFernet([Fernet(Fernet.generate_key())])))
         self.node = SingleNode()
-        beside = Beside()
+        self.beside = beside = Beside(self.node)
         self.deliverer = Deliverer(
             self.node.node_id, cast("GroupView", beside), cast("Store", beside), self.node.submit,
             cast("Feed", beside), cast("Reading", beside), self.caller, lambda user, path: True,
@@ -136,5 +139,20 @@ async def test_what_is_resumed_while_it_is_let_go_of_is_taken_up(
     await receiver.until(lambda: alone.delivered)
     await receiver.until(lambda: not alone.node.waits)
     alone.deliverer.noticed(await alone.change("ResumeRequest"))
+    reads.set_result(None)
+    await receiver.until(lambda: receiver.calls)
+
+
+async def test_a_slot_that_comes_back_while_its_run_ends_is_delivered(
+    alone: Alone, receiver: Receiver
+) -> None:
+    reads: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    await alone.make(receiver.url)
+    alone.node.node_id = "n2"  # Who owns the slot when its run here asks what the document says.
+    alone.node.waits.append(reads)
+    await receiver.until(lambda: alone.delivered and not alone.node.waits)
+    alone.node.node_id = "n1"
+    alone.beside.reigns += 1
+    await receiver.until(lambda: alone.beside.looked == alone.beside.reigns)
     reads.set_result(None)
     await receiver.until(lambda: receiver.calls)
