@@ -32,14 +32,16 @@ LINK = "/core/subscriptions/1"
 
 
 class Beside:
-    """All else that a node has: it owns everything, and each path changes without an end."""
+    """All else that a node has: unless said, it owns all, and each path changes without an end."""
 
     def __init__(self, node: SingleNode) -> None:
         self._node = node
         self.reigns = self.looked = 0
+        self.is_owner = True
+        self.end: int | None = None
 
     def owns(self, link: str) -> bool:
-        return True
+        return self.is_owner
 
     def owned(self) -> Sequence[int]:
         return (0,)
@@ -59,6 +61,8 @@ class Beside:
 
     async def read(self, about: Subscription, mark: Mark, rows: int) -> Came:
         n = int(mark.position)
+        if n == self.end:
+            return Came(b"", 0, mark)
         return Came(b'{"n": %d}\n' % n, 1, Mark(str(n + 1)))
 
 
@@ -156,3 +160,14 @@ async def test_a_slot_that_comes_back_while_its_run_ends_is_delivered(
     await receiver.until(lambda: alone.beside.looked == alone.beside.reigns)
     reads.set_result(None)
     await receiver.until(lambda: receiver.calls)
+
+
+async def test_a_slot_that_has_gone_takes_its_subscription_along(
+    alone: Alone, receiver: Receiver
+) -> None:
+    alone.beside.end = 3
+    await alone.make(receiver.url)
+    await receiver.until(lambda: len(receiver.calls) == 3)  # There is nothing more to tell.
+    alone.beside.is_owner = False
+    await receiver.until(lambda: not alone.delivered)
+    assert alone.about.delivered == 3, "it says how far it has come"
