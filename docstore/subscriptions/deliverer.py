@@ -1,9 +1,9 @@
 """Delivers, for all subscriptions whose documents this node owns: performs what `delivery.py` says.
 
-Each has a task, which is at one effect at a time. One of them reads, and as many call as a node may
-(`calling.py`); the others wait for their turn, so that however many there are costs the node's
-clients little. News wake only those whose path they are at. What is read and not taken yet is one
-batch for each.
+Each has a task, which is at one effect at a time. Whoever has a turn reads, and calls with what he
+has read: as many have one as a node may call (`calling.py`), and one of these reads. The others
+wait, so that however many there are costs the node's clients little, and its memory holds no more
+than what is being taken (and what WH9 lets each keep). News wake only those whose path they are at.
 """
 
 import asyncio
@@ -92,7 +92,7 @@ class Deliverer:
         self._retry_s = retry_s
         self._rng = rng
         self._reads = asyncio.Semaphore(READS_AT_ONCE)
-        self._calls = asyncio.Semaphore(CALLS_AT_ONCE)
+        self._turns = asyncio.Semaphore(CALLS_AT_ONCE)
         self._leaves = False
         self._seen = -1
         self._looked: dict[int, int] = {}
@@ -220,13 +220,17 @@ class Deliverer:
         run.is_wanted |= run.about.phase is Phase.ACTIVE
         effect = run.delivery.step(Began(run.about), clock())
         while not isinstance(effect, Leave):
-            if isinstance(effect, Confirm):
-                async with self._calls:  # First: what was confirmed before a long wait is old.
-                    effect = await self._next(run, run.about, effect)
-                    if isinstance(effect, Call):
-                        effect = await self._next(run, run.about, effect)
+            if isinstance(effect, Read | Confirm) and not run.leaves:
+                async with self._turns:
+                    effect = await self._turn(run, run.about, effect)
             else:
                 effect = await self._next(run, run.about, effect)
+
+    async def _turn(self, run: "_Run", about: Subscription, effect: Effect) -> Effect:
+        """Call with what there is, confirmed only now: what was before a long wait is old."""
+        while isinstance(effect, Read | Confirm):
+            effect = await self._next(run, about, effect)
+        return await self._next(run, about, effect) if isinstance(effect, Call) else effect
 
     async def _next(self, run: "_Run", about: Subscription, effect: Effect) -> Effect:
         if run.leaves and isinstance(effect, Read | Confirm):  # A backlog is for whoever comes.

@@ -12,6 +12,7 @@ One effect is under way at a time, so there is nothing that could overtake. The 
     WH6  a receiver that fails is tried again later and later, then the subscription is paused
     WH7  410 ends it, and so does history that is gone
     WH8  one call has so many bytes, unless a single document, or an atomic batch, has more
+    WH9  who waits keeps little of what is to be taken, and reads the rest again
 """
 
 from random import Random
@@ -41,6 +42,8 @@ from docstore.subscriptions.events import (
 
 ROWS_MAX, BYTES_MAX = 100, 512 << 10
 """Of one call: what common receivers take without being told to (1 MiB), and half of it."""
+KEPT_BYTES_MAX = 64 << 10
+"""By one that waits: 1,000 of them take 64 MiB."""
 FAILURES_MAX = 5
 """In a row; the subscription is paused then."""
 LATER = 4
@@ -66,7 +69,7 @@ class Delivery:
         self._delivered = self._saved_delivered = 0
         self._rows = ROWS_MAX
         self._batch: Came | None = None
-        """What is to be taken next."""
+        """What is to be taken next, None while that is to be read."""
         self._failures = 0
         self._leaves = False
         """Once the document says what is to be said, there is nothing more."""
@@ -79,7 +82,7 @@ class Delivery:
             case Came():
                 return self._came(event, now)
             case Unread():
-                return Wait(now + READ_AGAIN_S)
+                return self._wait(now + READ_AGAIN_S)
             case HistoryGone():  # WH7
                 return self._last(
                     end_request(self._mark, self._delivered, event.why, event.earliest)
@@ -158,7 +161,12 @@ class Delivery:
             why = f"its receiver has failed {self._failures} times: {_failure(event)}"
             return self._last(pause_request(self._mark, self._delivered, why))
         pause_s = self._retry_s * LATER ** (self._failures - 1)
-        return Wait(now + pause_s * (1 + self._rng.random() / 5))
+        return self._wait(now + pause_s * (1 + self._rng.random() / 5))
+
+    def _wait(self, until: float) -> Effect:
+        if self._batch is not None and len(self._batch.lines) > KEPT_BYTES_MAX:  # WH9
+            self._batch = None
+        return Wait(until)
 
     def _woken(self, event: Woken) -> Effect:
         if event.leaves:

@@ -19,6 +19,7 @@ from docstore.storage.store import Store
 from docstore.subscriptions import deliverer as module
 from docstore.subscriptions.calling import Caller
 from docstore.subscriptions.deliverer import Deliverer
+from docstore.subscriptions.delivery import FAILURES_MAX, KEPT_BYTES_MAX
 from docstore.subscriptions.events import Came
 from docstore.subscriptions.reading import Reading
 from docstore.subscriptions.sealing import Seal
@@ -31,6 +32,22 @@ from tests.docstore.subscriptions.receiver import Receiver, receiving
 LINK = "/core/subscriptions/1"
 
 
+CALLS_AT_ONCE = 2
+
+
+class Lines(bytes):
+    """Lines that are counted for as long as anybody holds them."""
+
+    held = most_held = 0
+
+    def __init__(self, *_: object) -> None:
+        Lines.held += len(self)
+        Lines.most_held = max(Lines.most_held, Lines.held)
+
+    def __del__(self) -> None:
+        Lines.held -= len(self)
+
+
 class Beside:
     """All else that a node has: unless said, it owns all, and each path changes without an end."""
 
@@ -39,6 +56,7 @@ class Beside:
         self.reigns = self.looked = 0
         self.is_owner = True
         self.end: int | None = None
+        self.said = b""
 
     def owns(self, link: str) -> bool:
         return self.is_owner
@@ -63,7 +81,7 @@ class Beside:
         n = int(mark.position)
         if n == self.end:
             return Came(b"", 0, mark)
-        return Came(b'{"n": %d}\n' % n, 1, Mark(str(n + 1)))
+        return Came(Lines(b'{"n": %d%b}\n' % (n, self.said)), 1, Mark(str(n + 1)))
 
 
 class Alone:
@@ -81,10 +99,10 @@ class Alone:
             retry_s=0.01, rng=Random(1),
         )  # fmt: skip
 
-    async def make(self, callback: str) -> None:
-        sealed = self.caller.seal.seal(LINK, secret_of(bytes(32)))
+    async def make(self, callback: str, link: str = LINK) -> None:
+        sealed = self.caller.seal.seal(link, secret_of(bytes(32)))
         about = Subscription(path="/a", callback=callback, sealed=sealed, mark=Mark("0"))
-        made = Operation(verb="POST", link=LINK, body=json.dump(about.state()))
+        made = Operation(verb="POST", link=link, body=json.dump(about.state()))
         self.deliverer.noticed(await self.submit(made))
 
     async def submit(self, operation: Operation) -> Row:
@@ -98,7 +116,10 @@ class Alone:
 
     @property
     def about(self) -> Subscription:
-        about = read_subscription(self.node.histories[LINK][-1].state)
+        return self.about_of(LINK)
+
+    def about_of(self, link: str) -> Subscription:
+        about = read_subscription(self.node.histories[link][-1].state)
         assert about is not None
         return about
 
@@ -110,6 +131,7 @@ class Alone:
 @pytest.fixture
 async def alone(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Alone]:
     monkeypatch.setattr(module, "LOOK_S", 0.01)
+    monkeypatch.setattr(module, "CALLS_AT_ONCE", CALLS_AT_ONCE)
     alone = Alone()
     alone.deliverer.start()
     yield alone
@@ -171,3 +193,18 @@ async def test_a_slot_that_has_gone_takes_its_subscription_along(
     alone.beside.is_owner = False
     await receiver.until(lambda: not alone.delivered)
     assert alone.about.delivered == 3, "it says how far it has come"
+
+
+async def test_wh9_those_that_wait_hold_nothing_large(alone: Alone, receiver: Receiver) -> None:
+    """For their turn, or for the next attempt: what they hold does not grow with their number."""
+    receiver.always = 500
+    alone.beside.said = b', "x": "%b"' % (b"x" * KEPT_BYTES_MAX)
+    links = [f"/core/subscriptions/{n}" for n in range(10)]
+    Lines.most_held = 0
+    for link in links:
+        await alone.make(receiver.url, link)
+    await receiver.until(
+        lambda: all(alone.about_of(each).phase is Phase.PAUSED for each in links)
+    )
+    assert len(receiver.ids) == len(links) * FAILURES_MAX
+    assert Lines.most_held <= CALLS_AT_ONCE * (KEPT_BYTES_MAX + 100)

@@ -1,5 +1,6 @@
-"""The rules of a delivery (WH1 to WH8): each by a transcript, and all of them by seeds."""
+"""The rules of a delivery (WH1 to WH9): each by a transcript, and all of them by seeds."""
 
+import pickle
 from random import Random
 from typing import Any
 
@@ -219,6 +220,17 @@ def test_wh8_less_is_read_where_it_is_too_much() -> None:
     assert talk.tell(TAKEN) == Read(Mark("100"), 2), "and then more again"
 
 
+@pytest.mark.parametrize("trouble", [FAILED, Unread("no quorum")])
+def test_wh9_what_is_large_is_read_again(trouble: Event) -> None:
+    talk = Talk()
+    talk.tell(Came(b"x" * (delivery.KEPT_BYTES_MAX + 1), 2, Mark("2")))
+    if trouble == FAILED:
+        talk.tell(GOOD)
+    assert isinstance(talk.tell(trouble), Wait)
+    assert len(pickle.dumps(talk.delivery)) < delivery.KEPT_BYTES_MAX
+    assert talk.tell(Woken()) == Read(Mark("0"), delivery.ROWS_MAX), "nothing was taken"
+
+
 def test_documents_are_told_to_the_end_and_the_mark_saved_there() -> None:
     talk = Talk(mark=Mark("7", Replay()))
     assert talk.tell(Came(b"", 0, Mark("7", Replay("/a/b")))) == Read(
@@ -242,12 +254,19 @@ def test_it_lags_until_what_there_is_was_taken() -> None:
     assert talk.delivery.behind_since is None
 
 
+@pytest.fixture
+def a_little_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "KEPT_BYTES_MAX", 20)  # Some five lines of a world.
+
+
+@pytest.mark.usefixtures("a_little_is_kept")
 @pytest.mark.parametrize("seed", range(6))
 def test_nothing_is_missing_by_seed(seed: int) -> None:
     play(seed)
 
 
 @pytest.mark.thorough
+@pytest.mark.usefixtures("a_little_is_kept")
 def test_nothing_is_missing_by_many_seeds() -> None:
     for seed in range(6, 100):
         play(seed)
