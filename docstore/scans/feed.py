@@ -9,7 +9,7 @@ Source: MongoDB's change streams (resume tokens), CouchDB's `_changes` (long pol
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
@@ -32,6 +32,7 @@ ELSEWHERE_S = 0.25
 ANSWER_S = 2.0
 """Who does not answer by then is asked again with the next stretch."""
 
+T = TypeVar("T")
 Pages = Callable[[dict[str, Any]], Awaitable[tuple[dict[str, Any], bytes]]]
 Span = tuple[int, int, int]
 """(slot, after, until)."""
@@ -79,12 +80,13 @@ class Feed:
         self._batch_end = batch_end
         self._seen = 0
         self._seen_at = 0.0
-        self._turn = 0
+        self._turns = {"holders": 0, "slots": 0}
         rpc.serve(ReadChanges, self._answer)
 
     async def read(self, wanted: Wanted, since: Cut, rows: int) -> Stretch:
-        """Return some `rows` beyond a cut, in the slots that it speaks of; none if there are none.
+        """Return up to `rows` beyond a cut, in the slots that it speaks of; none if there are none.
 
+        There are more only where an atomic batch ends later.
         Raises SnapshotGone; Unavailable where no majority is heard, since nothing new comes there.
         """
         if self._members.lacks_quorum:
@@ -95,18 +97,19 @@ class Feed:
             for holder, slots in self._by_holder(positions).items()
         }
         unheard = len(asked.pop("", ()))
-        share = -(-rows // max(1, len(asked)))  # Nobody's news wait for those of others.
+        share = max(1, rows // max(1, len(asked)))  # Nobody's news wait for those of others.
         answers = await asyncio.gather(
             *(self._ask(holder, wanted, after, share) for holder, after in asked.items())
         )
         lines, count = [], 0
         reached: dict[int, Position] = {}
-        for after, answer in zip(asked.values(), answers, strict=True):
+        answered = list(zip(asked.values(), answers, strict=True))
+        for after, answer in self._in_turn(answered, "holders"):
             if answer is None:
                 unheard += len(after)
             elif isinstance(answer, str):
                 raise SnapshotGone(answer)
-            else:
+            elif count < rows or not answer.rows:  # Else its rows come with another stretch.
                 lines.append(answer.lines)
                 count += answer.rows
                 reached |= {slot: (epoch, n) for slot, epoch, n in answer.reached}
@@ -204,7 +207,9 @@ class Feed:
         lines: list[bytes] = []
         reached: dict[int, int] = {}
         left, bytes_left = rows, BYTES_MAX
-        for part in self._in_turn(spans):
+        firsts = range(0, len(spans), SLOTS_AT_ONCE)
+        parts = [spans[first : first + SLOTS_AT_ONCE] for first in firsts]
+        for part in self._in_turn(parts, "slots"):
             if left <= 0 or bytes_left <= 0:
                 break
             payload, count, found = await self._read_spans(wanted, part, left, bytes_left)
@@ -219,12 +224,10 @@ class Feed:
         ]
         return ChangeLines(b"".join(lines), rows - left, positions)
 
-    def _in_turn(self, spans: Sequence[Span]) -> list[Sequence[Span]]:
-        """Return the slots in parts, another one first each time: busy ones starve none."""
-        firsts = range(0, len(spans), SLOTS_AT_ONCE)
-        parts = [spans[first : first + SLOTS_AT_ONCE] for first in firsts]
-        self._turn += 1
-        turn = self._turn % max(1, len(parts))
+    def _in_turn(self, parts: list[T], of: str) -> list[T]:
+        """Return the parts of something, another one first each time: busy ones starve none."""
+        self._turns[of] += 1
+        turn = self._turns[of] % max(1, len(parts))
         return parts[turn:] + parts[:turn]
 
     async def _read_spans(
