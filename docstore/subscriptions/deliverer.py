@@ -156,9 +156,9 @@ class Deliverer:
             found = await self._store.below(BELOW, self._view.owned())
             self._fresh.update(row.link for row in found)
             self._reigns = reigns
-        for run in self._running.values():
-            if not self._view.owns(run.link):
-                run.leave()
+        for each in self._running.values():
+            if not self._view.owns(each.link):
+                each.leave()
         fresh, self._fresh = self._fresh, set()
         for link in fresh:
             run = self._running.get(link)

@@ -203,8 +203,6 @@ async def test_wh9_those_that_wait_hold_nothing_large(alone: Alone, receiver: Re
     Lines.most_held = 0
     for link in links:
         await alone.make(receiver.url, link)
-    await receiver.until(
-        lambda: all(alone.about_of(each).phase is Phase.PAUSED for each in links)
-    )
+    await receiver.until(lambda: all(alone.about_of(each).phase is Phase.PAUSED for each in links))
     assert len(receiver.ids) == len(links) * FAILURES_MAX
     assert Lines.most_held <= CALLS_AT_ONCE * (KEPT_BYTES_MAX + 100)
