@@ -37,6 +37,7 @@ from docstore.subscriptions.events import (
     Event,
     HistoryGone,
     Saved,
+    Unchanged,
     Unread,
     Unsaved,
     Woken,
@@ -301,13 +302,15 @@ class Deliverer:
             self.counters["failures"] += 1
         return called
 
-    async def _saved(self, run: "_Run", effect: Save) -> Saved | Unsaved:
+    async def _saved(self, run: "_Run", effect: Save) -> Saved | Unsaved | Unchanged:
         unchanged = Conditions(match=[run.tag])
         operation = Operation(
             verb="PATCH", link=run.link, body=json.dump(effect.change), media="handler",
             conditions=unchanged,
         )  # fmt: skip
         answer = await self._submit(operation, TIMEOUT_S)
+        if answer.status == Unavailable.status and not answer.unknown:
+            return Unchanged()
         if not answer.is_success or answer.row is None:
             return Unsaved()
         run.tag = tag_of(answer.row, LINEARIZABLE)

@@ -35,6 +35,7 @@ from docstore.subscriptions.events import (
     Event,
     HistoryGone,
     Saved,
+    Unchanged,
     Unread,
     Unsaved,
     Woken,
@@ -71,8 +72,8 @@ class Delivery:
         self._batch: Came | None = None
         """What is to be taken next, None while that is to be read."""
         self._failures = 0
-        self._leaves = False
-        """Once the document says what is to be said, there is nothing more."""
+        self._last_change: State | None = None
+        """Once the document says this, there is nothing more."""
 
     def step(self, event: Event, now: float) -> Effect:
         """Return what is done next. now: seconds, of a clock that never goes back."""
@@ -92,9 +93,12 @@ class Delivery:
             case Called():
                 return self._called(event, now)
             case Saved():
-                return Leave() if self._leaves else self._read()
+                self._saved, self._saved_delivered = self._mark, self._delivered
+                return Leave() if self._last_change is not None else self._read()
             case Unsaved():
                 return Leave()
+            case Unchanged():  # What was taken is not forgotten: it would all be sent again.
+                return self._wait(now + READ_AGAIN_S) if self._last_change else self._read()
             case Woken():
                 return self._woken(event)
             case _:
@@ -169,6 +173,8 @@ class Delivery:
         return Wait(until)
 
     def _woken(self, event: Woken) -> Effect:
+        if self._last_change is not None:
+            return Leave() if event.leaves else Save(self._last_change)
         if event.leaves:
             return self._save_and_leave()
         return Confirm() if self._batch is not None else self._read()
@@ -176,11 +182,11 @@ class Delivery:
     # What the document is to say
 
     def _save(self, now: float) -> Effect:
-        self._saved, self._saved_at, self._saved_delivered = self._mark, now, self._delivered
+        self._saved_at = now
         return Save(advance_request(self._mark, self._delivered))
 
     def _last(self, change: State) -> Effect:
-        self._leaves = True
+        self._last_change = change
         return Save(change)
 
     def _save_and_leave(self) -> Effect:

@@ -33,7 +33,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """Change the document, on condition that it is as known; answered by Saved or Unsaved."""
+    """Change the document, if it is as known; answered by Saved, Unsaved or Unchanged."""
 
     change: State
 

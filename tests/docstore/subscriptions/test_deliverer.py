@@ -12,11 +12,13 @@ from cryptography.fernet import Fernet, MultiFernet
 from docstore.beside.view import GroupView
 from docstore.model import json
 from docstore.model.document import Row
-from docstore.model.operation import Operation
+from docstore.model.operation import Answer, Operation
+from docstore.protocol.clients import DISK_FULL
 from docstore.scans.feed import Feed
 from docstore.services.subscriptions import Mark, Phase, Subscription, read_subscription
 from docstore.storage.store import Store
 from docstore.subscriptions import deliverer as module
+from docstore.subscriptions import delivery
 from docstore.subscriptions.calling import Caller
 from docstore.subscriptions.deliverer import Deliverer
 from docstore.subscriptions.delivery import FAILURES_MAX, KEPT_BYTES_MAX
@@ -93,11 +95,17 @@ class Alone:
         self.caller = Caller(targets, Seal(MultiFernet([Fernet(Fernet.generate_key())])))
         self.node = SingleNode()
         self.beside = beside = Beside(self.node)
+        self.is_full = False
         self.deliverer = Deliverer(
-            self.node.node_id, cast("GroupView", beside), cast("Store", beside), self.node.submit,
+            self.node.node_id, cast("GroupView", beside), cast("Store", beside), self._carry,
             cast("Feed", beside), cast("Reading", beside), self.caller, lambda user, path: True,
             retry_s=0.01, rng=Random(1),
         )  # fmt: skip
+
+    def _carry(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
+        if self.is_full and not operation.is_read:
+            self.node.answers.append(DISK_FULL)
+        return self.node.submit(operation, timeout_s)
 
     async def make(self, callback: str, link: str = LINK) -> None:
         sealed = self.caller.seal.seal(link, secret_of(bytes(32)))
@@ -206,3 +214,17 @@ async def test_wh9_those_that_wait_hold_nothing_large(alone: Alone, receiver: Re
     await receiver.until(lambda: all(alone.about_of(each).phase is Phase.PAUSED for each in links))
     assert len(receiver.ids) == len(links) * FAILURES_MAX
     assert Lines.most_held <= CALLS_AT_ONCE * (KEPT_BYTES_MAX + 100)
+
+
+async def test_full_disks_have_nothing_sent_again(
+    alone: Alone, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "SAVE_S", 0.0)  # After each message.
+    await alone.make(receiver.url)
+    await receiver.until(lambda: alone.delivered)
+    alone.is_full, alone.beside.end = True, 20
+    await receiver.until(lambda: len(receiver.changes) >= 20)
+    assert [each["n"] for each in receiver.changes] == list(range(20))
+    alone.is_full = False
+    await receiver.until(lambda: alone.about.delivered == 20)
+    assert len(receiver.changes) == 20

@@ -1,6 +1,7 @@
 """The rules of a delivery (WH1 to WH9): each by a transcript, and all of them by seeds."""
 
 import pickle
+from collections import Counter
 from random import Random
 from typing import Any
 
@@ -18,6 +19,7 @@ from docstore.subscriptions.events import (
     Event,
     HistoryGone,
     Saved,
+    Unchanged,
     Unread,
     Unsaved,
     Woken,
@@ -153,6 +155,29 @@ def test_wh5_what_nobody_can_say_was_saved_is_left_to_the_document() -> None:
     assert talk.tell(Unsaved()) == Leave()
 
 
+def test_wh5_what_was_taken_is_known_while_nothing_can_be_saved() -> None:
+    talk = Talk()
+    talk.bring("x", until="1")
+    assert isinstance(talk.tell(TAKEN, after_s=delivery.SAVE_S), Save)
+    assert talk.tell(Unchanged()) == Read(Mark("1"), delivery.ROWS_MAX)
+    assert talk.tell(Came(b"", 0, Mark("1"))) == Wait(talk.now + delivery.SAVE_S, for_news=True)
+    talk.tell(Woken(), after_s=delivery.SAVE_S)
+    save = talk.tell(Came(b"", 0, Mark("1")))
+    assert isinstance(save, Save)
+    assert (save.change["position"], save.change["delivered"]) == ("1", 1)
+
+
+def test_wh7_a_receiver_that_wants_no_more_is_not_called_while_that_cannot_be_saved() -> None:
+    talk = Talk()
+    talk.bring("x", until="1")
+    save = talk.tell(Called(410))
+    for _ in range(3):
+        assert talk.tell(Unchanged()) == Wait(talk.now + delivery.READ_AGAIN_S)
+        assert talk.tell(Woken()) == save
+    talk.tell(Unchanged())
+    assert talk.tell(Woken(leaves=True)) == Leave()
+
+
 def test_wh6_pauses_grow_and_come_to_an_end() -> None:
     talk = Talk()
     talk.bring("x", until="1")
@@ -268,11 +293,12 @@ def test_nothing_is_missing_by_seed(seed: int) -> None:
 @pytest.mark.thorough
 @pytest.mark.usefixtures("a_little_is_kept")
 def test_nothing_is_missing_by_many_seeds() -> None:
-    for seed in range(6, 100):
-        play(seed)
+    seen = sum((play(seed) for seed in range(6, 100)), Counter[str]())
+    assert min(seen[each] for each in ("Unread", "Saved", "Unsaved", "Unchanged")) > 10
 
 
-def play(seed: int) -> None:
+def play(seed: int) -> Counter[str]:
+    """Return how often each event came."""
     world = World(seed)
     for _ in range(1500):
         world.turn()
@@ -290,3 +316,4 @@ def play(seed: int) -> None:
     told = {n for batch in world.taken for n in batch}
     assert told >= set(range(1, len(world.log) - 200, 2))
     assert world.seen["Called"] > 10
+    return world.seen

@@ -24,6 +24,7 @@ from docstore.subscriptions.events import (
     Event,
     HistoryGone,
     Saved,
+    Unchanged,
     Unread,
     Unsaved,
     Woken,
@@ -121,6 +122,8 @@ class World:
             case Save(change):
                 if owner.version != self.version or self.rng.random() < 0.05:
                     return Unsaved()
+                if self.rng.random() < 0.3:
+                    return Unchanged()
                 self.change(change)
                 owner.version = self.version
                 return Saved()
