@@ -72,8 +72,10 @@ class Delivery:
         self._batch: Came | None = None
         """What is to be taken next, None while that is to be read."""
         self._failures = 0
-        self._last_change: State | None = None
-        """Once the document says this, there is nothing more."""
+        self._leaves = False
+        """Once the document says what is to be said, there is nothing more."""
+        self._stop: State | None = None
+        """What pauses or ends it: tried until the document says so."""
 
     def step(self, event: Event, now: float) -> Effect:
         """Return what is done next. now: seconds, of a clock that never goes back."""
@@ -85,7 +87,7 @@ class Delivery:
             case Unread():
                 return self._wait(now + READ_AGAIN_S)
             case HistoryGone():  # WH7
-                return self._last(
+                return self._stopped(
                     end_request(self._mark, self._delivered, event.why, event.earliest)
                 )
             case Confirmed():
@@ -94,11 +96,11 @@ class Delivery:
                 return self._called(event, now)
             case Saved():
                 self._saved, self._saved_delivered = self._mark, self._delivered
-                return Leave() if self._last_change is not None else self._read()
+                return Leave() if self._leaves else self._read()
             case Unsaved():
                 return Leave()
-            case Unchanged():  # What was taken is not forgotten: it would all be sent again.
-                return self._wait(now + READ_AGAIN_S) if self._last_change else self._read()
+            case Unchanged():
+                return self._unchanged(now)
             case Woken():
                 return self._woken(event)
             case _:
@@ -146,7 +148,7 @@ class Delivery:
             return self._save_and_leave()
         if not event.may_read:  # WH3
             why = "whoever has made it may not read all of its path any more"
-            return self._last(pause_request(self._mark, self._delivered, why))
+            return self._stopped(pause_request(self._mark, self._delivered, why))
         assert self._batch is not None
         return Call(self._batch.lines, self._mark, self._batch.until)
 
@@ -159,11 +161,11 @@ class Delivery:
             return self._save(now) if now - self._saved_at >= SAVE_S else self._read()  # WH5
         if event.status == GONE:  # WH7
             why = "its receiver has answered 410: it wants no more"
-            return self._last(end_request(self._mark, self._delivered, why, ""))
+            return self._stopped(end_request(self._mark, self._delivered, why, ""))
         self._failures += 1
         if self._failures >= FAILURES_MAX:  # WH6
             why = f"its receiver has failed {self._failures} times: {_failure(event)}"
-            return self._last(pause_request(self._mark, self._delivered, why))
+            return self._stopped(pause_request(self._mark, self._delivered, why))
         pause_s = self._retry_s * LATER ** (self._failures - 1)
         return self._wait(now + pause_s * (1 + self._rng.random() / 5))
 
@@ -173,8 +175,8 @@ class Delivery:
         return Wait(until)
 
     def _woken(self, event: Woken) -> Effect:
-        if self._last_change is not None:
-            return Leave() if event.leaves else Save(self._last_change)
+        if self._stop is not None:
+            return Leave() if event.leaves else Save(self._stop)
         if event.leaves:
             return self._save_and_leave()
         return Confirm() if self._batch is not None else self._read()
@@ -185,14 +187,21 @@ class Delivery:
         self._saved_at = now
         return Save(advance_request(self._mark, self._delivered))
 
-    def _last(self, change: State) -> Effect:
-        self._last_change = change
+    def _stopped(self, change: State) -> Effect:
+        self._leaves, self._stop = True, change
         return Save(change)
+
+    def _unchanged(self, now: float) -> Effect:
+        """Go on: what was taken would all be sent again, were it forgotten."""
+        if self._stop is not None:
+            return self._wait(now + READ_AGAIN_S)
+        return Leave() if self._leaves else self._read()
 
     def _save_and_leave(self) -> Effect:
         if self._mark == self._saved:
             return Leave()
-        return self._last(advance_request(self._mark, self._delivered))
+        self._leaves = True
+        return Save(advance_request(self._mark, self._delivered))
 
 
 def _failure(event: Called) -> str:

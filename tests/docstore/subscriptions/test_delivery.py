@@ -167,6 +167,15 @@ def test_wh5_what_was_taken_is_known_while_nothing_can_be_saved() -> None:
     assert (save.change["position"], save.change["delivered"]) == ("1", 1)
 
 
+def test_wh5_who_leaves_does_not_wait_until_it_can_be_saved() -> None:
+    talk = Talk()
+    talk.bring("x", until="1")
+    talk.tell(TAKEN)
+    talk.tell(Came(b"y\n", 1, Mark("2")))
+    assert isinstance(talk.tell(Confirmed(is_same=False, may_read=True)), Save)
+    assert talk.tell(Unchanged()) == Leave()
+
+
 def test_wh7_a_receiver_that_wants_no_more_is_not_called_while_that_cannot_be_saved() -> None:
     talk = Talk()
     talk.bring("x", until="1")
