@@ -21,7 +21,7 @@ from docstore.errors import DocstoreError, Unavailable
 from docstore.model import json
 from docstore.model.document import Row, tag_of
 from docstore.model.operation import Answer, Conditions, Operation
-from docstore.model.service import LINEARIZABLE
+from docstore.model.service import LINEARIZABLE, State
 from docstore.scans.feed import Feed
 from docstore.services.subscriptions import SUBSCRIPTIONS, Phase, Subscription, read_subscription
 from docstore.stepping import clock
@@ -303,21 +303,28 @@ class Deliverer:
         return called
 
     async def _saved(self, run: "_Run", effect: Save) -> Saved | Unsaved | Unchanged:
-        unchanged = Conditions(match=[run.tag])
-        operation = Operation(
-            verb="PATCH", link=run.link, body=json.dump(effect.change), media="handler",
-            conditions=unchanged,
-        )  # fmt: skip
-        answer = await self._submit(operation, TIMEOUT_S)
+        answer = await self._change(run.link, effect.change, run.tag)
         if answer.status == Unavailable.status and not answer.unknown:
             return Unchanged()
         if not answer.is_success or answer.row is None:
+            found = read_subscription(answer.row.state) if answer.row is not None else None
+            if answer.row is not None and found is not None and found.mark == effect.since:
+                # Paused, or resumed: what was taken is to be said all the same.
+                await self._change(run.link, effect.change, tag_of(answer.row, LINEARIZABLE))
             return Unsaved()
         run.tag = tag_of(answer.row, LINEARIZABLE)
         if effect.change["kind"] != "AdvanceRequest":
             log.warning("nothing is delivered any more", subscription=run.link,
                         why=effect.change["why"])  # fmt: skip
         return Saved()
+
+    async def _change(self, link: str, change: State, tag: Tag) -> Answer:
+        """Change a document, on condition that it is of this version."""
+        operation = Operation(
+            verb="PATCH", link=link, body=json.dump(change), media="handler",
+            conditions=Conditions(match=[tag]),
+        )  # fmt: skip
+        return await self._submit(operation, TIMEOUT_S)
 
     async def _woken(self, run: "_Run", effect: Wait) -> Woken:
         run.bell.clear()

@@ -8,7 +8,7 @@ One effect is under way at a time, so there is nothing that could overtake. The 
     WH2  before each call the document is confirmed: to be active, as known, and this node's
     WH3  and whoever has made it must still be allowed to read what it tells
     WH4  the mark moves behind what was taken, and nothing else moves it
-    WH5  it is saved after a while, not each time; on condition that nobody has changed the document
+    WH5  it is saved after a while, not each time; on condition that nobody else has moved it
     WH6  a receiver that fails is tried again later and later, then the subscription is paused
     WH7  410 ends it, and so does history that is gone
     WH8  one call has so many bytes, unless a single document, or an atomic batch, has more
@@ -185,7 +185,10 @@ class Delivery:
 
     def _save(self, now: float) -> Effect:
         self._saved_at = now
-        return Save(advance_request(self._mark, self._delivered))
+        return self._advance()
+
+    def _advance(self) -> Effect:
+        return Save(advance_request(self._mark, self._delivered), self._saved)
 
     def _stopped(self, change: State) -> Effect:
         self._leaves, self._stop = True, change
@@ -201,7 +204,7 @@ class Delivery:
         if self._mark == self._saved:
             return Leave()
         self._leaves = True
-        return Save(advance_request(self._mark, self._delivered))
+        return self._advance()
 
 
 def _failure(event: Called) -> str:

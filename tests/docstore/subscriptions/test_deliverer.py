@@ -228,3 +228,16 @@ async def test_full_disks_have_nothing_sent_again(
     alone.is_full = False
     await receiver.until(lambda: alone.about.delivered == 20)
     assert len(receiver.changes) == 20
+
+
+async def test_a_pause_forgets_nothing_that_was_taken(alone: Alone, receiver: Receiver) -> None:
+    alone.beside.end = 3
+    await alone.make(receiver.url)
+    await receiver.until(lambda: len(receiver.calls) == 3)
+    alone.deliverer.noticed(await alone.change("PauseRequest"))
+    await receiver.until(lambda: not alone.delivered)
+    assert (alone.about.phase, alone.about.delivered) == (Phase.PAUSED, 3)
+    alone.beside.end = 5
+    alone.deliverer.noticed(await alone.change("ResumeRequest"))
+    await receiver.until(lambda: len(receiver.calls) >= 5)
+    assert [each["n"] for each in receiver.changes] == list(range(5))
