@@ -64,7 +64,7 @@ class Delivery:
         self._retry_s = retry_s
         self._rng = rng
         self.behind_since: float | None = None
-        """Since when there is something that the receiver has not taken."""
+        """Since when there is, or may be, something that the receiver has not taken."""
         self._mark = self._saved = Mark("")
         self._saved_at = 0.0
         self._delivered = self._saved_delivered = 0
@@ -85,6 +85,7 @@ class Delivery:
             case Came():
                 return self._came(event, now)
             case Unread():
+                self._lag(now)
                 return self._wait(now + READ_AGAIN_S)
             case HistoryGone():  # WH7
                 return self._stopped(
@@ -125,10 +126,13 @@ class Delivery:
             self._rows //= 2
             return self._read()
         self._rows = min(ROWS_MAX, 2 * self._rows)
-        if self.behind_since is None:
-            self.behind_since = now
+        self._lag(now)
         self._batch = event
         return Confirm()
+
+    def _lag(self, now: float) -> None:
+        if self.behind_since is None:
+            self.behind_since = now
 
     def _passed_over(self, until: Mark, now: float) -> Effect:
         """Nothing that there is concerns the receiver."""

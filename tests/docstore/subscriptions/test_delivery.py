@@ -288,6 +288,16 @@ def test_it_lags_until_what_there_is_was_taken() -> None:
     assert talk.delivery.behind_since is None
 
 
+def test_what_cannot_be_read_lags() -> None:
+    talk = Talk()
+    talk.tell(Unread("no quorum"))
+    talk.tell(Woken(), after_s=60)
+    talk.tell(Unread("no quorum"))
+    assert talk.delivery.behind_since == 100
+    talk.tell(Came(b"", 0, Mark("0")))
+    assert talk.delivery.behind_since is None
+
+
 @pytest.fixture
 def a_little_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery, "KEPT_BYTES_MAX", 20)  # Some five lines of a world.
