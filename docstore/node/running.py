@@ -93,7 +93,9 @@ class RunningNode:
         )
         self.queries = Queries(driver.view, rpc)
         scans = self.scans
-        self.feed = Feed(driver.view, rpc, scans.page, scans.shown, scans.batch_end)
+        self.feed = Feed(
+            driver.view, rpc, scans.page, scans.shown, scans.batch_end, random.Random()
+        )
         owners = Owners(driver.view, rpc)
         self.listings = Listings(driver, store, rpc, owners)
         self.availability = Availability(driver.view, rpc)

@@ -9,7 +9,8 @@ Source: MongoDB's change streams (resume tokens), CouchDB's `_changes` (long pol
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from random import Random
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -32,7 +33,6 @@ ELSEWHERE_S = 0.25
 ANSWER_S = 2.0
 """Who does not answer by then is asked again with the next stretch."""
 
-T = TypeVar("T")
 Pages = Callable[[dict[str, Any]], Awaitable[tuple[dict[str, Any], bytes]]]
 Span = tuple[int, int, int]
 """(slot, after, until)."""
@@ -67,10 +67,12 @@ class Feed:
         pages: Pages,
         shown: Callable[[int], int],
         batch_end: Callable[[int, int], Awaitable[int]],
+        rng: Random,
     ) -> None:
         """shown: up to which row of a slot `pages` find what is decided.
 
         batch_end: the last row of the atomic batch that a row is of, or the row itself.
+        rng: says who is first where not all are read, so that those with much starve none.
         """
         self._view = view
         self._members = view.members
@@ -80,7 +82,7 @@ class Feed:
         self._batch_end = batch_end
         self._seen = 0
         self._seen_at = 0.0
-        self._turns = {"holders": 0, "slots": 0}
+        self._rng = rng
         rpc.serve(ReadChanges, self._answer)
 
     async def read(self, wanted: Wanted, since: Cut, rows: int) -> Stretch:
@@ -104,7 +106,8 @@ class Feed:
         lines, count = [], 0
         reached: dict[int, Position] = {}
         answered = list(zip(asked.values(), answers, strict=True))
-        for after, answer in self._in_turn(answered, "holders"):
+        self._rng.shuffle(answered)
+        for after, answer in answered:
             if answer is None:
                 unheard += len(after)
             elif isinstance(answer, str):
@@ -207,9 +210,7 @@ class Feed:
         lines: list[bytes] = []
         reached: dict[int, int] = {}
         left, bytes_left = rows, BYTES_MAX
-        firsts = range(0, len(spans), SLOTS_AT_ONCE)
-        parts = [spans[first : first + SLOTS_AT_ONCE] for first in firsts]
-        for part in self._in_turn(parts, "slots"):
+        for part in self._parts(spans, rows):
             if left <= 0 or bytes_left <= 0:
                 break
             payload, count, found = await self._read_spans(wanted, part, left, bytes_left)
@@ -224,11 +225,15 @@ class Feed:
         ]
         return ChangeLines(b"".join(lines), rows - left, positions)
 
-    def _in_turn(self, parts: list[T], of: str) -> list[T]:
-        """Return the parts of something, another one first each time: busy ones starve none."""
-        self._turns[of] += 1
-        turn = self._turns[of] % max(1, len(parts))
-        return parts[turn:] + parts[:turn]
+    def _parts(self, spans: Sequence[Span], rows: int) -> list[Sequence[Span]]:
+        """Return the slots in parts, any of them first if there may be more than so many rows."""
+        is_much = sum(until - after for _, after, until in spans) > rows
+        first = self._rng.randrange(len(spans)) if is_much else 0
+        return [
+            some[begin : begin + SLOTS_AT_ONCE]
+            for some in (spans[first:], spans[:first])
+            for begin in range(0, len(some), SLOTS_AT_ONCE)
+        ]
 
     async def _read_spans(
         self, wanted: Wanted, spans: Sequence[Span], rows: int, bytes_max: int

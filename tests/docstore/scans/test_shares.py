@@ -1,7 +1,8 @@
-"""A feed of slots that several nodes hold: how many rows it brings, and whose."""
+"""Whose rows a feed brings, and how many, where it does not bring all."""
 
 from collections import Counter, deque
 from collections.abc import Sequence
+from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from docstore.links.rpc import Rpc
 from docstore.protocol.view.replica import ReplicaView
 from docstore.scans.cut import Cut
 from docstore.scans.feed import Feed, Wanted
+from tests.docstore.alone import unlinked
 
 HOLDERS = ("b", "c", "d")
 
@@ -24,7 +26,7 @@ class Others:
         self.rows = dict(zip(HOLDERS, rows, strict=True))
         self.feed = Feed(
             cast("ReplicaView", self._view()), cast("Rpc", self),
-            cast("Any", None), cast("Any", None), cast("Any", None),
+            cast("Any", None), cast("Any", None), cast("Any", None), Random(1),
         )  # fmt: skip
 
     def _view(self) -> object:
@@ -70,10 +72,43 @@ async def test_a_stretch_has_no_more_rows_than_were_asked_for(rows: int) -> None
 
 
 async def test_each_node_has_its_turn() -> None:
-    stretches = await Others([40, 50, 60]).read(1)
-    begun = Counter(line[0] for n in range(30) for line in stretches[n])
-    assert begun == dict.fromkeys(HOLDERS, 10)
+    stretches = await Others([400, 500, 600]).read(1)
+    begun = Counter(line[0] for n in range(300) for line in stretches[n])
+    assert min(begun[name] for name in HOLDERS) > 50
 
 
 async def test_who_has_nothing_does_not_end_a_feed() -> None:
     assert list(await Others([0, 0, 3]).read(1)) == [["d1"], ["d2"], ["d3"], []]
+
+
+async def test_each_slot_has_its_turn() -> None:
+    """However much others have: news of one are not behind the backlog of all before it."""
+    ends = dict.fromkeys(range(8), 1_000)
+
+    async def pages(question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        there, _, begin = question["after"]
+        rows = [
+            (slot, n)
+            for slot, after, until in question["ranges"]
+            for n in range(after + 1, until + 1)
+            if (slot, n) > (there, begin)
+        ][: question["rows"]]
+        lines = b"".join(b"%d %d\n" % row for row in rows)
+        return {"next": (rows[-1][0], "", rows[-1][1]), "rows": len(rows)}, lines
+
+    async def batch_end(slot: int, n: int) -> int:
+        return n
+
+    log = SimpleNamespace(full=True, ballots=())
+    view = SimpleNamespace(
+        members=SimpleNamespace(me="a", lacks_quorum=False), logs=dict.fromkeys(ends, log)
+    )
+    rpc = Rpc("a", unlinked())
+    feed = Feed(cast("ReplicaView", view), rpc, pages, ends.__getitem__, batch_end, Random(1))
+    cut = Cut("c", ((1, 0),) * len(ends))
+    for _ in range(100):
+        stretch = await feed.read(Wanted("/"), cut, 4)
+        assert stretch.rows == 4
+        cut = stretch.until
+    assert sum(n for _, n in cut.positions) == 400
+    assert min(n for _, n in cut.positions) > 10
