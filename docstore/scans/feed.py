@@ -100,22 +100,23 @@ class Feed:
         }
         unheard = len(asked.pop("", ()))
         share = max(1, rows // max(1, len(asked)))  # Nobody's news wait for those of others.
-        answers = await asyncio.gather(
-            *(self._ask(holder, wanted, after, share) for holder, after in asked.items())
-        )
+        holders = self._rng.sample(list(asked), len(asked))
         lines, count = [], 0
         reached: dict[int, Position] = {}
-        answered = list(zip(asked.values(), answers, strict=True))
-        self._rng.shuffle(answered)
-        for after, answer in answered:
-            if answer is None:
-                unheard += len(after)
-            elif isinstance(answer, str):
-                raise SnapshotGone(answer)
-            elif count < rows or not answer.rows:  # Else its rows come with another stretch.
-                lines.append(answer.lines)
-                count += answer.rows
-                reached |= {slot: (epoch, n) for slot, epoch, n in answer.reached}
+        while holders and count < rows:  # All at once, unless fewer rows are wanted than they are.
+            some, holders = holders[: rows - count], holders[rows - count :]
+            answers = await asyncio.gather(
+                *(self._ask(holder, wanted, asked[holder], share) for holder in some)
+            )
+            for holder, answer in zip(some, answers, strict=True):
+                if answer is None:
+                    unheard += len(asked[holder])
+                elif isinstance(answer, str):
+                    raise SnapshotGone(answer)
+                else:
+                    lines.append(answer.lines)
+                    count += answer.rows
+                    reached |= {slot: (epoch, n) for slot, epoch, n in answer.reached}
         return Stretch(b"".join(lines), count, since.moved(reached), unheard)
 
     def slot_of(self, link: str) -> int:

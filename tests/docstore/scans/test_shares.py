@@ -24,6 +24,7 @@ class Others:
     def __init__(self, rows: Sequence[int]) -> None:
         """rows: how many each of them has."""
         self.rows = dict(zip(HOLDERS, rows, strict=True))
+        self.brought = 0
         self.feed = Feed(
             cast("ReplicaView", self._view()), cast("Rpc", self),
             cast("Any", None), cast("Any", None), cast("Any", None), Random(1),
@@ -46,6 +47,7 @@ class Others:
     async def call(self, peer: str, asked: ReadChanges, timeout_s: float) -> ChangeLines:
         [(slot, after)] = asked.after
         until = min(self.rows[peer], after + asked.rows)
+        self.brought += until - after
         lines = b"".join(b"%b%d\n" % (peer.encode(), n) for n in range(after + 1, until + 1))
         return ChangeLines(lines, until - after, [(slot, 1, until)])
 
@@ -69,6 +71,7 @@ async def test_a_stretch_has_no_more_rows_than_were_asked_for(rows: int) -> None
     told = [each for stretch in stretches for each in stretch]
     wanted = [f"{name}{n + 1}" for name, count in others.rows.items() for n in range(count)]
     assert sorted(told) == sorted(wanted), "each once"
+    assert others.brought == len(wanted), "and nobody reads for nothing"
 
 
 async def test_each_node_has_its_turn() -> None:
