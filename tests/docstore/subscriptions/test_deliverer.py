@@ -213,7 +213,10 @@ async def test_wh9_those_that_wait_hold_nothing_large(alone: Alone, receiver: Re
         await alone.make(receiver.url, link)
     await receiver.until(lambda: all(alone.about_of(each).phase is Phase.PAUSED for each in links))
     assert len(receiver.ids) == len(links) * FAILURES_MAX
-    assert Lines.most_held <= CALLS_AT_ONCE * (KEPT_BYTES_MAX + 100)
+    # What is called with, and as much that a connection lets go of a moment after its answer.
+    assert (
+        Lines.most_held <= 2 * CALLS_AT_ONCE * (KEPT_BYTES_MAX + 100) < len(links) * KEPT_BYTES_MAX
+    )
 
 
 async def test_full_disks_have_nothing_sent_again(
