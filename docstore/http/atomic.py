@@ -93,21 +93,25 @@ class AtomicBatches:
     async def _updates(
         self, raw: bytes, deadline: float, authority: Authority, *, packed: bool
     ) -> list[Operation]:
-        """Return what the lines say. Raises _LineRefused, TooLarge, BadRequest, Unavailable."""
+        """Return what the lines say.
+
+        Raises _LineRefused, TooLarge, BadRequest, Unauthenticated, Unavailable.
+        """
         values = await self._beside(raw, deadline, partial(_values, raw, packed=packed))
+        if not authority.holds():
+            raise Unauthenticated
+        authority.charge(len(values))
         options: dict[str, ServiceOptions] = {}
         for index, value in enumerate(values):
             link = value["link"]
             try:
                 canonical_link(link)
-                authority.insist_on_line(method_of(value), link)
+                authority.insist(method_of(value), link)
                 factory, _, name = link.rpartition("/")
                 if name in SUFFIXES:
                     raise BadRequest("a utility's name cannot be an id")
                 if factory not in options:
                     options[factory] = await self._options(factory, link, deadline)
-            except Unauthenticated:
-                raise
             except DocstoreError as error:
                 raise _LineRefused(index, link, error) from None
         _check_keys([value["link"] for value in values])
