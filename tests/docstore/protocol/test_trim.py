@@ -107,6 +107,19 @@ def test_what_a_key_may_ask_for_is_not_let_go_of(once: Operation, begun_anew: st
     assert group.log.end == end
 
 
+@pytest.mark.parametrize("operation", [PUTS[0], batch_of(PUTS)], ids=["one", "a batch"])
+def test_a_retry_without_a_key_whose_rows_have_gone_is_told_so_at_once(
+    operation: Operation,
+) -> None:
+    group = Batched()
+    group.answer_to(frame(operation, seq=1))
+    group.answer_to(frame(batch_of([put(link, b'{"n":2}') for link in LINKS[:2]]), seq=2))
+    assert compacted(group) == [group.log.end] * 3
+    answer = group.answer_to(frame(operation, seq=1, attempt=2))
+    assert (answer.status, answer.unknown) == (504, True)
+    assert "let go of" in answer.detail
+
+
 @pytest.mark.parametrize("is_begun_anew", [False, True])
 def test_it_goes_when_the_key_is_over(is_begun_anew: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (operations, trim):
