@@ -28,8 +28,7 @@ SPOILING = [
     *(pytest.param(seed, marks=SLOW) for seed in range(5, 9)),
 ]
 OF_SESSIONS = [
-    0,
-    *(pytest.param(seed, marks=THOROUGH) for seed in range(1, 4)),
+    *(pytest.param(seed, marks=THOROUGH) for seed in range(4)),
     *(pytest.param(seed, marks=SLOW) for seed in range(4, 12)),
 ]
 
@@ -47,7 +46,7 @@ def test_a_seed_breaks_nothing(seed: int) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "from tests.whole.run import run; print(run(3).trace)",
+        pytest.param("from tests.whole.run import run; print(run(3).trace)", marks=THOROUGH),
         pytest.param(
             "from tests.whole.sessions import Sessions, run; print(run(5, Sessions).trace)",
             marks=THOROUGH,
@@ -78,7 +77,7 @@ def test_walks_miss_nothing_and_show_nothing_twice(seed: int) -> None:
     assert outcome.faults.total() > 5
 
 
-@pytest.mark.parametrize("kind", [WalkingAtLevel1, WalkingAtLevel2])
+@pytest.mark.parametrize("kind", [WalkingAtLevel1, pytest.param(WalkingAtLevel2, marks=THOROUGH)])
 def test_walks_at_the_weaker_levels_miss_nothing_that_is_everywhere(kind: type[Run]) -> None:
     outcome = run(1, kind)
     assert outcome.problems == []

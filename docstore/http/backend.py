@@ -176,8 +176,8 @@ class Backend(Protocol):
         Raises BadRequest, NotFound, Conflict, Unavailable, Undecided.
         """
 
-    async def allow_keys(self, timeout_s: float) -> None:
-        """Return once documents may lie where keys say, which all members have to know of.
+    async def allow_extended_form(self, timeout_s: float) -> None:
+        """Return once documents may lie where keys say, which all members have to know of (M7).
 
         Raises Conflict, Unavailable, Undecided.
         """

@@ -50,4 +50,4 @@ async def check_declarable(backend: Backend, declaration: State, timeout_s: floa
             detail = f"there are documents of another level; {declared.path} keeps its options"
             raise Conflict(detail)
     if has_keys(declared.path):
-        await backend.allow_keys(timeout_s)
+        await backend.allow_extended_form(timeout_s)

@@ -23,7 +23,7 @@ from docstore.model.address import parse_url
 from docstore.protocol.events import LinkMade, ViewChanged
 from docstore.protocol.group.change import Change, Kind
 from docstore.protocol.group.configuration import NODE_ID, Configuration, MemberEntry, is_node_id
-from docstore.protocol.group.stored_forms import KEYS
+from docstore.protocol.group.stored_forms import EXTENDED
 from docstore.protocol.group.voters import decisive_zones
 from docstore.protocol.quorum import majority
 
@@ -39,7 +39,7 @@ KINDS = {
     "ReplaceMemberRequest": Kind.REPLACE,
     "RemoveMemberRequest": Kind.REMOVE,
     "CancelChangeRequest": Kind.CANCEL,
-    "StoreKeysRequest": Kind.KEYS,
+    "StoreExtendedFormRequest": Kind.EXTENDED_FORM,
 }
 log = structlog.get_logger("docstore.members.group")
 
@@ -145,21 +145,23 @@ class Group:
                 raise Unavailable(detail)
             await asyncio.sleep(ASK_AGAIN_S)
 
-    async def allow_keys(self, timeout_s: float) -> None:
-        """Return once documents may be stored by keys: all members read it, and that is decided.
+    async def allow_extended_form(self, timeout_s: float) -> None:
+        """Return once the extended form may be stored: all members read it, and that is decided.
 
         Raises Conflict (a member is of an earlier version, or not connected), and as `change`.
         """
-        if self._members.configuration.stores(KEYS):
+        if self._members.configuration.stores(EXTENDED):
             return
         for peer in self._members.peers:
-            if self._links.is_linked(peer) and self._links.protocol_of(peer) < KEYS:
-                raise EarlierVersion(f"{peer} does not read what a factory with keys stores")
+            if self._links.is_linked(peer) and self._links.protocol_of(peer) < EXTENDED:
+                raise EarlierVersion(f"{peer} does not read what protocol {EXTENDED} stores")
         deadline = asyncio.get_running_loop().time() + timeout_s
-        await self.change({"kind": "StoreKeysRequest"}, timeout_s)
-        while not self._members.configuration.stores(KEYS):
+        await self.change({"kind": "StoreExtendedFormRequest"}, timeout_s)
+        while not self._members.configuration.stores(EXTENDED):
             if asyncio.get_running_loop().time() >= deadline:
-                raise Unavailable("this node has not heard yet that the group stores keys")
+                raise Unavailable(
+                    "this node has not heard yet that the group stores the extended form"
+                )
             await asyncio.sleep(ASK_AGAIN_S / 4)
 
     async def _change_at_leader(self, asked: Json, timeout_s: float) -> tuple[int, str, str]:

@@ -17,7 +17,7 @@ from docstore.client import Client, RequestFailed
 from docstore.client.local import LocalCluster, LocalNode
 from docstore.node.damage import EXIT_DISK_FAILED
 from docstore.protocol.group.configuration import FIRST_PROTOCOL
-from docstore.protocol.group.stored_forms import KEYS
+from docstore.protocol.group.stored_forms import EXTENDED
 from docstore.wire import PROTOCOL
 from tests.compat.test_rolling import PRESENT, restart
 
@@ -38,7 +38,7 @@ EARLIER = (
     "-c",
     f"""
 from docstore import wire
-wire.PROTOCOL = {KEYS - 1}
+wire.PROTOCOL = {EXTENDED - 1}
 from docstore.__main__ import main
 main()
 """,
@@ -119,7 +119,7 @@ async def test_keys_wait_for_the_last_member_and_close_the_way_back(tmp_path: Pa
             lines = [{"link": f"/orders:/42~{n}", "body": {"n": n}} for n in range(3)]
             await client.declare("/orders:")
             assert [each["status"] for each in await client.atomic(lines)] == [201] * 3
-            assert stored(cluster) == [KEYS] * 3
+            assert stored(cluster) == [EXTENDED] * 3
             first_node = cluster.nodes[0]
             assert await asyncio.to_thread(ended, first_node, signal.SIGTERM) == 0
             first_node.command = EARLIER

@@ -103,6 +103,7 @@ async def test_a_factory_keeps_and_shows_as_many_versions_as_it_says(tmp_path: P
         assert await versions(store, "/notes/a") == [9]
 
 
+@pytest.mark.thorough
 async def test_another_count_is_in_force_at_once(tmp_path: Path) -> None:
     async with forgetful(tmp_path, 8) as (_, store):
         await store.declare("/counted")

@@ -28,8 +28,16 @@ def sorted_rows(table: Any) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for row in table.collect())
 
 
-@pytest.mark.parametrize("partitions", [1, 7])
-@pytest.mark.parametrize("where", ["", "n < 4000 and even = true"])
+@pytest.mark.parametrize(
+    ("partitions", "where"),
+    [
+        (7, "n < 4000 and even = true"),
+        *(
+            pytest.param(*asked, marks=pytest.mark.thorough)
+            for asked in ((1, ""), (7, ""), (1, "n < 4000 and even = true"))
+        ),
+    ],
+)
 def test_they_equal_sparks_own(numbers: Stage, partitions: int, where: str) -> None:
     schema = "n long, even boolean, at struct<city: string>"
     reader = numbers.spark.read.format("docstore").option("url", numbers.url)

@@ -135,6 +135,7 @@ def test_a22_deletions_and_what_comes_after_are_changes_too(stage: Stage) -> Non
     assert stage.changes(mode="keys").columns[-1] == "deleted"
 
 
+@pytest.mark.thorough
 def test_a_checkpoint_is_for_one_question(stage: Stage, scratch: Path) -> None:
     stage.put({"a": {"n": 1}})
     follow(stage, scratch, start="earliest")

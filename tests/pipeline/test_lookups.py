@@ -33,6 +33,7 @@ def test_keys_that_no_link_is_made_of_are_not_asked_for(key: str | None) -> None
     assert link_of(key, "/t") == ""
 
 
+@pytest.mark.thorough
 def test_null_finds_nothing_and_long_keys_find_theirs(stage: Stage) -> None:
     names = ["None", "null", "it's", *(f"{n:094d}" for n in range(250))]
     stage.put({name: {"name": name} for name in names})

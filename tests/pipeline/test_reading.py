@@ -192,6 +192,7 @@ def test_a_member_of_several_types_is_a_string_beside_others_that_keep_theirs(
     assert found == dict(enumerate(said))
 
 
+@pytest.mark.thorough
 def test_a_member_that_is_called_as_a_column_of_the_store_is_never_mistaken_for_it(
     stage: Stage,
 ) -> None:

@@ -191,6 +191,7 @@ def test_a_body_cannot_be_more_than_a_body(stage: Stage) -> None:
     assert stage.documents() == {"00000": {"a": 1, "b": [1, 2]}}
 
 
+@pytest.mark.thorough
 def test_overwriting_leaves_no_empty_moment_and_no_foreign_change(stage: Stage) -> None:
     stage.put({f"{n:05d}": {"n": n} for n in range(50)})
     stage.put({"theirs": {"n": 0}})
@@ -243,6 +244,7 @@ def test_an_overwrite_that_is_repeated_keeps_what_it_wrote(stage: Stage) -> None
         assert sorted(stage.documents()) == [f"{n:05d}" for n in range(200)]
 
 
+@pytest.mark.thorough  # Each restart of the stream is a job of its own.
 def test_a_stream_writes_each_batch_once(stage: Stage, tmp_path: Path) -> None:
     stage.put({str(n): {"n": n} for n in range(100)})
     copy = Stage.of(stage.spark, stage.cluster, f"{stage.path}-copy")

@@ -31,7 +31,7 @@ from docstore.protocol.group.readiness import Readiness
 from docstore.protocol.group.replication import Replication
 from docstore.protocol.group.requests import ChangeRequests
 from docstore.protocol.group.stored import StoredRegister
-from docstore.protocol.group.stored_forms import with_keys
+from docstore.protocol.group.stored_forms import with_extended_form
 from docstore.protocol.group.transfer import Transfer
 from docstore.protocol.messages import Canvass, Configured, Electing, Follow, Lead, Succeed, Vote
 
@@ -108,8 +108,10 @@ class Register:
 
     def _begun(self, change: Change) -> Configuration:
         """Return the configuration that a change begins with. Raises ChangeRefused."""
-        if change.kind is Kind.KEYS:  # Who can read what is known of links, not of members.
-            return with_keys(self.core)
+        if (
+            change.kind is Kind.EXTENDED_FORM
+        ):  # Who can read what is known of links, not of members.
+            return with_extended_form(self.core)
         return begin(self.core.configuration, change)
 
     def _why_not_now(self) -> str:

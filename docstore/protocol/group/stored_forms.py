@@ -21,9 +21,10 @@ from docstore.protocol.group.configuration import FIRST_PROTOCOL, Configuration,
 
 FORMS: tuple[int, ...] = ()
 """The protocols that have added what every group stores. None has so far."""
-KEYS = 9
-"""The protocol of keys that documents lie by, and of rows that belong together; asked for by the
-first declaration of a factory that has keys."""
+EXTENDED = 9
+"""The protocol of documents that lie by keys, and of rows that say which of them belong together, and
+who made them. Asked for by the first declaration of a factory that has keys, and by nodes that ask
+who everybody is."""
 
 
 def with_forms_allowed(core: Core) -> Configuration | None:
@@ -38,20 +39,20 @@ def with_forms_allowed(core: Core) -> Configuration | None:
     return replace(core.configuration, id=following, stored_protocol=max(due))
 
 
-def with_keys(core: Core) -> Configuration:
-    """Return the configuration that allows keys, or the one in use. Raises ChangeRefused."""
+def with_extended_form(core: Core) -> Configuration:
+    """Return the configuration that allows the extended form, or the one in use. Raises ChangeRefused."""
     now = core.configuration
-    if now.stores(KEYS):
+    if now.stores(EXTENDED):
         return now
     if now.stage is not Stage.STABLE:
         raise ChangeRefused(409, "change-in-flight", f"configuration {now.id} is {now.stage}")
     links = core.peers.links
-    behind = sorted(member for member in core.peers if links.get(member, 0) < KEYS)
+    behind = sorted(member for member in core.peers if links.get(member, 0) < EXTENDED)
     if behind:
-        detail = f"not all members are known to read what a factory with keys stores: {behind}"
+        detail = f"not all members are known to read what protocol {EXTENDED} stores: {behind}"
         raise ChangeRefused(409, "earlier-version", detail)
     core.counters["forms_allowed"] += 1
-    return replace(now, id=now.id + 1, stored_protocol=KEYS)
+    return replace(now, id=now.id + 1, stored_protocol=EXTENDED)
 
 
 def may_tell(core: Core, peer: str, configuration: Configuration) -> bool:

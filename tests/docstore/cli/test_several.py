@@ -221,6 +221,7 @@ def test_two_hosts_of_two_nodes(tmp_path: Path) -> None:
         assert not any(Path(f"/proc/{pid}").exists() for pid in rest)
 
 
+@pytest.mark.thorough
 def test_a_second_machine_joins_at_once_though_one_of_its_nodes_is_killed(tmp_path: Path) -> None:
     with LocalCluster(3, tmp_path / "first") as group, ExitStack() as stack:
         seen = f"{group.urls[0]}/core/node-groups/default"

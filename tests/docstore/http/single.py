@@ -207,7 +207,7 @@ class SingleNode:
             raise BadRequest("kind must be RemoveMemberRequest")
         raise TooFewMembers("none would remain")
 
-    async def allow_keys(self, timeout_s: float) -> None:
+    async def allow_extended_form(self, timeout_s: float) -> None:
         """There is but one slot."""
 
     def group_available(self) -> bool:

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from docstore.client import Client
 from tests.chaos.arena import Arena
@@ -51,6 +52,7 @@ async def test_who_cannot_reach_an_owner_says_so_and_another_node_can(tmp_path: 
         await arena.stop()
 
 
+@pytest.mark.thorough
 async def test_a_link_that_stands_half_open_is_dialled_anew(tmp_path: Path) -> None:
     arena = Arena(tmp_path, 3, 0, random.Random(2))
     try:

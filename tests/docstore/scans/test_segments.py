@@ -225,6 +225,7 @@ def question(copy: Copy) -> dict[str, Any]:
             "damages": 0}  # fmt: skip
 
 
+@pytest.mark.parametrize("copy", [0], indirect=True)
 async def test_what_nobody_asks_for_any_more_is_deleted(
     copy: Copy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +242,7 @@ async def test_what_nobody_asks_for_any_more_is_deleted(
         await pool.stop()
 
 
+@pytest.mark.parametrize("copy", [0], indirect=True)
 async def test_a_process_that_hangs_is_ended_and_another_one_answers(
     copy: Copy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,8 @@ import signal
 from pathlib import Path
 from typing import Self
 
+import pytest
+
 from docstore.client import LocalCluster
 from docstore.client.local import LocalNode
 from docstore.tls.authority import make_certificate
@@ -83,6 +85,7 @@ async def shown_by(cluster: LocalCluster, node: LocalNode) -> int:
     return int(serial, 16)
 
 
+@pytest.mark.thorough  # The other CA below renews as well.
 async def test_new_certificates_fail_no_request(tmp_path: Path) -> None:
     papers = group_of(tmp_path / "papers")
     with LocalCluster(3, tmp_path, certs=papers) as cluster:

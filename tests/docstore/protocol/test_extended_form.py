@@ -1,18 +1,18 @@
-"""Keys are stored when somebody asks for them and all members read them, and not before."""
+"""The extended form is stored when somebody asks for it and all members read it, not before."""
 
 import pytest
 
 from docstore.protocol.events import ChangeAsked, LinkMade
 from docstore.protocol.group.change import Change, ChangeRefused, Kind
 from docstore.protocol.group.configuration import FIRST_PROTOCOL
-from docstore.protocol.group.stored_forms import KEYS, with_keys
+from docstore.protocol.group.stored_forms import EXTENDED, with_extended_form
 from docstore.protocol.replica import Replica
 from docstore.protocol.timing import ReplicaConfig
 from docstore.simulation.world import World
 from docstore.wire import PROTOCOL
 from tests.sim.cluster import Cluster
 
-ASKED = Change(Kind.KEYS)
+ASKED = Change(Kind.EXTENDED_FORM)
 
 
 class Mixed(Cluster):
@@ -21,7 +21,7 @@ class Mixed(Cluster):
     earlier = "n2"
 
     def link(self, here: str, there: str) -> None:
-        spoken = KEYS - 1 if self.earlier in (here, there) else PROTOCOL
+        spoken = EXTENDED - 1 if self.earlier in (here, there) else PROTOCOL
         self.processes[here].feed(LinkMade(there, spoken))
 
     @property
@@ -48,21 +48,21 @@ def test_a_member_of_an_earlier_version_or_without_a_link_stands_in_the_way() ->
     group.world.run(8.0)
     assert group.stored == {FIRST_PROTOCOL}
     with pytest.raises(ChangeRefused, match=r"not all members .*\['n2'\]") as refused:
-        with_keys(group.leader.core)
+        with_extended_form(group.leader.core)
     assert (refused.value.status, refused.value.code) == (409, "earlier-version")
     group.earlier = ""
     group.crash("n2")
     group.world.run(10.0)
     with pytest.raises(ChangeRefused, match="n2"):
-        with_keys(group.leader.core)
+        with_extended_form(group.leader.core)
     group.start("n2")
     group.world.run(12.0)
     assert group.stored == {FIRST_PROTOCOL}, "nobody has asked"
     group.ask(ASKED)
     group.world.run(14.0)
-    assert group.stored == {KEYS}
+    assert group.stored == {EXTENDED}
     number = group.configuration.id
-    assert with_keys(group.leader.core).id == number
+    assert with_extended_form(group.leader.core).id == number
     group.ask(ASKED)
     group.world.run(16.0)
     assert group.configuration.id == number
@@ -81,4 +81,4 @@ def test_one_change_at_a_time() -> None:
     while process.replica.core.configuration.id == 1:
         group.world.run(group.world.now + 0.001)
     with pytest.raises(ChangeRefused, match="configuration 2 is"):
-        with_keys(process.replica.core)
+        with_extended_form(process.replica.core)
