@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -137,6 +139,23 @@ def test_a_key_is_that_of_the_whole_batch(is_restarted: bool) -> None:
     assert group.log.end == 4
     # The others' documents do not remember it: whoever begins with one of them means another.
     assert group.answer_to(frame(batch_of([put(LINKS[3])], key="once"), seq=8)).status == 200
+
+
+def test_another_version_may_pack_the_lines_of_the_same_batch() -> None:
+    """As a later one does, which has added a member; or whose factory creates by PUT no more."""
+    group = Batched()
+    batch = batch_of([put(link) for link in LINKS], key="once")
+    first = group.answer_to(frame(batch))
+    later = msgpack.packb([[*packed, "later"] for packed in msgpack.unpackb(batch.body)])
+    assert made(group.answer_to(frame(replace(batch, body=later), seq=6))) == made(first)
+    others = batch_of([replace(put(link), creates=False) for link in LINKS], key="once")
+    assert made(group.answer_to(frame(others, seq=7))) == made(first)
+    bodies = [b'{"n":1}', b'{"n":1}', b'{"n":1}', b'{"n":2}']
+    moved = batch_of([put(*each) for each in zip(LINKS, bodies, strict=True)], key="once")
+    assert group.answer_to(frame(moved, seq=8)).code == "key-reused"
+    deleting = [put(link) for link in LINKS[:3]] + [Operation(verb="DELETE", link=LINKS[3])]
+    assert group.answer_to(frame(batch_of(deleting, key="once"), seq=9)).code == "key-reused"
+    assert group.log.end == 4
 
 
 def test_a_fence_is_that_of_the_whole_batch_and_another_does_not_make_another_request() -> None:
