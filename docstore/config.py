@@ -136,6 +136,9 @@ class Config:
     access_file: str = ""
     """Who may ask for what, in TOML; "": everybody may for everything."""
 
+    anonymous_versions: bool = False
+    """Versions of documents do not say who made them, where `access_file` says who everybody is."""
+
     token_file: str = ""
     """The token that this node shows when it asks others over HTTP; "" for none."""
 
@@ -202,7 +205,8 @@ KEYS = (
     "remove_after_s", "history_retention_s", "slots",
     "points_per_node", "replication_factor", "reads", "heartbeat_interval_s", "owner_timeout_s",
     "repair_interval_s", "journal_mb", "segments_mb",
-    "gossip_preset", "gossip_key_file", "access_file", "token_file", *TLS_KEYS, "insecure",
+    "gossip_preset", "gossip_key_file", "access_file", "anonymous_versions", "token_file",
+    *TLS_KEYS, "insecure",
     "service", "allowed_hosts", *CALLBACK_KEYS, "log", "log_level",
     *(each.name for each in fields(Limits)),
     *STREAMS_KEYS,
@@ -267,6 +271,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
         gossip_preset=_preset(settings, "loopback" if ports.are_local else "lan"),
         gossip_key_file=str(settings.get("gossip_key_file", "")),
         access_file=str(settings.get("access_file", "")),
+        anonymous_versions=flag(settings.get("anonymous_versions", False), "anonymous_versions"),
         token_file=str(settings.get("token_file", "")),
         tls=tls,
         insecure=insecure,

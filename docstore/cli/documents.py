@@ -4,6 +4,7 @@ import contextlib
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import unquote
 
 import typer
 
@@ -136,14 +137,22 @@ def history(link: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> Non
         return
     from rich.table import Table
 
-    table = Table("version", "epoch", "owner", "action", "state", title=link)
-    for each in versions:
+    makers = [_name_of(each.get("documentAuthPrincipalLink", "")) for each in versions]
+    of_makers = ["made by"] if any(makers) else []
+    table = Table("version", "epoch", "owner", "action", *of_makers, "state", title=link)
+    for each, maker in zip(versions, makers, strict=True):
         state = {key: value for key, value in each.items() if not key.startswith("document")}
         table.add_row(
             str(each["documentVersion"]), str(each["documentEpoch"]), each["documentOwner"],
-            each["documentUpdateAction"], _line(state).rstrip()[:100],
+            each["documentUpdateAction"], *([maker] if of_makers else []),
+            _line(state).rstrip()[:100],
         )  # fmt: skip
     console(is_wide=True).print(table)
+
+
+def _name_of(link: str) -> str:
+    """Return of whom a version says that he has made it."""
+    return unquote(link.rpartition("/")[2])
 
 
 @command()

@@ -10,7 +10,7 @@ from typing import NoReturn
 from docstore.config import KEYS
 from docstore.errors import BadConfig
 
-SWITCHES = ("insecure", "observer", "standby")
+SWITCHES = ("anonymous_versions", "insecure", "observer", "standby")
 LISTS = ("join", "service", "allowed_hosts")
 """What may be said several times, or once with commas."""
 
@@ -44,6 +44,7 @@ HELP: Mapping[str, str] = {
     "gossip_preset": "timing of membership: loopback, lan or wan",
     "gossip_key_file": "keys that encrypt membership, base64, one a line",
     "access_file": "who may ask for what, TOML (none: everybody for everything)",
+    "anonymous_versions": "versions do not say who made them",
     "token_file": "the token that it shows to other nodes",
     "tls_cert_file": "certificate of this node: https for clients, and shown to other nodes",
     "tls_key_file": "its key",

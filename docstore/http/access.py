@@ -1,7 +1,7 @@
 """The door of a node that has an access file: who sends a request, and what he may do."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 
 import structlog
@@ -27,7 +27,9 @@ log = structlog.get_logger("docstore.http")
 class Access:
     """Says with what authority a request comes."""
 
-    def __init__(self, authenticator: Authenticator) -> None:
+    def __init__(self, authenticator: Authenticator, *, is_anonymous: bool = False) -> None:
+        """is_anonymous: versions of documents do not say who made them."""
+        self.is_anonymous = is_anonymous
         self._authenticator = authenticator
         self._rates = Rates()
         self._refused = 0
@@ -62,9 +64,13 @@ class Access:
         """Count requests of somebody who has been let in with them."""
         self._rates.charge(principal.name, principal.rate, count, time.monotonic())
 
+    def grants_of(self, user: str) -> Grants | None:
+        """Return what a user of the file may do, as things are; None if there is none."""
+        return self._authenticator.grants_of(user)
+
     def may_read_all(self, user: str, path: str) -> bool:
         """Say whether a user of the file may read what is at a path and below, as things are."""
-        grants = self._authenticator.grants_of(user)
+        grants = self.grants_of(user)
         what, at = need_of_all(path)
         return grants is not None and isinstance(what, Level) and grants.allow(what, at)
 
@@ -86,6 +92,25 @@ class Granted(Authority):
         self._principal = principal
         self._header = header
         self._access = access
+
+    @property
+    def principal(self) -> str:
+        """Who it is, unless versions are to say nothing."""
+        return "" if self._access.is_anonymous else self._principal.name
+
+    @property
+    def name(self) -> str:
+        """A user of the file, or the issuer and the subject of a signed token."""
+        return self._principal.name
+
+    def grants_of(self, name: str) -> Mapping[str, Level] | None:
+        """Return one's own, or to who runs the group those of any user of the file."""
+        if name == self._principal.name:
+            return self._principal.grants.levels
+        if not self._principal.grants.allow(Level.ADMIN, ROOT):
+            return None
+        found = self._access.grants_of(name)
+        return found.levels if found else None
 
     def may(self, method: str, link: str) -> bool:
         """Say whether something that a request names may be read, or changed."""

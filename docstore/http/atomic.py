@@ -86,7 +86,8 @@ class AtomicBatches:
             updates = await self._updates(raw, deadline, authority_of(request), packed=packed)
         except _LineRefused as refused:
             return _refused_line(refused, path)
-        batch = batch_of(updates, key=key, fence=fence)
+        principal = authority_of(request).principal
+        batch = batch_of(updates, key=key, fence=fence, principal=principal)
         answer = await self._backend.submit(batch, _left_s(deadline))
         return _reply(answer, updates, path)
 

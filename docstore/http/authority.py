@@ -4,10 +4,11 @@ The server notes it with each request before anybody else looks at that (`access
 request names in its query, its body or its lines is asked about here, by whoever reads it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from aiohttp import web
 
+from docstore.access.grants import Level
 from docstore.errors import DocstoreError, Forbidden, NotFound
 from docstore.http.headers import Head
 from docstore.http.needs import READS
@@ -15,6 +16,20 @@ from docstore.http.needs import READS
 
 class Authority:
     """That of everybody, where nobody is asked who he is."""
+
+    @property
+    def principal(self) -> str:
+        """Who it is, as versions of documents say; "" where they are to say nothing."""
+        return ""
+
+    @property
+    def name(self) -> str:
+        """Who it is; "" where nobody is asked."""
+        return ""
+
+    def grants_of(self, name: str) -> Mapping[str, Level] | None:
+        """Return what somebody may do, by path; None if there is no such user, or not for him."""
+        return None
 
     def may(self, method: str, link: str) -> bool:
         """Say whether something that a request names may be read, or changed: by GET, by PUT."""

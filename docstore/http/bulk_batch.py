@@ -41,6 +41,7 @@ class Batch:
         self._backend = backend
         self._large = large
         self._authority = authority
+        self._principal = authority.principal
         self._state_bytes_max = state_bytes_max
         self._patience_s = patience_s
         self._operations: list[Operation] = []
@@ -62,7 +63,7 @@ class Batch:
                 if is_large:
                     operation = await self._large_operation(line, value, factory, options)
                 else:
-                    operation = operation_of(value, factory, options, self._state_bytes_max)
+                    operation = self._operation_of(value, factory, options)
                 if operation.link != link:
                     check_no_factory(self._backend, operation.link)
                 self._operations.append(operation)
@@ -95,11 +96,16 @@ class Batch:
         value, _ = await self._large.read(len(line), self._patience_s, partial(parsed, line))
         return value
 
+    def _operation_of(
+        self, value: dict[str, Any], factory: str, options: ServiceOptions
+    ) -> Operation:
+        return operation_of(value, factory, options, self._state_bytes_max, self._principal)
+
     async def _large_operation(
         self, line: bytes, value: dict[str, Any], factory: str, options: ServiceOptions
     ) -> Operation:
         """As `operation_of`, beside the event loop."""
-        make = partial(operation_of, value, factory, options, self._state_bytes_max)
+        make = partial(self._operation_of, value, factory, options)
         operation, _ = await self._large.read(len(line), self._patience_s, make)
         return operation
 

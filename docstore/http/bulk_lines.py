@@ -48,7 +48,11 @@ def parsed(line: Any) -> dict[str, Any]:
 
 
 def operation_of(
-    value: dict[str, Any], factory: str, options: ServiceOptions, bytes_max: int
+    value: dict[str, Any],
+    factory: str,
+    options: ServiceOptions,
+    bytes_max: int,
+    principal: str = "",
 ) -> Operation:
     """Return the operation on a document of `factory` that a parsed line says.
 
@@ -89,6 +93,7 @@ def operation_of(
         key=key,
         level=options.level,
         writer=() if writer is None else _writer(writer, options.level),
+        principal=principal,
     )
 
 

@@ -116,6 +116,7 @@ class Documents:
             key=key,
             replicas=self._replicas(request, link, options.level),
             fence=headers.fence(request, options.level),
+            principal=authority_of(request).principal,
         )
         return await self.submit(request, operation, service, theirs, waited_s=waited_s)
 
@@ -171,6 +172,7 @@ class Documents:
             key=headers.idempotency_key(request),
             replicas=self._replicas(request, link, options.level),
             fence=headers.fence(request, options.level),
+            principal=authority_of(request).principal,
         )
         return self._submit_write(request, operation, service, theirs, written.waited_s)
 
@@ -198,6 +200,7 @@ class Documents:
             key=headers.idempotency_key(request),
             replicas=self._replicas(request, link, service.options.level),
             fence=headers.fence(request, service.options.level),
+            principal=authority_of(request).principal,
         )
         return await self.submit(request, operation, service, patch.theirs, waited_s=patch.waited_s)
 
@@ -211,6 +214,7 @@ class Documents:
             key=headers.idempotency_key(request),
             replicas=self._replicas(request, link, service.options.level),
             fence=headers.fence(request, service.options.level),
+            principal=authority_of(request).principal,
         )
         return await self.submit(request, operation, service)
 

@@ -5,6 +5,7 @@ from typing import Any
 from aiohttp import web
 
 from docstore.http import headers
+from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.documents import Documents, at_level, owner_lines
 from docstore.http.reply import Reply
@@ -54,7 +55,9 @@ class HistoryPages:
         """Answer <link>/conflicts: GET the branches that lost; DELETE declares them seen."""
         if request.method == "DELETE":
             return await self._documents.submit(
-                request, Operation(verb="RESOLVE", link=link), service
+                request,
+                Operation(verb="RESOLVE", link=link, principal=authority_of(request).principal),
+                service,
             )
         media = headers.accepted_media(request)
         operation = at_level(Operation(verb="GET", link=link, select=CONFLICTS), service)

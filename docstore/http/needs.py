@@ -80,6 +80,9 @@ TABLE: Mapping[str, Line] = {
     "/core/node-selectors/default-1x/forwarding": Line(INSIDE),
     "/core/node-selectors/default-3x/forwarding": Line(INSIDE),
     "/core/openapi.json": Line(ANYBODY),
+    # Of oneself, and of others for who runs the group.
+    "/core/access": Line(ANYBODY),
+    "/core/access/users": Line(INSIDE),
     # Files that say nothing of anybody, and ask for a token by themselves.
     "/core/ui": Line(OPEN),
     "/core/docs": Line(OPEN),

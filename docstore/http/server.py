@@ -45,9 +45,11 @@ from docstore.http.stored_rows import METHODS as ROWS_METHODS
 from docstore.http.stored_rows import STORED_ROWS, StoredRows
 from docstore.http.streams import STREAM_PATHS, StreamPages
 from docstore.http.subscriptions import SubscriptionPages
+from docstore.http.users import ACCESS, UserPages
 from docstore.http.utilities import Asked, UtilityPages
 from docstore.limits import Limits
 from docstore.model.paths import SUFFIXES, canonical
+from docstore.model.principals import USERS
 from docstore.model.service import Service
 from docstore.services.leases import LEASES
 from docstore.services.subscriptions import SUBSCRIPTIONS
@@ -99,9 +101,8 @@ class HttpServer:
         self._core = CorePages(backend, self._documents, self.metrics)
         self._selectors = SelectorPages(backend)
         quotas, timeout_s = Quotas(backend), limits.body_timeout_s
-        self._bulk = Bulk(
-            backend, quotas, large, state_bytes_max=limits.body_bytes_max, timeout_s=timeout_s
-        )
+        self._bulk = Bulk(backend, quotas, large, state_bytes_max=limits.body_bytes_max,
+                          timeout_s=timeout_s)  # fmt: skip
         self._plain = PlainRequests(self._documents, self._guard, access, self._ending,
                                     body_bytes_max=limits.body_bytes_max)  # fmt: skip
         self._scans = ScanPages(backend, quotas)
@@ -116,6 +117,7 @@ class HttpServer:
             (TURN_PATHS, ElectionPages(backend, self._documents, limits)),
             (GROUP_PATHS, GroupPages(backend, self._documents, limits)),
             (SUBSCRIPTIONS, subscriptions),
+            ((ACCESS, USERS), UserPages()),
         )
         """Prefixes of paths -> what answers everything of its kind below them."""
         self._staged = StagedParts(staging, self._bulk, timeout_s=timeout_s) if staging else None

@@ -146,6 +146,7 @@ class StreamPages:
             signature=json.signature(topic.state()),
             recreate_below=ANY_TOMBSTONE,
             key=key,
+            principal=authority_of(request).principal,
         )
         answer = await self._backend.submit(operation, timeout_s)
         if answer.is_success:
@@ -347,6 +348,7 @@ def _change(request: web.BaseRequest, link: str, body: bytes) -> Operation:
     return Operation(
         verb=verb, link=link, body=raw, media="handler" if raw else "",
         conditions=headers.conditions(request, None), key=headers.idempotency_key(request),
+        principal=authority_of(request).principal,
     )  # fmt: skip
 
 

@@ -153,8 +153,9 @@ class SubscriptionPages:
         about = replace(about, mark=Mark(cut.pack(), Replay() if is_replayed else None))
         state = about.state()
         operation = Operation(
-            verb="POST", link=link, body=json.dump(state), signature=json.signature(state)
-        )
+            verb="POST", link=link, body=json.dump(state), signature=json.signature(state),
+            principal=authority_of(request).principal,
+        )  # fmt: skip
         answer = await self._backend.submit(operation, timeout_s)
         if key and answer.status == 409:  # The same request may have come at the same time.
             made = await self._made(request, link, about, secret)
@@ -261,6 +262,7 @@ class SubscriptionPages:
         operation = Operation(
             verb="PATCH", link=link, body=json.dump(change), media="handler",
             conditions=headers.conditions(request, None), key=headers.idempotency_key(request),
+            principal=authority_of(request).principal,
         )  # fmt: skip
         answer = await self._backend.submit(operation, headers.timeout_s(request))
         return self._reply(request, answer)
@@ -273,7 +275,7 @@ class SubscriptionPages:
             raise NotFound(f"{path} has no such subscription")
         operation = Operation(
             verb="DELETE", link=link, conditions=headers.conditions(request, None),
-            key=headers.idempotency_key(request),
+            key=headers.idempotency_key(request), principal=authority_of(request).principal,
         )  # fmt: skip
         answer = await self._backend.submit(operation, headers.timeout_s(request))
         return self._reply(request, answer)

@@ -49,6 +49,11 @@ def _ask_of_5(message: Ask) -> tuple[Any, ...]:
     return message
 
 
+def _forward_of_8(message: Forward) -> tuple[Any, ...]:
+    operations = (each._replace(operation=each.operation[:16]) for each in message.operations)
+    return message._replace(operations=tuple(operations))
+
+
 def _answered_of_8(message: Answered) -> tuple[Any, ...]:
     answers = [
         (seq, attempt, None if fields is None else fields[:10], proposed)
@@ -60,7 +65,9 @@ def _answered_of_8(message: Answered) -> tuple[Any, ...]:
 BEFORE: Mapping[int, Mapping[type[Any], Earlier]] = {
     9: {  # What became of each part of a batch, which is sent when all members know of batches;
         # a request for a node's page, which a node of before says it knows not.
+        # Who wants an update goes with it.
         Answered: _answered_of_8,
+        Forward: _forward_of_8,
     },
     8: {  # A full disk is told of; requests of queries, which a node of before says it knows not.
         Heartbeat: lambda message: message[:6],

@@ -22,8 +22,13 @@ from docstore.members.refusals import EarlierVersion, refusal
 from docstore.model.address import parse_url
 from docstore.protocol.events import LinkMade, ViewChanged
 from docstore.protocol.group.change import Change, Kind
-from docstore.protocol.group.configuration import NODE_ID, Configuration, MemberEntry, is_node_id
-from docstore.protocol.group.stored_forms import EXTENDED
+from docstore.protocol.group.configuration import (
+    EXTENDED,
+    NODE_ID,
+    Configuration,
+    MemberEntry,
+    is_node_id,
+)
 from docstore.protocol.group.voters import decisive_zones
 from docstore.protocol.quorum import majority
 
@@ -150,18 +155,17 @@ class Group:
 
         Raises Conflict (a member is of an earlier version, or not connected), and as `change`.
         """
-        if self._members.configuration.stores(EXTENDED):
+        if self._members.configuration.stores_extended_form:
             return
         for peer in self._members.peers:
             if self._links.is_linked(peer) and self._links.protocol_of(peer) < EXTENDED:
                 raise EarlierVersion(f"{peer} does not read what protocol {EXTENDED} stores")
         deadline = asyncio.get_running_loop().time() + timeout_s
         await self.change({"kind": "StoreExtendedFormRequest"}, timeout_s)
-        while not self._members.configuration.stores(EXTENDED):
+        while not self._members.configuration.stores_extended_form:
             if asyncio.get_running_loop().time() >= deadline:
-                raise Unavailable(
-                    "this node has not heard yet that the group stores the extended form"
-                )
+                detail = f"this node has not heard yet that protocol {EXTENDED} is stored"
+                raise Unavailable(detail)
             await asyncio.sleep(ASK_AGAIN_S / 4)
 
     async def _change_at_leader(self, asked: Json, timeout_s: float) -> tuple[int, str, str]:

@@ -21,14 +21,20 @@ else waits meanwhile: other nodes too, which take one that is silent for a secon
 
 
 def batch_of(
-    updates: Sequence[Operation], *, key: str = "", fence: Sequence[str | int] = ()
+    updates: Sequence[Operation],
+    *,
+    key: str = "",
+    fence: Sequence[str | int] = (),
+    principal: str = "",
 ) -> Operation:
     """Return several updates of different documents as one operation, under one fence.
 
     A fence is no part of the body, so whoever asks again under the same key may have a later one.
     """
     body: bytes = msgpack.packb([update.packed() for update in updates])
-    return Operation(verb="BATCH", link=updates[0].link, body=body, key=key, fence=fence)
+    return Operation(
+        verb="BATCH", link=updates[0].link, body=body, key=key, fence=fence, principal=principal
+    )
 
 
 def updates_of(batch: Operation) -> list[Operation]:

@@ -12,6 +12,7 @@ from enum import Enum, auto
 from typing import Any
 
 from docstore.model.document import Row
+from docstore.model.principals import is_named, principal_link
 
 
 class Type(Enum):
@@ -52,7 +53,7 @@ MEMBERS = (
     StoreMember("documentSignature", Type.TEXT),
     StoreMember("documentAuthPrincipalLink", Type.TEXT),
 )
-"""In the order in which a document has them. The last name is reserved."""
+"""In the order in which a document has them; the last only where nodes ask who everybody is."""
 
 STORE_SET = frozenset(member.name for member in MEMBERS)
 """Ignored when a client sends them back."""
@@ -63,7 +64,7 @@ COLUMN_NAMES = tuple(member.name for member in COLUMNS)
 
 def said_of(row: Row, kind: str) -> dict[str, Any]:
     """Return what the store says of a version. kind: of the documents of its factory."""
-    return {  # For every GET: values out of the table would cost half as much again.
+    said = {  # For every GET: values out of the table would cost half as much again.
         "documentSelfLink": row.link,
         "documentKind": kind,
         "documentVersion": row.version,
@@ -73,3 +74,6 @@ def said_of(row: Row, kind: str) -> dict[str, Any]:
         "documentUpdateAction": row.action,
         "documentSignature": row.signature.hex(),
     }
+    if is_named(row):
+        said["documentAuthPrincipalLink"] = principal_link(row)
+    return said

@@ -20,9 +20,9 @@ from docstore.model.document import Row
 
 SCOPES_MAX = 8
 """Of one document."""
-_FENCED = (b"\x99", b"\x9a")
+_FENCED = (b"\x99", b"\x9a", b"\x9b")
 """How the identity of an operation begins that may carry fences: an array of nine (msgpack), or of
-one more in a batch."""
+one more in a batch, or of two if it says who wanted it."""
 _PLACE = 8
 
 

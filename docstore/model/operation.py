@@ -66,6 +66,7 @@ class Operation:
     is in its maker's memory and not in the document: a successor finds the document unchanged.
     fence: (scope, token), see `fences.py`; () for none.
     trace: the `traceparent` of the request that it comes from, "" for none. Nothing rests on it.
+    principal: who wants an update, "" where nobody is asked. Each version says it.
     """
 
     verb: Verb
@@ -84,6 +85,7 @@ class Operation:
     reign: int = 0
     fence: Sequence[Any] = ()
     trace: str = ""
+    principal: str = ""
 
     @property
     def is_read(self) -> bool:
@@ -97,6 +99,7 @@ class Operation:
             self.verb, self.link, self.body, self.media, self.signature, self.conditions,
             True if below == ANY_TOMBSTONE else below, self.creates, self.key, self.replicas,
             self.select, self.level, self.writer, self.reign, self.fence, self.trace,
+            self.principal,
         )  # fmt: skip
 
 

@@ -34,6 +34,7 @@ from docstore.node.authors import load
 from docstore.node.backend import NodeBackend
 from docstore.node.damage import end_process, refuse_damaged, tell_lost_records
 from docstore.node.draining import all_given_away
+from docstore.node.extended_form import ExtendedForm
 from docstore.node.gate import Gate
 from docstore.node.handler_calls import HandlerCalls
 from docstore.node.offering import Offering
@@ -131,6 +132,8 @@ class Node:
             partial(check_declarable, backend),
         )
         stack.push_async_callback(self._offering.stop)
+        self._extended_form = ExtendedForm(backend.allow_extended_form)
+        stack.push_async_callback(self._extended_form.stop)
         self._http = self._http_face(backend)
         await self._http.start(config.listen_host, config.listen_port)
         if config.shared is not None:
@@ -160,7 +163,7 @@ class Node:
         watched = AccessFile(Path(self.config.access_file))
         watching = asyncio.get_running_loop().create_task(watched.watch())
         self._stack.push_async_callback(_cancel, watching)
-        return Access(watched.authenticator)
+        return Access(watched.authenticator, is_anonymous=self.config.anonymous_versions)
 
     def _token(self) -> Token:
         """Return what reads the token that this node shows. Raises BadConfig."""
@@ -238,6 +241,8 @@ class Node:
             self.gate.open(running, self._offering.why_not)
             running.start()
             self._offering.start()
+            if parts.access is not None and not parts.access.is_anonymous:
+                self._extended_form.start()
             _tell_other_port(self.config, parts.node_id, running.driver.view)
             if self._http is not None:
                 await self._http.serve_shared()

@@ -40,7 +40,7 @@ class Inflight:
         created = bool(self.created) and version > 0
         return Identity(
             self.entry, self.boot, self.seq, self.oldest, operation.key, mark,
-            tuple(operation.writer), created, fences,
+            tuple(operation.writer), created, fences, (), operation.principal,
         )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ class Identity(NamedTuple):
     fences: all that its document remembers from this row on, see `model/fences.py`.
     part: of a batch: which of its rows this is, and how many they are, next to each other in the
     log; () for others. Of protocol 9: see `group/stored_forms.py`.
+    principal: who wanted it, "" where nobody is asked. Of protocol 9 as well.
     """
 
     entry: str
@@ -39,11 +40,12 @@ class Identity(NamedTuple):
     created: bool = False
     fences: Sequence[Any] = ()
     part: Sequence[int] = ()
+    principal: str = ""
 
     def pack(self) -> bytes:
         """Return the bytes that a row carries."""
         length = 9 if self.fences else 8 if self.created else 7 if self.writer else 6
-        length = 10 if self.part else length
+        length = 11 if self.principal else 10 if self.part else length
         packed: bytes = _pack(self[:length])  # Those fields that have something to say.
         return packed
 

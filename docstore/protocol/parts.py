@@ -10,15 +10,17 @@ from collections.abc import Sequence
 from docstore.model.document import Row
 from docstore.protocol.identity import unpack_identity
 
-_OF_A_BATCH = b"\x9a"
-"""How the identity of an operation begins that is a batch: an array of ten (msgpack)."""
+_OF_A_BATCH = (b"\x9a", b"\x9b")
+"""How the identity of an operation begins that may be a batch: an array of ten (msgpack), or of one
+more if it says who wanted it."""
 
 
 def part_of(row: Row) -> tuple[int, int]:
     """Return which row of its batch this is, from 0 on, and how many there are."""
-    if row.operation[:1] != _OF_A_BATCH:
-        return 0, 1
-    index, count = unpack_identity(row.operation).part
+    part: Sequence[int] = ()
+    if row.operation[:1] in _OF_A_BATCH:
+        part = unpack_identity(row.operation).part
+    index, count = part or (0, 1)
     return index, count
 
 

@@ -16,10 +16,12 @@ import pytest
 from docstore.client import Client, RequestFailed
 from docstore.client.local import LocalCluster, LocalNode
 from docstore.node.damage import EXIT_DISK_FAILED
-from docstore.protocol.group.configuration import FIRST_PROTOCOL
-from docstore.protocol.group.stored_forms import EXTENDED
+from docstore.protocol.group.configuration import EXTENDED, FIRST_PROTOCOL
 from docstore.wire import PROTOCOL
 from tests.compat.test_rolling import PRESENT, restart
+from tests.docstore.access.tokens import digest
+
+MAKER = "documentAuthPrincipalLink"
 
 LATER = (
     "-c",
@@ -129,3 +131,30 @@ async def test_keys_wait_for_the_last_member_and_close_the_way_back(tmp_path: Pa
             cluster.start(first_node)
             await asyncio.to_thread(cluster.wait_ready)
             assert (await client.get("/orders:/42~1")).value["n"] == 1
+
+
+@pytest.mark.thorough
+async def test_who_made_a_version_waits_for_the_last_member(tmp_path: Path) -> None:
+    access = tmp_path / "access.toml"
+    access.write_text(
+        f'[roles.all]\n"/" = "admin"\n[users.ann]\ntokens = ["{digest("ann")}"]\nroles = ["all"]\n'
+    )
+    token = tmp_path / "token"
+    token.write_text("ann\n")
+    settings = ["--slots", "16", "--access-file", str(access), "--token-file", str(token)]
+    cluster = LocalCluster(3, tmp_path, settings, token="ann")
+    for node in cluster.nodes:
+        node.command = EARLIER
+    said = []
+    with cluster:
+        async with Client(cluster.urls, token="ann") as client:
+            await client.declare("/notes")
+            for node in cluster.nodes:
+                said.append(MAKER in (await client.put("/notes/a", {"by": node.name})).value)
+                await asyncio.to_thread(restart, cluster, node, PRESENT)
+            assert said == [False] * 3
+            async with asyncio.timeout(60):
+                while MAKER not in (await client.put("/notes/a", {"by": "all"})).value:
+                    await asyncio.sleep(0.05)
+            assert (await client.get("/notes/a")).value[MAKER] == "/core/access/users/ann"
+            assert all(MAKER not in each for each in (await client.history("/notes/a"))[-3:])

@@ -70,6 +70,7 @@ function read(content, link, said, version) {
       ["version", version ? `${version}, of the past` : told("documentVersion")],
       ["written", time(told("documentUpdateTimeMicros"))],
       ["by", `${told("documentUpdateAction")} on ${told("documentOwner")}`],
+      ["made by", nameOf(told("documentAuthPrincipalLink"))],
       ["epoch", told("documentEpoch")],
       ["kind", told("documentKind")],
       ["expires", expires && time(expires)],
@@ -164,7 +165,14 @@ function versionsOf(link, found, version) {
     ["written", (each) => time(each.documentUpdateTimeMicros)],
     ["by", (each) => each.documentUpdateAction],
     ["on", (each) => each.documentOwner],
+    ...(found.versions.some((each) => each.documentAuthPrincipalLink)
+      ? [["made by", (each) => nameOf(each.documentAuthPrincipalLink) ?? ""]] : []),
   ], found.versions), found.nextPageLink && h("p", { class: "quiet" }, "Older ones follow."));
+}
+
+// Of whom a version says that he has made it: the link's last segment.
+function nameOf(link) {
+  return link && decodeURIComponent(link.slice(link.lastIndexOf("/") + 1));
 }
 
 function explained(where) {

@@ -42,6 +42,18 @@ NODES = About(
                 tells="Of a slot, a document or a partition, or of all.",
             ),
         },
+        "/core/access": {
+            "GET": Op(
+                "Who asks, and what he may do", {200: "User"},
+                tells="404 where nobody is asked who he is.",
+            ),
+        },
+        "/core/access/users/{user}": {
+            "GET": Op(
+                "What a user may do", {200: "User"},
+                tells="Of oneself; of others for who has `admin` at `/`.",
+            ),
+        },
         "/core/node-groups/default": {
             "GET": Op("The members and their configuration", {200: "Group"}),
             "PATCH": Op(

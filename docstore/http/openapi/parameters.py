@@ -28,6 +28,7 @@ IN_PATHS: Mapping[str, str] = {
     "part": "Name of a part of it",
     "file": "A file of the console",
     "selector": "`default`, `default-1x` or `default-3x`",
+    "user": "Name of a user of the access file",
 }
 
 IN_QUERIES: Mapping[str, tuple[Json, str]] = {

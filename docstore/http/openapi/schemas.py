@@ -117,6 +117,7 @@ NODES: Mapping[str, Json] = {
         asked("JoinPeerRequest", "memberGroupReference", memberGroupReference=TEXT),
     ]},
     "StoredRowsRequest": of("", "ranges", ranges=many(many(WHOLE)), of=one("log", "branches")),
+    "User": of(documentSelfLink=TEXT, name=TEXT, grants=THING),
     "Selector": of(replicationFactor=WHOLE, slots=WHOLE, shares=THING,
                    table=many(of(slot=WHOLE, owner={"type": ["string", "null"]},
                                  replicas=many(TEXT)))),

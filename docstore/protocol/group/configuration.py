@@ -29,6 +29,10 @@ from docstore.protocol.group.voters import VOTERS_MAX, chosen
 from docstore.wire import PROTOCOL
 
 FIRST_PROTOCOL = 5
+EXTENDED = 9
+"""The protocol of documents that lie by keys, and of rows that say which of them belong together
+and who made them. Asked for by the first declaration of a factory that has keys, and by nodes that
+ask who everybody is."""
 """What it stores is what every version reads."""
 
 LOST = "!"
@@ -117,6 +121,11 @@ class Configuration:
     def stores(self, protocol: int) -> bool:
         """Say whether what a protocol has added to rows and the like may be stored (rule M7)."""
         return protocol <= self.stored_protocol
+
+    @property
+    def stores_extended_form(self) -> bool:
+        """Whether rows may say of which batch they are, and who made them."""
+        return self.stores(EXTENDED)
 
     def member(self, node_id: str) -> MemberEntry | None:
         """Return the member of that id, the next one's before the present one's."""

@@ -17,14 +17,10 @@ from dataclasses import replace
 
 from docstore.protocol.core import Core
 from docstore.protocol.group.change import ChangeRefused
-from docstore.protocol.group.configuration import FIRST_PROTOCOL, Configuration, Stage
+from docstore.protocol.group.configuration import EXTENDED, FIRST_PROTOCOL, Configuration, Stage
 
 FORMS: tuple[int, ...] = ()
 """The protocols that have added what every group stores. None has so far."""
-EXTENDED = 9
-"""The protocol of documents that lie by keys, and of rows that say which of them belong together, and
-who made them. Asked for by the first declaration of a factory that has keys, and by nodes that ask
-who everybody is."""
 
 
 def with_forms_allowed(core: Core) -> Configuration | None:
@@ -40,9 +36,9 @@ def with_forms_allowed(core: Core) -> Configuration | None:
 
 
 def with_extended_form(core: Core) -> Configuration:
-    """Return the configuration that allows the extended form, or the one in use. Raises ChangeRefused."""
+    """Return the configuration that allows it, or the one in use. Raises ChangeRefused."""
     now = core.configuration
-    if now.stores(EXTENDED):
+    if now.stores_extended_form:
         return now
     if now.stage is not Stage.STABLE:
         raise ChangeRefused(409, "change-in-flight", f"configuration {now.id} is {now.stage}")

@@ -114,7 +114,9 @@ class SingleNode:
         digest = chain_digest(
             before, operation.link, outcome.version, outcome.deleted, outcome.state
         )
-        identity = Identity(self.node_id, 1, len(rows), 0, fences=outcome.fences).pack()
+        identity = Identity(
+            self.node_id, 1, len(rows), 0, fences=outcome.fences, principal=operation.principal
+        ).pack()
         row = Row(
             0, len(rows) + 1, 1, self.node_id, operation.link, outcome.version, outcome.action,
             1_000_000 + len(rows), outcome.deleted, outcome.signature, identity, digest,

@@ -2,20 +2,24 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 
 import aiohttp
 import pytest
 
 from docstore.client import Client, LocalCluster, RequestFailed
+from docstore.protocol.group.configuration import EXTENDED
 from tests.docstore.access.tokens import digest
 
+GROUP = "/core/node-groups/default"
 SOON_S = 5.0
 """By then a token that has been taken out of the file is refused."""
 ROLES = """
@@ -102,6 +106,60 @@ async def test_a_client_shows_its_token_to_every_node(cluster: LocalCluster, not
     async with Client(cluster.urls) as nobody:
         with pytest.raises(RequestFailed, match="401"):
             await nobody.get(f"{notes}/b")
+
+
+async def test_each_version_says_who_made_it_wherever_it_came_in(
+    cluster: LocalCluster, notes: str
+) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        ann, eve, operator = [
+            await stack.enter_async_context(Client(cluster.urls, token=name))
+            for name in ("ann", "eve", "operator")
+        ]
+        async with asyncio.timeout(20):  # Nodes ask the group for the form that says it.
+            while not await _says_who(operator, cluster.urls):
+                await asyncio.sleep(0.05)
+        link, kind = f"{notes}/whose", {"Content-Type": "application/json"}
+        for number, (client, url) in enumerate(itertools.product((ann, eve), cluster.urls)):
+            body = json.dumps({"n": number}).encode()
+            await client.once(url, "PUT", link, body, kind, timeout_s=5)
+        await ann.patch(link, {"m": 1})
+        await eve.bulk([{"link": link, "body": {"bulk": True}}])
+        await ann.delete(link)
+        makers = [each["documentAuthPrincipalLink"] for each in await operator.history(link)]
+        made_by = ["ann", "eve", "ann", *["eve"] * 3, *["ann"] * 3]
+        assert makers == [f"/core/access/users/{name}" for name in made_by]
+        table = await asyncio.to_thread(
+            _command, cluster, "history", link, DOCSTORE_TOKEN="operator"
+        )
+        assert [line.count("ann") for line in table.stdout.splitlines()].count(1) == 5
+        assert "made by" in table.stdout
+        maker = await ann.json("GET", makers[0])
+        assert (maker["name"], maker["grants"][notes]) == ("ann", "write")
+        await operator.declare("/orders:")
+        batch = [{"link": f"/orders:/7~{part}", "body": {"part": part}} for part in range(3)]
+        await operator.atomic(batch)
+        for part in range(3):
+            order = await operator.get(f"/orders:/7~{part}")
+            assert order.value["documentAuthPrincipalLink"] == "/core/access/users/operator"
+
+
+def _command(
+    cluster: LocalCluster, *arguments: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command as somebody in a terminal does."""
+    kept = {name: value for name, value in os.environ.items() if "DOCSTORE" not in name}
+    return subprocess.run(
+        [sys.executable, "-m", "docstore", *arguments, "--url", cluster.urls[0]],
+        env=kept | environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+async def _says_who(operator: Client, urls: Sequence[str]) -> bool:
+    """Say whether all nodes know that the group stores it."""
+    found = [await operator.once(url, "GET", GROUP, timeout_s=5) for url in urls]
+    stored = [json.loads(content)["configuration"]["storedProtocol"] for _, _, content in found]
+    return min(stored) >= EXTENDED
 
 
 async def test_who_may_write_to_a_factory_finds_it_declared(
@@ -272,13 +330,7 @@ async def test_a_newcomer_shows_a_token_to_be_taken_in(cluster: LocalCluster, no
 def test_commands_show_the_token_of_the_environment(
     cluster: LocalCluster, notes: str, tmp_path: Path
 ) -> None:
-    def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        kept = {name: value for name, value in os.environ.items() if "DOCSTORE" not in name}
-        return subprocess.run(
-            [sys.executable, "-m", "docstore", *arguments, "--url", cluster.urls[0]],
-            env=kept | environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-
+    command = partial(_command, cluster)
     token = tmp_path / "token"
     token.write_text("ann\n")
     assert command("get", f"{notes}/a").returncode == 1

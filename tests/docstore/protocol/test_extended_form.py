@@ -1,11 +1,15 @@
 """The extended form is stored when somebody asks for it and all members read it, not before."""
 
+from functools import partial
+
 import pytest
 
-from docstore.protocol.events import ChangeAsked, LinkMade
+from docstore.model.operation import Answer, Operation
+from docstore.protocol.events import ChangeAsked, LinkMade, Requested
 from docstore.protocol.group.change import Change, ChangeRefused, Kind
-from docstore.protocol.group.configuration import FIRST_PROTOCOL
-from docstore.protocol.group.stored_forms import EXTENDED, with_extended_form
+from docstore.protocol.group.configuration import EXTENDED, FIRST_PROTOCOL
+from docstore.protocol.group.stored_forms import with_extended_form
+from docstore.protocol.identity import unpack_identity
 from docstore.protocol.replica import Replica
 from docstore.protocol.timing import ReplicaConfig
 from docstore.simulation.world import World
@@ -82,3 +86,38 @@ def test_one_change_at_a_time() -> None:
         group.world.run(group.world.now + 0.001)
     with pytest.raises(ChangeRefused, match="configuration 2 is"):
         with_extended_form(process.replica.core)
+
+
+def test_who_made_a_version_is_stored_once_all_members_read_it() -> None:
+    group = group_of_three()
+    made = iter(range(9))
+
+    def who_made() -> list[str]:
+        """Return what versions say that all nodes were asked to make, at owners and elsewhere."""
+        answers: list[Answer] = []
+        for node in group.names:
+            for link in ("/a/1", "/a/2", "/a/3"):
+                body = b'{"n":%d}' % next(made)
+                operation = Operation(
+                    verb="PUT", link=link, body=body, creates=True, principal="ann"
+                )
+                group.processes[node].request(
+                    partial(Requested, operation=operation, deadline=group.world.now + 5.0),
+                    answers.append,
+                )
+        group.world.run(group.world.now + 5.0)
+        rows = [answer.row for answer in answers if answer.row is not None]
+        assert len(rows) == 9
+        return [unpack_identity(row.operation).principal for row in rows]
+
+    assert who_made() == [""] * 9
+    group.earlier = ""
+    group.crash("n2")
+    group.start("n2")
+    group.world.run(group.world.now + 5.0)
+    made = iter(range(9))
+    assert who_made() == [""] * 9, "nobody has asked"
+    group.ask(ASKED)
+    group.world.run(group.world.now + 5.0)
+    made = iter(range(9))
+    assert who_made() == ["ann"] * 9

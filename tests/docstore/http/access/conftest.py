@@ -49,10 +49,13 @@ def authenticator() -> Authenticator:
 
 
 @pytest.fixture
-async def base_url(
-    node: SingleNode, authenticator: Authenticator, tmp_path: Path
-) -> AsyncIterator[str]:
-    server = HttpServer(node, FAST, Staging(tmp_path), access=Access(authenticator))
+def access(authenticator: Authenticator) -> Access:
+    return Access(authenticator)
+
+
+@pytest.fixture
+async def base_url(node: SingleNode, access: Access, tmp_path: Path) -> AsyncIterator[str]:
+    server = HttpServer(node, FAST, Staging(tmp_path), access=access)
     yield f"http://127.0.0.1:{await server.start('127.0.0.1', 0)}"
     await server.stop(0.1)
 

@@ -56,6 +56,7 @@ PATHS: dict[str, tuple[str, int, int]] = {
     "/core/management/trace": ("/core/management/trace", ADMIN, ADMIN),
     "/core/node-groups/default": ("/core/node-groups/default", ANY, ADMIN),
     "/core/node-selectors/default": ("/core/node-selectors/default", ANY, ADMIN),
+    "/core/access": ("", ANY, ADMIN),
     "/core/unheard/of": ("/core/unheard/of", ADMIN, ADMIN),
     "/metrics": ("/metrics", READ, ADMIN),
     "/health/ready": ("", OPEN, ADMIN),
