@@ -113,6 +113,14 @@ def test_atomic_batches_are_carried_out_as_a_whole(seed: int) -> None:
     assert outcome.counters["atomic_batches"] > 20
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_batch_that_is_repeated_under_its_key_is_carried_out_once(seed: int) -> None:
+    outcome = run(seed, profile_of(seed, "keyed"))
+    assert outcome.problems == []
+    assert outcome.stuck == []
+    assert outcome.counters["duplicates"] > 10
+
+
 # Seed 5082: an echo was carried out once more by an owner whose disk had filled meanwhile.
 @pytest.mark.parametrize("seed", [*range(3), 5082])
 def test_full_disks_break_nothing(seed: int) -> None:

@@ -11,7 +11,7 @@ from docstore.protocol.events import Requested
 from docstore.protocol.group.configuration import Stage
 from docstore.protocol.timing import LeadershipTimes, ReplicaConfig, Retention, SendingBounds
 from docstore.simulation.world import World
-from tests.sim.batchers import Batcher, batch_problems
+from tests.sim.batchers import Batcher, Repeater, batch_problems
 from tests.sim.cluster import Cluster
 from tests.sim.invariants import Invariants, Violation
 from tests.sim.loaders import Loader
@@ -40,6 +40,8 @@ class Profile:
     """Clients that send batches."""
     batchers: int = 0
     """Clients that send atomic batches."""
+    keyed: bool = False
+    """They do so under keys, and repeat them."""
     kinds: tuple[str, ...] = ALL
     page_rows: int = 256
     faults_s: float = FAULTS_S
@@ -95,7 +97,8 @@ def run(seed: int, profile: Profile, watch: Callable[[str], None] | None = None)
         until = profile.faults_s + HEALING_S / 2
         Loader(f"l{index}", cluster, links, history, until, past=profile.past)
     for index in range(profile.batchers):
-        Batcher(f"b{index}", cluster, links, history, profile.faults_s + HEALING_S / 2)
+        kind = Repeater if profile.keyed else Batcher
+        kind(f"b{index}", cluster, links, history, profile.faults_s + HEALING_S / 2)
     try:
         world.run(profile.faults_s)
         nemesis.heal()
