@@ -6,8 +6,8 @@ has no holes; of the rows up to it, those are removed that another row up to it 
 every snapshot at a cut from `kept` on can still be read. Named snapshots keep `kept` from passing
 their cuts. Of a document whose factory counts versions so many stay as it says, whatever their age
 (rule SL9); a replica lets go of nothing while it does not know who counts.
-Whoever asks is given nothing that an Idempotency-Key may ask for: a repetition is answered from the
-row of the first. And `kept` lies between two atomic batches, as all ends do (rule A2).
+Where an Idempotency-Key may have been used, what somebody asks for leaves the last ten minutes: a
+repetition is answered from the row of the first. `kept` lies between two atomic batches (rule A2).
 
 Nobody passes a row that some replica of the slot lacks: the owner says up to where all of them
 have acknowledged the log, and each then trims by itself. So a replica never needs rows that are

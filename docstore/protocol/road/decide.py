@@ -29,10 +29,7 @@ from docstore.protocol.road.together import answer_of
 from docstore.storage.store import Corrupt, Result, Rows
 
 LET_GO = Answer(
-    504,
-    "undecided",
-    "it has happened; what it made was let go of, so read what is there",
-    unknown=True,
+    504, "undecided", "it has happened, and what it made was let go of since", unknown=True
 )
 
 
