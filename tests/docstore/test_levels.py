@@ -134,6 +134,7 @@ async def test_level_1_goes_on_alone_and_loses_nothing_over_kills(cluster: Local
         assert (await store.get("/carts/known", version=1)).version == 1
 
 
+@pytest.mark.thorough
 async def test_a_node_that_starts_alone_still_knows_its_factories(cluster: LocalCluster) -> None:
     await declared(cluster)
     first, *others = cluster.nodes

@@ -157,6 +157,7 @@ def test_the_command_says_one_line_of_what_failed_in_a_task(
     ]
 
 
+@pytest.mark.thorough
 def test_in_a_session_the_same_line_comes_first(stage: Stage) -> None:
     stage.put({"a": {"n": 1}})
     rows: Any = stage.spark.createDataFrame([("a", 2)], "name string, n long")

@@ -195,6 +195,7 @@ def trimmed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[St
         yield stage
 
 
+@pytest.mark.thorough
 def test_a23_a_trimmed_beginning_is_said_or_gone_around(trimmed: Stage) -> None:
     nothing = unpack_cut(trimmed.cut())
     nothing = Cut(nothing.cluster, tuple((0, 0) for _ in nothing.positions))

@@ -186,6 +186,7 @@ def asked(url: str, method: str, body: Any = None) -> int:
         return int(answer.status)
 
 
+@pytest.mark.thorough
 def test_two_hosts_of_two_nodes(tmp_path: Path) -> None:
     with hosts(tmp_path) as (a, b):
         until(lambda: a.lines and b.lines, PATIENCE_S)
