@@ -36,6 +36,7 @@ CAUGHT_BY = {
     "purge-what-others-lack": 9,
     "purge-without-floor": 0,
     "trim-before-it-is-known-who-counts": 4,
+    "trim-what-a-key-asks-for": 7,
     "trim-what-is-counted": 0,
     "trim-what-others-lack": 0,
     "joint-left-before-all-is-open": 6,
